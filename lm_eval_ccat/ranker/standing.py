@@ -11,7 +11,7 @@ from ..methods.policy import Mask
 from ..metrics.scale import Floats
 from .accounts import Accounts
 from .looks import Looks
-from .verdicts import Ints, Verdicts
+from .verdicts import Ints, Verdicts, most_items
 from .weighted import WeightedSum
 
 
@@ -105,7 +105,7 @@ class Standing:
         """Take a look: the current belief decides turns until the next look."""
         belief, looks = self.belief(), self.looks.joined(len(self.accounts))
         if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
-            if (longest := _most_items(belief)) > end:
+            if (longest := most_items(belief)) > end:
                 looks = looks.raised(max(self.horizon or 10 * longest, longest + 1), end)
         if not looks.once:  # a single look is taken whenever the verdicts are read
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
@@ -117,7 +117,7 @@ class Standing:
         It gets what the looks so far have left of the level.
         """
         if self.horizon is not None and self.looks.last is not None:
-            self.looks = self.looks.raised(self.horizon, _most_items(self.looks.last))
+            self.looks = self.looks.raised(self.horizon, most_items(self.looks.last))
 
     # -- verdicts -----------------------------------------------------------------------------
 
@@ -164,10 +164,3 @@ class Standing:
             min_difference=min_difference,
             bar=bar,
         )
-
-
-def _most_items(belief: Belief) -> int:
-    """Return the items behind the pair that has most."""
-    n = belief.pairs.n.copy()
-    n.flat[:: n.shape[1] + 1] = 0.0
-    return int(n.max(initial=0.0))

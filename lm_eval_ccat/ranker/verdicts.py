@@ -37,6 +37,8 @@ BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known
 _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at most 0.008
 #: How many further items `Verdicts.missing` looks ahead.
 _FAR = 20_000
+#: Steps in which a limit is raised to find the items that decide a pair.
+_RAISE = 1.2
 _ALL = (slice(None), slice(None))
 
 
@@ -406,22 +408,14 @@ class Verdicts:
         """
         belief, n_tested = self.belief, self.n_tested
         out: list[OpenPairContent] = []
-        # A method's own evidence grows about as fast as that of the mixture.
-        looks = self.looks if belief.proof is None else Looks()
-        level = (1.0 - self.confidence) / self._family[0].still_open
         for place in np.flatnonzero(self.adjacent == OPEN):
             i, j = sorted(self.rows[place : place + 2].tolist())
             if i >= n_tested or not belief.pairs.n[i, j] > 0 or self.barred[i, j]:
                 continue
-            current = belief.gaps.at((i, j))
-            current_n = float(current.n)
-            grid = np.arange(current_n + 1.0, min(float(n_items), current_n + _FAR) + 1.0)
-            later = _with_items(current, grid, belief.n_items)
-            better, worse, _ = looks.of_gaps(later, belief.n_items, level)
-            weak = -float(np.log(level)) - ROUNDING  # few degrees of freedom count
-            enough = (better > weak) | (worse > weak) | (later.variance <= 0.0)
-            within_reach = bool(enough.any()) or current_n + _FAR < n_items
-            items_needed = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
+            current, size = belief.gaps.at((i, j)), float(n_items)
+            needed = self._items_to_decide(current, size)
+            within_reach = needed is not None or float(current.n) + _FAR < size
+            items_needed = needed or size
             asked = {self.names[k]: int(belief.n[k, k]) for k in (i, j) if k < n_tested}
             answers_needed = {name: max(int(items_needed) - n, 0) for name, n in asked.items()}
             if not any(answers_needed.values()):
@@ -443,6 +437,48 @@ class Verdicts:
             return (*last, pair["cost"], sum(pair["items"].values()))
 
         return sorted(out, key=effort)
+
+    def _items_to_decide(self, pair: Gaps, size: float) -> float | None:
+        """Return the items that decide a pair if it goes on as it is; None if `size` do not.
+
+        Beyond the limit that is in force, the limit is raised to just so many items: that is what
+        a result advises.
+        """
+        level, n_items = (1.0 - self.confidence) / self._family[0].still_open, self.belief.n_items
+        n = float(pair.n)
+        grid = np.arange(n + 1.0, min(size, n + _FAR) + 1.0)
+        later = _with_items(pair, grid, n_items)
+        # A method's own evidence grows about as fast as that of the mixture.
+        looks = self.looks if self.belief.proof is None else Looks()
+        weak = -float(np.log(level)) - ROUNDING  # few degrees of freedom count
+
+        def first_that_decides(looks: Looks, limit: float) -> float | None:
+            better, worse, _ = looks.of_gaps(later, n_items, level)
+            enough = (better > weak) | (worse > weak) | (later.variance <= 0.0)
+            enough &= grid <= limit
+            return float(grid[int(np.argmax(enough))]) if enough.any() else None
+
+        limit = float(looks.horizons[-1]) if looks.horizons else size
+        needed = first_that_decides(looks, limit)
+        if needed is not None or limit >= size:
+            return needed
+        # A single look decides with fewer items, and costs no table of a boundary.
+        least = max(first_that_decides(Looks(once=True), size) or size, limit)
+        steps = 1 + int(np.ceil(np.log(size / least) / np.log(_RAISE)))
+        for limit in np.ceil(np.geomspace(least, size, steps)).tolist():
+            # One that just suffices would be used up by a pair that goes on a little worse.
+            horizon = int(min(_RAISE * limit, size))
+            raised = looks.raised(horizon, most_items(self.belief))
+            if (needed := first_that_decides(raised, limit)) is not None:
+                break
+        return needed
+
+
+def most_items(belief: Belief) -> int:
+    """Return the items behind the pair that has most."""
+    n = belief.pairs.n.copy()
+    n.flat[:: n.shape[1] + 1] = 0.0
+    return int(n.max(initial=0.0))
 
 
 def _with_items(pair: Gaps, n: Floats, n_items: float) -> Gaps:

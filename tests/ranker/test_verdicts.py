@@ -1,5 +1,6 @@
 """What beliefs and looks decide, against enumeration, simulation and the textbook."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise, permutations, product
 
@@ -9,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, stdtr
 from scipy.stats import hypergeom
+from worlds.boards import drive
 
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
 from lm_eval_ccat.ranker.families import still_true
@@ -398,3 +401,43 @@ def test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean():
     assert 0.03 < hypergeom.pmf(0, 40, 10, 10) < 0.05 < p
     twice = Belief.sum([few, few], [0.5, 0.5], np.ones((2, 2)))  # one answer, scored twice
     assert twice.zero[0, 1] == pytest.approx(few.zero[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("max_items", "question"), [(24, "benchmark"), (60, "benchmark"), (42, "population")]
+)
+def test_what_a_limited_ranking_says_would_decide_it_does(max_items, question):
+    """Model a is right in an even four of six answers, and b in three; few were allowed."""
+    about = {"max_items": max_items, "question": question}
+    ranker, count = Ranker(ItemBank.blank(range(1500)), ["a", "b"], **about), Counter()
+    right = {"a": (0, 1, 2, 3), "b": (0, 1, 4)}
+
+    def ask_on() -> None:
+        while not ranker.done:
+            for model, item in ranker.ask():
+                ranker.tell(model, item, float(count[model] % 6 in right[model]))
+                count[model] += 1
+
+    ask_on()
+    [pair] = ranker.result().open_pairs
+    forecast = max_items + pair["items"]["a"]
+    assert forecast < 700 and not pair["all_items"] and not pair["out_of_reach"]
+    ranker.change(max_items=forecast)
+    ask_on()
+    assert not ranker.result().open_pairs
+    assert 0.8 * forecast < count["a"] <= forecast
+
+
+def test_three_of_four_rankings_are_decided_by_what_they_say_would_decide():
+    """Not fewer, by the normal tails of few draws; nor by all items, where a few do."""
+    rng, promises, decided = np.random.default_rng(2), [], []
+    for _ in range(30):
+        gap = rng.normal(0.1, 0.12, 200)
+        scores = np.clip([0.6 + 0.5 * gap, 0.6 - 0.5 * gap], 0.0, 1.0)
+        ranker = Ranker(ItemBank.blank(range(200)), ["a", "b"], max_items=14)
+        for pair in drive(ranker, scores).open_pairs:
+            promises.append(pair["items"]["a"])
+            ranker.change(max_items=14 + promises[-1])
+            decided.append(not drive(ranker, scores).open_pairs)
+    assert len(promises) > 20 and np.median(promises) < 40
+    assert np.mean(decided) > 0.6
