@@ -19,6 +19,7 @@ error; 2 usage; 4 a model was left out (not one that is in the ledger already)
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import asdict
@@ -40,6 +41,8 @@ def init(args: argparse.Namespace) -> int:
     source = getattr(args, "from")
     board = boards.init(args.board, source, task=args.task, metric=args.metric, say=warn)
     print(f"{args.board}: a board of {', '.join(board.banks)}. {boards.standing(board).headline}")
+    place_it = f"lm-eval-ccat board place {shlex.quote(args.board)} MODELS.yaml"
+    print(f"Next: {place_it}, where MODELS.yaml lists new models as for `rank`")
     return 0
 
 
@@ -70,7 +73,8 @@ def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
     words = {row.model: state.in_words(row) for row in added.rows}
     rows = [{**row.to_dict(), "in_words": words[row.model]} for row in added.rows]
     content = {"rows": rows, "left_out": added.left_out, "notes": added.notes}
-    emit(args.json, content, words.values() or ["No row was added."])
+    publish_it = f"Next: lm-eval-ccat board publish {shlex.quote(str(board.path))} -o site"
+    emit(args.json, content, [*words.values(), publish_it] if words else ["No row was added."])
     warn(*added.notes, *added.reasons)
     warn(*_suspicions(board, words))
     return PARTIAL if added.partial else 0

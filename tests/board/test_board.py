@@ -480,6 +480,7 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
     folder = tmp_path / "board"
     out = ccat("board", "init", folder, "--from", tmp_path / "tables").out
     assert "a board of first, second. m11 is the best of 10, and leads m10 by 0.01" in out
+    assert out.splitlines()[-1].startswith(f"Next: lm-eval-ccat board place {folder} MODELS.yaml")
     board = Board(folder)
     means = {t: dict(zip(names, table.raw.mean(axis=1))) for t, table in tables.items()}
     for one in standing(board).placed:
@@ -489,6 +490,11 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
     tables["first"].select(["m5"]).write(tmp_path / "one.parquet")
     out = ccat("board", "add", folder, tmp_path / "one.parquet").out
     assert f"m5: {means['first']['m5']:.4g}, not comparable: no results on second" in out
+    step = out.splitlines()[-1].removeprefix("Next: lm-eval-ccat ").split()
+    site = tmp_path / "site"
+    assert step == ["board", "publish", str(folder), "-o", "site"]
+    assert "m5" in Path(ccat(*step[:-1], site).out.splitlines()[0]).read_text()
+    assert ccat("board", "add", folder, tmp_path / "one.parquet").out == "No row was added.\n"
     (tmp_path / "some").mkdir()
     for task, table in tables.items():
         part, keep = table.select(["m6"]), np.arange(0, table.n_items, 2)
