@@ -233,8 +233,8 @@ class Method:
             )
         if repeats > 1 and "repeats" not in known:
             raise UsageError(
-                f"method {self.name!r} asks every item once; ask repeats without a bank (method "
-                "'sample')"
+                f"method {self.name!r} asks every item once; methods 'default' and 'sample' ask "
+                "repeats"
             )
         of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled, repeats))
         options |= {name: value for name, value in of_ranker if name in known}

@@ -156,13 +156,16 @@ class _Tested:
 
     def wrong(self) -> Join | None:
         """Return why the bank is to be set aside now, or None; take a test if one is due."""
-        n = len(set().union(*self._state.scores))
+        size = self._bank.n_items
+        # Of repeats, the first answer to an item.
+        scores = np.full((len(self._state.scores), size), np.nan)
+        for row, of_model in zip(scores, self._state.scores):
+            first = [item for item in of_model if item < size]
+            row[first] = [of_model[item] for item in first]
+        n = int(np.isfinite(scores).any(axis=0).sum())
         if n < self._due:
             return None
         self._due = n + _STEP
-        scores = np.full((len(self._state.scores), self._bank.n_items), np.nan)
-        for row, of_model in zip(scores, self._state.scores):
-            row[list(of_model)] = list(of_model.values())
         join = join_of(self._method.curves(self._bank), scores)
         self.open = join.evidence > -math.log(ODDS) and n < MOST
         return join if join.evidence > math.log(ODDS) else None

@@ -248,7 +248,6 @@ def test_temperature_0_asks_one_answer_and_says_why(few, sampling, capsys) -> No
         ({"repeats": 0}, "repeats"),
         ({"budget": {"items": 50}}, "does not pay one pass"),
         ({"max_items": 29}, "max_items 29 does not pay one pass"),
-        ({"bank": "default.bank.json"}, "asks every item once"),
     ],
 )
 def test_what_repeats_cannot_be(few, sampling, capsys, settings, message) -> None:
@@ -442,6 +441,19 @@ def test_the_page_of_a_run_counts_documents_once_and_answers_of_all(few, samplin
     assert to_decide({**content, "open_pairs": close, "stopped_because": stopped}).endswith(
         f"--max_items {content['models']['low']['n_items'] + 90}"
     )
+
+
+def test_a_bank_leads_the_first_pass_of_repeats(few, sampling, ccat) -> None:
+    settings = {**SETTINGS, "bank": "default.bank.json", "max_items": 45, "stop": "limits"}
+    content = few.ranked(sampling, ["low", "mid"], **settings)
+    assert "method:default" in content["signature"]
+    assert content["answers_of_benchmark"] == N_ITEMS * REPEATS
+    for model in ("low", "mid"):
+        repeats = [item for name, item in answers_in(few.run()) if name == model]
+        assert sorted(repeats[:N_ITEMS]) == [(i, 1) for i in range(N_ITEMS)]
+        assert len(set(repeats)) == 45 and {r for _, r in repeats[N_ITEMS:]} == {2}
+    ccat("report", few.run())
+    ccat("verify", few.run())
 
 
 def test_compare_reads_repeats_of_its_files_and_goes_on_from_its_answers(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -22,6 +23,7 @@ from .departures import spread
 from .field import Field
 from .fit import fit, model_of
 from .member import Member
+from .repeated import RepeatedDefaultPolicy
 
 #: Calibration models from which newcomers among reference models get their own items: with 20 both
 #: ways err alike, with 12 the intervals of a common sequence hold more often.
@@ -272,10 +274,29 @@ def doubted(bank: ItemBank) -> ItemBank:
     return replace(bank, constants={**bank.constants, "departures": departures.to_dict()})
 
 
+def policy(
+    bank: ItemBank,
+    n_models: int,
+    *,
+    seed: int = 0,
+    item_price: float = ITEM_PRICE,
+    draws: bool = True,
+    placing: bool = False,
+    sampled: bool = False,
+    repeats: int = 1,
+) -> Policy:
+    """Return a `DefaultPolicy`; of several repeats, one that goes on in even passes."""
+    options: dict[str, Any] = {"item_price": item_price, "draws": draws, "placing": placing}
+    first_pass = DefaultPolicy(bank, n_models, seed=seed, sampled=sampled, **options)
+    if repeats == 1:
+        return first_pass
+    return RepeatedDefaultPolicy(bank, n_models, first_pass, repeats=repeats, seed=seed)
+
+
 METHOD = Method(
     name="default",
     summary="recommended: item curves, and errors widened by a replay of models left out",
-    policy=DefaultPolicy,
+    policy=policy,
     calibrate=fit,
     requires=model_of,
     curves=item_curves,

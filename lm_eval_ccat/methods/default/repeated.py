@@ -1,0 +1,115 @@
+"""The method "default" where answers are repeated: the bank leads the first pass, then all alike.
+
+Until a model has answered every item once, items are chosen and drawn as of single answers, and the
+bank supports the estimates. Then nothing is left that a bank could tell of these items but their
+noise, and that the repeats tell: the passes to come are those of the method "sample".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...bank import ItemBank
+from ...metrics.scale import Floats
+from ..belief import BENCHMARK, Belief
+from ..policy import Choice, Description, Items, Levers, Mask, Policy
+from ..sample.passes import RepeatsPolicy
+
+
+class RepeatedDefaultPolicy(Policy):
+    """A first pass by the bank, then even passes.
+
+    Repeat ``r`` of an item is slot ``item + n_items (r - 1)``. A pair of models that have both been
+    through the first pass is compared by all of their answers, any other pair by the bank and the
+    first ones.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    n_models : int
+    first_pass : Policy
+        Of single sampled answers.
+    repeats : int
+    seed : int, optional
+        Seed of the later passes.
+    """
+
+    def __init__(
+        self, bank: ItemBank, n_models: int, first_pass: Policy, *, repeats: int, seed: int = 0
+    ) -> None:
+        self._n_items, self._n_kept = bank.n_items, int(bank.kept.sum())
+        self.first_pass = first_pass
+        self.passes = RepeatsPolicy(bank, n_models, repeats=repeats, seed=seed)
+        self.passes.sequence.fixed = self._n_kept  # the first pass has an order of its own
+
+    @property
+    def answers_per_look(self) -> int:
+        return self.first_pass.answers_per_look
+
+    # -- what happened ------------------------------------------------------------------------
+
+    def add_model(self) -> None:
+        self.first_pass.add_model()
+        self.passes.add_model()
+
+    def raise_repeats(self, repeats: int) -> None:
+        self.passes.raise_repeats(repeats)
+
+    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+        policy = self.first_pass if item < self._n_items else self.passes
+        policy.placed(model, item, probability)
+
+    def unplaced(self, model: int, item: int) -> None:
+        if item < self._n_items:
+            self.first_pass.unplaced(model, item)
+
+    def told(self, model: int, item: int, score: float) -> None:
+        self.passes.told(model, item, score)
+        if item < self._n_items:
+            self.first_pass.told(model, item, score)
+
+    def failed(self, model: int, item: int) -> None:
+        self.passes.failed(model, item)
+        if item < self._n_items:
+            self.first_pass.failed(model, item)
+
+    # -- what is known ------------------------------------------------------------------------
+
+    def belief(self, question: str = BENCHMARK) -> Belief:
+        by_bank = self.first_pass.belief(question)
+        through = self.passes.slots.progress >= self._n_kept
+        if not through.any():
+            return by_bank
+        by_answers = self.passes.belief(question)
+        complete = np.logical_and.outer(through, through)
+        parts: dict[str, Any] = {
+            name: np.where(complete, getattr(by_answers, name), getattr(by_bank, name))
+            for name in ("variance", "df", "n")
+        }
+        location = np.where(through, by_answers.location, by_bank.location)
+        per_zero = np.where(complete, by_answers.zero, by_bank.zero)
+        return replace(by_bank, location=location, per_zero=per_zero, **parts)
+
+    def levers(self, belief: Belief) -> Levers | None:
+        return self.first_pass.levers(belief)
+
+    def expected(self, model: int) -> Floats:
+        return self.first_pass.expected(model)
+
+    def describe(self, model: int) -> Description:
+        noise = self.passes.describe(model).noise
+        return replace(self.first_pass.describe(model), noise=noise)
+
+    # -- what next ----------------------------------------------------------------------------
+
+    def next(
+        self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
+    ) -> list[Choice]:
+        of_first = available[: self._n_items]
+        if not of_first.any():
+            return self.passes.next(model, available, pending, price, k)
+        flying = [item for item in pending if item < self._n_items]
+        return self.first_pass.next(model, of_first, flying, price[: self._n_items], k)

@@ -1,0 +1,117 @@
+"""The method "default" where answers are repeated: the bank leads the first pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+
+N_ITEMS, REPEATS, NAMES = 12, 3, ("a", "b", "c")
+
+
+def probabilities(n_models: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    ease = np.random.default_rng(0).normal(0.0, 1.5, N_ITEMS)
+    return 1.0 / (1.0 + np.exp(-rng.normal(size=(n_models, 1)) - ease))
+
+
+@pytest.fixture(scope="module")
+def bank() -> ItemBank:
+    p = probabilities(12, 1)
+    right = (np.random.default_rng(2).random(p.shape) < p) * 1.0
+    return calibrate(ScoreTable.from_arrays(right, [f"m{number}" for number in range(12)]))
+
+
+#: Scores by (model, repeat, item).
+ANSWERS = (
+    np.random.default_rng(4).random((len(NAMES), REPEATS, N_ITEMS))
+    < probabilities(len(NAMES), 3)[:, None]
+) * 1.0
+
+
+def told(ranker: Ranker, most: int = 999, fails: Any = lambda model, item, repeat: False) -> list:
+    """Answer what is asked, and return it in order: model, item, repeat."""
+    had = Counter((m, i) for m, items in ranker.result().items.items() for i in items)
+    asked: list[tuple[str, int, int]] = []
+    while not ranker.done and len(asked) < most:
+        for model, item in ranker.ask():
+            had[model, item] += 1
+            repeat = had[model, item]
+            asked.append((model, item, repeat))
+            if fails(model, item, repeat):
+                ranker.fail(model, item, "HTTP 500")
+            else:
+                ranker.tell(model, item, ANSWERS[NAMES.index(model), repeat - 1, item])
+    return asked
+
+
+def test_the_first_pass_is_that_of_single_sampled_answers(bank) -> None:
+    single = Ranker(bank, ["a", "b"], sampled=True, stop="limits", seed=3)
+    ranker = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits", seed=3)
+    for _ in range(N_ITEMS - 1):
+        assert told(ranker, 2) == told(single, 2)
+        assert (ranker.belief().variance == single.belief().variance).all()
+        assert ranker.result().estimates == single.result().estimates
+
+
+def test_all_answers_are_compared_as_without_a_bank(bank) -> None:
+    ranker = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits")
+    without = Ranker(ItemBank.blank(range(N_ITEMS)), ["a", "b"], repeats=REPEATS, stop="limits")
+    asked = told(ranker)
+    told(without)
+    assert len(asked) == 2 * N_ITEMS * REPEATS
+    for figure in ("location", "variance", "df", "n", "zero"):
+        found, expected = getattr(ranker.belief(), figure), getattr(without.belief(), figure)
+        assert found.ravel().tolist() == pytest.approx(expected.ravel().tolist()), figure
+    assert ranker.belief().location.tolist() == pytest.approx(ANSWERS[:2].mean(axis=(1, 2)))
+    by_pass = [{(m, i) for m, i, repeat in asked if repeat == r} for r in range(1, REPEATS + 1)]
+    assert all(len(slots) == 2 * N_ITEMS for slots in by_pass)
+    assert "scatter" in ranker.result().to_dict()["models"]["a"]
+
+
+def test_models_that_are_through_the_first_pass_are_compared_by_all_answers(bank) -> None:
+    """A third that joins is beside both by the bank, until it is through as well."""
+    ranker = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits")
+    told(ranker)
+    before = float(ranker.belief().variance[0, 1])
+    ranker.change(add={"c": 1.0})
+    told(ranker, 5)
+    assert float(ranker.belief().variance[0, 1]) == before
+    assert float(ranker.belief().n[0, 2]) <= 5.0
+    told(ranker)
+    together = Ranker(bank, NAMES, repeats=REPEATS, stop="limits")
+    told(together)
+    assert ranker.belief().variance == pytest.approx(together.belief().variance)
+
+
+def test_a_failed_answer_ends_the_first_pass_all_the_same(bank) -> None:
+    ranker = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits")
+    asked = told(ranker, fails=lambda model, item, repeat: (model, item, repeat) == ("a", 5, 1))
+    assert len(asked) == 2 * N_ITEMS * REPEATS
+    answers = ANSWERS[0].copy()
+    answers[0, 5] = np.nan
+    mean = float(np.nanmean(answers, axis=0).mean())
+    assert ranker.belief().location[0] == pytest.approx(mean)
+
+
+def test_a_ranking_is_rebuilt_and_raised(bank) -> None:
+    ranker, again = (Ranker(bank, ["a", "b"], repeats=2, stop="limits", seed=s) for s in (5, 6))
+    had: Counter = Counter()
+    while not ranker.done:
+        for model, item in ranker.ask():
+            had[model, item] += 1
+            repeat = had[model, item]
+            drawn = ranker.probability(model, item, repeat)
+            again.impose([(model, item, drawn)])
+            for side in (ranker, again):
+                side.tell(model, item, ANSWERS[NAMES.index(model), repeat - 1, item])
+    assert (ranker.belief().variance == again.belief().variance).all()
+    ranker.change(repeats=REPEATS)
+    told(ranker)
+    whole = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits", seed=5)
+    told(whole)
+    assert ranker.belief().variance == pytest.approx(whole.belief().variance)
