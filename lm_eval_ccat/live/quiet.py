@@ -63,9 +63,11 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the harness's own output off the screen: log lines, bars, warnings, prints."""
+    import huggingface_hub.utils.logging  # noqa: F401 (it sets its handler when first imported)
     from tqdm import std
 
-    loggers = [logging.getLogger(), logging.getLogger("lm_eval")]
+    # The hub's library prints its lines itself, so they would stand twice.
+    loggers = [logging.getLogger(name) for name in (None, "lm_eval", "huggingface_hub")]
     before = [(logger, logger.handlers[:], logger.propagate, logger.level) for logger in loggers]
     bar = std.tqdm.__dict__["__init__"]
     for logger in loggers:

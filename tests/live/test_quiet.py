@@ -8,6 +8,7 @@ import sys
 import warnings
 from typing import Any
 
+import pytest
 from tqdm import std
 
 from lm_eval_ccat.live.quiet import quiet_harness
@@ -33,6 +34,17 @@ def test_rankings_that_overlap_leave_everything_as_it_was():
     assert told == ["still heard"] and sys.stdout is sys.stderr
     second.__exit__(None, None, None)
     assert state() == before
+
+
+def test_what_the_hubs_library_prints_itself_is_told_once(capsys):
+    pytest.importorskip("huggingface_hub.utils.logging")
+    hub, told = logging.getLogger("huggingface_hub"), []
+    before = hub.handlers[:]
+    assert before
+    with quiet_harness(None, told.append):
+        logging.getLogger("huggingface_hub.utils").warning("Retrying in 1s")
+    assert told == ["Retrying in 1s"] and "Retrying" not in capsys.readouterr().err
+    assert hub.handlers == before
 
 
 def test_the_log_is_its_owners_alone_and_safe_to_print(tmp_path):
