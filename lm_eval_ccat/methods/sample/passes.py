@@ -78,8 +78,8 @@ class RepeatedPairs(Pairs):
 
     Attributes
     ----------
-    repeated, alone : RepeatSums
-        Of all pairs (series ``a n_models + b``), and of each model by itself.
+    repeated : RepeatSums
+        Of all pairs (series ``a n_models + b``), and of each model by itself (``a n_models + a``).
     """
 
     def __init__(self, n_models: int, sequence: Passes, n_items: int, repeats: int) -> None:
@@ -91,7 +91,6 @@ class RepeatedPairs(Pairs):
         n_models, size = len(self.scores), self.sequence.order.size
         n_kept = size // max(self.scores.shape[1] // self._n_items, 1)
         self.repeated = RepeatSums(n_models**2, n_kept)
-        self.alone = RepeatSums(n_models, n_kept)
 
     def extend(self, repeats: int) -> None:
         """Make room for up to `repeats` answers of an item."""
@@ -111,28 +110,26 @@ class RepeatedPairs(Pairs):
             self.progress[model] = position + 1
             score, before = self.scores[model, slot], self.earlier(slot)
             if np.isfinite(score):
-                ours_before = before[model][np.isfinite(before[model])]
-                mean, zero = (
-                    np.array([ours_before.mean() if len(ours_before) else 0.0]),
-                    np.zeros(1),
-                )
-                count = np.array([float(len(ours_before))])
-                self.alone.learn(np.array([model]), np.array([score]), zero, count, mean, zero)
-            rivals = np.flatnonzero((self.progress > position) & np.isfinite(self.scores[:, slot]))
-            rivals = rivals[rivals != model]
-            if len(rivals) and np.isfinite(score):
-                common = np.isfinite(before[rivals]) & np.isfinite(before[model])
+                column = self.scores[:, slot]
+                beside = np.flatnonzero((self.progress > position) & np.isfinite(column))
+                common = np.isfinite(before[beside]) & np.isfinite(before[model])
                 count = common.sum(axis=1).astype(np.float64)
                 divisor = np.maximum(count, 1.0)
-                theirs = np.where(common, before[rivals], 0.0).sum(axis=1) / divisor
+                alone = beside == model  # beside nothing
+                theirs = np.where(common, before[beside], 0.0).sum(axis=1) / divisor
                 ours = np.where(common, before[model], 0.0).sum(axis=1) / divisor
-                own_scores, rival_scores = np.full(len(rivals), score), self.scores[rivals, slot]
-                self.repeated.learn(
-                    model * n_models + rivals, own_scores, rival_scores, count, ours, theirs
+                of_model = np.array([np.full(len(beside), score), ours])
+                of_rivals = np.where(alone, 0.0, [column[beside], theirs])
+                rivals = ~alone
+                (first, first_before), (second, second_before) = (
+                    np.concatenate([side, mirrored[:, rivals]], axis=1)
+                    for side, mirrored in ((of_model, of_rivals), (of_rivals, of_model))
                 )
-                self.repeated.learn(
-                    rivals * n_models + model, rival_scores, own_scores, count, theirs, ours
+                series = np.concatenate(
+                    [model * n_models + beside, beside[rivals] * n_models + model]
                 )
+                counts = np.concatenate([count, count[rivals]])
+                self.repeated.learn(series, first, second, counts, first_before, second_before)
             position += 1
 
 
@@ -184,15 +181,12 @@ class RepeatsPolicy(Policy):
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         population, n_models = question != BENCHMARK, len(self.effects.counts)
-        pairs, alone = (s.spread(population) for s in (self.slots.repeated, self.slots.alone))
-        shape, diagonal = (n_models, n_models), slice(None, None, n_models + 1)
+        spread = self.slots.repeated.spread(population)
         variance, df, n, event = (
-            figure.reshape(shape).copy()
-            for figure in (np.minimum(pairs.variance, 1.0), pairs.df, pairs.answers, pairs.event)
+            figure.reshape(n_models, n_models)
+            for figure in (spread.variance, spread.df, spread.answers, spread.event)
         )
-        variance.flat[diagonal] = np.minimum(alone.variance, 0.25)
-        df.flat[diagonal], n.flat[diagonal] = alone.df, alone.answers
-        event.flat[diagonal] = alone.event
+        variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
         # Until so many events more were seen, the variance may be that of luck alone.
         zero = event / np.maximum(n, 1.0)
         mean, _ = self.effects.solve()
@@ -203,7 +197,7 @@ class RepeatsPolicy(Policy):
         mean, variance = float(belief.location[model]), float(belief.variance[model, model])
         edge = 0.5 / len(self.sequence.order)
         p = min(max(mean, edge), 1.0 - edge)
-        noise = float(self.slots.alone.spread().noise[model])
+        noise = float(self.slots.repeated.spread().noise[model * (len(belief.location) + 1)])
         error = math.sqrt(variance) / (p * (1.0 - p))
         return Description(math.log(p / (1.0 - p)), error, noise=noise)
 
