@@ -14,7 +14,7 @@ from typing import Any
 from ..content import ModelContent, RankingContent
 from ..metrics.scale import Scale
 from ..money import dollars
-from ..shown import ShownTable, decimals_for, rounded
+from ..shown import ShownTable, decimals_for, plural, rounded
 from .headline import Lead, leads_of_next
 
 #: Where a column may stand; Markdown and data frames are the grid.
@@ -331,7 +331,7 @@ COLUMNS = (
         name="tokens",
         value=lambda model: model.row["cost"],
         text=lambda model: f"{model.row['cost']:,.0f}" + "~" * model.guessed,
-        places=f"{TERMINAL} {GRID}",
+        places=TERMINAL,  # a data frame has them as the cost
         applies=lambda content, models: content.get("cost_unit") == "tokens",
         leaves=5,
     ),
@@ -371,7 +371,14 @@ def ranking_grid(content: RankingContent, title: str) -> ShownTable:
     filled = {name: column for name, column in values.items() if set(column) != {""}}
     stopped = content["stopped_because"] or "not finished"
     scale = Scale.from_dict(content["scale"]).describe()
+    unit, asked = content.get("cost_unit"), what_is_asked(content).removesuffix("s")
+    failed = (
+        f"{model.name} failed on {plural(len(failures), asked)}, not seen and not scored as 0"
+        for model in models
+        if (failures := model.row.get("failed"))
+    )
     notes = (
-        f"scale: {scale}", f"stopped: {stopped}", *content.get("warnings", ()), content["signature"]
+        f"scale: {scale}", *([f"cost: in {unit}"] if unit else ()), f"stopped: {stopped}", *failed,
+        *content.get("warnings", ()), content["signature"],
     )  # fmt: skip
     return ShownTable(title, tuple(filled), [list(row) for row in zip(*filled.values())], notes)

@@ -101,9 +101,12 @@ def stands_beyond(result: RankingContent) -> str | None:
         return None
     n, also = len(stands) // 2, sum(stands) // 2  # each pair is listed in both orders
     if also == n:
-        return "The verdicts hold for other items like these as well."
-    which = "the decided pair does" if n == 1 else f"{n - also:,} of the {n:,} decided pairs do"
-    return f"For other items like these, {which} not hold yet; --question population asks on."
+        what = "decided pair holds" if n == 1 else "decided pairs hold"
+        return f"The {what} for other items like these as well."
+    does = "does" if n - also == 1 else "do"
+    which = "the decided pair" if n == 1 else f"{n - also:,} of the {n:,} decided pairs"
+    question = "a new run with --question population asks about those"
+    return f"For other items like these, {which} {does} not hold yet; {question}."
 
 
 class Outlook(NamedTuple):

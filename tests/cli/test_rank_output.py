@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import astuple
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -11,7 +12,9 @@ import pytest
 from rich.console import Console
 
 from lm_eval_ccat.cli.live import Display, show
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import dollars
+from lm_eval_ccat.ranker.columns import ranking_grid
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report.terminal import notes, print_result
 from lm_eval_ccat.shown import safe_streams, to_draw
@@ -156,6 +159,20 @@ def test_the_question_is_named_and_what_stands_beyond_it(asked, words):
     shown = printed(found, 200)
     assert words in shown and "2 of the 3 decided pairs do not hold yet" in shown
     assert "a over b was decided earlier" in shown
+    for pair in found["pairwise"]:
+        pair["population"] = {pair["a"], pair["b"]} != {"a", "c"}
+    assert "1 of the 3 decided pairs does not hold yet" in printed(found, 200)
+
+
+def test_markdown_says_who_failed_and_in_what_the_cost_is():
+    """Tokens are the cost where they are the currency, and have no column of their own."""
+    found = content("ab")
+    found["models"]["b"]["failed"] = [{"doc_id": n, "reason": "HTTP 500"} for n in (3, 4)]
+    for unit in ("usd", "tokens", "items"):
+        found["scale"], found["cost_unit"] = Scale().to_dict(), unit
+        _, names, _, notes = astuple(ranking_grid(found, "t"))[:4]
+        assert "b failed on 2 items, not seen and not scored as 0" in notes
+        assert f"cost: in {unit}" in notes and "cost" in names and "tokens" not in names
 
 
 def test_of_a_leaderboard_the_new_models_and_their_neighbours_are_shown():
