@@ -361,8 +361,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "references that are equal are decided",
         "lm_eval_ccat/ranker/verdicts",
-        "return sign, DECIDED if sign else EQUIVALENT",
-        "return sign, DECIDED",
+        "close = np.maximum(-low, high) <= self.min_difference + ROUNDING",
+        "close = np.maximum(-low, high) < 0.0",
         ("tests/ranker/test_verdicts.py", "tests/ranker/test_known.py"),
     ),
     Bug(

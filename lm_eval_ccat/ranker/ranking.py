@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +9,7 @@ from itertools import combinations, pairwise
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from ..content import ModelContent, OpenPairContent, PlaceContent, RankingContent, SampleContent
 from ..methods.belief import BENCHMARK, RUN
@@ -19,11 +18,9 @@ from ..metrics.scale import Floats, Scale
 from ..shown import Shown, ShownTable
 from .columns import ranking_grid
 from .headline import order_in_words
-from .looks import ROUNDING
 from .rows import ModelRow, PairRow, place_of
-from .verdicts import DECIDED, EQUIVALENT, OPEN, WORDS, Verdicts
+from .verdicts import ALL_PAIRS, WORDS, Verdicts
 
-_ALL_PAIRS = 100  # most models for which every pair is written down
 Pair = tuple[str, str]
 T = TypeVar("T")
 
@@ -242,19 +239,16 @@ class Ranking(Shown):
         """Yield the pairs of reference models."""
         names = set(self.known)
         known = [name for name in self.order if name in names]
-        all_pairs = len(self.order) <= _ALL_PAIRS
+        all_pairs = len(self.order) <= ALL_PAIRS
         for a, b in combinations(known, 2) if all_pairs else pairwise(known):
             yield self._known_pair(a, b, self.confidence)
 
     def _known_pair(self, a: str, b: str, confidence: float) -> PairRow:
-        first, second = self.row(a).estimate, self.row(b).estimate
-        gap, error = first.mean - second.mean, math.hypot(first.error, second.error)
-        gap = gap if abs(gap) > ROUNDING else 0.0
+        i, j = (np.array([self.verdicts.names.index(name)]) for name in (a, b))
+        pair = self.verdicts.of_known(i, j, confidence)
+        gap, error, low, high = (float(values[0]) for values in pair[:4])
         p = float(ndtr(gap / error)) if error else 0.5 + 0.5 * float(np.sign(gap))
-        arm = -float(ndtri(0.5 * (1.0 - confidence))) * error
-        low, high = max(gap - arm, -1.0), min(gap + arm, 1.0)
-        decision = DECIDED if low > 0.0 or high < 0.0 else OPEN if error else EQUIVALENT
-        return PairRow(a, b, p, gap, low, high, WORDS[decision])
+        return PairRow(a, b, p, gap, low, high, WORDS[pair.state[0]])
 
     @cached_property
     def pairwise(self) -> dict[Pair, float]:
@@ -428,7 +422,7 @@ class Ranking(Shown):
         ['a', 'b']
         """
         rows = self.pairs
-        if len(self.order) > _ALL_PAIRS:
+        if len(self.order) > ALL_PAIRS:
             # A leaderboard has thousands of reference models, nearly all of them far from a new
             # one: of pairs with them, only open, equivalent and adjacent ones are written down.
             known, place = set(self.known), {name: i for i, name in enumerate(self.order)}

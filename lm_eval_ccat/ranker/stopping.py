@@ -109,7 +109,7 @@ class AllDecided(StoppingRule):
         return "every adjacent pair is decided" + (" or equivalent" if equivalent else "")
 
     def met(self, standing: Standing) -> bool:
-        return not (standing.verdicts.adjacent == OPEN).any()
+        return standing.verdicts.settled
 
 
 @dataclass(frozen=True)

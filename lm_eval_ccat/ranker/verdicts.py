@@ -6,8 +6,8 @@ open. Decisions, equivalence, intervals and what is missing all invert one evide
 interval excludes 0 if and only if the pair is decided, or equivalent all the same.
 
 Reference models are rows in the order like any other, but only columns of the matrices, which have
-one row per *tested* model. Pairs of reference models are not stored: unequal ones count as decided,
-equal ones as equivalent.
+one row per *tested* model. Pairs of reference models are not stored: `of_known` judges them by
+their full results, and no answer changes that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ Ints = NDArray[np.int64]
 Signs = NDArray[np.int8]
 
 OPEN, DECIDED, EQUIVALENT = 0, 1, 2
+#: Most models of which all pairs are listed; of more, known ones only as far as they matter.
+ALL_PAIRS = 100
 WORDS = ("open", "decided", "equivalent")
 BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known"
 _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at most 0.008
@@ -40,6 +42,16 @@ _FAR = 20_000
 #: Steps in which a limit is raised to find the items that decide a pair.
 _RAISE = 1.2
 _ALL = (slice(None), slice(None))
+
+
+class KnownPairs(NamedTuple):
+    """Pairs of reference models: differences on [0, 1] with their errors and ends, and states."""
+
+    gap: Floats
+    error: Floats
+    low: Floats
+    high: Floats
+    state: Signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,8 +261,39 @@ class Verdicts:
             return int(self.sign[i, j]), int(self.state[i, j])
         if j < self.n_tested:
             return -int(self.sign[j, i]), int(self.state[j, i])
-        sign = int(np.sign(self.location[i] - self.location[j]))
-        return sign, DECIDED if sign else EQUIVALENT
+        known = self.of_known(np.array([i]), np.array([j]))
+        state = int(known.state[0])
+        return int(np.sign(known.gap[0])) * (state == DECIDED), state
+
+    def of_known(self, i: Ints, j: Ints, confidence: float | None = None) -> KnownPairs:
+        """Judge pairs of reference models by their full results, at one look.
+
+        Their interval has no width unless items or answers count as a sample. As of other pairs, it
+        excludes 0 if and only if the pair is decided, or equivalent all the same.
+
+        Parameters
+        ----------
+        i, j : ndarray of int, shape (n_pairs,)
+            Rows of the two models.
+        confidence : float, optional
+            Of the interval; default that of the ranking.
+        """
+        references = self.belief.references
+        assert references is not None
+        i, j = i - self.n_tested, j - self.n_tested
+        gap = references.estimate[i] - references.estimate[j]
+        gap = np.where(np.abs(gap) > ROUNDING, gap, 0.0)
+        error = np.hypot(references.error[i], references.error[j])
+
+        def ends(confidence: float) -> tuple[Floats, Floats]:
+            arm = -float(ndtri(0.5 * (1.0 - confidence))) * error
+            return np.maximum(gap - arm, -1.0), np.minimum(gap + arm, 1.0)
+
+        low, high = ends(self.confidence)
+        close = np.maximum(-low, high) <= self.min_difference + ROUNDING
+        decided = np.where((low > 0.0) | (high < 0.0), DECIDED, OPEN)
+        state = np.where(close, EQUIVALENT, decided).astype(np.int8)
+        return KnownPairs(gap, error, *ends(confidence or self.confidence), state)
 
     @cached_property
     def _neighbours(self) -> tuple[Ints, Ints, Ints]:
@@ -266,10 +309,19 @@ class Verdicts:
     @cached_property
     def adjacent(self) -> Signs:
         """States of neighbours in the order; shape (n_rows - 1,)."""
-        place, (places, i, j) = self.location[self.rows], self._neighbours
-        out = np.where(place[:-1] > place[1:], DECIDED, EQUIVALENT).astype(np.int8)
+        places, i, j = self._neighbours
+        out = np.zeros(len(self.rows) - 1, dtype=np.int8)
         out[places] = self._decided((i, j))[1]
+        known = np.flatnonzero(self.rows >= self.n_tested)
+        known = known[:-1][np.diff(known) == 1]
+        if len(known):
+            out[known] = self.of_known(self.rows[known], self.rows[known + 1]).state
         return out
+
+    @property
+    def settled(self) -> bool:
+        """Whether no neighbours are open, but two known models, of whom no answer tells more."""
+        return not (self.adjacent[self._neighbours[0]] == OPEN).any()
 
     @cached_property
     def unsettled(self) -> Mask:
@@ -289,15 +341,33 @@ class Verdicts:
 
     @property
     def separated_within_ties(self) -> list[tuple[str, str]]:
-        """Pairs within one of the `ties` that are decided all the same."""
-        row_of = {name: i for i, name in enumerate(self.names)}
-        return [
-            (first, second)
-            for tie in self.ties
-            for i, first in enumerate(tie)
-            for second in tie[i + 1 :]
-            if self.pair(row_of[first], row_of[second])[1] == DECIDED
-        ]
+        """Pairs within one of the `ties` that are decided all the same.
+
+        Beyond a hundred models, of the known ones of a tie only the best and the worst.
+        """
+        row_of, out = {name: i for i, name in enumerate(self.names)}, list[tuple[str, str]]()
+        for tie in self.ties:
+            rows = np.array([row_of[name] for name in tie])
+            known = np.flatnonzero(rows >= self.n_tested)
+            first, second = np.triu_indices(len(rows), 1)
+            if len(self.names) > ALL_PAIRS and len(known) > 2:
+                apart = ~np.isin(first, known) | ~np.isin(second, known)
+                apart |= (first == known[0]) & (second == known[-1])
+                first, second = first[apart], second[apart]
+            decided = self.states(rows[first], rows[second]) == DECIDED
+            pairs = zip(first[decided].tolist(), second[decided].tolist())
+            out += [(tie[a], tie[b]) for a, b in pairs]
+        return out
+
+    def states(self, i: Ints, j: Ints) -> Signs:
+        """Return the states of pairs of rows, of which both may be reference models."""
+        row, column = np.minimum(i, j), np.maximum(i, j)
+        known = row >= self.n_tested
+        out = np.zeros(len(row), dtype=np.int8)
+        out[~known] = self.state[row[~known], column[~known]]
+        if known.any():
+            out[known] = self.of_known(row[known], column[known]).state
+        return out
 
     @cached_property
     def ranges(self) -> tuple[Ints, Ints]:
@@ -325,7 +395,9 @@ class Verdicts:
         worse = np.r_[above.sum(axis=1) + over.sum(axis=1), under.sum(axis=0)]
         if references is not None:
             width = -float(ndtri(0.5 * (1.0 - self.confidence)))
-            n_above, less = outside(fixed, width * np.sqrt(references.variance))
+            n_above, less = outside(
+                references.estimate, width * references.error, self.min_difference
+            )
             better[n_tested:] += n_above
             worse[n_tested:] += less
         return 1 + better, n - worse
@@ -499,10 +571,11 @@ def _ranks(scores: Floats, rng: np.random.Generator) -> Ints:
     return 1 + np.argsort(np.argsort(-scores, axis=1), axis=1)
 
 
-def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:
+def outside(scores: Floats, arms: Floats, min_difference: float = 0.0) -> tuple[Ints, Ints]:
     """Count how many of some models are clearly above each of them, and how many below.
 
-    Two models differ clearly if their gap exceeds the root sum of squares of their two arms.
+    Two models differ clearly if their gap exceeds the root sum of squares of their two arms, and
+    may exceed `min_difference`.
 
     Parameters
     ----------
@@ -510,6 +583,7 @@ def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:
         Higher is better.
     arms : ndarray of shape (n_models,)
         Half widths of the intervals; 0 where scores are known in full.
+    min_difference : float, optional
 
     Examples
     --------
@@ -517,14 +591,16 @@ def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:
     >>> above.tolist(), below.tolist()
     ([1, 1, 0], [0, 0, 2])
     """
-    # A board has thousands of full results; any two unequal ones differ.
-    exact = arms == 0.0
+    # A board has thousands of full results; any two unequal ones differ, but for rounding.
+    exact, close = arms == 0.0, min_difference + ROUNDING
     full = np.sort(scores[exact])
-    above = len(full) - np.searchsorted(full, scores, side="right")
-    below = np.searchsorted(full, scores, side="left")
+    above = len(full) - np.searchsorted(full, scores + close, side="right")
+    below = np.searchsorted(full, scores - close, side="left")
     for i in np.flatnonzero(~exact):
         gap, apart = scores - scores[i], np.hypot(arms, arms[i])
-        above[i], below[i] = np.sum(gap > apart), np.sum(-gap > apart)
-        above[exact] += -gap[exact] > apart[exact]
-        below[exact] += gap[exact] > apart[exact]
+        clear = (np.abs(gap) > apart) & (np.abs(gap) + apart > close)
+        higher, lower = clear & (gap > 0.0), clear & (gap < 0.0)
+        above[i], below[i] = np.sum(higher), np.sum(lower)
+        above[exact] += lower[exact]
+        below[exact] += higher[exact]
     return np.asarray(above), np.asarray(below)

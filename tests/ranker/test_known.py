@@ -189,3 +189,53 @@ def test_a_finite_guarantee_holds_among_known_models_too(near):
         for name, mean in known.items():  # both are of the same bets
             if found.decisions["new", name] == "decided":
                 assert not low + 0.002 < mean < high - 0.002
+
+
+@pytest.mark.parametrize("d", [0.0, 0.03, 0.2])
+@pytest.mark.parametrize("error", [0.0, 0.01, 0.05])
+def test_two_known_models_are_judged_alike_on_every_surface(d, error):
+    """Nothing is asked to tell them apart: their full results say how far they differ."""
+    means = {"r": 0.45, "s": 0.47, "t": 0.47 + 1e-15, "u": 0.62, "v": 0.83}
+    known = {name: (mean, error, mean) for name, mean in means.items()} if error else means
+    ranker = Ranker(
+        ItemBank.blank(range(400)), {"new": 1.0}, known=known, min_difference=d, max_items=60
+    )
+    ranking = drive(ranker, lambda model, item: float(item % 10 == 0))  # far below all of them
+    content, verdicts = ranking.to_dict(), ranking.verdicts
+    arm = 1.959964 * np.sqrt(2.0) * error
+    rows = {(pair["a"], pair["b"]): pair for pair in content["pairwise"]}
+    above = dict.fromkeys(means, 0)
+    for a, b in ((a, b) for a in means for b in means if a != b):
+        gap = means[a] - means[b]
+        close = abs(gap) + arm <= d + 1e-9
+        wanted = "equivalent" if close else "decided" if abs(gap) > arm + 1e-12 else "open"
+        row, names = rows[a, b], verdicts.names
+        assert row["decision"] == ranking.decisions[a, b] == wanted
+        sign, state = verdicts.pair(names.index(a), names.index(b))
+        assert (sign, ["open", "decided", "equivalent"][state]) == (
+            np.sign(gap) * (wanted == "decided"), wanted
+        )  # fmt: skip
+        low, high = row["low"], row["high"]
+        assert (low, high) == pytest.approx((gap - arm, gap + arm), abs=1e-6)
+        assert ranking.difference(a, b)[1:] == (low, high)
+        if wanted == "equivalent":
+            assert -d - 1e-9 <= low <= high <= d + 1e-9
+        else:
+            assert (low > 0.0 or high < 0.0) == (wanted == "decided")
+        above[b] += gap > 0.0 and wanted == "decided"
+        if ranking.order.index(b) == ranking.order.index(a) + 1:
+            tied = any({a, b} <= set(tie) for tie in content["ties"])
+            assert tied == (wanted != "decided")
+            assert (f"{a} > {b}" in content["ranking"]) <= (not tied)
+    for name, n in above.items():
+        assert content["models"][name]["rank_range"][0] == 1 + n
+        assert content["models"][name]["rank"] >= 1 + n
+    assert ranking.goal_met  # no answer would tell more of known models
+
+
+def test_a_long_tie_of_known_models_is_a_chain_of_few_pairs():
+    means = {f"k{n:03d}": (0.2 + 0.005 * n, 0.01, 0.2 + 0.005 * n) for n in range(120)}
+    ranker = Ranker(ItemBank.blank(range(400)), {"new": 1.0}, known=means, max_items=30)
+    ranking = drive(ranker, lambda model, item: 0.0)
+    assert ranking.separated_within_ties == [("k119", "k000")]
+    assert "k119 (1 to 6) >~ k118" in ranking.in_words()

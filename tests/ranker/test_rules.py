@@ -45,6 +45,7 @@ def standing(seed: int, n: int, among_known: bool = False):
         state=state,
         barred=np.triu(b := rng.random((n, n)) < 0.2, 1) | np.triu(b, 1).T,
         adjacent=state[order[:-1], order[1:]],
+        settled=OPEN not in state[order[:-1], order[1:]],
         unsettled=rng.random(n) < 0.6,
         ranges=(best, best + rng.integers(0, 5, n)),
     )
@@ -126,13 +127,13 @@ def test_why_names_the_rules_that_stopped_it():
     s = standing(1, 2)
     s.items = np.array([3, 5])
     s.verdicts.unsettled = ~s.nobody
-    s.verdicts.adjacent = np.array([OPEN])
+    s.verdicts.adjacent, s.verdicts.settled = np.array([OPEN]), False
     reached = AllDecided() | MaxItems(3) | Time(11)
     assert reached.why(s) == MaxItems(3).why(s)
     s.items = np.array([2, 2])
     assert reached.why(s) == ""
     s.verdicts.unsettled = s.nobody
-    s.verdicts.adjacent = np.array([DECIDED])
+    s.verdicts.adjacent, s.verdicts.settled = np.array([DECIDED]), True
     assert reached.why(s) == "every adjacent pair is decided"
     both = TargetError(0.5) & RankWidth(9)
     assert both.why(s) == "every standard error is at most 0.5 and every rank is known to 9 ranks"
