@@ -38,6 +38,7 @@ _MISLEADING = re.compile(
     "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 )
 _ENDS_LINE = re.compile("[\t\n\r]")
+_FINEST = 1e-6  # half width of an interval that six decimals do not show
 _KIND = 4  # words by which the kind of a warning is known
 #: Characters with a meaning in an order; a name that has one is shown in quotation marks.
 _OF_AN_ORDER = re.compile(r"[<>{}~=,\u201c\u201d\"]|^\s|\s$|^$")
@@ -154,8 +155,9 @@ def rounded(value: float, decimals: int, sign: str = "") -> str:
 def difference(low: float, middle: float, high: float) -> list[str]:
     """Format a difference and the ends of its interval, with decimals to match its width.
 
-    Whether an interval excludes 0 can be read from it: what is not 0 is not rounded to 0. An end
-    right beside 0, as that of a pair decided at an earlier look may be, is ">0" or "<0".
+    Whether an interval excludes 0 can be read from it: an end that is not 0 is not rounded to 0,
+    nor is the difference where both ends are on one side. What is right beside 0, as a pair that
+    was decided at an earlier look may be, is ">0" or "<0".
 
     Examples
     --------
@@ -167,18 +169,21 @@ def difference(low: float, middle: float, high: float) -> list[str]:
     ['-inf', '+0.25', '+inf']
     >>> difference(1e-12, 0.066, 0.145), difference(-0.0, -0.0, -0.0)
     (['>0', '+0.066', '+0.145'], ['+0', '+0', '+0'])
+    >>> difference(1e-12, 0.0004, 0.19), difference(1e-9, 2e-9, 3e-9)
+    (['>0', '+0.0004', '+0.1900'], ['+1e-09', '+2e-09', '+3e-09'])
     """
-    half = (high - low) / 2.0
-    if not 0.0 < half < math.inf:
-        return [f"{value + 0.0:+.4g}" for value in (low, middle, high)]
+    half, values = (high - low) / 2.0, (low, middle, high)
+    if not _FINEST < half < math.inf:
+        return [f"{value + 0.0:+.4g}" for value in values]
     decimals = decimals_for(half)
-    ends = [abs(end) for end in (low, high) if rounded(abs(end), 6).strip("0.")]
-    if ends:
-        decimals = max(decimals, min(6, math.ceil(-math.log10(2.0 * min(ends)))))
-    texts = [rounded(value, decimals, "+") for value in (low, middle, high)]
-    for place, end in ((0, low), (2, high)):
-        if end != 0.0 and not texts[place].strip("+-0."):
-            texts[place] = ">0" if end > 0.0 else "<0"
+    places = (0, 1, 2) if low > 0.0 or high < 0.0 else (0, 2)
+    sizes = [abs(values[place]) for place in places]
+    if sizes := [size for size in sizes if rounded(size, 6).strip("0.")]:
+        decimals = max(decimals, min(6, math.ceil(-math.log10(2.0 * min(sizes)))))
+    texts = [rounded(value, decimals, "+") for value in values]
+    for place in places:
+        if values[place] != 0.0 and not texts[place].strip("+-0."):
+            texts[place] = ">0" if values[place] > 0.0 else "<0"
     return texts
 
 

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, compare, simulate
@@ -18,7 +18,7 @@ from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live.result import Result
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.headline import order_in_words
-from lm_eval_ccat.shown import visible, visible_json, visible_line, visible_name
+from lm_eval_ccat.shown import difference, visible, visible_json, visible_line, visible_name
 
 NASTY = "a|<b>*x*\x1b[31m"
 
@@ -142,3 +142,21 @@ def test_a_name_cannot_forge_an_order() -> None:
 def test_quoted_names_stay_apart_from_plain_ones(a: str, b: str) -> None:
     if visible_line(a) != visible_line(b) and "‹" not in a + b and "›" not in a + b:
         assert visible_name(a) != visible_name(b) or {"“", "”"} & set(a + b)
+
+
+SIZES = st.floats(-14, 3).map(lambda exponent: 10.0**exponent)
+VALUES = st.one_of(st.just(0.0), SIZES, SIZES.map(lambda size: -size))
+
+
+@settings(max_examples=500)
+@given(st.lists(VALUES, min_size=3, max_size=3), st.booleans())
+def test_a_printed_interval_lies_to_the_side_of_0_where_it_lies(values, one_side):
+    """Both ends keep their sign, and so does a difference whose interval excludes 0."""
+    low, middle, high = sorted(map(abs, values) if one_side else values)
+    texts = difference(low, middle, high)
+    beside = {">0": 5e-324, "<0": -5e-324}
+    printed = [beside.get(text) or float(text) for text in texts]
+    signs = np.sign(printed) == np.sign([low, middle, high])
+    assert signs[0] and signs[2] and (signs[1] or low <= 0.0 <= high), texts
+    if not beside.keys() & set(texts):
+        assert printed == sorted(printed)

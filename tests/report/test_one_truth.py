@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
+from html import unescape
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
@@ -15,6 +17,7 @@ from rich.console import Console
 from synthetic import make_run, make_suite
 
 from lm_eval_ccat.live.result import state
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import dollars
 from lm_eval_ccat.ranker.columns import whole_percent
 from lm_eval_ccat.ranker.headline import headline, leads
@@ -297,3 +300,63 @@ def test_documents_keep_their_task_prompt_and_expected_score(run, data) -> None:
         for *_, expected, text, _ in doc["a"]:
             assert 0.0 <= expected <= 1.0
             assert f" to {number}. " in text and task in text
+
+
+#: Ends and difference, of a decided pair and of one that is not, in units of the scale's span:
+#: beside 0, on it, where rounding would reach it, and all of them tiny.
+AWKWARD = {
+    "decided": [
+        (1e-12, 1e-12, 0.19), (1e-12, 4e-4, 0.19), (4.9e-7, 0.1, 0.2), (4e-5, 4e-5, 0.4),
+        (0.00499, 0.02, 0.9), (1e-9, 2e-9, 3e-9), (3e-3, 3e-3, 3e-3), (2e-10, 2e-10, 2e-10),
+    ],
+    "open": [
+        (-0.2, 1e-12, 1e-12), (-1e-12, 0.1, 0.2), (0.0, 0.1, 0.2), (-4e-5, 0.3, 0.6),
+        (-0.00499, 0.02, 0.9), (-1e-9, 2e-9, 3e-9), (-0.3, 0.0, 0.3),
+    ],
+}  # fmt: skip
+
+
+def parsed(lead: str) -> list[float]:
+    """The ends and the difference that a surface prints, all equal where it prints no interval."""
+    beside = {">0": 5e-324, "<0": -5e-324}
+    middle, *ends = re.fullmatch(r"(\S+)(?: \((\S+) to (\S+)\))?", lead).groups()
+    low, high = ends if ends[0] else (middle, middle)
+    return [beside.get(text) or float(text) for text in (low, middle, high)]
+
+
+@pytest.mark.parametrize("decision", AWKWARD)
+def test_an_interval_excludes_0_as_printed_if_and_only_if_its_pair_is_decided(run, decision):
+    now = state(run.path)
+    content = json.loads(json.dumps(now.content))
+    vars(now)["content"] = content
+    pairs = list(pairwise(content["order"]))
+    scale = Scale.from_dict(content["scale"])
+    up = scale.span if scale.higher_is_better else -scale.span
+    for shift in range(0, len(AWKWARD[decision]), len(pairs)):
+        for k, (a, b) in enumerate(pairs):
+            ends = AWKWARD[decision][(k + shift) % len(AWKWARD[decision])]
+            for pair in content["pairwise"]:
+                if {pair["a"], pair["b"]} == {a, b}:
+                    sign = up if pair["a"] == a else -up
+                    low, gap, high = sorted(sign * end for end in ends)
+                    pair |= {"low": low, "difference": gap, "high": high, "decision": decision}
+        out = io.StringIO()
+        print_result(Console(file=out, width=250, no_color=True, highlight=False), content)
+        surfaces = {
+            "terminal": out.getvalue().split("interval")[1],
+            "markdown": now.to_markdown().replace("\\", ""),
+            "page": unescape(render(replace(run, result=content))),
+        }
+        lead_of = leads(content)
+        for a, b in pairs:
+            lead = lead_of[a, b].in_words()
+            low, middle, high = parsed(lead)
+            assert (low > 0.0 or high < 0.0) == (decision == "decided"), lead
+            assert middle > 0.0 or decision == "open", lead
+            told = [pair for pair in content["pairwise"] if {pair["a"], pair["b"]} == {a, b}]
+            assert all((p["low"] > 0 or p["high"] < 0) == (decision == "decided") for p in told)
+            for surface in ("terminal", "page"):
+                assert lead in surfaces[surface], (surface, lead)
+            middle, low, high = (f"{value:.4g}" for value in lead_of[a, b])
+            assert (float(low) > 0.0 or float(high) < 0.0) == (decision == "decided")
+            assert f"| {middle} | {low} | {high} |" in surfaces["markdown"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
+from itertools import product
 
 import numpy as np
 import pytest
@@ -79,6 +81,32 @@ def test_equal_models_have_no_negative_zero_on_any_surface():
             surfaces = [*lines(found), markdown(found), junit(found), json.dumps(found.to_dict())]
             assert not re.search(r"-0(\.0*)?(?![\d.])", " ".join(surfaces)), surfaces
             assert "e-1" not in " ".join(surfaces)
+
+
+@pytest.mark.parametrize("question", ["benchmark", "population"])
+def test_an_interval_of_a_comparison_excludes_0_as_printed_if_and_only_if_it_is_decided(question):
+    """From two documents to two hundred, from no difference to one of a millionth."""
+    rng, verdicts = np.random.default_rng(8), set()
+    beside = {">0": 5e-324, "<0": -5e-324}
+    for n, gap, noise in product((2, 12, 200), (0.0, 1e-6, 1e-3, 0.02, 0.2), (0.0, 1e-3, 0.1)):
+        row = rng.uniform(0.3, 0.7, n).round(6)
+        rows = row, np.clip(row - gap + noise * rng.normal(size=n), 0, 1)
+        scale = Scale(0, 100, higher_is_better=bool(n % 3))
+        sides = [
+            ScoreTable.from_arrays([100 * row], [m], scale=scale) for m, row in zip("ab", rows)
+        ]
+        found = compare(*sides, question=question)
+        verdicts.add(found.verdict)
+        surfaces = lines(found)[0], junit(found), unescape(comparison_page(found))
+        in_text = r"(\S+) \[(?:95%: (\S+) to (\S+)|exact)\]"
+        in_cell = r'class="num">([-+<>][\d.e-]*)(?: \((\S+) to (\S+)\))?</td>'
+        for text, pattern in zip(surfaces, (in_text, in_text, in_cell)):
+            told = re.search(pattern, text.replace("&gt;", ">").replace("&lt;", "<")).groups()
+            values = [beside.get(value) or float(value) for value in told if value]
+            excludes = min(values[1:] or values) > 0.0 or max(values[1:] or values) < 0.0
+            assert excludes == (found.verdict in ("better", "worse")), text
+            assert values[0] or not excludes
+    assert len(verdicts) >= 3
 
 
 def test_the_page_lists_the_documents_that_the_candidate_lost_by_their_loss(tmp_path, capsys):
