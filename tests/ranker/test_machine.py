@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from worlds.boards import bank_of, draw
 from worlds.journals import Teller
 
-from lm_eval_ccat import ItemBank, Ranker, Ranking
+from lm_eval_ccat import Ranker, Ranking
 from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.records import Asks, Change, Tell
@@ -29,7 +29,7 @@ N_ITEMS = 24
 PRICES = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0, "e": 1.0}
 METHODS = ("default", "sample", "paper")
 SHAPES = ("one task", "tasks", "outcomes", "references", "familywise", "repeats")
-#: Items and repeats of the shape "repeats", which draws without a bank.
+#: Items and repeats of the shape "repeats", beside a known model; "paper" draws without a bank.
 FEW_ITEMS, REPEATS = 6, 3
 SKILL = np.array([-0.6, -0.1, 0.0, 0.5, 0.1])
 
@@ -49,7 +49,7 @@ class World:
         if self.shape == "outcomes":
             return {"x": {k: bank_of(self.method, N_ITEMS, 0, k) for k in ("f1", "chrf")}}
         if self.shape == "repeats":
-            return {"x": ItemBank.blank(range(FEW_ITEMS))}
+            return {"x": bank_of("sample" if self.method == "paper" else self.method, FEW_ITEMS)}
         return replace(bank_of(self.method, N_ITEMS), task=None)
 
     def ranker(self) -> Ranker:
@@ -59,7 +59,7 @@ class World:
         if self.shape == "familywise":
             more |= {"familywise": True, "min_difference": 0.05}
         if self.shape == "repeats":
-            more["repeats"] = REPEATS
+            more |= {"repeats": REPEATS, "known": {"r": (0.5, 0.06, 0.5)}}
         names = list(PRICES)[: self.models]
         return Ranker(self.bank(), {m: PRICES[m] for m in names}, seed=7, **more)
 
