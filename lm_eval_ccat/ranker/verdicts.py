@@ -310,7 +310,7 @@ class Verdicts:
     def adjacent(self) -> Signs:
         """States of neighbours in the order; shape (n_rows - 1,)."""
         places, i, j = self._neighbours
-        out = np.zeros(len(self.rows) - 1, dtype=np.int8)
+        out = np.zeros(max(len(self.rows) - 1, 0), dtype=np.int8)
         out[places] = self._decided((i, j))[1]
         known = np.flatnonzero(self.rows >= self.n_tested)
         known = known[:-1][np.diff(known) == 1]
