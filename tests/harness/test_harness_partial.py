@@ -149,7 +149,7 @@ class TwoProcesses(Copyist):
     world_size = 2
 
 
-OTHERS = r"task texts does not report metric ten; it reports bleu, chrf, ter.* \(calibrate a"
+OTHERS = r"task texts does not report metric ten; it reports bleu, chrf, ter.* \(name one of these"
 REFUSED = [
     ("choices", "choices", dict(lm=TwoProcesses()), HarnessError, "2 data-parallel processes"),
     ("choices", "choices", dict(predict_only=True), HarnessError, "predict_only"),

@@ -54,16 +54,16 @@ def test_a_dated_name_is_the_same_model(asked, served, instead):
 def test_an_error_in_any_form_is_no_answer(status, answer, words):
     body = b"<html>" if answer is None else json.dumps(answer).encode()
     with pytest.raises(ServerError, match=words):
-        _checked(status, {}, body)
+        _checked(status, {}, body, "")
     sound = {"choices": [{"text": "a"}], "error": None}
-    assert _checked(200, {}, json.dumps(sound).encode()) == sound
+    assert _checked(200, {}, json.dumps(sound).encode(), "") == sound
 
 
 @pytest.mark.parametrize("part", ["code", "type"])
 def test_a_spent_quota_does_not_come_back(part):
     for code, final in (("insufficient_quota", True), ("rate_limit_exceeded", False)):
         with pytest.raises(ServerError) as raised:
-            _checked(429, {}, json.dumps({"error": {part: code}}).encode())
+            _checked(429, {}, json.dumps({"error": {part: code}}).encode(), "")
         assert raised.value.final == final and raised.value.status == 429
 
 

@@ -99,7 +99,7 @@ def test_other_prompts_than_the_banks_are_refused_before_weights_load(
             with pytest.raises(CcatError, match=remedy):
                 adaptive_evaluate("hf", weights, [TASK], include_path=tasks, **settings)
         else:
-            assert remedy in ccat(how, *words, *more, f"--{name}", *value, code=1).err
+            assert remedy in ccat(how, *words, *more, f"--{name}", *value, code=(1, 2)).err
 
 
 def test_a_model_without_an_answer_is_corrected_on_resume(bench, server, ccat):

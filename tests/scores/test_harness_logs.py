@@ -454,6 +454,7 @@ def test_one_model_is_one_configuration_and_its_name_says_what_differs(tmp_path)
         (same, 0), ({**same, "revision": "step2000"}, 1), ({**same, "revision": "main"}, 0.1),
         ("pretrained=org/m,load_in_4bit=True", 0.2), ("pretrained=org/m,dtype=float16", 0.3),
         ({**same, "peft": "lora/a", "max_length": 2048}, 0.4), (same, 0.5),
+        ({**same, "add_bos_token": True}, 0.7),
     ], 1):  # fmt: skip
         about = {"model_name": "org/m", "config": {"model_args": arguments, "limit": None}}
         write_run(tmp_path, "m", rows_of([score, score]), day=day, **about)
@@ -462,7 +463,7 @@ def test_one_model_is_one_configuration_and_its_name_says_what_differs(tmp_path)
     table = ScoreTable.read(tmp_path, task="demo")
     assert dict(zip(table.models, table.raw[:, 0])) == {
         "org/m": 0.5, "org/m@step2000": 1, "org/m+4bit": 0.2, "org/m+float16": 0.3,
-        "org/m+a+max_length=2048": 0.4,
+        "org/m+a+max_length=2048": 0.4, "org/m+add_bos_token=True": 0.7,
     }  # fmt: skip
     assert set(table.row_config) == {""}  # generation alone makes configs
     [earlier] = [text for text in table.warnings if "earlier" in text]
