@@ -44,9 +44,10 @@ OPTIONS: Options = {
     "--models A,B": "which models, if the logs hold several",
     "--range WORST,BEST": READING["--range WORST,BEST"],
     "--margin D": Opt("largest loss to accept, on the metric's own scale", 0.0),
-    "--question population|benchmark|run": "which question logs decide: about documents like "
-    "these, about these, or about these very answers even if they are sampled; the answer to one "
-    "more is printed",
+    "--question population|benchmark|run": Opt(
+        "which question logs decide: about documents like these (default), about these, or about "
+        "these very answers even if they are sampled; the answer to one more is printed"
+    ),
     "--by FIELD": "also compare each group of documents with the same value",
     "--cluster FIELD": "treat documents with equal values as one cluster",
     **JSON,

@@ -190,7 +190,8 @@ def add_options(parser: Any, options: Options) -> None:
     options : mapping of str to str, Opt, mapping or callable
         ``"-o --output FILE"`` takes a value, ``"--yes"`` none, ``"--json [FILE]"`` an optional one;
         ``"--logs DIR..."`` takes several values, ``"--name NAME,"`` may be repeated,
-        ``"--price PART...,"`` both; ``"--kind a|b"`` takes one of these, by default the first.
+        ``"--price PART...,"`` both; ``"--kind a|b"`` takes one of these, by default the first or
+        what its `Opt` says.
         A key without a dash is a positional argument: ``"RUN"``, ``"a=BASELINE?"`` (named ``a``,
         optional), ``"PATH..."`` (at least one), ``"LOGS*"`` (any number).
 
@@ -207,18 +208,19 @@ def add_options(parser: Any, options: Options) -> None:
         elif callable(row):
             row(parser.add_argument_group(key))
         else:
-            _add_option(parser, key, Opt(row) if isinstance(row, str) else row)
+            _add_option(parser, key, row)
 
 
-def _add_option(parser: Any, key: str, option: Opt) -> None:
+def _add_option(parser: Any, key: str, row: str | Opt) -> None:
     *flags, last = key.split()
+    option = Opt(row) if isinstance(row, str) else row
     if last.startswith("-"):
         parser.add_argument(*flags, last, action="store_true", help=option.help)
         return
     name, form = ("", last) if flags or "=" not in last else last.split("=", 1)
     plain = form.strip("[]").rstrip(".*?,")
     choices = plain.split("|")
-    default = option.default if len(choices) == 1 else choices[0]
+    default = choices[0] if len(choices) > 1 and isinstance(row, str) else option.default
     arguments: dict[str, Any] = {"help": option.help}
     if len(choices) > 1:
         arguments["choices"] = choices

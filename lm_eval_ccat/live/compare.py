@@ -41,7 +41,7 @@ def compare(
     metric: str | Sequence[str] | Mapping[str, float] | None = None,
     margin: float = 0.0,
     *,
-    question: str = POPULATION,
+    question: str | None = None,
     models: tuple[str | None, str | None] = (None, None),
     task: str | None = None,
     confidence: float | None = None,
@@ -72,9 +72,10 @@ def compare(
     margin : float, optional
         Largest acceptable loss, on the metric's own scale.
     question : {"population", "benchmark", "run"}, optional
-        Whether scores decide about documents like these, of which the benchmark is a sample, about
-        these documents, or about these very answers, even if they are sampled. Live models decide
-        about these documents or answers, and estimates about what their run asked.
+        Whether scores decide about documents like these, of which the benchmark is a sample (the
+        default), about these documents, or about these very answers, even if they are sampled. Live
+        models decide about these documents or answers, and estimates about what their run asked;
+        another question is refused.
     models : (str or None, str or None), optional
         Names of the two models, if a side holds several.
     task : str, optional
@@ -122,26 +123,33 @@ def compare(
     if len(tasks) > 1:
         raise UsageError("compare takes one task")
     [task] = tasks
-    level = settings.pop("confidence", None)
+    level, asked_question = (settings.pop(key, None) for key in ("confidence", "question"))
     confidence = level if confidence is None else confidence
+    question = asked_question if question is None else question
     if confidence is not None:
         CONFIDENCE.check(confidence, "confidence")
     AT_LEAST_0.check(margin, "margin")
-    choice(POPULATION, BENCHMARK, RUN).check(question, "question")
+    if question is not None:
+        choice(POPULATION, BENCHMARK, RUN).check(question, "question")
     weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
     if isinstance(a, Mapping) or isinstance(b, Mapping):
         if by or cluster or range:
             raise UsageError("--by, --cluster and --range are for stored scores")
+        if question == POPULATION:
+            raise UsageError(
+                "live models are asked until it is known which is better on these documents, and "
+                "the answer for documents like these is printed beside it: leave --question out"
+            )
         live = {**settings, "task": task, "metrics": list(weights)}
         live["confidence"] = Spec().confidence if confidence is None else confidence
-        live["question"] = RUN if question == RUN else BENCHMARK
+        live["question"] = question or BENCHMARK
         return compare_live((a, b), models, margin, live, run_dir, observer)
     changes = {"accept_change": settings.pop("accept_change", ())}
     accepted = Spec.read(changes).accept_change
     if settings or run_dir:
         raise UsageError("--include_path, --max_items and the like are for live models")
     sides = Side(a, SIDES[0]), Side(b, SIDES[1])
-    gate = Gate(margin, _confidence(sides, confidence), question)
+    gate = Gate(margin, _confidence(sides, confidence), _question(sides, question))
     task = None if task is None else task_name(task)
     warnings = [side.warning for side in sides if side.warning]
     outcomes: list[Compared] = []
@@ -199,6 +207,26 @@ def _confidence(sides: Sequence[Side], confidence: float | None) -> float:
                 f"{confidence:g}; leave --confidence out, or compare runs of one confidence"
             )
     return Spec().confidence if confidence is None else confidence
+
+
+def _question(sides: Sequence[Side], question: str | None) -> str:
+    """Return the question that scores decide: that of the user, else the usual one.
+
+    Raises
+    ------
+    UsageError
+        A run's intervals answer another: they cannot be turned into those of the user's.
+    """
+    for ranking in (ranking for side in sides for ranking in side.rankings.values()):
+        answered, sampled = ranking.content["question"], ranking.content.get("sampled", False)
+        # Without sampling, these very answers are what these documents show.
+        alike = {answered} if sampled or answered == POPULATION else {BENCHMARK, RUN}
+        if question not in (None, *alike):
+            raise UsageError(
+                f"{ranking.source} answers the question {answered!r}, not {question!r}; leave "
+                f"--question out, or compare runs that asked `question: {question}`"
+            )
+    return question or POPULATION
 
 
 def _prompt_warnings(

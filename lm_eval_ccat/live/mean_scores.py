@@ -9,8 +9,7 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from ..content import RankingContent
-from ..errors import UsageError
-from ..methods.belief import BENCHMARK, RUN
+from ..methods.belief import BENCHMARK
 from ..metrics.scale import Scale
 from ..ranker.difference import Difference
 from ..ranker.looks import ROUNDING
@@ -30,11 +29,6 @@ def compare_estimates(
     ranking = first if isinstance(first, StoredRanking) else second
     assert isinstance(ranking, StoredRanking)
     content, scale, outcome = ranking.content, ranking.scale, ranking.outcome
-    if gate.question == RUN and content.get("sampled") and content["question"] != RUN:
-        raise UsageError(
-            f"{ranking.source} estimates expected scores, which --question run is not about: "
-            "leave it out, or compare runs that asked `question: run`"
-        )
     baseline, candidate = (
         MeanScore.of(side, name, content, gate) for side, name in zip((first, second), names)
     )

@@ -422,8 +422,36 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     for models in (("m2", "m8"), ("m8", "m2")):
         assert compare(path, path, models=models).verdict == "not known"
     assert one_run.outcomes[0].question == "benchmark"
-    path.write_text(json.dumps({**content, "question": "population"}))
-    assert compare(path, path, models=("m2", "m8")).outcomes[0].question == "population"
+
+
+def test_a_run_answers_no_other_question_than_its_own(tmp_path, ccat):
+    ranker, file = Ranker(ItemBank.blank(range(12)), ["a", "b"]), tmp_path / "result.json"
+    ranking = drive(ranker, of(draw([-1, 1], 12, seed=1), ["a", "b"]))
+    terms = [{"task": "t", "metric": "acc", "filter": None, "weight": 1.0}]
+    for run, questions in (
+        ({"question": "benchmark", "sampled": False}, {"benchmark", "run"}),
+        ({"question": "benchmark", "sampled": True}, {"benchmark"}),
+        ({"question": "run", "sampled": True}, {"run"}),
+        ({"question": "population", "sampled": False}, {"population"}),
+    ):
+        file.write_text(json.dumps({"terms": terms, **ranking.to_dict(), **run}))
+        told = ccat("compare", file, "--models", "a,b", "--json", code=(0, 3)).out
+        assert json.loads(told)["outcomes"][0]["question"] == run["question"]
+        for question in ("population", "benchmark", "run"):
+            asked = "compare", file, "--models", "a,b", "--question", question
+            err = ccat(*asked, code=(0, 3) if question in questions else 2).err
+            refused = f"answers the question '{run['question']}', not '{question}'" in err
+            assert refused == (question not in questions)
+
+
+def test_live_models_decide_nothing_about_documents_like_these(tmp_path):
+    side = {"model": "echo"}
+    with pytest.raises(UsageError, match="leave --question out"):
+        compare(side, side, task="t", question="population")
+    file = tmp_path / "side.yaml"
+    file.write_text("task: t\nquestion: population\nmodels: [{model: echo}]\n")
+    with pytest.raises(UsageError, match="leave --question out"):
+        compare(side, file)
 
 
 def test_groups_by_fields_of_ones_own():

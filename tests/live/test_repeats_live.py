@@ -115,7 +115,7 @@ def test_a_run_of_repeats_answers_no_question_about_single_answers(few, sampling
     assert main(["compare", run, run, "--models", "low,high"]) == 0
     capsys.readouterr()
     assert main(["compare", run, run, "--models", "low,high", "--question", "run"]) == 2
-    assert "estimates expected scores" in capsys.readouterr().err
+    assert "answers the question 'benchmark', not 'run'" in capsys.readouterr().err
 
 
 def test_killed_and_resumed_it_ends_with_one_result(
