@@ -73,11 +73,18 @@ def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
     words = {row.model: state.in_words(row) for row in added.rows}
     rows = [{**row.to_dict(), "in_words": words[row.model]} for row in added.rows]
     content = {"rows": rows, "left_out": added.left_out, "notes": added.notes}
-    publish_it = f"Next: lm-eval-ccat board publish {shlex.quote(str(board.path))} -o site"
-    emit(args.json, content, [*words.values(), publish_it] if words else ["No row was added."])
+    emit(
+        args.json,
+        content,
+        [*words.values(), _to_publish(board)] if words else ["No row was added."],
+    )
     warn(*added.notes, *added.reasons)
     warn(*_suspicions(board, words))
     return PARTIAL if added.partial else 0
+
+
+def _to_publish(board: boards.Board) -> str:
+    return f"Next: lm-eval-ccat board publish {shlex.quote(str(board.path))} -o site"
 
 
 def _suspicions(board: boards.Board, models: Collection[str] | None = None) -> list[str]:
@@ -91,7 +98,8 @@ def _suspicions(board: boards.Board, models: Collection[str] | None = None) -> l
 def publish(args: argparse.Namespace) -> int:
     """Write the site: a page, its JSON and CSV."""
 
-    print(*boards.publish(args.board, args.output or Path(args.board, "site")), sep="\n")
+    files = boards.publish(args.board, args.output or Path(args.board, "site"))
+    print(*files, f"Next: open {shlex.quote(str(files[0]))}", sep="\n")
     return 0
 
 
@@ -109,6 +117,8 @@ def check(args: argparse.Namespace) -> int:
         f"differently by another version, {counts['refused']} refused. The ledger ends with "
         f"{head[:12] or 'nothing'}."
     )
+    if not counts["refused"]:
+        lines.append(_to_publish(board))
     suspicions = [] if counts["refused"] else _suspicions(board)
     content = {
         "rows": [asdict(finding) for finding in checked],

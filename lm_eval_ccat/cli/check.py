@@ -11,6 +11,7 @@ from typing import Any
 
 from ..harness.opening import with_shipped_tasks
 from ..harness.task_check import TaskCheck, check_tasks, write_variants
+from ..report.following import to_rank
 from ..shown import first_of, plural
 from .parsing import INCLUDE_PATH, JSON, Options, emit, prints_json
 
@@ -49,17 +50,22 @@ def check(args: argparse.Namespace) -> int:
     names = [name for names_of_flag in args.tasks for name in names_of_flag.split(",") if name]
     folders = with_shipped_tasks([args.include_path] if args.include_path else [])
     checks = check_tasks(names, include_path=folders, metric=args.metric)
-    emit(args.json, [check.to_dict() for check in checks], [_in_words(checks)])
+    usable = all(check.usable for check in checks)
+    lines = [_in_words(checks)]
+    if usable and not args.write_variants:
+        flags = {"include_path": args.include_path, "metric": args.metric}
+        lines.append("\n" + to_rank(names, **flags))
+    emit(args.json, [check.to_dict() for check in checks], lines)
     if args.write_variants:
         variants = write_variants(Path(args.write_variants), names, folders)
         for task, reason in variants.in_full.items():
             print(f"{task} is run in full: {reason}", file=sys.stderr)
         print(
-            f"\nWrote {plural(len(variants.files), 'file')} to {variants.folder}. Run:\n  lm_eval "
-            f"--include_path {variants.folder} --tasks {','.join(variants.names)} ...",
+            f"\nWrote {plural(len(variants.files), 'file')} to {variants.folder}.\nNext: lm_eval "
+            f"run --include_path {variants.folder} --tasks {','.join(variants.names)} ...",
             file=sys.stderr if prints_json(args.json) else sys.stdout,
         )
-    return 0 if all(check.usable for check in checks) else 3
+    return 0 if usable else 3
 
 
 def _in_words(checks: list[TaskCheck]) -> str:

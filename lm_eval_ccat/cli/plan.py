@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ def plan(args: argparse.Namespace) -> int:
     config = flags if args.config is None else Path(args.config)
     content = ranking_run.dry_run(config, Display(json=args.json), args.gap)
     lines = forecast_lines(content)
+    if args.config is not None:
+        lines.append(f"Next: lm-eval-ccat rank {shlex.quote(args.config)}")
     if args.output:
         path = Path(args.output)
         files = plot_power(content).save(path.with_suffix(""), [path.suffix[1:] or "svg"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -65,7 +66,9 @@ def score(args: argparse.Namespace) -> int:
         table.write(output)
     scale, models = table.scale.describe(), list(table.models)
     content = {"file": str(output), "metric": table.metric, "scale": scale, "models": models}
-    emit(args.json, content, [f"{output}: {table.metric} ({scale}) of {len(models)} models"])
+    next_step = f"Next: lm-eval-ccat calibrate {shlex.quote(args.output)} -o bank.json"
+    summary = f"{output}: {table.metric} ({scale}) of {len(models)} models"
+    emit(args.json, content, [summary, next_step])
     return 0
 
 

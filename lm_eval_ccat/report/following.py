@@ -189,6 +189,19 @@ def after_simulation(scores: str, task: str | None, metric: str | None, file: st
     return " ".join(words)
 
 
+def to_rank(tasks: Sequence[str], **flags: str | None) -> str:
+    """Return how to rank models on these tasks, with flags that are not None.
+
+    Examples
+    --------
+    >>> to_rank(["t"], bank="b.json", metric=None)
+    'Next: lm-eval-ccat rank --task t --bank b.json, with --model and --model_args of each model'
+    """
+    values = {"task": ",".join(tasks), **flags}
+    words = [f"--{flag} {shlex.quote(value)}" for flag, value in values.items() if value]
+    return f"Next: lm-eval-ccat rank {' '.join(words)}, with --model and --model_args of each model"
+
+
 def _rounded_up(amount: float, digits: int) -> str:
     step = 10.0**-digits
     return f"{step * -(-amount // step):.{digits}f}"

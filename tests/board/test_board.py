@@ -507,7 +507,10 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
     assert row.score == pytest.approx(np.mean([one.score for one in row.tasks.values()]))
     assert all_sound(board)
     site = tmp_path / "site"
-    ccat("board", "publish", folder, "-o", site)
+    out = ccat("board", "publish", folder, "-o", site).out
+    assert out.endswith(f"Next: open {site / 'index.html'}\n")
+    step = ccat("board", "check", folder).out.splitlines()[-1]
+    assert step == f"Next: lm-eval-ccat board publish {folder} -o site"
     lines = (folder / "exposure.csv").read_text().splitlines()
     assert lines[0] == "task,doc_id,models" and len(lines) == 1 + 75
     assert not (site / "exposure.csv").exists()

@@ -42,6 +42,7 @@ def test_a_table_becomes_a_bank_and_a_report(tmp_path, calibrated, capsys):
     assert bank.sha256[:12] in out and "10, from m9" in out
     assert "59 kept of 60" in out and "doc_id 3: correlates" in out
     assert "no problem was found in the scores" in out
+    assert f"Next: lm-eval-ccat rank --task TASK --bank {tmp_path / 'b.json'}, with" in out
     facts = json.loads(report.read_text())
     assert facts["constants"]["k"] == bank.constants["k"]
     assert list(facts["removed"]) == ["3"]

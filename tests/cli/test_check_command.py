@@ -174,4 +174,6 @@ def test_without_documents_the_yaml_is_judged(ccat):
 )
 def test_exit_codes_and_one_line_errors(folder, ccat, arguments, code, said):
     out, err = ccat("check", *arguments.split(), "--include_path", folder, code=code)
+    step = f"Next: lm-eval-ccat rank --task {arguments.split()[0]} --include_path {folder}, with "
+    assert (step in out) == (code == 0)
     assert err.count("\n") == 1 if said is None else said in " ".join(out.split())

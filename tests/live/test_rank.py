@@ -66,6 +66,7 @@ def test_a_dry_run_says_what_it_takes_and_asks_nothing(bench, server, ccat, sett
     config = bench.config(server.url, FOUR, of=of, **settings)
     out = ccat("plan", config).out
     assert [text for text in said if text not in out] == [] and "e-0" not in out
+    assert out.endswith(f"Next: lm-eval-ccat rank {config}\n")
     assert not server.asked and not config.with_suffix(".run").exists()
 
 

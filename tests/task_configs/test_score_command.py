@@ -28,7 +28,9 @@ def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
         asked = len(server.requests)
         assert main([*command, "--judge", str(path)]) == 0
         assert len(server.requests) == asked  # all from the cache
-        assert "$0.0000" in capsys.readouterr().err
+        printed = capsys.readouterr()
+        assert "$0.0000" in printed.err
+        assert printed.out.endswith(f"Next: lm-eval-ccat calibrate {out} -o bank.json\n")
         path.write_text(yaml.safe_dump({**settings, "model": "m3"}))
         assert main([*command, "--judge", str(path)]) == 2
         assert "judge m3 is one of the judged models" in capsys.readouterr().err
