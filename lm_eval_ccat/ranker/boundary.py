@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
 from ..metrics.scale import Floats
 
@@ -57,6 +57,8 @@ _KNOTS = np.linspace(0.75, 5.75, 11)
 _STEP, _SIEGMUND = 0.03, 0.583
 #: Nodes of the quadrature per standard deviation of the shortest step.
 _NODES = 1.15
+#: Standard errors beyond which the density of equal models is not carried on.
+_FAR = 9.5
 
 
 def clock(n: Floats, n_items: float) -> Floats:
@@ -112,22 +114,23 @@ def chances(boundary: Floats, time: Floats) -> Floats:
     s = np.sqrt(np.maximum(1.0 - r * r, 1e-12))
     narrowest = float(s.min(initial=1.0))
     unit, weight = np.polynomial.legendre.leggauss(
-        max(16, math.ceil(_NODES * boundary.max() / narrowest))
+        max(16, math.ceil(_NODES * min(boundary.max(), _FAR) / narrowest))
     )
     unit, weight = 0.5 * (unit + 1.0), 0.5 * weight
     out = np.empty(boundary.shape)
     out[:, 0] = 2.0 * ndtr(-boundary[:, 0])
     # The density is even, so nodes between 0 and the boundary suffice.
-    z = boundary[:, :1] * unit
-    mass = np.exp(-0.5 * z * z) * boundary[:, :1] * weight
+    inside = np.minimum(boundary, _FAR)
+    z = inside[:, :1] * unit
+    mass = np.exp(-0.5 * z * z) * inside[:, :1] * weight
     for k in range(1, len(time)):
-        c, y, z = boundary[:, k], r[k - 1] * z, boundary[:, k, None] * unit
+        c, y, z = boundary[:, k], r[k - 1] * z, inside[:, k, None] * unit
         leaves = ndtr((-c[:, None] - y) / s[k - 1]) + ndtr((y - c[:, None]) / s[k - 1])
         out[:, k] = 2.0 / math.sqrt(2.0 * math.pi) * (mass * leaves).sum(axis=1)
         direct, mirrored = ((z[:, :, None] + sign * y[:, None]) / s[k - 1] for sign in (-1.0, 1.0))
         kernel = np.exp(-0.5 * direct * direct) + np.exp(-0.5 * mirrored * mirrored)
         density = (kernel @ mass[:, :, None])[:, :, 0] / (s[k - 1] * math.sqrt(2.0 * math.pi))
-        mass = density * c[:, None] * weight
+        mass = density * inside[:, k, None] * weight
     return np.cumsum(out, axis=1)
 
 
@@ -164,7 +167,10 @@ def _table(
     """
     n, time, nearer = _looks(first, horizon, n_items, pass_length)
     c = np.multiply.outer(_KNOTS, (n / horizon) ** (_delta(pass_length) - 0.5)) - nearer
-    log = np.log(chances(np.maximum(c, 1e-3), time))
+    c = np.maximum(c, 1e-3)
+    # Beyond `_FAR`, what is outside at a look is nearly all that was ever outside.
+    with np.errstate(divide="ignore"):
+        log = np.maximum(np.log(chances(c, time)), math.log(2.0) + log_ndtr(-c))
     scale = np.linspace(9.0, 0.5, 400)
     # A chance never falls as the constant falls, and never exceeds 1.
     between = np.minimum(CubicSpline(_KNOTS, log)(scale), 0.0)
