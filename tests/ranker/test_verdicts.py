@@ -299,6 +299,16 @@ def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(horizons
     assert 0.1 < false_share(looks, most, size, 20000, level=0.2) < 0.205
 
 
+def test_a_horizon_of_thirty_thousand_items_has_its_boundary():
+    """Looks at one item in ten or so call fewer than a twentieth of equal models different."""
+    n = np.unique(np.geomspace(FIRST_LOOK, 30_000, 1500).round())
+    clock = n / (1.0 - n / 40_000)
+    steps = np.random.default_rng(1).standard_normal((20_000, len(n)), dtype=np.float32)
+    path = np.cumsum(steps * np.sqrt(np.diff(clock, prepend=0.0)), axis=1)
+    c = Looks(horizons=(30_000,)).boundary(0.05, n, 40_000.0)
+    assert 0.03 < float((np.abs(path) >= c * np.sqrt(clock)).any(axis=1).mean()) < 0.05
+
+
 @CASES
 @given(
     looks=st.sampled_from(LOOKS),
