@@ -10,9 +10,8 @@ from ..errors import UsageError
 from ..runs.book import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import Marks, Texts, compare_prompts
-from .sides import (
-    prompts_in,
-)
+from ..scores.readers.lm_eval import LoggedRun
+from .sides import logged_runs, prompts_in
 from .stored import StoredRanking
 
 _THE_SIDES = ("the baseline", "the candidate")
@@ -42,6 +41,11 @@ class AskedSide(NamedTuple):
         # A run directory has the samples of its models below it.
         place = file.parent if file.name == RESULT else file
         return cls(side.prompts_of(name, str(task)), place)
+
+    def runs_of(self, name: str, task: str | None) -> list[LoggedRun]:
+        """Return the runs of a model on a task that logs hold, the latest last."""
+        runs = (run for run in logged_runs(self.source, task) if run.model == name)
+        return sorted(runs, key=lambda run: run.date)
 
 
 def differing_prompts(

@@ -12,7 +12,7 @@ from ..errors import MetricError, ScaleError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..options import AT_LEAST_0, CONFIDENCE, OptionPlace, choice
 from ..scores import ScoreTable
-from ..scores.reading import task_name
+from ..scores.reading import Logged, task_name
 from .asked import AskedSide, differing_prompts
 from .comparison import Compared, Comparison, Gate, require_margin
 from .fields import METRICS
@@ -20,6 +20,7 @@ from .live_comparison import compare_live
 from .losses import size_of
 from .mean_scores import compare_estimates
 from .result import Observer
+from .scored import differing_scoring
 from .shared_documents import SharedDocuments
 from .sides import (
     SIDES,
@@ -167,7 +168,7 @@ def compare(
         require_margin(margin, outcome.metric, require_one_scale(outcome.metric, first, second))
         if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
             require_one_promise(first, second)
-        warnings += _prompt_warnings((first, second), names, (a, b), accepted)
+        warnings += _identity_warnings(outcome, (first, second), names, (a, b), accepted)
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
             documents = SharedDocuments.of(first, second, names, warnings)
@@ -229,18 +230,19 @@ def _question(sides: Sequence[Side], question: str | None) -> str:
     return question or POPULATION
 
 
-def _prompt_warnings(
+def _identity_warnings(
+    outcome: Logged,
     sides: tuple[ScoreTable | StoredRanking, ScoreTable | StoredRanking],
     names: tuple[str, str],
     paths: tuple[Any, Any],
     accepted: Collection[str],
 ) -> list[str]:
-    """Return what differs between the prompts of two models, by task.
+    """Return what differs between the prompts and the scoring of two models, by task.
 
     Raises
     ------
     UsageError
-        A prompt differs, and that is not accepted.
+        A prompt, a target or the scoring differs, and that is not accepted.
     """
     # Runs that rank by a weighted mean have several tasks in one outcome.
     stated = (side.tasks if isinstance(side, StoredRanking) else [side.task] for side in sides)
@@ -251,4 +253,6 @@ def _prompt_warnings(
             AskedSide.of(side, name, path, task) for side, name, path in zip(sides, names, paths)
         )
         warnings += differing_prompts(baseline, candidate, task, accepted)
+        logs = [side.runs_of(name, task) for side, name in zip((baseline, candidate), names)]
+        warnings += differing_scoring(logs, outcome, accepted)
     return warnings

@@ -20,6 +20,7 @@ from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
 from ..scores.prompts import Marks, asked, mark_of, requests_of
 from ..scores.readers.lm_eval import (
+    LoggedRun,
     can_read,
     find_runs,
     model_of,
@@ -357,16 +358,23 @@ def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> F
     task : str or None
         Task whose logs to read.
     """
-    if items is not None or task is None:
-        return items or {}
+    if items is not None:
+        return items
     fields: dict[Any, Mapping[str, Any]] = {}
-    paths = (Path(side) for side in sides if isinstance(side, (str, Path)))
-    for path in filter(can_read, paths):
-        for run in find_runs(path, task)[0]:
-            for row in sound_rows(run.samples):  # the reader of the scores reports damage
-                if isinstance(row.get("doc"), dict):
-                    fields.setdefault(row.get("doc_id"), row["doc"])
+    for run in (run for side in sides for run in logged_runs(side, task)):
+        for row in sound_rows(run.samples):  # the reader of the scores reports damage
+            if isinstance(row.get("doc"), dict):
+                fields.setdefault(row.get("doc_id"), row["doc"])
     return fields
+
+
+def logged_runs(side: Any, task: str | None) -> list[LoggedRun]:
+    """Return the runs of a task in a side that is logs of the harness; none in any other."""
+    if not isinstance(side, (str, Path)) or task is None or not can_read(Path(side)):
+        return []
+    with suppress(ScoreTableError):
+        return find_runs(Path(side), task)[0]
+    return []
 
 
 def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:
@@ -380,10 +388,8 @@ def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:
     marks : mapping of doc_id to (str or None)
         Marks of the prompts, which tell apart models and runs that were asked differently.
     """
-    if not isinstance(side, (str, Path)) or task is None or not can_read(Path(side)):
-        return {}
     texts: dict[Any, str] = {}
-    for run in find_runs(Path(side), task)[0]:
+    for run in logged_runs(side, task):
         for row in sound_rows(run.samples):
             doc_id, requests = row["doc_id"], requests_of(row.get("arguments"))
             if requests and marks.get(doc_id) == mark_of(text := asked(requests)):

@@ -311,7 +311,7 @@ def compare_prompts(
         sides = zip((theirs, ours), names)
         marks = " and ".join(f"{marks[doc_id]} in {name}" for marks, name in sides)
         extent = f"; {len(changed)} of {compared} prompts differ" if len(changed) > 1 else ""
-        place = _first_place(*of_both[doc_id]) if doc_id in of_both else ""
+        place = first_place(*of_both[doc_id]) if doc_id in of_both else ""
         return f"the prompt of document {doc_id!r} is {marks}{place}{extent}", ""
     items = len(theirs.keys() & ours.keys())
     if not compared:
@@ -327,7 +327,7 @@ def compare_prompts(
     return "", ""
 
 
-def _first_place(theirs: str, ours: str) -> str:
+def first_place(theirs: str, ours: str) -> str:
     """Say from which character on two prompts differ."""
     place = next(
         (n for n, (their, our) in enumerate(zip(theirs, ours)) if their != our),
