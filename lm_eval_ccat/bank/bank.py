@@ -242,6 +242,22 @@ class ItemBank:
         """Digest of the prompts; None if none is known."""
         return digest_of(self.prompts or ())
 
+    def in_order(self, doc_ids: Sequence[Any], scores: Floats) -> Floats:
+        """Return rows of scores in bank order; NaN where the bank's item is not among `doc_ids`.
+
+        Examples
+        --------
+        >>> ItemBank.blank([0, 1]).in_order([1, 2], np.array([[0.5, 0.7]])).tolist()
+        [[nan, 0.5]]
+        """
+        pairs = [
+            (i, n) for n, doc_id in enumerate(doc_ids) if (i := self.index.get(doc_id)) is not None
+        ]
+        in_bank, columns = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        ordered = np.full((len(scores), self.n_items), np.nan)
+        ordered[:, in_bank] = scores[:, columns]
+        return ordered
+
     def compare(self, doc_ids: Sequence[Any], hashes: Sequence[str | None] | None) -> Documents:
         """Compare the documents of a task, or of some scores, with the bank's.
 

@@ -21,6 +21,7 @@ from ..errors import RunError, UsageError
 from ..files import replace_text, writing
 from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import differing_scales
+from ..ranker.join import VERIFIED, fault_of
 from ..ranker.rows import Estimate
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
@@ -84,9 +85,11 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
     """Add models with full results.
 
     The scores are kept in the board's folder, so that each row can be verified. A model whose
-    documents or prompts are not the board's is left out. Results on another version of the task are
-    added but shown apart. Results that are already in the ledger are not added again. Another
-    configuration of a model that stands on the board is named by what differs (``m@step2000``).
+    documents or prompts are not the board's is left out; where no hashes tell, its scores must go
+    with what the bank expects of its items (`lm_eval_ccat.ranker.join`). Results on another version
+    of the task are added but shown apart. Results that are already in the ledger are not added
+    again. Another configuration of a model that stands on the board is named by what differs
+    (``m@step2000``).
 
     Parameters
     ----------
@@ -118,8 +121,12 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
     ...     [(row.model, row.score) for row in add(board, Path(folder, "t.parquet")).rows]
     [('a', 0.5), ('b', 1.0)]
     """
-    board = board if isinstance(board, Board) else Board(board)
-    tables = tables_of(board, Path(source))
+    return _added(board if isinstance(board, Board) else Board(board), Path(source))
+
+
+def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
+    """Add models with full results, on which the board's banks may have been calibrated."""
+    tables = tables_of(board, source)
     if not tables:
         raise UsageError(
             f"{source}: no results of the board's tasks ({', '.join(board.banks)}) by its metrics"
@@ -129,7 +136,7 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
         rows = board.ledger.rows()
         before = latest(rows, FULL)
         tables = _named_apart(tables, latest(rows), added)
-        scores = _scores(board, tables, added)
+        scores = _scores(board, tables, added, calibrated)
         for model, tasks in scores.items():
             again = max(task_score.repeats for task_score in tasks.values()) > 1
             row = BoardRow(
@@ -240,7 +247,9 @@ def notes_of(tables: Mapping[str, ScoreTable]) -> list[str]:
     return list(dict.fromkeys(note for table in tables.values() for note in table.warnings))
 
 
-def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> tuple[str, str]:
+def of_others(
+    bank: ItemBank, task: str, asked: ScoreTable, model: str, calibrated: bool = False
+) -> tuple[str, str]:
     """Return why a model's documents or prompts are not the board's, and what is not known of them.
 
     Both are "" if documents and prompts are verified to be the board's.
@@ -252,6 +261,8 @@ def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> tuple
     asked : ScoreTable
         The items that the model has scores on.
     model : str
+    calibrated : bool, optional
+        Whether the bank was calibrated on these scores, so that they are of its documents.
 
     Examples
     --------
@@ -272,13 +283,17 @@ def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> tuple
     if difference:
         return f"{task}: {difference}", ""
     doubts = [doubt] if doubt else []
+    if len(compared.same) < asked.n_items and not calibrated:
+        scores = bank.in_order(asked.doc_ids, asked.select([model]).model_scores())
+        if fault := fault_of(bank, scores)[0]:
+            return f"{task}: {fault}; {VERIFIED}", ""
     if bank.doc_hashes is not None and not compared.same:
         doubts.insert(0, f"{names[1]} states no hashes of documents, so ids alone name them")
     return "", f"{task}: {'; '.join(doubts)}" if doubts else ""
 
 
 def _scores(
-    board: Board, tables: dict[str, ScoreTable], added: Added
+    board: Board, tables: dict[str, ScoreTable], added: Added, calibrated: bool
 ) -> dict[str, dict[str, TaskScore]]:
     """Keep each model's score on each task; leave out models that lack documents."""
     rows = {task: dict(zip(table.models, table.model_scores())) for task, table in tables.items()}
@@ -287,7 +302,7 @@ def _scores(
         for model, row in rows[task].items():
             asked = table.take(np.flatnonzero(np.isfinite(row)))
             lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
-            reason, doubt = of_others(bank, task, asked, model)
+            reason, doubt = of_others(bank, task, asked, model, calibrated)
             if doubt and doubt not in added.notes:
                 added.notes.append(doubt)
             if reason:
@@ -438,7 +453,7 @@ def init(
             replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
             replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
             if not known:
-                added = add(target, source)
+                added = _added(Board(target), source, calibrated=True)
                 for line in (*added.notes, *added.reasons):
                     say(line)
             if not exists:

@@ -16,6 +16,8 @@ and trusted, with no further test, once they are as much likelier with it. A lik
 looked at after every answer: a bank that keeps its promise is set aside in at most one ranking of
 ``odds``, whatever the number of looks. One model alone may be the odd one, so it only gets a
 finding; two or more set a bank aside.
+
+Full results whose documents no hash verifies are compared likewise, once (`fault_of`).
 """
 
 from __future__ import annotations
@@ -40,6 +42,10 @@ from .contents import Contents, Task
 PROMISE = 0.7
 #: How much likelier the scores must be without the bank before it is set aside.
 ODDS = 100.0
+#: From this z on, scores do go with what is expected of them, be it less than promised.
+RELATED = 4.0
+#: What settles a doubt about which documents scores are of.
+VERIFIED = "results with hashes of documents (doc_hash), as the harness logs them, are not doubted"
 #: Items before the first test, and after which a bank is neither trusted nor set aside.
 FEWEST, MOST = 20, 400
 _STEP = 5  # distinct items between two tests
@@ -71,11 +77,19 @@ class Join(NamedTuple):
         """Logarithm of how much likelier the scores are if the bank says nothing."""
         if self.n <= 3:
             return 0.0
-        z, e = (
-            math.atanh(min(max(r, -0.99), 0.99)) * math.sqrt(self.n - 3)
-            for r in (self.correlation, PROMISE * self.promised)
-        )
+        z, e = self._z(self.correlation), self._z(PROMISE * self.promised)
         return e * e / 2.0 - z * e
+
+    @property
+    def unrelated(self) -> bool:
+        """Whether full results say that the bank is of other documents.
+
+        Scores of an unusual model that go with what is expected, but less than promised, do not.
+        """
+        return self.evidence > math.log(ODDS) and self._z(self.correlation) < RELATED
+
+    def _z(self, correlation: float) -> float:
+        return math.atanh(min(max(correlation, -0.99), 0.99)) * math.sqrt(self.n - 3)
 
     def __str__(self) -> str:
         return (
@@ -125,6 +139,48 @@ def join_of(curves: Curves, scores: Floats) -> Join:
     noise = np.where(known, shared_curves.noise * mu * (1.0 - mu), 0.0).sum(axis=0) / answers**2
     spread = float(ease.var())
     return Join(n, len(known), correlation, math.sqrt(spread / (spread + float(noise.mean()))))
+
+
+def fault_of(bank: ItemBank, scores: Floats) -> tuple[str, Join]:
+    """Say why full results are not of a bank's items in its direction; "" where nothing says so.
+
+    Parameters
+    ----------
+    bank : ItemBank
+        A blank one expects nothing, so that it finds nothing.
+    scores : ndarray of shape (n_models, n_items)
+        In bank order, on [0, 1]; NaN where missing.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat import ScoreTable, calibrate
+    >>> ease, skill = np.linspace(-3.0, 3.0, 60), np.linspace(-1.0, 1.0, 9)
+    >>> scores = 1.0 / (1.0 + np.exp(-skill[:, None] - ease))
+    >>> bank = calibrate(ScoreTable.from_arrays(scores[:6], list("abcdef")), "paper")
+    >>> permuted = scores[:, np.random.default_rng(0).permutation(60)]
+    >>> [fault_of(bank, rows[6:])[0][:30] for rows in (scores, 1.0 - scores, permuted)]
+    ['', 'the scores run in the other di', 'the bank says nothing about th']
+    """
+    method = method_of(bank)
+    if not method.has_curves:
+        return "", Join(0, len(scores), 0.0, 0.0)
+    curves, scores = method.curves(bank), np.where(bank.kept, scores, np.nan)
+    join, trusted = join_of(curves, scores), -math.log(ODDS)
+    if join.evidence < trusted:
+        return "", join
+    turned = join_of(curves, 1.0 - scores)
+    if turned.evidence < trusted:
+        ends = f"{sum(bank.scale.ends):g}"
+        return (
+            f"the scores run in the other direction than the bank's (turned, {turned}): state "
+            f"{ends} - score in their place"
+        ), join
+    if join.unrelated:
+        return (
+            f"the bank says nothing about these documents: {join}; it or the scores are joined to "
+            "other documents (another order, another split)"
+        ), join
+    return "", join
 
 
 def _ranks(values: Floats, known: Mask) -> Floats:

@@ -20,6 +20,7 @@ from ..methods.sample.repeats import EVENTS
 from ..metrics.scale import Floats, differing_scales
 from ..scores.table import ScoreTable
 from .contents import OutcomeState
+from .join import VERIFIED, fault_of
 
 #: Mean score of a known model on [0, 1], its standard error, and its mean over the items kept.
 KnownMean = tuple[float, float, float]
@@ -125,17 +126,16 @@ def means_of_known(
     ------
     UsageError
         The table is on another scale, has none of the bank's items, or other documents by their
-        numbers.
+        numbers or, where no hashes verify them, by its scores (`lm_eval_ccat.ranker.join`).
     """
     sides = ("the bank", bank.scale), ("the known results", table.scale)
     if difference := differing_scales(bank.metric, *sides):
         raise UsageError(f"{difference}; read them with the bank's range and direction")
-    columns = [
-        (i, bank.index[doc_id]) for i, doc_id in enumerate(table.doc_ids) if doc_id in bank.index
-    ]
+    columns = [n for n, doc_id in enumerate(table.doc_ids) if doc_id in bank.index]
     if not columns:
         raise UsageError("the known results are of other items than the bank's")
-    if changed := bank.compare(table.doc_ids, table.doc_hashes).changed:
+    compared = bank.compare(table.doc_ids, table.doc_hashes)
+    if changed := compared.changed:
         theirs, ours = (
             dict(zip(side.doc_ids, side.doc_hashes or ()))[changed[0]] for side in (table, bank)
         )
@@ -144,9 +144,9 @@ def means_of_known(
             f"{str(ours)[:8]} in the benchmark; {len(changed)} of {len(columns)} documents differ: "
             "give results on the benchmark's documents"
         )
-    in_table, in_bank = np.array(columns).T
-    scores = np.full((len(table.models), bank.n_items), np.nan)
-    scores[:, in_bank] = table.model_scores()[:, in_table]
+    scores = bank.in_order(table.doc_ids, table.model_scores())
+    if len(compared.same) < len(columns) and (fault := fault_of(bank, scores)[0]):
+        raise UsageError(f"the known results are not the bank's: {fault}; {VERIFIED}")
     rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
     names = [model for model, has_score in zip(table.models, rows) if has_score]
     scores = scores[rows]
@@ -164,7 +164,7 @@ def means_of_known(
     kept_mean = np.where(kept_present, scores, 0.0).sum(axis=1) / kept_present.sum(axis=1)
     variance = spread / n * (1.0 - share)
     if sampled and not population:
-        noise = [_noise_of_mean(table.select([name]).scores[:, in_table]) for name in names]
+        noise = [_noise_of_mean(table.select([name]).scores[:, columns]) for name in names]
         variance = np.minimum(variance, spread / n * (1.0 - seen_share) + noise)
     error = np.sqrt(variance)
     return dict(zip(names, zip(mean.tolist(), error.tolist(), kept_mean.tolist())))

@@ -20,7 +20,6 @@ Hochberg, and an effect must be large as well as certain.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,7 +33,7 @@ from ..errors import BankError
 from ..methods.curves import Curves, fit_abilities, fit_intercepts
 from ..methods.method import method_of
 from ..metrics.scale import Floats
-from ..ranker.join import ODDS, join_of
+from ..ranker.join import fault_of
 from ..scores.table import ScoreTable
 from ..shown import plural, some
 
@@ -143,22 +142,15 @@ def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
             f"the scores are on the scale {table.scale.describe()}, the bank was calibrated on "
             f"{bank.scale.describe()}; state it with --range"
         )
-    scores = table.model_scores()
-    changed = set(bank.compare(table.doc_ids, table.doc_hashes).changed)
-    pairs = [
-        (i, n)
-        for n, doc_id in enumerate(table.doc_ids)
-        if (i := bank.index.get(doc_id)) is not None and doc_id not in changed
-    ]
-    if not pairs:
+    if bank.index.keys().isdisjoint(table.doc_ids):
         raise BankError(
             f"the scores are of other items (doc_id {some(table.doc_ids)}) than the bank's "
             f"({some(bank.doc_ids)})"
         )
-    out = np.full((len(scores), bank.n_items), np.nan)
-    in_bank, in_table = np.array(pairs).T
-    out[:, in_bank] = scores[:, in_table]
-    return out
+    scores = bank.in_order(table.doc_ids, table.model_scores())
+    changed = bank.compare(table.doc_ids, table.doc_hashes).changed
+    scores[:, [bank.index[doc_id] for doc_id in changed]] = np.nan
+    return scores
 
 
 def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
@@ -185,16 +177,12 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     scores[:, ~bank.kept] = np.nan
     rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
     scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
-    curves = method_of(bank).curves(bank)
-    join = join_of(curves, scores)
-    if join.evidence > math.log(ODDS):
+    fault, join = fault_of(bank, scores)
+    if fault:
         level = "problem" if join.models > 1 else "warning"
         alone = "" if join.models > 1 else ", or this one model is unlike those that calibrated it"
-        words = (
-            f"the bank says nothing about these documents: {join}; its items are joined to other "
-            f"documents (another order, another split), so calibrate it again{alone}"
-        )
-        return [*findings, Finding("unrelated", level, words, figures=join._asdict())]
+        return [*findings, Finding("unrelated", level, fault + alone, figures=join._asdict())]
+    curves = method_of(bank).curves(bank)
     theta = fit_abilities(curves, scores)
     shifted, drift = _drift(bank, curves, theta, scores)
     findings += drift

@@ -1,5 +1,6 @@
 """Placing new models among known ones."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -112,6 +113,8 @@ def test_missing_scores_leave_the_error_of_a_mean_of_a_sample():
         ({"x": float("nan")}, "nan"),
         ({"new": 0.5}, "'new' is known"),
         (ScoreTable.from_arrays([[0.5]], ["x"], [10**6]), "other items"),
+        (replace(KNOWN, raw=KNOWN.raw[:, ::-1]), "joined to other documents"),
+        (replace(KNOWN, raw=1.0 - KNOWN.raw), "other direction"),
     ],
 )
 def test_known_models_out_of_range_are_refused(known, says):
