@@ -52,7 +52,7 @@ _CUTTING = ("until", *TOKEN_LIMITS)
 #: What the harness assumes if a task says nothing.
 _DEFAULTS = {"temperature": 0.0, "do_sample": False}
 #: How `sampling` names settings at which a second answer may differ from the first.
-SAMPLED = "sampled"
+SAMPLED, GREEDY = "sampled", "greedy"
 #: Settings that decide between the likeliest answer and a sampled one.
 _SAMPLING = {"do_sample", "temperature"}
 #: Settings of a judge that may differ between models that are still compared.
@@ -322,7 +322,7 @@ def sampling(settings: Mapping[str, Any]) -> tuple[str, Any]:
             drawn = float(temperature) > 0.0
         except (TypeError, ValueError):
             pass
-    return (SAMPLED if drawn else "greedy"), temperature
+    return (SAMPLED if drawn else GREEDY), temperature
 
 
 def _same(a: Any, b: Any) -> bool:

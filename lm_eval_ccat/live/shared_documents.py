@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bank.settings import SAMPLED, compare_scorers, sampling
+from ..bank.settings import GREEDY, SAMPLED, compare_scorers, sampling
 from ..errors import ScoreTableError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..methods.policy import Mask
@@ -69,6 +69,13 @@ class SharedDocuments:
             *second_table.warnings,
             *_differing(first_table, second_table),
         ]
+        drawn = [_sampling(table, name) for table, name in zip((first_table, second_table), names)]
+        if {how for how, _ in drawn} == {SAMPLED, GREEDY}:
+            ways = (f"{name} is {how} (temperature {t})" for name, (how, t) in zip(names, drawn))
+            warnings.append(
+                f"{' and '.join(ways)}: a sampled answer is one draw, so chance is part of the "
+                "difference"
+            )
         scored: list[dict[Any, tuple[float, str | None]]] = []
         tables = [t.select([name]) for t, name in zip((first_table, second_table), names)]
         for table in tables:
@@ -106,7 +113,7 @@ class SharedDocuments:
                     f"{other_count:,}: on these documents the interval is that of as many answers "
                     "to each as both have"
                 )
-        sampled = any(map(_is_sampled, (first_table, second_table)))
+        sampled = any(how == SAMPLED for how, _ in drawn) or answers is not None
         return cls(outcome, first_table.scale, ids, baseline, candidate, answers, sampled)
 
     def compared(
@@ -152,17 +159,22 @@ def _answers_to(ids: Sequence[Any], table: ScoreTable) -> Floats:
     return np.asarray(table.scores[:, [column[doc_id] for doc_id in ids]])
 
 
-def _is_sampled(table: ScoreTable) -> bool:
-    """Whether a table has repeats, or its runs' settings say that answers may be sampled.
+def _sampling(table: ScoreTable, name: str) -> tuple[str, Any]:
+    """Return how a model's answers were drawn, as `sampling` does; ("", None) if unknown.
 
-    Logs do not say what was asked: servers are sent no ``do_sample``.
+    Settings in which the runs of a table differ are those of each model's configuration.
     """
-    settings = table.settings.get("generation_kwargs")
-    drawn = isinstance(settings, Mapping) and any(
-        sampling(sent)[0] == SAMPLED
-        for sent in (settings, {"temperature": settings.get("temperature")})
-    )
-    return drawn or table.repeated
+    shared, usage = table.settings.get("generation_kwargs"), table.configurations.get(name)
+    if usage is None and not isinstance(shared, Mapping):
+        return "", None
+    settings = dict(shared) if isinstance(shared, Mapping) else {}
+    for key in ("temperature", "do_sample"):
+        values = {*(usage or {}).get(key, "").split(",")} - {"", "usual"}
+        settings |= {key: max(values)} if values else {}
+    drawn = sampling(settings)
+    # Logs do not say what was asked: servers are sent no `do_sample`.
+    of_server = sampling({"temperature": settings.get("temperature")})
+    return of_server if of_server[0] == SAMPLED else drawn
 
 
 def _differing(first_table: ScoreTable, second_table: ScoreTable) -> list[str]:

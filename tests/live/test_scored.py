@@ -95,3 +95,30 @@ def test_another_scoring_of_the_metric_is_refused(tmp_path, first, second, diffe
     settings = {"accept_change": ["scoring"]}
     found = compare(a, b, settings=settings)
     assert [w.startswith(f"accepted: {differs}") for w in found.warnings] == [True] * bool(differs)
+
+
+@pytest.mark.parametrize("folder", ["one", "two"])
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ({}, {"do_sample": True, "temperature": 0.8}, "sampled (temperature 0.8)"),
+        ({"do_sample": False, "until": ["a"]}, {"temperature": 0.8}, "sampled (temperature 0.8)"),
+        ({"temperature": 0.0}, {"do_sample": True}, "sampled (temperature of the model)"),
+        ({}, {"do_sample": False, "temperature": 0.0}, ""),
+        ({"temperature": 0.8}, {"temperature": 0.9}, ""),
+    ],
+)
+def test_greedy_answers_beside_sampled_ones_are_told_everywhere(
+    tmp_path, ccat, folder, first, second, words
+):
+    a, b = write(tmp_path, "old", generation=first), write(tmp_path, "new", generation=second)
+    sides = (a, b) if folder == "two" else (tmp_path, "--models", "old,new")
+    files = tmp_path / "c.json", tmp_path / "c.md"
+    said = ccat("compare", *sides, "--json", files[0], "-o", files[1], code=(0, 3, 5))
+    content = json.loads(files[0].read_text())
+    warning = [warning for warning in content["warnings"] if "one draw" in warning]
+    assert len(warning) == bool(words) == said.err.count("one draw")
+    assert content["outcomes"][0]["sampled"] == bool(words or first)
+    if words:
+        assert f"old is greedy (temperature 0.0) and new is {words}: a sampled" in warning[0]
+        assert "a sampled answer is one draw" in files[1].read_text()
