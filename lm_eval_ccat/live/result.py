@@ -279,7 +279,7 @@ def result_of(
     warnings += facts.report.get("accepted", [])
     held_up = book.held_up()
     if book.interrupted and held_up:
-        warnings.insert(0, f"{held_up}, and count once it is there")
+        warnings.insert(0, held_up)
     if tally.by_clock:
         again = "another run with the same seed may ask other items"
         warnings.append(f"{tally.by_clock}, so {again}")

@@ -47,7 +47,7 @@ from ..records import (
     Tell,
     Windows,
 )
-from ..shown import short
+from ..shown import plural, short
 from .kept_answers import KeptAnswers, Pair
 
 #: Kinds of changes that a user can accept, each by itself: prompts that differ from the bank's,
@@ -462,10 +462,16 @@ class Book:
         return [ask for ask in self._open.values() if ask.state == OPEN]
 
     def held_up(self) -> str:
-        """Say how many answers wait for an earlier one, and whose; "" if none do."""
+        """Say how many answers wait for an earlier one, and whose; "" if none do.
+
+        Answers count in the order in which they were asked.
+        """
         if not self.waiting or not (ahead := self.unanswered) or self.ended is not None:
             return ""
-        return f"{len(self.waiting)} answers wait for one of {ahead[0].model}"
+        return (
+            f"{plural(len(self.waiting), 'answer')} will count once {ahead[0].model} answers an "
+            "item that was asked before theirs"
+        )
 
     def has(self, pair: Pair) -> bool:
         """Whether a pair has an answer or was given up, told or not."""

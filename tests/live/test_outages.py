@@ -99,9 +99,9 @@ def test_answers_that_wait_for_another_are_told_of(bench, server, monkeypatch, c
     )  # fmt: skip
     shown = ccat("rank", config, code=4)
     waiting = sum(server.answered.values())
-    held_up = f"{waiting} answers wait for one of m05"
+    held_up = f"{waiting} answers will count once m05 answers an item that was asked before theirs"
     assert waiting > 8 and f"nothing is ranked yet: {held_up}" in shown.out
-    assert f"Warning: {held_up}, and count once it is there." in shown.out
+    assert f"Warning: {held_up}." in shown.out
     [*_, line] = (text for text in shown.err.splitlines() if "unanswered" in text)
     assert f"0 items; {dollars(0.01 * waiting)} of {dollars(0.5)}" in line and held_up in line
     assert "; 16 unanswered" in line
