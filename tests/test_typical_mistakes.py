@@ -145,6 +145,10 @@ MISTAKES = {
     "one side": Mistake(
         "compare logs/m03", 2, "two sides, logs or runs (A B)", ("logs/m03", "logs/m03 logs/m09"),
     ),
+    "one folder of two models": Mistake(
+        "compare logs", 2, "the baseline first: lm-eval-ccat compare logs --models m03,m09",
+        ("logs", "logs --models m03,m09"),
+    ),
     "a side of two models": Mistake(
         "compare logs logs/m09", 2, "--models BASELINE,CANDIDATE", ("logs/m09", "--models m03,m09")
     ),
@@ -243,5 +247,5 @@ def test_the_message_is_short_and_its_remedy_works(mistake, place, monkeypatch, 
     assert code in WORKED, text
 
 
-def test_there_are_twenty_nine():
-    assert len(MISTAKES) == 29
+def test_there_are_thirty():
+    assert len(MISTAKES) == 30

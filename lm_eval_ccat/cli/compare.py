@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 from ..errors import UsageError
 from ..live import compare as comparing
 from ..live.losses import with_answers
+from ..live.sides import models_in
 from ..live.surfaces import add_flags, given_by_flags
 from ..report.following import after_comparison
 from ..report.plain import format_of, lines
+from ..shown import some
 from .live import Display
 from .parsing import (
     JSON,
@@ -85,6 +88,12 @@ def compare(args: argparse.Namespace) -> int:
         raise UsageError(f"--models {args.models!r} is not BASELINE,CANDIDATE")
     if len(sides) == 1 and all(names):
         sides *= 2
+    elif args.b is None and sides == [args.a] and len(models := models_in(args.a)) > 1:
+        raise UsageError(
+            f"{args.a} holds {len(models)} models ({some(models, 8)}); name the two, the baseline "
+            f"first: lm-eval-ccat compare {shlex.quote(args.a)} --models "
+            f"{shlex.quote(','.join(models[:2]))}"
+        )
     if len(sides) != 2:
         raise UsageError(
             "compare takes two sides, logs or runs (A B) or live models (--model), or one that "

@@ -28,7 +28,7 @@ from ..scores.readers.lm_eval import (
     results_files,
 )
 from ..scores.readers.samples import sound_rows
-from ..scores.reading import Logged, Query
+from ..scores.reading import YAML, Logged, Query
 from ..scores.table import reader_of
 from ..shown import plural, some
 from .spec import Spec, content_of, without_aliases
@@ -186,6 +186,14 @@ class Side:
         return name
 
 
+def models_in(source: str | Path) -> tuple[str, ...]:
+    """Return the models of the first outcome that a source of scores holds; of a YAML file none."""
+    if Path(source).suffix in YAML:
+        return ()
+    side = Side(source, SIDES[0])
+    return tuple(side.of(side.outcomes[0], None, None).models)
+
+
 def require_one_scale(
     metric: str, first_side: ScoreTable | StoredRanking, second_side: ScoreTable | StoredRanking
 ) -> Scale:
@@ -251,7 +259,7 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
     plain, by_flags, files = [], _flat(settings), []
     joined = dict(by_flags)
     for side in sides:
-        if isinstance(side, (str, Path)) and Path(side).suffix in (".yaml", ".yml"):
+        if isinstance(side, (str, Path)) and Path(side).suffix in YAML:
             file, content = side, content_of(Path(side))
             spec = Spec.read(file).require_ranking()
             if len(spec.models) != 1:
