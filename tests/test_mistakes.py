@@ -83,6 +83,10 @@ COMMANDS = {
     "no scores to calibrate": ("calibrate nowhere -o b.json", 2, "no such file or directory"),
     "another metric calibrated": ("calibrate t.csv --metric bleu -o b.json", 1, "bleu"),
     "a range of no width": ("calibrate t.csv --range 5,5 -o b.json", 2, "numbers that differ"),
+    "documents beside the task's file": (
+        "plan --task far.yaml", 1, "a relative path in `data_files` starts from the folder of the "
+        "command, /",
+    ),
     "equal scores": ("calibrate flat.csv -o b.json", 1, "every document"),
 }  # fmt: skip
 
@@ -119,6 +123,19 @@ YAML = {
     "no keys": ("- task", "must hold keys such as task:"),
 }  # fmt: skip
 
+#: A task whose documents lie elsewhere.
+FAR = """
+task: far
+dataset_path: json
+dataset_kwargs: {data_files: {test: elsewhere/docs.jsonl}}
+test_split: test
+output_type: generate_until
+generation_kwargs: {until: ["\\n"]}
+doc_to_text: "{{q}}"
+doc_to_target: "{{a}}"
+metric_list: [{metric: exact_match}]
+"""
+
 PYTHON = {
     "a path to calibrate": (lambda p: calibrate(str(p)), r"ScoreTable\.read"),
     "a cube to calibrate": (lambda p: calibrate(np.zeros((2, 2, 2))), "a row per model"),
@@ -150,6 +167,7 @@ def folder(tmp_path_factory):
     for name, task, shots in (("a", "t", 0), ("b", "u", 0), ("c", "t", 5)):
         side = f"task: {task}\nharness: {{num_fewshot: {shots}}}\nmodels: [{{model: hf}}]"
         (folder / f"{name}.yaml").write_text(side)
+    (folder / "far.yaml").write_text(FAR)
     ItemBank.blank(range(3)).save(folder / "blank.json")
     return folder
 

@@ -10,8 +10,8 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from ..errors import UsageError
-from ..harness.opening import with_shipped_tasks
+from ..errors import HarnessError, UsageError
+from ..harness.opening import start_of_path, with_shipped_tasks
 from ..live.surfaces import add_flags, flags_given, given_by_flags
 from ..scores.readers.lm_eval import model_name_of
 
@@ -97,8 +97,13 @@ def run(args: argparse.Namespace) -> int:
         parts = [names] if isinstance(names, str) else names
         tasks = [task for part in parts for task in str(part).split(",") if task]
         internals.task_manager(tasks, args.include_path)  # close names of one that does not exist
-        with internals.naming_extras():
-            internals.run_command()._execute(args)
+        try:
+            with internals.naming_extras():
+                internals.run_command()._execute(args)
+        except FileNotFoundError as error:
+            if hint := start_of_path(error):
+                raise HarnessError(f"{error}{hint}") from error
+            raise
 
     if not adaptive:
         for flag in (*typed, *(["--leaderboard_name"] if name is not None else [])):

@@ -81,6 +81,7 @@ def open_sessions(
         except (KeyError, ValueError, OSError) as error:
             listing = ", ".join(map(repr, names))
             answer = " ".join(str(error.args[0] if error.args else error).split())
+            answer += start_of_path(error)
             raise HarnessError(f"cannot load task {listing}: {answer}") from error
     else:
         tasks = {internals.task_name(task): task for task in names}
@@ -92,6 +93,20 @@ def open_sessions(
         apply_overrides(task, num_fewshot, gen_kwargs)
         sessions[name] = TaskSession(task, lm, dict(options), count_tokens, fewshot_seed)
     return sessions, groups
+
+
+def start_of_path(error: Exception) -> str:
+    """Say where a relative path in a task's ``data_files`` starts, if this file is not found.
+
+    Examples
+    --------
+    >>> start_of_path(FileNotFoundError(f"Unable to find '{Path.cwd()}/data/a.jsonl'"))[:64]
+    '; a relative path in `data_files` starts from the folder of the '
+    """
+    folder = Path.cwd()
+    if not isinstance(error, FileNotFoundError) or str(folder) not in str(error):
+        return ""
+    return f"; a relative path in `data_files` starts from the folder of the command, {folder}"
 
 
 def refuse_unsafe(task: Any, confirmed: bool) -> None:

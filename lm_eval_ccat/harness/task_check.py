@@ -26,6 +26,7 @@ from ..metrics.text_pairs import SENTENCE, parts_of
 from ..plugins import did_you_mean
 from ..shown import short
 from . import internals
+from .opening import start_of_path
 from .task_metrics import metric_config, script_note
 
 #: Metrics of HF evaluate that report under names other than their own.
@@ -141,7 +142,7 @@ def check_tasks(
             with _quiet():
                 loaded.update(internals.load_tasks(manager, [name])[0])
         except Exception as error:  # of a data set, a metric's library, a task's code
-            troubles.update(dict.fromkeys(tasks, short(error, 160) or type(error).__name__))
+            troubles.update(dict.fromkeys(tasks, _why(error)))
             return False
         return True
 
@@ -157,6 +158,10 @@ def check_tasks(
         else check_config(name, config, metric, troubles.get(name, ""))
         for name, config in configs.items()
     ]
+
+
+def _why(error: Exception) -> str:
+    return (short(error, 160) or type(error).__name__) + start_of_path(error)
 
 
 def check_config(
