@@ -25,7 +25,7 @@ from ..ranker.join import VERIFIED, fault_of
 from ..ranker.rows import Estimate
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
-from ..scores.readers.lm_eval import named_apart
+from ..scores.readers.lm_eval import differing_configurations, named_apart
 from ..scores.table import reader_of
 from ..shown import some
 from ..upkeep.build import build
@@ -208,11 +208,10 @@ def _differing(
 ) -> list[tuple[str, str, str]]:
     """Return what differs between two configurations on the tasks on which both are known."""
     return [
-        (key, known.get(key, ""), of_peer.get(key, ""))
+        difference
         for task, known in tasks.items()
         if known and (of_peer := peer.get(task))
-        for key in {**known, **of_peer}
-        if known.get(key) != of_peer.get(key)
+        for difference in differing_configurations(known, of_peer)
     ]
 
 

@@ -27,7 +27,7 @@ from ..ranker.references import KnownMean, means_of_known
 from ..records import Item
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
-from ..scores.readers.lm_eval import LoggedRun, every_run
+from ..scores.readers.lm_eval import WRITING, LoggedRun, differing_configurations, every_run
 from ..shown import some
 from ..upkeep.score_tables import scores_for
 from .fields import ANY
@@ -114,7 +114,8 @@ def answers_at_hand(
 def _difference(earlier: Mapping[str, str], ranked: Mapping[str, str]) -> str:
     """Return the first setting that makes two known configurations differ; "" if none does.
 
-    The name is no such setting: weights may lie elsewhere now.
+    The name is no such setting: weights may lie elsewhere now. Nor is how prompts were written: an
+    answer counts only for the very same prompt.
 
     Examples
     --------
@@ -123,10 +124,9 @@ def _difference(earlier: Mapping[str, str], ranked: Mapping[str, str]) -> str:
     """
     if not (earlier and ranked):
         return ""
-    for key in {**earlier, **ranked}:
-        if key != "model" and earlier.get(key) != ranked.get(key):
-            values = [known.get(key) or "not stated" for known in (earlier, ranked)]
-            return "{} is {} there, and {} here".format(key, *values)
+    for key, *values in differing_configurations(earlier, ranked):
+        if key != "model" and key not in WRITING:
+            return "{} is {} there, and {} here".format(key, *(v or "not stated" for v in values))
     return ""
 
 

@@ -317,7 +317,8 @@ def compare_prompts(
     if not compared:
         sides = zip((theirs, ours), names)
         silent = [name for marks, name in sides if not any(marks.values())]
-        why = f"{names[0]} knows them only as another chat template wrote them"
+        knower = names[not any(str(mark).startswith(WRITTEN) for mark in theirs.values())]
+        why = f"{knower} knows them only as another chat template wrote them"
         why = why if items else f"{names[0]} and {names[1]} state those of other documents"
         why = f"{silent[0]} does not state them" if silent else why
         return "", f"prompts unknown: {why}, so it is not verified that they are the same"

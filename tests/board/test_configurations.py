@@ -20,11 +20,16 @@ def board(tmp_path: Path) -> Board:
     return init(tmp_path / "board", tmp_path / "bank.json")
 
 
-def logs(tmp_path: Path, arguments: str = "", scores=SCORES, *, day: int = 1, **generation) -> Path:
+TEMPLATE = {"chat_template": "{{messages}}", "chat_template_sha": "0a1b2c3d4e5f"}
+
+
+def logs(
+    tmp_path: Path, arguments: str = "", scores=SCORES, *, day: int = 1, written=(), **generation
+) -> Path:
     """Logs of the model org/m, whose name in the harness says nothing of its arguments."""
     folder = tmp_path / f"logs {len(list(tmp_path.iterdir()))}"
-    config = {"model_args": f"pretrained=org/m{arguments}"}
-    write_run(folder, "org/m", rows_of(scores), day=day, config=config, generation=generation)
+    changes = {"config": {"model_args": f"pretrained=org/m{arguments}"}, **dict(written)}
+    write_run(folder, "org/m", rows_of(scores), day=day, generation=generation, **changes)
     return folder
 
 
@@ -41,6 +46,13 @@ def names(board: Board) -> list[str]:
         ({"arguments": ",dtype=auto"}, {"temperature": 0.7}, "org/m+temperature=0.7"),
         ({"arguments": ",revision=step2000"}, {}, "org/m@main"),
         ({"arguments": ",load_in_4bit=True"}, {}, "org/m+4bit=false"),
+        ({}, {"written": TEMPLATE}, "org/m+chat_template=0a1b2c3d"),
+        ({}, {"written": {"system_instruction": "Be brief."}}, "org/m+system_instruction=213c22ed"),
+        (
+            {"written": {**TEMPLATE, "shots": 5}},
+            {"written": {**TEMPLATE, "shots": 5, "fewshot_as_multiturn": True}},
+            "org/m+multiturn",
+        ),
     ],
 )
 def test_another_configuration_of_a_name_gets_a_name_that_says_what_differs(
@@ -97,3 +109,21 @@ def test_full_results_do_not_take_the_place_of_an_estimate_of_another_configurat
     assert {"org/m", full.model} <= set(names(board)) and full.model == "org/m@main"
     [same] = add(board, logs(tmp_path, ",revision=step2000")).rows
     assert same.model == "org/m"
+
+
+def test_a_template_that_is_not_known_is_no_other_than_one_that_is(board, tmp_path):
+    """A server applies its own, and the harness logs no text of it."""
+    add(board, logs(tmp_path, written={"chat_template": ""}))
+    [row] = add(board, logs(tmp_path, scores=OTHER, written=TEMPLATE)).rows
+    assert row.model == "org/m"
+    [row] = add(board, logs(tmp_path, scores=OTHER)).rows
+    assert row.model == "org/m+chat_template=none"
+
+
+def test_two_ways_of_asking_a_model_in_one_source_are_two_configurations(board, tmp_path):
+    folder = logs(tmp_path)
+    config = {"model_args": "pretrained=org/m"}
+    write_run(folder, "org/m", rows_of(OTHER), day=2, config=config, **TEMPLATE)
+    write_run(folder, "org/m", rows_of(OTHER), task="other", day=3, config=config)
+    add(board, folder)
+    assert names(board) == ["org/m", "org/m+chat_template=0a1b2c3d"]

@@ -11,8 +11,9 @@ Before 0.4.3 it wrote one ``results.json`` (or the file that ``output_path`` nam
 nor hashes of its documents.
 
 One model is one configuration: the harness names a model by its path alone, so runs that differ in
-revision, dtype, quantization, peft or token limits get names that say what differs
-(``Qwen3-4B@step2000``, ``Qwen3-4B+4bit``). Of the same (model, config, document) the latest run
+revision, dtype, quantization, peft or token limits, or on one task in chat template, system
+instruction or examples as turns, get names that say what differs (``Qwen3-4B@step2000``,
+``Qwen3-4B+4bit``). Of the same (model, config, document) the latest run
 counts, and a warning says how many earlier ones there are. Generation settings tell the configs of
 a model apart. Runs with other few-shot examples or another version of a task measure something
 else: they are left out of a table, and so are runs that are not of every document (see
@@ -39,6 +40,7 @@ from ...metrics.text_pairs import SENTENCE, parts_of, script_warning
 from ...records import Header
 from ...shown import plural, short, some
 from ..grid import ScoreGrid
+from ..prompts import DIGITS, hash_of
 from ..reading import Logged, Progress, Query, files_at, json_value, one_of
 from ..table import Reader, ScoreTable
 from .samples import Asked, File, holds_list, read_files, sound_rows
@@ -70,6 +72,14 @@ _CONFIGURING = {
         ("", ""),
     ),
 }  # fmt: skip
+#: The same of how its prompts were written.
+WRITING = {
+    "chat_template": ("", ""), "system_instruction": ("", ""),
+    "fewshot_as_multiturn": ("+multiturn", "false"),
+}  # fmt: skip
+_NAMED = {**_CONFIGURING, **WRITING}
+#: A chat template whose text is not known: that of a server, or of weights that are not open.
+UNKNOWN_TEMPLATE = "yes"
 #: Generation settings that say nothing, as the harness assumes them.
 _USUAL_GENERATION = {"temperature": "0", "do_sample": "false"}
 # Two values of these make two benchmarks.
@@ -171,7 +181,7 @@ class LoggedRun:
         if not self.results:
             return {}
         name = model_of(self.results, self.samples.parent)
-        return configuration_of(name, _model_args(self.results), self.generation)
+        return configuration_of(name, _model_args(self.results), self.settings)
 
     @property
     def template(self) -> str | None:
@@ -450,18 +460,29 @@ def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> lis
     ['org/m', 'org/m@step2000', 'org/m+4bit']
     """
     configurations = [_configuring(model, _model_args(results)) for model, results in runs]
+    writings = [
+        _writing(results, any((results.get("n-shot") or {}).values())) for _, results in runs
+    ]
     values: dict[tuple[str, str], set[str]] = {}
-    for (model, results), configuration in zip(runs, configurations):
+    of_tasks: dict[tuple[str, str, str], set[str]] = {}
+    for (model, results), configuration, writing in zip(runs, configurations, writings):
         for key in _CONFIGURING if results else ():
             values.setdefault((model, key), set()).add(configuration.get(key, ""))
+        for key in WRITING:
+            for task in results.get("configs") or ():
+                of_tasks.setdefault((model, key, task), set()).add(writing.get(key, ""))
+    # Tasks may each be asked in their own way; one that was asked in two tells configurations.
+    for (model, key, _), texts in of_tasks.items():
+        if len(texts) > 1:
+            values.setdefault((model, key), set()).update(texts)
     return [
         model
         + "".join(
             _named_value(key, value, values[model, key])
-            for key, value in configuration.items()
-            if len(values[model, key]) > 1
+            for key, value in {**configuration, **writing}.items()
+            if len(values.get((model, key), ())) > 1
         )
-        for (model, _), configuration in zip(runs, configurations)
+        for (model, _), configuration, writing in zip(runs, configurations, writings)
     ]
 
 
@@ -475,7 +496,7 @@ def _named_value(key: str, value: str, values: Collection[str]) -> str:
     >>> _named_value("revision", "a/step1", {"a/step1", "b/step1"})
     '@a/step1'
     """
-    template = _CONFIGURING.get(key, ("", ""))[0] or f"+{key}={{}}"
+    template = _NAMED.get(key, ("", ""))[0] or f"+{key}={{}}"
     named = {template.format(text.rpartition("/")[2]) for text in values if text}
     if len(named) == len(set(values) - {""}):
         return template.format(value.rpartition("/")[2])
@@ -503,7 +524,7 @@ def named_apart(name: str, differing: Mapping[str, Sequence[str]], taken: Collec
     """
     short_name, full_name = name, name
     for key, values in differing.items():
-        usual = {**_USUAL_GENERATION, **{k: u for k, (_, u) in _CONFIGURING.items()}}.get(key)
+        usual = {**_USUAL_GENERATION, **{k: u for k, (_, u) in _NAMED.items()}}.get(key)
         if values[0]:
             short_name += (part := _named_value(key, values[0], values))
         else:
@@ -523,39 +544,83 @@ def _configuring(name: str, model_args: Any) -> dict[str, str]:
     }
 
 
-def configuration_of(
-    name: str, model_args: Any, generation: Mapping[str, Any] | None
-) -> dict[str, str]:
-    """Return what makes a model's configuration: its name, its arguments, how it generates.
+def configuration_of(name: str, model_args: Any, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return what makes a model's configuration: its name, its arguments, how it is asked.
+
+    Parameters
+    ----------
+    name : str
+    model_args : str, mapping or None
+    settings : mapping
+        As `LoggedRun.settings` has them.
 
     Examples
     --------
-    >>> configuration_of("m", "pretrained=m,revision=step2000,dtype=auto", {"temperature": 0.0})
-    {'model': 'm', 'revision': 'step2000'}
+    >>> settings = {"generation_kwargs": {"temperature": 0.0}, "system_instruction": "Be brief."}
+    >>> configuration_of("m", "pretrained=m,revision=step2000,dtype=auto", settings)
+    {'model': 'm', 'revision': 'step2000', 'system_instruction': '213c22ed'}
     """
-    settings = {
+    generation = {
         key: f"{value:g}" if type(value) in (int, float) else json.dumps(value).lower()
-        for key, value in sorted((generation or {}).items())
+        for key, value in sorted((settings.get("generation_kwargs") or {}).items())
         if value is not None
     }
     usual = _USUAL_GENERATION.items()
-    settings = {key: text for key, text in settings.items() if (key, text) not in usual}
-    return {"model": name, **_configuring(name, model_args), **settings}
+    return {
+        "model": name,
+        **_configuring(name, model_args),
+        **{key: text for key, text in generation.items() if (key, text) not in usual},
+        **_writing(settings, settings.get("num_fewshot")),
+    }
+
+
+def _writing(settings: Mapping[str, Any], shots: Any) -> dict[str, str]:
+    """Return how prompts were written, as settings or a results file have it."""
+    template, instruction = settings.get("chat_template"), settings.get("system_instruction")
+    writing = {}
+    if template not in (None, False):
+        writing["chat_template"] = settings.get("chat_template_sha") or UNKNOWN_TEMPLATE
+    if instruction:
+        writing["system_instruction"] = hash_of(str(instruction))
+    if settings.get("fewshot_as_multiturn") and shots:
+        writing["fewshot_as_multiturn"] = "true"
+    return {key: str(text)[:DIGITS] for key, text in writing.items()}
 
 
 def configurations_in(header: Header, task: str) -> dict[str, dict[str, str]]:
     """Return what makes the configuration of each model of a run's journal on a task."""
     settings = header.task.get("settings") or {}
-    generation = (settings.get(task) or settings).get("generation_kwargs")
     logged: dict[str, dict[str, str]] = header.config.get("configurations", {}).get(task, {})
     return logged | {
         str(entry.get("name")): configuration_of(
             model_name_of(str(entry.get("model")), entry.get("model_args")),
             entry.get("model_args"),
-            generation,
+            settings.get(task) or settings,
         )
         for entry in header.config.get("models") or ()
     }
+
+
+def differing_configurations(
+    known: Mapping[str, str], peer: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """Return the settings that make two configurations differ, each with both values.
+
+    Examples
+    --------
+    >>> written = {"model": "m", "chat_template": UNKNOWN_TEMPLATE}
+    >>> differing_configurations(written, {"model": "m", "chat_template": "70b499c5"})
+    []
+    >>> differing_configurations(written, {"model": "m"})
+    [('chat_template', 'yes', '')]
+    """
+    pairs = {key: (known.get(key, ""), peer.get(key, "")) for key in {**known, **peer}}
+    return [
+        (key, *values)
+        for key, values in pairs.items()
+        if values[0] != values[1]
+        and not (key == "chat_template" and all(values) and UNKNOWN_TEMPLATE in values)
+    ]
 
 
 def _configurations_of(runs: Sequence[LoggedRun]) -> dict[str, dict[str, str]]:
