@@ -305,7 +305,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a known model is tested with the variance of the scores seen alone",
         "lm_eval_ccat/methods/belief",
-        "alone = alone * self._if_equal(r)",
+        "alone = alone * self._if_equal(references)",
         "alone = alone * 1.0",
         ("tests/methods/sample/test_sample.py", "tests/ranker/test_known.py"),
     ),
@@ -739,8 +739,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "strata add up with their weights, not their squares",
         "lm_eval_ccat/methods/belief",
-        "variance *= (w * w)[:, None, None]",
-        "variance *= w[:, None, None]",
+        "variance *= (task_weights * task_weights)[:, None, None]",
+        "variance *= task_weights[:, None, None]",
         ("tests/simulation/test_pieces.py",),
     ),
     Bug(
@@ -823,8 +823,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the self-check bins items of equal noise by the last bit",
         "lm_eval_ccat/methods/default/selfcheck",
-        "np.argsort(rounded(v), kind",
-        "np.argsort(v, kind",
+        "np.argsort(rounded(variance), kind",
+        "np.argsort(variance, kind",
         ("tests/methods/test_rounding.py",),
     ),
     Bug(

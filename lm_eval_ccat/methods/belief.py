@@ -249,9 +249,9 @@ class Belief:
             Degrees of freedom of all variances.
         """
         single, k = np.asarray(error, dtype=np.float64) ** 2, np.asarray(n, dtype=np.float64)
-        v = single if pair_error is None else pair_error**2
-        variance = v[:, None] + v
-        variance.flat[:: len(v) + 1] = single
+        pair_variance = single if pair_error is None else pair_error**2
+        variance = pair_variance[:, None] + pair_variance
+        variance.flat[:: len(pair_variance) + 1] = single
         fewest, freedom = np.minimum(k[:, None], k), np.broadcast_to(df, variance.shape)
         locations = np.asarray(location, dtype=np.float64)
         return cls(locations, variance, freedom, fewest, n_items, question, score, slope)
@@ -272,11 +272,18 @@ class Belief:
         i, j = map(np.asarray, np.indices(self.variance.shape))
         chord = self._chord(i, j, self.location[:, None] - self.location)
         variance = chord**2 * self.variance
-        r = self.references
-        if r is not None:
-            r = replace(r, location=r.estimate, variance=r.error**2)
+        references = self.references
+        if references is not None:
+            references = replace(
+                references, location=references.estimate, variance=references.error**2
+            )
         return replace(
-            self, location=self.score, variance=variance, score=None, slope=None, references=r
+            self,
+            location=self.score,
+            variance=variance,
+            score=None,
+            slope=None,
+            references=references,
         )
 
     def only(self, models: Sequence[int]) -> Belief:
@@ -290,7 +297,7 @@ class Belief:
         )
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
         selected: dict[str, Any] = {
-            k: None if v is None else v[places[k]] for k, v in parts.items()
+            k: None if value is None else value[places[k]] for k, value in parts.items()
         }
         proof = None if self.proof is None else self.proof.only(models)
         return replace(self, **selected, proof=proof)
@@ -326,13 +333,13 @@ class Belief:
         first = beliefs[0]
         if any(b.question != first.question for b in beliefs):
             raise ValueError("beliefs about different questions cannot be summed")
-        parts, w = [b.on_scores for b in beliefs], np.asarray(weights, dtype=np.float64)
-        if len(parts) == 1 and w[0] == 1.0:
+        parts, task_weights = [b.on_scores for b in beliefs], np.asarray(weights, dtype=np.float64)
+        if len(parts) == 1 and task_weights[0] == 1.0:
             return parts[0]  # a single task keeps its method's evidence at all looks
-        mean = w @ np.array([b.location for b in parts])
+        mean = task_weights @ np.array([b.location for b in parts])
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
-        zero = w[:, None, None] * np.array([b.zero for b in parts])
+        zero = task_weights[:, None, None] * np.array([b.zero for b in parts])
         n_zeros = np.array([np.zeros_like(b.zero) if b.zeros is None else b.zeros for b in parts])
         # An answer that scores 0 does so by all its outcomes, and is of one task alone.
         if correlation is None:
@@ -341,11 +348,11 @@ class Belief:
             per_zero, losses = zero.sum(axis=0), (zero * np.sqrt(n_zeros)).sum(axis=0) ** 2
         zeros = np.divide(losses, per_zero**2, out=np.zeros_like(losses), where=per_zero > 0.0)
         if correlation is not None:
-            sd = w[:, None, None] * np.sqrt(variance)
+            sd = task_weights[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
             together, items, n_items = df.min(axis=0), n.min(axis=0), first.n_items
         else:
-            variance *= (w * w)[:, None, None]
+            variance *= (task_weights * task_weights)[:, None, None]
             total = np.add.reduce(variance, 0)
             variance *= variance
             variance /= np.maximum(df, 1e-6)
@@ -389,19 +396,28 @@ class Belief:
         The variance of a model against itself is 0, against a reference model that of the two
         if they were equal. Shapes (n, n + n_references).
         """
-        m = len(self.location)
+        n_models = len(self.location)
         gap = self.location[:, None] - self.location
         variance = self.variance.copy()
-        variance.flat[:: m + 1] = 0.0
-        if (r := self.references) is None:
+        variance.flat[:: n_models + 1] = 0.0
+        if (references := self.references) is None:
             return PairMoments(gap, variance, self.df, self.n)
         alone, df = self.variance.diagonal()[:, None], self.df.diagonal()[:, None]
-        alone = alone * self._if_equal(r)
-        v = alone + r.variance
+        alone = alone * self._if_equal(references)
+        variance_if_equal = alone + references.variance
         with np.errstate(divide="ignore", invalid="ignore"):
-            welch = df if r.exact else np.where(alone > 0.0, df * (v / alone) ** 2, np.inf)
-        n = np.repeat(self.n.diagonal()[:, None], len(r.names), axis=1)
-        of_references = (self.location[:, None] - r.location, v, np.broadcast_to(welch, v.shape), n)
+            welch = (
+                df
+                if references.exact
+                else np.where(alone > 0.0, df * (variance_if_equal / alone) ** 2, np.inf)
+            )
+        n = np.repeat(self.n.diagonal()[:, None], len(references.names), axis=1)
+        of_references = (
+            self.location[:, None] - references.location,
+            variance_if_equal,
+            np.broadcast_to(welch, variance_if_equal.shape),
+            n,
+        )
         return PairMoments(
             *(
                 np.concatenate(blocks, axis=1)
@@ -425,20 +441,22 @@ class Belief:
 
     def zeros_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
         """Return `zero` of the row and of the column at some places of `pairs`, and `zeros`."""
-        m, equal = len(self.location), i == j
-        column, known = np.where(j < m, j, i), equal | (j >= m)
+        n_models, equal = len(self.location), i == j
+        column, known = np.where(j < n_models, j, i), equal | (j >= n_models)
         row = np.where(equal, 0.0, self.zero[i, column])
         column_zero = np.where(known, 0.0, self.zero[column, i])
         if self.zeros is None:
             return row, column_zero, np.zeros(row.shape), np.zeros(row.shape)
         return row, column_zero, self.zeros[i, column], np.where(known, 0.0, self.zeros[column, i])
 
-    def _if_equal(self, r: References) -> Floats:
+    def _if_equal(self, references: References) -> Floats:
         """Return the factor on each model's variance if it equalled each reference model."""
         if self.score is not None:  # locations are not scores
-            return np.ones((len(self.location), len(r.names)))
+            return np.ones((len(self.location), len(references.names)))
         spread = spread_of_mean(self.location, self.n.diagonal())[:, None]
-        return np.asarray(np.maximum(r.location * (1.0 - r.location) / spread, 1.0))
+        return np.asarray(
+            np.maximum(references.location * (1.0 - references.location) / spread, 1.0)
+        )
 
     def beside_known(self, models: Places, error: Floats) -> Floats:
         """Return locations of some models with these errors, as they compare with known means.
@@ -482,9 +500,12 @@ class Belief:
         """Return the slope of scores in locations between two models; their own if they meet."""
         if self.score is None or self.slope is None:
             return np.ones(size.shape)
-        score, slope, r = self.score, self.slope, self.references
-        if r is not None:  # a reference model has no slope: that of the tested one counts
-            score, slope = np.r_[score, r.estimate], np.r_[slope, np.full(len(r.names), np.nan)]
+        score, slope, references = self.score, self.slope, self.references
+        if references is not None:  # a reference model has no slope: that of the tested one counts
+            score, slope = (
+                np.r_[score, references.estimate],
+                np.r_[slope, np.full(len(references.names), np.nan)],
+            )
         tangent = np.where(np.isnan(slope[j]), slope[i], 0.5 * (slope[i] + slope[j]))
         apart = np.abs(size) > _MEET
         chord = np.divide(score[i] - score[j], size, out=tangent.copy(), where=apart)
@@ -498,14 +519,14 @@ class Belief:
         """
         if self.lean is None or not self.lean.any():
             return None
-        m, shape = len(self.location), self.pairs.gap.shape
+        n_models, shape = len(self.location), self.pairs.gap.shape
         down, up = np.maximum(self.lean, 0.0), np.maximum(-self.lean, 0.0)
         if self.slope is not None:
             down, up = (x / np.maximum(self.slope, 1e-12) for x in (down, up))
         low, high = (np.repeat(x[:, None], shape[1], axis=1) for x in (down, up))
-        off_diagonal = ~np.eye(m, dtype=bool)
-        low[:, :m] += up * off_diagonal
-        high[:, :m] += down * off_diagonal
+        off_diagonal = ~np.eye(n_models, dtype=bool)
+        low[:, :n_models] += up * off_diagonal
+        high[:, :n_models] += down * off_diagonal
         return low, high
 
     @cached_property
@@ -549,10 +570,12 @@ def interval_of_mean(mean: Floats, half: Floats, n: Floats) -> tuple[Floats, Flo
     >>> low.round(3).tolist(), high.round(3).tolist()
     ([0.46, 0.893], [0.54, 0.99])
     """
-    c = half * half / spread_of_mean(mean, n)
+    ratio = half * half / spread_of_mean(mean, n)
     with np.errstate(invalid="ignore"):  # an infinite half stays infinite
-        middle = (2.0 * mean + c) / (2.0 + 2.0 * c)
-        arm = np.sqrt(np.maximum(c * (4.0 * mean * (1.0 - mean) + c), 0.0)) / (2.0 + 2.0 * c)
+        middle = (2.0 * mean + ratio) / (2.0 + 2.0 * ratio)
+        arm = np.sqrt(np.maximum(ratio * (4.0 * mean * (1.0 - mean) + ratio), 0.0)) / (
+            2.0 + 2.0 * ratio
+        )
     return np.fmin(mean - half, middle - arm), np.fmax(mean + half, middle + arm)
 
 
@@ -635,18 +658,19 @@ def log_p_of_zeros(gap: Floats, zero: Floats, zeros: Floats) -> Floats:
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:
     """Return Student's tail above a gap of at least 0; 1/2 without information or difference."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = gap / np.sqrt(variance)
-    t = np.where(np.isnan(t), 0.0, t)
-    out = np.asarray(ndtr(-t))
-    finite = np.isfinite(df) & (t < 40.0)
-    out[finite] = stdtr(np.minimum(df[finite], 1e9), -t[finite])
+        size = gap / np.sqrt(variance)
+    size = np.where(np.isnan(size), 0.0, size)
+    out = np.asarray(ndtr(-size))
+    finite = np.isfinite(df) & (size < 40.0)
+    out[finite] = stdtr(np.minimum(df[finite], 1e9), -size[finite])
     return out
 
 
 def log_p(z: Floats, clock: Floats) -> Floats:
     """Return the log of the two-sided level at which a difference is decided, at any look.
 
-    Robbins' normal mixture. A mean over ``n`` items drawn without replacement is Brownian motion on
+    Robbins' normal mixture, ``(log(1 + r) - z^2 r / (1 + r)) / 2`` with ``r`` the clock times a
+    rate. A mean over ``n`` items drawn without replacement is Brownian motion on
     the clock ``n / (1 - n/N)``, one over its variance in units of one item's. The mixture bounds it
     at all times simultaneously (H. Robbins, "Statistical methods related to the law of the iterated
     logarithm", Annals of Mathematical Statistics 41, 1970); with an estimated variance the bound
@@ -666,6 +690,8 @@ def log_p(z: Floats, clock: Floats) -> Floats:
 
 def boundary(level: Floats | float, clock: Floats) -> Floats:
     """Return the standard errors that decide at a two-sided level: `log_p` inverted.
+
+    They are ``sqrt((1 + 1/r) (log(1 + r) - 2 log level))``.
 
     Examples
     --------

@@ -117,7 +117,7 @@ class AbilityBasis:
         return {part: getattr(self, part).tolist() for part in ("knots", "line", "turn")}
 
     @classmethod
-    def from_dict(cls, d: Mapping[str, object]) -> AbilityBasis:
+    def from_dict(cls, content: Mapping[str, object]) -> AbilityBasis:
         """Rebuild from `to_dict`.
 
         Raises
@@ -125,10 +125,10 @@ class AbilityBasis:
         ValueError
             The parts do not fit one another.
         """
-        knots = np.array(d["knots"], dtype=np.float64)
+        knots = np.array(content["knots"], dtype=np.float64)
         bends = max(len(knots) - 2, 0)
-        line = np.array(d["line"], dtype=np.float64).reshape(2, bends)
-        turn = np.array(d["turn"], dtype=np.float64).reshape(bends, bends)
+        line = np.array(content["line"], dtype=np.float64).reshape(2, bends)
+        turn = np.array(content["turn"], dtype=np.float64).reshape(bends, bends)
         if len(knots) in (1, 2) or not (np.diff(knots) > 0.0).all():
             raise ValueError("the knots of the basis are not ascending")
         return cls(knots, line, turn)
@@ -141,8 +141,8 @@ STRAIGHT = AbilityBasis(np.empty(0), np.empty((2, 0)), np.empty((0, 0)))
 def _splines(x: Floats, knots: Floats) -> Floats:
     """Return natural cubic splines without the line (truncated powers); shape (n, n_knots - 2)."""
     cubes = np.maximum(x[:, None] - knots[None, :], 0.0) ** 3
-    d = (cubes[:, :-1] - cubes[:, -1:]) / (knots[-1] - knots[:-1])
-    return np.asarray(d[:, :-1] - d[:, -1:])
+    divided = (cubes[:, :-1] - cubes[:, -1:]) / (knots[-1] - knots[:-1])
+    return np.asarray(divided[:, :-1] - divided[:, -1:])
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def _no_curves(bank: ItemBank) -> Curves:
     raise BankError(f"a bank of method {bank.method!r} has no item curves")
 
 
-_OF_RANKER = ("min_difference", "placing", "looks", "sampled", "repeats")
+_OF_RANKER = ("min_difference", "placing", "looks", "sampled")
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,12 @@ class Method:
     policy : callable
         ``(bank, n_models, *, seed=0, ...) -> Policy``: the ranking side. Its other keywords are
         options of `Ranker` for this method, except those that the ranker sets: ``min_difference``,
-        ``looks``, ``placing`` (whether there are reference models), ``sampled`` (whether an
-        answer is one draw, so that a belief about the benchmark is about expected scores) and
-        ``repeats`` (most answers of an item; then answer ``r`` of an item is item
-        ``item + n_items (r - 1)`` in every call but `Policy.expected`).
+        ``looks``, ``placing`` (whether there are reference models) and ``sampled`` (whether an
+        answer is one draw, so that a belief about the benchmark is about expected scores).
+    repeated : callable, optional
+        ``(bank, n_models, first_pass, *, repeats, seed) -> Policy``: the ranking side of several
+        answers to an item, of which `policy` makes the first pass. Answer ``r`` of an item is item
+        ``item + n_items (r - 1)`` in every call but `Policy.expected`.
     calibrate : callable
         ``(table, *, ...) -> Fitted``: fits parameters to a score table. Its keywords are the
         options of a calibration.
@@ -174,6 +176,7 @@ class Method:
     name: str
     summary: str
     policy: Callable[..., Policy]
+    repeated: Callable[..., Policy] | None = None
     calibrate: Callable[..., Fitted] = _needs_no_calibration
     requires: Callable[[ItemBank], object] = _requires_nothing
     curves: Callable[[ItemBank], Curves] = _no_curves
@@ -231,14 +234,17 @@ class Method:
                 "score, but answers are sampled here; ask about these very answers "
                 "(question: run), or rank by another method"
             )
-        if repeats > 1 and "repeats" not in known:
+        if repeats > 1 and self.repeated is None:
             raise UsageError(
                 f"method {self.name!r} asks every item once; methods 'default' and 'sample' ask "
                 "repeats"
             )
-        of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled, repeats))
+        of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled))
         options |= {name: value for name, value in of_ranker if name in known}
-        return self.policy(bank, n_models, seed=seed, **options)
+        first_pass = self.policy(bank, n_models, seed=seed, **options)
+        if repeats == 1 or self.repeated is None:
+            return first_pass
+        return self.repeated(bank, n_models, first_pass, repeats=repeats, seed=seed)
 
     def check_options(self, names: Iterable[str], known: Sequence[str]) -> None:
         """Refuse an option that the method does not have.

@@ -115,7 +115,7 @@ class Departures:
         return {k: v.tolist() if isinstance(v, np.ndarray) else float(v) for k, v in values}
 
     @classmethod
-    def from_dict(cls, d: dict[str, Any]) -> Departures:
+    def from_dict(cls, content: dict[str, Any]) -> Departures:
         """Rebuild from `to_dict`.
 
         Raises
@@ -123,8 +123,10 @@ class Departures:
         ValueError
             A value out of range.
         """
-        single, pair = (np.array(d[k], dtype=np.float64) for k in ("single", "pair"))
-        scalars = {k: float(d[k]) for k in cls.__dataclass_fields__ if k not in ("single", "pair")}
+        single, pair = (np.array(content[k], dtype=np.float64) for k in ("single", "pair"))
+        scalars = {
+            k: float(content[k]) for k in cls.__dataclass_fields__ if k not in ("single", "pair")
+        }
         positive = ("noise", "inflation", "inflation_of_pairs", "df")
         if not (
             single.shape == pair.shape == (3,)
@@ -198,28 +200,28 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     if max(T.diagonal().tolist()) >= UNKNOWN:
         drawn = np.flatnonzero(T.diagonal() < UNKNOWN)
         if not len(drawn):
-            w = np.exp(_SCALE_PRIOR - _SCALE_PRIOR.max())
-            return np.zeros(len(M)), M * (w.dot(SCALES) / w.sum())
+            weights = np.exp(_SCALE_PRIOR - _SCALE_PRIOR.max())
+            return np.zeros(len(M)), M * (weights.dot(SCALES) / weights.sum())
         block = drawn[:, None], drawn
         T, prior, known, residual = T[block], M[block], M[:, drawn], rbar[drawn]
-    # With V' M V = 1 and V' T V = diag(q), V' (s M + T) V = diag(s + q): one eigenproblem serves
-    # all scales.
-    q, V, failed = dsygvd(T, prior)
+    # With V' M V = 1 and eigenvalues on the diagonal of V' T V, that of V' (s M + T) V holds s more
+    # than these: one eigenproblem serves all scales.
+    eigenvalues, V, failed = dsygvd(T, prior)
     if failed:
         raise np.linalg.LinAlgError("the prior of departures is not positive definite")
     axes, along = known.dot(V), residual.dot(V)
-    total = _SCALE_COLUMN + np.maximum(q, 0.0)
+    total = _SCALE_COLUMN + np.maximum(eigenvalues, 0.0)
     log = np.log(total)
     log += along * along / total
     log = _SCALE_PRIOR - 0.5 * np.add.reduce(log, 1)
-    w = np.exp(log - max(log.tolist()))
-    w /= sum(w.tolist())
+    weights = np.exp(log - max(log.tolist()))
+    weights /= sum(weights.tolist())
     gain = _SCALE_COLUMN / total
-    scaled = w * SCALES
+    scaled = weights * SCALES
     means = (gain * along).dot(axes.T)
-    mean = w.dot(means)
+    mean = weights.dot(means)
     means -= mean
-    covariance = (means.T * w).dot(means)
+    covariance = (means.T * weights).dot(means)
     covariance -= (axes * scaled.dot(gain)).dot(axes.T)
     covariance += sum(scaled.tolist()) * M
     covariance += covariance.T.copy()
@@ -229,8 +231,8 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
 
 def spread(V: Floats) -> Floats:
     """Return the variances of all differences, from a covariance matrix."""
-    d = V.diagonal()
-    out = d[:, None] + d
+    alone = V.diagonal()
+    out = alone[:, None] + alone
     out -= 2.0 * V
     return np.maximum(out, _LEAST, out=out)
 
@@ -259,18 +261,22 @@ def fit_components(records: Floats, n_models: int, many: bool) -> Floats:
         ratio = widened * e2 / np.maximum(level * v, _LEAST)
         c = float(weight @ ratio + 2.0 * USUAL) / float(weight.sum() + 2.0)
         return np.array([max(c, LEAST_SCALE), 0.0, 0.0])
-    X = np.column_stack([v, np.ones_like(v), distance])
-    X = np.vstack([X, np.diag(X.mean(0))[[0, 2]]])
-    e2 = np.append(np.maximum(e2, 0.0) * widened / level, [USUAL * X[-2, 0], 0.01 * X[-1, 2]])
+    columns = np.column_stack([v, np.ones_like(v), distance])
+    columns = np.vstack([columns, np.diag(columns.mean(0))[[0, 2]]])
+    e2 = np.append(
+        np.maximum(e2, 0.0) * widened / level, [USUAL * columns[-2, 0], 0.01 * columns[-1, 2]]
+    )
     start = np.array([USUAL, max(e2[:-2].mean(), 1e-9), 0.01])
-    return _quasi_fit(X, e2, np.append(weight, [2.0, 1.0]), start)
+    return _quasi_fit(columns, e2, np.append(weight, [2.0, 1.0]), start)
 
 
 def fit_noise(expected: Floats, observed: Floats) -> tuple[float, float]:
     """Fit ``a, b`` of ``observed = a expected + b`` by quasi-likelihood; shapes (n_records,)."""
-    X, start = np.column_stack([expected, np.ones(len(expected))]), float(expected.mean())
+    columns, start = np.column_stack([expected, np.ones(len(expected))]), float(expected.mean())
     observed = np.maximum(observed, _LEAST)
-    a, b = _quasi_fit(X, observed, np.ones(len(X)), np.array([0.9, 0.1 * max(start, 1e-9)]))
+    a, b = _quasi_fit(
+        columns, observed, np.ones(len(columns)), np.array([0.9, 0.1 * max(start, 1e-9)])
+    )
     return max(float(a), 1e-3), float(b)
 
 

@@ -179,7 +179,7 @@ class Moments(NamedTuple):
         share = after * explained * from_bank / np.maximum(variance, 1e-300)
         return self.slope * after / before, np.clip(share, 0.0, 1.0)
 
-    def result(self, d: Departures, n_items: float) -> Belief:
+    def result(self, departures: Departures, n_items: float) -> Belief:
         """Return the belief that states the smaller variance of a usual difference.
 
         One combines the bank's prior with the draws; its variances are inflated by as much as
@@ -187,8 +187,8 @@ class Moments(NamedTuple):
         tells little thus costs no more than the items that were chosen with it. The rule looks at
         variances alone, so that it favours no model.
         """
-        combined = self._combined(d, n_items)
-        if d.inflation_of_pairs <= 1.0 or self.q.min(initial=np.inf) < FEWEST_DRAWS:
+        combined = self._combined(departures, n_items)
+        if departures.inflation_of_pairs <= 1.0 or self.q.min(initial=np.inf) < FEWEST_DRAWS:
             return combined
         alone = self._of_draws(n_items)
         differ = ~np.eye(len(self.t), dtype=bool) if len(self.t) > 1 else np.True_
@@ -203,26 +203,26 @@ class Moments(NamedTuple):
         df = NU0 + self.df_of_draws
         return self._belief(self.t + u * self.rbar, variance, df, n_items)
 
-    def _combined(self, d: Departures, n_items: float) -> Belief:
+    def _combined(self, departures: Departures, n_items: float) -> Belief:
         """Return the belief that combines the bank's prior of departures with the draws."""
         u = self.left / n_items
         if any(self.q.tolist()):
-            beta, C = posterior(self.M, self.T, self.rbar)
+            beta, beta_covariance = posterior(self.M, self.T, self.rbar)
         else:
-            beta, C = np.zeros(len(u)), self.M
+            beta, beta_covariance = np.zeros(len(u)), self.M
         left = np.maximum(self.left, 1.0)
-        V = self.S / np.maximum(left[:, None], left)
-        V += C
-        V *= u[:, None] * u
-        after, before = self._of_pairs(C), self._of_pairs(self.M)
-        variance = self._of_pairs(V)
-        single = variance.diagonal() * d.inflation
-        variance *= d.inflation_of_pairs
+        covariance = self.S / np.maximum(left[:, None], left)
+        covariance += beta_covariance
+        covariance *= u[:, None] * u
+        after, before = self._of_pairs(beta_covariance), self._of_pairs(self.M)
+        variance = self._of_pairs(covariance)
+        single = variance.diagonal() * departures.inflation
+        variance *= departures.inflation_of_pairs
         np.fill_diagonal(variance, single)
         # Of a variance the bank tells one part and the draws the other: so do degrees of freedom.
         bank = np.clip(after / before, 0.0, 1.0)
         draws = (1.0 - bank) ** 2 / (NU0 + self.df_of_draws)
-        df = 1.0 / (bank**2 / d.df + draws)
+        df = 1.0 / (bank**2 / departures.df + draws)
         return self._belief(self.t + u * beta, variance, df, n_items)
 
     @staticmethod
@@ -306,25 +306,32 @@ class Joint:
         if len(self._columns) > self._rows.shape[2]:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
-    def put(self, a: int, m: Member, d: Departures) -> None:
+    def put(self, a: int, member: Member, departures: Departures) -> None:
         """Take over what the scores of model `a` say now; each of its draws `fell` before."""
-        m.refresh()
-        p, floor = m.posterior, d.floor * m.level
+        member.refresh()
+        posterior, floor = member.posterior, departures.floor * member.level
         self._values[a] = ModelValues(
-            t=m.t,
-            v=m.v,
-            level=m.level,
-            left=m.left,
-            q=len(m.drawn),
-            rbar=m.rbar,
-            ability=p.z[0],
-            ability_variance=p.covariance[0, 0],
-            slope=p.slope,
-            residual_sd=(d.noise * m.noise + floor) ** 0.5,
+            t=member.t,
+            v=member.v,
+            level=member.level,
+            left=member.left,
+            q=len(member.drawn),
+            rbar=member.rbar,
+            ability=posterior.z[0],
+            ability_variance=posterior.covariance[0, 0],
+            slope=posterior.slope,
+            residual_sd=(departures.noise * member.noise + floor) ** 0.5,
         )
-        columns = [self._columns[i] for i in m.drawn.tolist()]
-        y, sd = m.c * m.e, np.sqrt(d.noise * m.noises + floor)
-        self._rows[:, a, columns] = y, m.c * sd, np.sqrt(m.c) * m.e, y * y, y * y * y, y
+        columns = [self._columns[i] for i in member.drawn.tolist()]
+        y, sd = member.c * member.e, np.sqrt(departures.noise * member.noises + floor)
+        self._rows[:, a, columns] = (
+            y,
+            member.c * sd,
+            np.sqrt(member.c) * member.e,
+            y * y,
+            y * y * y,
+            y,
+        )
         *sums, cube, cube_of_partner = np.einsum("khd,kd->kh", self._rows, self._rows[_PARTNER, a])
         for matrix, of_model in zip(self.sums, (*sums, cube + cube_of_partner)):
             matrix[a] = matrix[:, a] = of_model
@@ -351,12 +358,12 @@ class Joint:
         scatter = np.maximum(quartics - squares / np.maximum(q, 1.0), smallest)
         return np.asarray(np.minimum(2.0 * squares / scatter, np.maximum(q - 1.0, 0.0)))
 
-    def moments(self, d: Departures) -> Moments:
+    def moments(self, departures: Departures) -> Moments:
         """Return the current state of all models under this prior."""
         # One row a quantity, so that each lies in memory without gaps.
         values = ModelValues(*np.array(self._values, dtype=np.float64).reshape(-1, 10).T.copy())
         q, sums = values.q, self.sums
-        alike = np.full((len(q), len(q)), d.rho)
+        alike = np.full((len(q), len(q)), departures.rho)
         np.fill_diagonal(alike, 1.0)  # a model is wholly like itself
         # The bank's covariance of residuals counts as so many draws beside the models' own.
         total = NU0 + np.maximum(q - 1.0, 0.0)
@@ -365,7 +372,7 @@ class Joint:
         S = alike * (noise[:, None] * noise) + measured * sums.residual
         T = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
         T += np.diag(np.where(q > 0.0, 0.0, UNKNOWN))
-        M = d.prior(values.v, values.t, values.level)
+        M = departures.prior(values.v, values.t, values.level)
         return Moments(*values[:-1], S, T, M, self.df_of_draws(q))
 
 
@@ -534,10 +541,10 @@ class Field:
         n, edge = len(self.sequence) + 1 - self.model.first, 0.0
         if n <= 0:
             return Move.CHOOSE
-        if min(m.n_told for m in self.members) >= FIRST // 2:
+        if min(member.n_told for member in self.members) >= FIRST // 2:
             for a in self._changed:
                 self.members[a].refresh()
-            position = sum(abs(m.position) for m in self.members) / len(self.members)
+            position = sum(abs(member.position) for member in self.members) / len(self.members)
             edge = min(max((position - EDGE) / (1.0 - EDGE), 0.0), 1.0)
         fixed = self.model.share
         share = SHARE if fixed is None else fixed
@@ -551,21 +558,27 @@ class Field:
 
         The variance is the mean over estimates, and over differences whose sign is in doubt.
         """
-        moments, q, size = self.moments(), self.sequence.n_drawn, self.sizes()
+        moments, n_drawn, size = self.moments(), self.sequence.n_drawn, self.sizes()
         per_draw = moments.S * self._per_draw
         noise_of_rest = moments.S / max(moments.left.mean(), 1.0)
         gap = moments.t[:, None] - moments.t
-        w = np.exp(-0.5 * gap**2 / spread(moments.M + moments.S / len(size))) + _LEAST_WEIGHT
-        np.fill_diagonal(w, 0.0)
-        total = max(float(w.sum()), _LEAST_WEIGHT)
+        weights = np.exp(-0.5 * gap**2 / spread(moments.M + moments.S / len(size))) + _LEAST_WEIGHT
+        np.fill_diagonal(weights, 0.0)
+        total = max(float(weights.sum()), _LEAST_WEIGHT)
 
-        def left_open(M: Floats, draws: float) -> float:
-            C = M - M.dot(solved(M + per_draw / max(draws, 1e-9), M)) + noise_of_rest
-            return float(C.diagonal().mean() + 0.5 * (w * spread(C)).sum() / total)
+        def left_open(prior: Floats, draws: float) -> float:
+            covariance = (
+                prior
+                - prior.dot(solved(prior + per_draw / max(draws, 1e-9), prior))
+                + noise_of_rest
+            )
+            return float(
+                covariance.diagonal().mean() + 0.5 * (weights * spread(covariance)).sum() / total
+            )
 
-        v = np.array([m.left_by_chosen(candidate) for m in self.members])
-        after = self.model.departures.prior(v, moments.t, moments.level)
-        return left_open(moments.M, q + 1) < left_open(after, q)
+        left_by_chosen = np.array([member.left_by_chosen(candidate) for member in self.members])
+        after = self.model.departures.prior(left_by_chosen, moments.t, moments.level)
+        return left_open(moments.M, n_drawn + 1) < left_open(after, n_drawn)
 
     def sizes(self) -> Floats:
         """Return the sizes to which the probabilities of a draw are proportional; (n_items,).
@@ -574,11 +587,11 @@ class Field:
         all models: T. C. Hesterberg's defensive mixture (Technometrics 37, 1995).
         """
         if self._size is None:
-            d, v = self.model.departures, np.zeros(self.model.items.n_items)
+            departures, variances = self.model.departures, np.zeros(self.model.items.n_items)
             for member in self.members:
-                v += member.posterior.kappa * member.posterior.w
-            floor = d.floor * float(np.mean(self.moments().level))
-            sd = np.sqrt(d.noise / len(self.members) * v + floor)
+                variances += member.posterior.kappa * member.posterior.w
+            floor = departures.floor * float(np.mean(self.moments().level))
+            sd = np.sqrt(departures.noise / len(self.members) * variances + floor)
             self._size = (1.0 - EVEN) * sd + EVEN * sd.mean()
             # Variance of a draw's estimate beside that of a simple random one.
             self._per_draw = float((sd**2 / self._size).mean() * sd.mean() / (sd @ sd / len(sd)))
@@ -589,11 +602,11 @@ class Field:
     def moments(self) -> Moments:
         """Return the current `Moments`, which are cached."""
         if self._moments is None:
-            d = self.model.departures
+            departures = self.model.departures
             for a in self._changed:
-                self._joint.put(a, self.members[a], d)
+                self._joint.put(a, self.members[a], departures)
             self._changed.clear()
-            self._moments = self._joint.moments(d)
+            self._moments = self._joint.moments(departures)
         return self._moments
 
     def result(self) -> Belief:

@@ -149,14 +149,14 @@ def summary(
     report : dict
         Report of the fit.
     """
-    o, means = table.overview, table.overview.model_mean
+    overview, means = table.overview, table.overview.model_mean
     low, high = sorted(table.scale.restore([float(means.min()), float(means.max())]).tolist())
     reach = (
         f"trust it for scores from {low:.3g} to {high:.3g}, the range of its {len(means)} "
         "calibration models"
     )
     warnings: tuple[str, ...] = ()
-    if (share := float((o.item_high - o.item_low < 1e-9).mean())) >= _CONSTANT:
+    if (share := float((overview.item_high - overview.item_low < 1e-9).mean())) >= _CONSTANT:
         warnings = (
             f"{share:.0%} of the items have the same score for every model of the calibration; "
             "only random draws can show what another model scores there",
@@ -198,7 +198,7 @@ def summary(
         "inflation_of_pairs": departures.inflation_of_pairs,
         "noise_of_residuals": departures.noise,
         "least_variance_of_residuals": departures.floor,
-        **{f"fit_{k}": v for k, v in report.items() if k != "centre"},
+        **{f"fit_{k}": value for k, value in report.items() if k != "centre"},
     }, warnings
 
 
@@ -224,29 +224,30 @@ def model_of(bank: ItemBank) -> DefaultModel:
 def _read(bank: ItemBank) -> DefaultModel:
     positive = ("prior_sd", "spread")
     require_parts(bank, ("intercept", "slope", "noise"), ("centre", *positive), positive)
-    p, c = bank.parameters, bank.constants
+    parameters, constants = bank.parameters, bank.constants
     try:
-        basis = AbilityBasis.from_dict(c["basis"])
-        columns = [p["intercept"], p["slope"]]
-        coefficients = np.column_stack(columns + ([p["bend"]] if basis.size > 2 else []))
+        basis = AbilityBasis.from_dict(constants["basis"])
+        columns = [parameters["intercept"], parameters["slope"]]
+        coefficients = np.column_stack(columns + ([parameters["bend"]] if basis.size > 2 else []))
         # Products round by the order in memory: a new bank must behave as one read from its file.
         covariance, loadings = map(
-            np.ascontiguousarray, (p["covariance"], p.get("loading", np.zeros((bank.n_items, 0))))
+            np.ascontiguousarray,
+            (parameters["covariance"], parameters.get("loading", np.zeros((bank.n_items, 0)))),
         )
         items = FractionalItems(
             coefficients=coefficients,
             covariance=covariance,
-            noise=p["noise"],
+            noise=parameters["noise"],
             loadings=loadings,
             basis=basis,
-            prior_sd=float(c["prior_sd"]),
-            abilities=np.array(c["abilities"], dtype=np.float64),
-            log_noise=np.array(c["log_noise"], dtype=np.float64),
-            spread=float(c["spread"]),
+            prior_sd=float(constants["prior_sd"]),
+            abilities=np.array(constants["abilities"], dtype=np.float64),
+            log_noise=np.array(constants["log_noise"], dtype=np.float64),
+            spread=float(constants["spread"]),
         )
-        centre = float(c["centre"])
-        share = float(c["draws"]) if "draws" in c else None
-        departures = Departures.from_dict(c["departures"])
+        centre = float(constants["centre"])
+        share = float(constants["draws"]) if "draws" in constants else None
+        departures = Departures.from_dict(constants["departures"])
     except (KeyError, TypeError, ValueError) as e:
         raise BankError(f"the bank's response model cannot be read ({e})") from None
     size = basis.size

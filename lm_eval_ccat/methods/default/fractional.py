@@ -291,13 +291,13 @@ class FractionalItems:
         q = self.n_dimensions - 1
         shrink = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * (self.loadings**2).sum(axis=1))
         mean, right, wrong, between = np.empty(_GRID), *np.empty((3, _GRID, self.n_items))
-        for g, ability in enumerate(x.tolist()):
+        for point, ability in enumerate(x.tolist()):
             mu, _, kappa, _ = self.curves([ability] + [0.0] * q, self.rows, self.noise)
             eta = shrink * logit(np.clip(mu, 1e-9, 1.0 - 1e-9))
-            mean[g] = expit(eta).mean()
+            mean[point] = expit(eta).mean()
             spread = 0.5 * np.log(kappa)
-            right[g], wrong[g] = (log_expit(e) / kappa - spread for e in (eta, -eta))
-            between[g] = 1.0 / kappa
+            right[point], wrong[point] = (log_expit(e) / kappa - spread for e in (eta, -eta))
+            between[point] = 1.0 / kappa
         narrow, wide = self.prior_sd, FAR_WIDTH * self.prior_sd
         prior = (1.0 - FAR_SHARE) / narrow * np.exp(-0.5 * (x / narrow) ** 2)
         prior += FAR_SHARE / wide * np.exp(-0.5 * (x / wide) ** 2)

@@ -129,10 +129,12 @@ def _fit(read: Read, overview: Overview, factors: int, extra: float, grouped: bo
     bound = np.minimum(mass, np.minimum(overview.item_sum, count - overview.item_sum))
     usual = _usual_noise(observed, bound * df / count, c[:, 0])
     # Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
-    # noise is 1, the variance 1/w - 4: an item that one model in a hundred solves shows its noise
-    # by one residual in a hundred, and an item that nobody solves shows nothing.
-    w = bound / count
-    telling = df * (2.0 * w / np.maximum(2.0 * w + usual * (1.0 - 4.0 * w), 1e-12))
+    # noise is 1, the variance 1 / mean weight - 4: an item that one model in a hundred solves shows
+    # its noise by one residual in a hundred, and an item that nobody solves shows nothing.
+    mean_weight = bound / count
+    telling = df * (
+        2.0 * mean_weight / np.maximum(2.0 * mean_weight + usual * (1.0 - 4.0 * mean_weight), 1e-12)
+    )
     noise = (_PRIOR_DF * usual + telling * observed) / (_PRIOR_DF + telling)
     noise = np.maximum(noise, _LEAST_NOISE) + extra
     items = FractionalItems(
@@ -203,13 +205,13 @@ class Cells:
         self._in_group: NDArray[Any] = np.ones(len(x))
         self._parts: list[tuple[slice, Part]]
         if grouped:
-            f, self._parts = self._groups(x, basis)
+            basis_values, self._parts = self._groups(x, basis)
         else:
-            f = basis.at(x)
+            basis_values = basis.at(x)
             self._parts = [(part, part) for part in _slices(len(x), self.n_items)]
         row, column, self._times = packed(basis.size)
-        self._f, self._products = f, f[:, row] * f[:, column]
-        self._w = np.empty((len(f), self.n_items))
+        self._f, self._products = basis_values, basis_values[:, row] * basis_values[:, column]
+        self._w = np.empty((len(basis_values), self.n_items))
 
     def _groups(self, x: Floats, basis: AbilityBasis) -> tuple[Floats, list[tuple[slice, Part]]]:
         """Return the basis at each group's mean ability, and the group and models of each part."""
@@ -221,13 +223,18 @@ class Cells:
         )
         centre = np.bincount(self._group, x) / self._in_group
         self._away = x - centre[self._group]
-        f, self._slope = map(np.array, zip(*(basis.value_and_slope(float(x)) for x in centre)))
+        basis_values, self._slope = map(
+            np.array, zip(*(basis.value_and_slope(float(x)) for x in centre))
+        )
         parts: list[tuple[slice, Part]] = []
         part_size = max(_PART // self.n_items, 1)
-        for g, size in enumerate(self._in_group):
-            rows = np.flatnonzero(self._group == g)
-            parts += [(slice(g, g + 1), rows[i : i + part_size]) for i in range(0, size, part_size)]
-        return f, parts
+        for group, size in enumerate(self._in_group):
+            rows = np.flatnonzero(self._group == group)
+            parts += [
+                (slice(group, group + 1), rows[i : i + part_size])
+                for i in range(0, size, part_size)
+            ]
+        return basis_values, parts
 
     def _residuals(
         self, c: Floats, masked: bool = True
@@ -236,7 +243,7 @@ class Cells:
 
         Presence is 1 or 0; it is None where no score is missing.
         Residuals of missing scores are 0, and so are weights at a model's own point if `masked`.
-        `seen` is None if no score is missing. The weights of all points stay in ``_w``.
+        The weights of all points stay in ``_w``.
         """
         for points, rows in self._parts:
             # The logistic curve by the hyperbolic tangent takes a third of the time.
@@ -255,12 +262,14 @@ class Cells:
                     w *= present
             yield points, rows, residual, w, present
 
-    def _hessian(self, points: slice, w: Floats, present: Floats | None, per: Floats) -> Floats:
+    def _hessian(
+        self, points: slice, weights: Floats, present: Floats | None, per: Floats
+    ) -> Floats:
         """Sum weights times `per` model times products of the basis over the models; packed."""
         if self._grouped:
-            w = w * (per.sum() if present is None else per @ present)
-            return np.asarray(w.T @ self._products[points])
-        return np.asarray(w.T @ (per[:, None] * self._products[points]))
+            weights = weights * (per.sum() if present is None else per @ present)
+            return np.asarray(weights.T @ self._products[points])
+        return np.asarray(weights.T @ (per[:, None] * self._products[points]))
 
     def derivatives(self, c: Floats, s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return residuals and their derivatives at coefficients `c` and model noise `s`.
@@ -275,11 +284,15 @@ class Cells:
         """
         squares, total = np.empty((2, self.n_models))
         hessian, gradient = np.zeros((self.n_items, len(self._times))), np.zeros_like(c)
-        for points, rows, residual, w, present in self._residuals(c):
+        for points, rows, residual, weights, present in self._residuals(c):
             per = 1.0 / s[rows]
             squares[rows] = np.einsum("ij,ij->i", residual, residual)
-            total[rows] = present @ w[0] if self._grouped and present is not None else w.sum(axis=1)
-            hessian += self._hessian(points, w, present, per)
+            total[rows] = (
+                present @ weights[0]
+                if self._grouped and present is not None
+                else weights.sum(axis=1)
+            )
+            hessian += self._hessian(points, weights, present, per)
             gradient += residual.T @ (per[:, None] * self._f[points])
         return squares, total, hessian, gradient
 
@@ -291,9 +304,9 @@ class Cells:
         """
         of_point = np.empty(len(self._w))
         for points in _slices(*self._w.shape):
-            w = self._w[points]
+            weights = self._w[points]
             products = self._products[points] * self._times
-            of_point[points] = ((w * w) @ inverse * products).sum(axis=1)
+            of_point[points] = ((weights * weights) @ inverse * products).sum(axis=1)
         if not self._grouped:
             return of_point
         return np.asarray(of_point[self._group] * (self.overview.model_count / self.n_items))
@@ -316,23 +329,23 @@ class Cells:
         typical = self._in_group @ self._w
         squares, mass = np.zeros((2, self.n_items))
         hessian = np.zeros((self.n_items, len(self._times)))
-        for points, rows, residual, w, present in self._residuals(c):
+        for points, rows, residual, weights, present in self._residuals(c):
             per = 1.0 / s[rows]
             if len(size):
                 explained = (left[rows] * size) @ right.T
-                explained *= np.sqrt(w / per[:, None])
+                explained *= np.sqrt(weights / per[:, None])
                 residual -= explained if present is None else explained * present
             squares += per @ np.square(residual, out=residual)
             # The first product of the basis is 1.
-            mass += self._hessian(points, w, present, np.ones(len(per)))[:, 0]
-            hessian += self._hessian(points, w, present, per)
+            mass += self._hessian(points, weights, present, np.ones(len(per)))[:, 0]
+            hessian += self._hessian(points, weights, present, per)
         return size * right / np.sqrt(typical)[:, None], squares, mass, hessian
 
     def _exact(self, c: Floats, s: Floats, n_factors: int) -> Singular:
         """Return the factors of the Pearson residuals above the noise, by a Gram matrix."""
         pearson = np.empty((self.n_models, self.n_items))
-        for points, _, residual, w, _present in self._residuals(c, masked=False):
-            np.divide(residual, np.sqrt(w * s[points, None]), out=pearson[points])
+        for points, _, residual, weights, _present in self._residuals(c, masked=False):
+            np.divide(residual, np.sqrt(weights * s[points, None]), out=pearson[points])
         wide = self.n_models <= self.n_items
         long = pearson if wide else pearson.T
         n = len(long)
@@ -351,27 +364,27 @@ class Cells:
         The whole matrix, or a Gram matrix, would be larger than the table (Halko, Martinsson and
         Tropp 2011).
         """
-        q = np.random.default_rng(0).standard_normal((self.n_items, n_factors + _BESIDE))
+        directions = np.random.default_rng(0).standard_normal((self.n_items, n_factors + _BESIDE))
         left, size = np.empty((self.n_models, n_factors + _BESIDE)), np.zeros(n_factors)
         for _ in range(_ROUNDS if n_factors else 1):
-            q, total, product = np.linalg.qr(q)[0], 0.0, np.zeros_like(q)
-            for _points, rows, residual, w, _present in self._residuals(c):
+            directions, total, product = np.linalg.qr(directions)[0], 0.0, np.zeros_like(directions)
+            for _points, rows, residual, weights, _present in self._residuals(c):
                 residual *= 1.0 / np.sqrt(s[rows])[:, None]
-                residual *= 1.0 / np.sqrt(w)
+                residual *= 1.0 / np.sqrt(weights)
                 total += float(np.einsum("ij,ij->", residual, residual))
-                left[rows] = residual @ q
+                left[rows] = residual @ directions
                 product += residual.T @ left[rows]
-            u, singular, turn = np.linalg.svd(left, full_matrices=False)
-            u, right, before, size = (
-                u[:, :n_factors],
-                (q @ turn.T)[:, :n_factors],
+            vectors, singular, turn = np.linalg.svd(left, full_matrices=False)
+            vectors, right, before, size = (
+                vectors[:, :n_factors],
+                (directions @ turn.T)[:, :n_factors],
                 size,
                 singular[:n_factors],
             )
             if (np.abs(size - before) <= _SETTLED * size).all():
                 break
-            q = product
-        return self._above_noise(u, size, right, total)
+            directions = product
+        return self._above_noise(vectors, size, right, total)
 
     def _above_noise(self, left: Floats, size: Floats, right: Floats, squares: float) -> Singular:
         """Return singular values less their noise, with their vectors; drop those below the noise.
@@ -394,13 +407,13 @@ def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
 
     The variances of slopes and of bends follow.
     """
-    n_models, n_items, p, o = data.n_models, data.n_items, data.size, data.overview
-    row, column, _ = packed(p)
-    easiness = (o.item_sum + 0.5 * data.overall) / (o.item_count + 0.5)
-    c = np.zeros((n_items, p))
+    n_models, n_items, size, overview = data.n_models, data.n_items, data.size, data.overview
+    row, column, _ = packed(size)
+    easiness = (overview.item_sum + 0.5 * data.overall) / (overview.item_count + 0.5)
+    c = np.zeros((n_items, size))
     c[:, 0] = logit(np.clip(easiness, 0.005, 0.995))
     c[:, 1] = 1.0
-    prior_mean = np.concatenate([[c[:, 0].mean(), 1.0], np.zeros(p - 2)])
+    prior_mean = np.concatenate([[c[:, 0].mean(), 1.0], np.zeros(size - 2)])
     easiness_variance = 2.0 * max(float(c[:, 0].var()), 0.1)
     slope_variance, bend_variance = 0.25, 0.05
     s, noise = np.ones(n_models), 1.0
@@ -411,18 +424,18 @@ def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
             freedom = max(n_models - 1.5, 1.0) / n_models
             noise = max((squares / s).sum() / (total / s).sum() / freedom, _LEAST_NOISE)
         precision = noise / np.concatenate(
-            [[easiness_variance, slope_variance], np.full(p - 2, bend_variance)]
+            [[easiness_variance, slope_variance], np.full(size - 2, bend_variance)]
         )
         hessian[:, row == column] += precision
-        inverse = inverted(hessian, p)
+        inverse = inverted(hessian, size)
         gradient -= precision * (c - prior_mean)
-        step_of_c = np.einsum("npq,nq->np", inverse[:, places(p)], gradient)
+        step_of_c = np.einsum("npq,nq->np", inverse[:, places(size)], gradient)
         c = c + np.clip(step_of_c, -1.0, 1.0)
         if step < 3:  # the curves must settle before their spread means anything
             continue
         spread = noise * inverse[:, row == column]
         slope_variance = float(np.clip(((c[:, 1] - 1.0) ** 2 + spread[:, 1]).mean(), 1e-3, 4.0))
-        if p > 2:
+        if size > 2:
             bend_variance = float(np.clip((c[:, 2:] ** 2 + spread[:, 2:]).mean(), 1e-4, 1.0))
         # That the curves were fitted to a model must not make it look as if it fitted well.
         leverage = data.leverage(inverse) / s

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -97,7 +96,7 @@ class DefaultPolicy(Policy):
 
     @property
     def _members(self) -> list[Member]:
-        return [m for f in self.fields for m in f.members]
+        return [member for field in self.fields for member in field.members]
 
     # -- what happened ------------------------------------------------------------------------
 
@@ -127,7 +126,7 @@ class DefaultPolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        beliefs = [f.result() for f in self.fields]
+        beliefs = [field.result() for field in self.fields]
         belief = beliefs[0] if len(beliefs) == 1 else _apart(beliefs)
         if question == POPULATION:
             variance = belief.variance + self._sampling()
@@ -146,9 +145,9 @@ class DefaultPolicy(Policy):
         items that both have. Before the first items it is that of the bank's residuals. (Residuals
         of the answers themselves are no guide: the response model has learned from these.)
         """
-        S = block_diag(*(f.moments().S for f in self.fields))
-        before = spread(S)
-        scores = np.array([m.posterior.score for m in self._members])
+        residuals = block_diag(*(field.moments().S for field in self.fields))
+        before = spread(residuals)
+        scores = np.array([member.posterior.score for member in self._members])
         has_score = np.zeros(scores.shape)
         for row, member in zip(has_score, self._members):
             row[member.posterior.answered] = 1.0
@@ -156,7 +155,7 @@ class DefaultPolicy(Policy):
         away, total = scores @ has_score.T, squares + squares.T - 2.0 * scores @ scores.T
         shift, n = away - away.T, has_score.sum(axis=1)
         diagonal = slice(None, None, len(n) + 1)
-        before.flat[diagonal], total.flat[diagonal] = S.diagonal(), squares.diagonal()
+        before.flat[diagonal], total.flat[diagonal] = residuals.diagonal(), squares.diagonal()
         shift.flat[diagonal] = away.diagonal()
         squares_about_mean = np.maximum(total - shift**2 / np.maximum(common, 1.0), 0.0)
         # Two models without common items have independent noise.
@@ -172,10 +171,10 @@ class DefaultPolicy(Policy):
         It is that of differences of mean scores, on the diagonal that of the means: the variance
         over items of expected scores plus that of residuals, divided by the number of items.
         """
-        mu = np.array([m.posterior.mu for m in self._members])
+        mu = np.array([member.posterior.mu for member in self._members])
         # One item shows no variance; no scores have more than a quarter.
         over = np.cov(mu).reshape(len(mu), -1) if mu.shape[1] > 1 else 0.25 * np.eye(len(mu))
-        covariance = over + block_diag(*(f.moments().S for f in self.fields))
+        covariance = over + block_diag(*(field.moments().S for field in self.fields))
         out = spread(covariance)
         out.flat[:: len(mu) + 1] = covariance.diagonal()
         return np.asarray(out / self._bank.n_items)
@@ -196,16 +195,21 @@ class DefaultPolicy(Policy):
 
     def describe(self, model: int) -> Description:
         field, a = self._at(model)
-        member, d = field.members[a], field.model.departures
-        z = member.posterior
-        error = d.inflation * d.single[0] * field.moments().level[a] * z.covariance[0, 0]
+        member, departures = field.members[a], field.model.departures
+        posterior = member.posterior
+        error = (
+            departures.inflation
+            * departures.single[0]
+            * field.moments().level[a]
+            * posterior.covariance[0, 0]
+        )
         drawn = member.sample()
         # Probability of departures as large as those of the draws.
         moments = field.moments()
         away = abs(moments.rbar[a]) / (moments.M[a, a] + moments.T[a, a]) ** 0.5
-        misfit = float(2.0 * stdtr(d.df, -away)) if drawn else 1.0
+        misfit = float(2.0 * stdtr(departures.df, -away)) if drawn else 1.0
         return Description(
-            float(z.z[0]) + field.model.centre,
+            float(posterior.z[0]) + field.model.centre,
             float(error**0.5),
             tuple(self._findings(field, a, misfit)),
             drawn,
@@ -213,18 +217,18 @@ class DefaultPolicy(Policy):
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
         """Return where the bank says little about a model."""
-        member, findings, q = field.members[a], [], int(field.moments().q[a])
+        member, findings, n_drawn = field.members[a], [], int(field.moments().q[a])
         if member.n_told < FEWEST_TO_FIND:
             return []
         if abs(member.position) > 1.0:
             side = "better" if member.position > 0 else "worse"
             rests = (
-                f"its estimate rests on {plural(q, 'item')} drawn at random"
-                if q
+                f"its estimate rests on {plural(n_drawn, 'item')} drawn at random"
+                if n_drawn
                 else "its estimate is an extrapolation, for no item was drawn at random yet"
             )
             findings.append(f"scores {side} than every model of the bank: {rests}")
-        if q >= FEWEST_TO_FIND and misfit < UNLIKE:
+        if n_drawn >= FEWEST_TO_FIND and misfit < UNLIKE:
             departure = field.moments().rbar[a]
             findings.append(
                 "is unlike the models of the bank: on items drawn at random it scores "
@@ -247,7 +251,7 @@ def _apart(beliefs: list[Belief]) -> Belief:
     """Return the belief about the models of several fields, which have independent errors."""
     location = np.concatenate([b.location for b in beliefs])
     alone, df, n = (
-        np.concatenate([m.diagonal() for m in part])
+        np.concatenate([matrix.diagonal() for matrix in part])
         for part in zip(*((b.variance, b.df, b.n) for b in beliefs))
     )
     variance, share = alone[:, None] + alone, alone**2 / df
@@ -274,29 +278,11 @@ def doubted(bank: ItemBank) -> ItemBank:
     return replace(bank, constants={**bank.constants, "departures": departures.to_dict()})
 
 
-def policy(
-    bank: ItemBank,
-    n_models: int,
-    *,
-    seed: int = 0,
-    item_price: float = ITEM_PRICE,
-    draws: bool = True,
-    placing: bool = False,
-    sampled: bool = False,
-    repeats: int = 1,
-) -> Policy:
-    """Return a `DefaultPolicy`; of several repeats, one that goes on in even passes."""
-    options: dict[str, Any] = {"item_price": item_price, "draws": draws, "placing": placing}
-    first_pass = DefaultPolicy(bank, n_models, seed=seed, sampled=sampled, **options)
-    if repeats == 1:
-        return first_pass
-    return RepeatedDefaultPolicy(bank, n_models, first_pass, repeats=repeats, seed=seed)
-
-
 METHOD = Method(
     name="default",
     summary="recommended: item curves, and errors widened by a replay of models left out",
-    policy=policy,
+    policy=DefaultPolicy,
+    repeated=RepeatedDefaultPolicy,
     calibrate=fit,
     requires=model_of,
     curves=item_curves,

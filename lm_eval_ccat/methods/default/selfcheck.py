@@ -96,18 +96,24 @@ def groups(
     members: dict[str, list[int]] = {}
     for i in order.tolist():
         members.setdefault(families[i], []).append(i)
-    for family in sorted(members.values(), key=lambda f: -len(f)):
+    for family in sorted(members.values(), key=lambda part: -len(part)):
         for part in [family] if len(family) <= largest else [[i] for i in family]:
             min(sets, key=len).extend(part)
-    cut = [np.array(sorted(s, key=lambda i: -mean[i]), dtype=np.intp) for s in sets if s]
+    cut = [
+        np.array(sorted(members_of_set, key=lambda i: -mean[i]), dtype=np.intp)
+        for members_of_set in sets
+        if members_of_set
+    ]
     fifth = max(n // 5, 1)
     if n - fifth >= 4 and n <= _MOST_REPLAYED:
         cut += [order[:fifth], order[-fifth:]]
     size = max(_MOST_REPLAYED // len(cut), 2)
     if n > _MOST_REPLAYED:  # an even choice would make the extremes a sixth of those replayed
         replayed = sorted(range(n), key=lambda i: crc32(names[i].encode()))[:_MOST_REPLAYED]
-        return [(g, g[np.isin(g, replayed)]) for g in cut]
-    return [(g, g[np.unique(np.linspace(0, len(g) - 1, size).astype(int))]) for g in cut]
+        return [(group, group[np.isin(group, replayed)]) for group in cut]
+    return [
+        (group, group[np.unique(np.linspace(0, len(group) - 1, size).astype(int))]) for group in cut
+    ]
 
 
 def some_items(n_items: int) -> Places:
@@ -160,12 +166,18 @@ def replay(
 
     def go_on(after: int, until: int) -> None:
         for group, replayed, y, field in fields:
-            for n in (c for c in CHECKPOINTS if after < c <= min(until, y.shape[1] // 2)):
+            for n in (
+                checkpoint
+                for checkpoint in CHECKPOINTS
+                if after < checkpoint <= min(until, y.shape[1] // 2)
+            ):
                 advance(field, y, n)
-                r = _residuals(field, y)
-                single_item = r.shape[1] == 1  # a single item left shows no covariance
+                residuals = _residuals(field, y)
+                single_item = residuals.shape[1] == 1  # a single item left shows no covariance
                 covariance = (
-                    np.zeros((len(y),) * 2) if single_item else np.cov(r).reshape(len(y), -1)
+                    np.zeros((len(y),) * 2)
+                    if single_item
+                    else np.cov(residuals).reshape(len(y), -1)
                 )
                 moments, centre = field.moments(), field.model.departures.centre
                 state = (
@@ -174,12 +186,12 @@ def replay(
                     len(field.sequence),
                     moments,
                     y.mean(axis=1),
-                    r.mean(axis=1),
+                    residuals.mean(axis=1),
                 )
                 stops.append(Stop(*state, covariance, centre))
 
     go_on(0, first)
-    noise, floor = fit_noise(*np.array([n for *_, y, f in fields for n in _noise(f, y)]).T)
+    noise, floor = fit_noise(*np.array([n for *_, y, field in fields for n in _noise(field, y)]).T)
     for *_, field in fields:
         field.use(replace(field.model.departures, noise=noise, floor=floor))
     go_on(first, scores.shape[1])
@@ -231,16 +243,25 @@ def _enough(models: Places, mean: Floats, n_items: int) -> Places:
 
 def _residuals(field: Field, y: Floats) -> Floats:
     left = field.sequence.left
-    return np.asarray(y[:, left] - np.array([m.posterior.mu[left] for m in field.members]))
+    return np.asarray(
+        y[:, left] - np.array([member.posterior.mu[left] for member in field.members])
+    )
 
 
 def _noise(field: Field, y: Floats) -> list[tuple[float, float]]:
     """Return the variance of residuals by the response model and as found, by class of items."""
     out, left = [], field.sequence.left
-    for m, r in zip(field.members, _residuals(field, y)):
-        v = (m.posterior.kappa * m.posterior.w)[left]
-        for part in np.array_split(np.argsort(rounded(v), kind="stable"), min(_BINS, len(v))):
-            out.append((float(v[part].mean()), float(np.mean((r[part] - r.mean()) ** 2))))
+    for member, residual in zip(field.members, _residuals(field, y)):
+        variance = (member.posterior.kappa * member.posterior.w)[left]
+        for part in np.array_split(
+            np.argsort(rounded(variance), kind="stable"), min(_BINS, len(variance))
+        ):
+            out.append(
+                (
+                    float(variance[part].mean()),
+                    float(np.mean((residual[part] - residual.mean()) ** 2)),
+                )
+            )
     return out
 
 
@@ -258,18 +279,33 @@ def fit_departures(stops: list[Stop], known: Departures, without: Places, many: 
         Whether there are at least `items.MANY` calibration models.
     """
     single, pair, alike = [], [], []
-    for s in stops:
-        members = np.flatnonzero(~np.isin(s.models, without))
-        model, beta, r = s.models[members], s.beta[members], s.residuals[np.ix_(members, members)]
-        t, v, left, level = (
-            x[members] for x in (s.moments.t, s.moments.v, s.moments.left, s.moments.level)
+    for stop in stops:
+        members = np.flatnonzero(~np.isin(stop.models, without))
+        model, beta, covariance = (
+            stop.models[members],
+            stop.beta[members],
+            stop.residuals[np.ix_(members, members)],
         )
-        noise, (i, j) = r.diagonal(), np.tril_indices(len(members), -1)
-        single.append((model, beta**2 - noise / left, v, (t - s.centre) ** 2, level))
-        e2 = (beta[i] - beta[j]) ** 2 - (noise[i] + noise[j] - 2.0 * r[i, j]) / left[i]
+        estimate, variance, left, level = (
+            x[members]
+            for x in (stop.moments.t, stop.moments.v, stop.moments.left, stop.moments.level)
+        )
+        noise, (i, j) = covariance.diagonal(), np.tril_indices(len(members), -1)
+        single.append(
+            (model, beta**2 - noise / left, variance, (estimate - stop.centre) ** 2, level)
+        )
+        e2 = (beta[i] - beta[j]) ** 2 - (noise[i] + noise[j] - 2.0 * covariance[i, j]) / left[i]
         level = np.minimum(level[i], level[j])
-        pair.append((_key(model, i, j), e2, v[i] + v[j], (t[i] - t[j]) ** 2, level))
-        alike.append(r[i, j] / np.maximum(np.sqrt(noise[i] * noise[j]), 1e-12))
+        pair.append(
+            (
+                _key(model, i, j),
+                e2,
+                variance[i] + variance[j],
+                (estimate[i] - estimate[j]) ** 2,
+                level,
+            )
+        )
+        alike.append(covariance[i, j] / np.maximum(np.sqrt(noise[i] * noise[j]), 1e-12))
     of_models, of_pairs = (
         np.hstack([np.array(x, dtype=np.float64) for x in part]) for part in (single, pair)
     )
@@ -320,13 +356,15 @@ class Judged(NamedTuple):
             By group, fitted without its models.
         """
         single, pair = [], []
-        for s in stops:
-            b = _result(s, priors[s.group])[1]
-            e, n = b.location - s.truth, np.full(len(s.truth), s.n)
-            single.append((s.models, n, e, np.sqrt(b.variance.diagonal()), b.df.diagonal()))
-            i, j = np.tril_indices(len(e), -1)
-            z2 = (e[i] - e[j]) ** 2 / b.variance[i, j] * (1.0 - 2.0 / b.df[i, j])
-            pair.append((_key(s.models, i, j), n[i], z2))
+        for stop in stops:
+            belief = _result(stop, priors[stop.group])[1]
+            error, n = belief.location - stop.truth, np.full(len(stop.truth), stop.n)
+            single.append(
+                (stop.models, n, error, np.sqrt(belief.variance.diagonal()), belief.df.diagonal())
+            )
+            i, j = np.tril_indices(len(error), -1)
+            z2 = (error[i] - error[j]) ** 2 / belief.variance[i, j] * (1.0 - 2.0 / belief.df[i, j])
+            pair.append((_key(stop.models, i, j), n[i], z2))
         return cls(*(np.hstack(x) for part in (single, pair) for x in zip(*part)))
 
     def excess(
@@ -361,20 +399,28 @@ def departures_of(
     names : sequence of str
         Names of all models.
     """
-    models_of = {s.group: s.models for s in stops}
+    models_of = {stop.group: stop.models for stop in stops}
     without: dict[int, Places] = {_NONE: np.empty(0, dtype=np.intp), **models_of}
-    priors = {g: fit_departures(stops, known, models, many) for g, models in without.items()}
+    priors = {
+        group: fit_departures(stops, known, models, many) for group, models in without.items()
+    }
     judged = Judged.by(stops, priors)
     n_models = len(np.unique(judged.model))
-    last = max((s.n for s in stops if s.n <= FIRST and not s.moments.q.any()), default=0)
+    last = max(
+        (stop.n for stop in stops if stop.n <= FIRST and not stop.moments.q.any()), default=0
+    )
     single, pair = judged.excess(lambda n: n == last, n_models)
     priors = {
-        g: replace(d, single=single * d.single, pair=pair * d.pair) for g, d in priors.items()
+        group: replace(prior, single=single * prior.single, pair=pair * prior.pair)
+        for group, prior in priors.items()
     }
     judged = Judged.by(stops, priors)
     # Models of a group share their draws, which now cause most of the error: count groups.
     single, pair = judged.excess(lambda n: n > last, len(models_of), USUAL_EXCESS)
-    priors = {g: replace(d, inflation=single, inflation_of_pairs=pair) for g, d in priors.items()}
+    priors = {
+        group: replace(prior, inflation=single, inflation_of_pairs=pair)
+        for group, prior in priors.items()
+    }
     # With three models, of which none can be left out, the vague prior counts fully; with more
     # models, less and less. Pairs keep theirs: so few models do not show how a family departs.
     unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
@@ -383,10 +429,12 @@ def departures_of(
     return overall, judged, left_out(stops, priors, names)
 
 
-def _result(s: Stop, prior: Departures) -> tuple[Moments, Belief]:
-    prior = replace(prior, centre=s.centre)
-    moments = s.moments._replace(M=prior.prior(s.moments.v, s.moments.t, s.moments.level))
-    return moments, moments.result(prior, float(moments.left[0] + s.n))
+def _result(stop: Stop, prior: Departures) -> tuple[Moments, Belief]:
+    prior = replace(prior, centre=stop.centre)
+    moments = stop.moments._replace(
+        M=prior.prior(stop.moments.v, stop.moments.t, stop.moments.level)
+    )
+    return moments, moments.result(prior, float(moments.left[0] + stop.n))
 
 
 def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut:
@@ -396,15 +444,15 @@ def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut
     the weakest. The columns are error, variance, df, ability, variance of ability, slope, share.
     """
     records: LeftOut = {}
-    for s in (s for s in stops if s.n in KEPT):
-        moments, b = _result(s, priors[s.group])
-        alone = b.variance.diagonal()
-        slope, share = moments.levers(priors[s.group], alone, int(moments.left[0]) + s.n)
+    for stop in (stop for stop in stops if stop.n in KEPT):
+        moments, belief = _result(stop, priors[stop.group])
+        alone = belief.variance.diagonal()
+        slope, share = moments.levers(priors[stop.group], alone, int(moments.left[0]) + stop.n)
         of_ability = moments.ability, moments.ability_variance, slope, share
-        rows = (b.location - s.truth, alone, b.df.diagonal(), *of_ability)
-        for model, row in zip(s.models.tolist(), np.array(rows).T.tolist()):
+        rows = (belief.location - stop.truth, alone, belief.df.diagonal(), *of_ability)
+        for model, row in zip(stop.models.tolist(), np.array(rows).T.tolist()):
             of_model = records.setdefault(names[model], {})
-            of_model.setdefault(str(s.n), [float(f"{x:.5g}") for x in row])
+            of_model.setdefault(str(stop.n), [float(f"{x:.5g}") for x in row])
     return records
 
 

@@ -125,10 +125,10 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
             y = table.model_scores(models=left_out[: max(REPLAYS // k, 2)])
             truth = np.nanmean(y, axis=1)
             i, j = np.triu_indices(len(y), 1)
-            for n, (estimate, v) in _tested(bank, y).items():
-                e = estimate - truth
-                single[n] += list(e * e / v)
-                z2 = (e[i] - e[j]) ** 2 / (v[i] + v[j])
+            for n, (estimate, variance) in _tested(bank, y).items():
+                error = estimate - truth
+                single[n] += list(error * error / variance)
+                z2 = (error[i] - error[j]) ** 2 / (variance[i] + variance[j])
                 pair[n] += zip(np.abs(truth[i] - truth[j]), z2)
     stops = sorted(n for n in pair if pair[n])
     if not stops:
@@ -226,8 +226,14 @@ class PaperPolicy(Policy):
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Return the belief about abilities; its errors are for a population in either case."""
         for j in self._moved:  # of hundreds of models an answer moves one
-            t = self.tests[j]
-            self._state[j] = t.ability, t.ability_error, len(t.answered), t.estimate, t.slope
+            test = self.tests[j]
+            self._state[j] = (
+                test.ability,
+                test.ability_error,
+                len(test.answered),
+                test.estimate,
+                test.slope,
+            )
         self._moved.clear()
         ability, error, n, score, slope = self._state.T.copy()
         df, pair_error = np.inf, None

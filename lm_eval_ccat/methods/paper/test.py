@@ -194,9 +194,9 @@ def information(mu: ArrayLike, k: float, *, full: bool = False) -> Floats:
     >>> float(information(0.5, 0.25))
     1.0
     """
-    m = np.asarray(mu, dtype=np.float64)
-    first = m * (1.0 - m) / k
-    return np.asarray(first + (1.0 - 2.0 * m) ** 2 / 2.0 if full else first)
+    mean = np.asarray(mu, dtype=np.float64)
+    first = mean * (1.0 - mean) / k
+    return np.asarray(first + (1.0 - 2.0 * mean) ** 2 / 2.0 if full else first)
 
 
 def stretched_scale(bank: ItemBank, score_range: tuple[float, float] | None = None) -> Scale:

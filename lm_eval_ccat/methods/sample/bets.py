@@ -151,18 +151,20 @@ class Betting:
 
     def _nulls(self, grid: Sequence[float] | Floats) -> tuple[Floats, Floats]:
         """Return the differences and the means to refute: those that verdicts need, and a grid."""
-        d = np.array([-self.min_difference, 0.0, self.min_difference])
-        means = [*(self.known[:, None] + d).ravel(), *(0.5 + 0.5 * np.asarray(grid))]
-        return np.union1d(d, grid), np.unique(means)
+        differences = np.array([-self.min_difference, 0.0, self.min_difference])
+        means = [*(self.known[:, None] + differences).ravel(), *(0.5 + 0.5 * np.asarray(grid))]
+        return np.union1d(differences, grid), np.unique(means)
 
     def evidence(self) -> BettingEvidence:
         """Return the evidence so far, on models and known means."""
-        bets, known, d = self._bets, self.known, self.min_difference
-        better, close = bets.against(0.0), bets.against(-d)
+        bets, known, min_difference = self._bets, self.known, self.min_difference
+        better, close = bets.against(0.0), bets.against(-min_difference)
         kinds = [better, better.T, np.minimum(close, close.T)]
         if len(known):
             above, below = bets.beyond(known)
-            near_known = np.minimum(bets.beyond(known - d)[0], bets.beyond(known + d)[1])
+            near_known = np.minimum(
+                bets.beyond(known - min_difference)[0], bets.beyond(known + min_difference)[1]
+            )
             kinds = [
                 np.concatenate(blocks, axis=1) for blocks in zip(kinds, (above, below, near_known))
             ]
@@ -190,11 +192,11 @@ class _AllBets:
         )
 
     def learn(self, model: int, score: float, rivals: Places, theirs: Floats) -> None:
-        alone, m = np.array([model]), self.n_models
+        alone, n_models = np.array([model]), self.n_models
         self.above.learn(alone, np.array([score]))
         self.below.learn(alone, np.array([1.0 - score]))
         if len(rivals):
-            series = np.concatenate([model * m + rivals, rivals * m + model])
+            series = np.concatenate([model * n_models + rivals, rivals * n_models + model])
             self.pairs.learn(series, 0.5 + 0.5 * np.concatenate([score - theirs, theirs - score]))
 
     def against(self, gap: float) -> Floats:
@@ -245,17 +247,17 @@ class BettingEvidence:
             Two-sided levels at which the lower and the upper end hold.
         """
         bets, known, rows = self._refuted, self.betting.known, np.array(self.models)
-        m, low, high = len(rows), np.full(below.shape, np.nan), np.full(below.shape, np.nan)
+        n_models, low, high = len(rows), np.full(below.shape, np.nan), np.full(below.shape, np.nan)
         capital = bets.pairs.largest.reshape(-1, bets.n_models, bets.n_models)
         pairs = capital[:, rows[:, None], rows]
-        low[:, :m] = _last(pairs, bets.gaps, below[:, :m])
-        high[:, :m] = -_last(pairs.transpose(0, 2, 1), bets.gaps, above[:, :m])
-        if len(known) and below.shape[1] > m:
+        low[:, :n_models] = _last(pairs, bets.gaps, below[:, :n_models])
+        high[:, :n_models] = -_last(pairs.transpose(0, 2, 1), bets.gaps, above[:, :n_models])
+        if len(known) and below.shape[1] > n_models:
             from_above, from_below = (
                 side.largest[:, rows, None] for side in (bets.above, bets.below)
             )
-            low[:, m:] = _last(from_above, bets.means, below[:, m:]) - known
-            high[:, m:] = _last(from_below, bets.means[::-1], above[:, m:]) - known
+            low[:, n_models:] = _last(from_above, bets.means, below[:, n_models:]) - known
+            high[:, n_models:] = _last(from_below, bets.means[::-1], above[:, n_models:]) - known
         return low, high
 
     def only(self, models: Sequence[int]) -> BettingEvidence:

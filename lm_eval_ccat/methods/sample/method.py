@@ -16,7 +16,7 @@ between models do not change, so verdicts rest on the draws alone.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logit
@@ -103,9 +103,11 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
     n_shared = int(present.any(axis=0).sum())
     x, y = (
         np.where(
-            present, v - np.where(present, v, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1), 0
+            present,
+            values - np.where(present, values, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1),
+            0,
         )
-        for v in (np.broadcast_to(ease, scores.shape), np.nan_to_num(scores))
+        for values in (np.broadcast_to(ease, scores.shape), np.nan_to_num(scores))
     )
     squares, along, total = float((x * x).sum()), float((x * y).sum()), float((y * y).sum())
     if n_shared < _FEWEST or squares <= 0.0:
@@ -187,8 +189,8 @@ class SamplePolicy(Policy):
     def _forget(self) -> None:
         n_models = len(self.effects.counts)
         # Of pairs, as seen as a benchmark (True) and as a sample of a population.
-        self._known = {w: np.zeros((2, n_models, n_models)) for w in (True, False)}
-        self._stale = {w: set(range(n_models)) for w in (True, False)}
+        self._known = {finite: np.zeros((2, n_models, n_models)) for finite in (True, False)}
+        self._stale = {finite: set(range(n_models)) for finite in (True, False)}
         self._learned = -1  # scores that the slope has seen
 
     # -- what happened ------------------------------------------------------------------------
@@ -237,10 +239,10 @@ class SamplePolicy(Policy):
 
     def _of_pairs(self, finite: bool) -> Floats:
         """Return the two figures of all pairs, after updating the stale ones."""
-        p, known, n_models = self.pairs, self._known[finite], len(self.effects.counts)
+        pairs, known, n_models = self.pairs, self._known[finite], len(self.effects.counts)
         for model in self._stale[finite]:
             series = model * n_models + np.arange(n_models)
-            rows = np.array([p.stated(series, finite), p.sums.items(series)])
+            rows = np.array([pairs.stated(series, finite), pairs.sums.items(series)])
             known[:, model] = known[:, :, model] = rows
             known[:, model, model] = 0.0
         self._stale[finite].clear()
@@ -292,7 +294,7 @@ class SamplePolicy(Policy):
         means, variances = self._of_models(not self._sampled)
         mean, variance = float(means[model]), float(variances[model])
         edge = 0.5 / len(self.sequence.order)
-        p = min(max(mean, edge), 1.0 - edge)
+        inside = min(max(mean, edge), 1.0 - edge)
 
         def interval(confidence: float) -> tuple[float, float]:
             drawn = self.sequence.order[: self.pairs.progress[model]]
@@ -304,8 +306,8 @@ class SamplePolicy(Policy):
             "misleads, and is left out",
         )
         return Description(
-            float(logit(p)),
-            math.sqrt(variance) / (p * (1.0 - p)),
+            float(logit(inside)),
+            math.sqrt(variance) / (inside * (1.0 - inside)),
             findings if self._lenders and self._borrowed().misleads else (),
             interval=interval if self._bets is not None else None,
         )
@@ -321,26 +323,13 @@ class SamplePolicy(Policy):
         return [Choice(item, self.sequence.probability(item))]
 
 
-def policy(
-    bank: ItemBank,
-    n_models: int,
-    *,
-    seed: int = 0,
-    guarantee: str = "asymptotic",
-    min_difference: float = 0.0,
-    sampled: bool = False,
-    repeats: int = 1,
-) -> Policy:
-    """Return a `SamplePolicy`; of several repeats, one that compares models in passes."""
-    options: dict[str, Any] = {"min_difference": min_difference, "sampled": sampled}
-    alone = SamplePolicy(bank, n_models, seed=seed, guarantee=guarantee, **options)
-    if repeats == 1:
-        return alone
-    return RepeatsPolicy(bank, n_models, seed=seed, repeats=repeats)
+def _in_passes(bank: ItemBank, n_models: int, _: Policy, **options: int) -> Policy:
+    return RepeatsPolicy(bank, n_models, **options)
 
 
 METHOD = Method(
     name="sample",
     summary="random items, the same for all models; no bank needed",
-    policy=policy,
+    policy=SamplePolicy,
+    repeated=_in_passes,
 )

@@ -196,10 +196,10 @@ class RepeatsPolicy(Policy):
         belief = self.belief()
         mean, variance = float(belief.location[model]), float(belief.variance[model, model])
         edge = 0.5 / len(self.sequence.order)
-        p = min(max(mean, edge), 1.0 - edge)
+        inside = min(max(mean, edge), 1.0 - edge)
         noise = float(self.slots.repeated.spread().noise[model * (len(belief.location) + 1)])
-        error = math.sqrt(variance) / (p * (1.0 - p))
-        return Description(math.log(p / (1.0 - p)), error, noise=noise)
+        error = math.sqrt(variance) / (inside * (1.0 - inside))
+        return Description(math.log(inside / (1.0 - inside)), error, noise=noise)
 
     def expected(self, model: int) -> Floats:
         return self.effects.expected(model)
