@@ -24,6 +24,7 @@ from .parsing import (
     Opt,
     Options,
     columns,
+    doubts_of_range,
     emit,
     names_of,
     prints_json,
@@ -31,7 +32,6 @@ from .parsing import (
     read_scores,
     reading_of,
     warn,
-    warn_of_range,
 )
 
 OPTIONS: Options = {
@@ -144,7 +144,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
             warn(f"{task} {name}: no bank: {bank}")
             return
         facts.setdefault(task, {})[name] = report
-        warn_of_range(args, bank.metric, bank.scale.higher_is_better)
+        warn(*doubts_of_range(args, bank.metric, bank.scale.higher_is_better))
         texts = [*report["warnings_of_scores"], *report["warnings"]]
         warnings[f"{task} {name}"] = list(dict.fromkeys(texts))
         if not prints_json(args.json):

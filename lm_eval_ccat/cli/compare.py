@@ -23,11 +23,11 @@ from .parsing import (
     READING,
     Opt,
     Options,
+    doubts_of_range,
     emit,
     models_of,
     reading_of,
     warn,
-    warn_of_range,
     write_file,
 )
 
@@ -100,6 +100,7 @@ def compare(args: argparse.Namespace) -> int:
             f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
     (a, b), query, settings = sides, reading_of(args), given_by_flags(args, "compare")
+    display = Display(quiet=True)
     compared = comparing.compare(
         a,
         b,
@@ -110,10 +111,18 @@ def compare(args: argparse.Namespace) -> int:
         cluster=args.cluster,
         settings=settings,
         run_dir=args.run_dir,
-        observer=Display(quiet=True),
+        observer=display,
         range=query.range,
         lower_is_better=query.lower_is_better,
     )
+    doubts = [
+        doubt
+        for o in compared.outcomes
+        for doubt in doubts_of_range(args, o.metric, o.higher_is_better)
+    ]
+    # What was printed while live models were asked stands in every form of the result.
+    warnings = list(dict.fromkeys([*display.warned, *compared.warnings, *doubts]))
+    compared = replace(compared, warnings=warnings)
     pages = [path for path, _ in outputs if path.suffix == ".html"]
     live = any(isinstance(side, dict) or str(side).endswith((".yaml", ".yml")) for side in (a, b))
     if pages and not live:
@@ -128,7 +137,5 @@ def compare(args: argparse.Namespace) -> int:
     keeps_answers = not live or args.run_dir is not None
     next_step = after_comparison(compared, pages, live, settings.get("max_items"), keeps_answers)
     emit(args.json, compared.to_dict(), [*lines(compared), next_step])
-    for outcome in compared.outcomes:
-        warn_of_range(args, outcome.metric, outcome.higher_is_better)
-    warn(*compared.warnings)
+    warn(*(warning for warning in warnings if warning not in display.warned))
     return compared.exit_code

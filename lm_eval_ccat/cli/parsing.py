@@ -355,8 +355,8 @@ def reading_of(args: argparse.Namespace) -> Query:
     return Query(filter=filter, range=(low, high), lower_is_better=falls)
 
 
-def warn_of_range(args: argparse.Namespace, metric: str, higher_is_better: bool) -> None:
-    """Warn if ``--range`` contradicts what is known of a metric on which end is better.
+def doubts_of_range(args: argparse.Namespace, metric: str, higher_is_better: bool) -> list[str]:
+    """Return a warning if ``--range`` contradicts what is known of which end of a metric is better.
 
     Parameters
     ----------
@@ -366,19 +366,20 @@ def warn_of_range(args: argparse.Namespace, metric: str, higher_is_better: bool)
         Direction in which its scores were read.
     """
     if not args.range:
-        return
+        return []
     # A file that does not name its metric is read as the metric "score".
     (first, last), known = args.range, known_scale(metric)
     if first < last and not higher_is_better:
-        warn(
+        return [
             f"a lower {metric} is known to be better, so {first:g} is its best score and {last:g} "
             f"its worst: write --range {last:g},{first:g}"
-        )
-    elif first > last and metric != "score" and known is not None and known.higher_is_better:
-        warn(
+        ]
+    if first > last and metric != "score" and known is not None and known.higher_is_better:
+        return [
             f"a higher {metric} is known to be better, but --range {first:g},{last:g} makes "
             f"{last:g} its best score: write --range {last:g},{first:g} if that is not meant"
-        )
+        ]
+    return []
 
 
 def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
@@ -386,7 +387,7 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
     with progress("reading logs") as show:
         query = replace(reading_of(args), metric=args.metric, task=args.task)
         table = reader_of(Path(path)).read(Path(path), query, show)
-    warn_of_range(args, table.metric, table.scale.higher_is_better)
+    warn(*doubts_of_range(args, table.metric, table.scale.higher_is_better))
     return table
 
 

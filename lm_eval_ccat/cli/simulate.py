@@ -18,6 +18,7 @@ from .parsing import (
     REQUIRED,
     Opt,
     Options,
+    doubts_of_range,
     emit,
     names_of,
     prints_json,
@@ -25,7 +26,6 @@ from .parsing import (
     read_scores,
     reading_of,
     warn,
-    warn_of_range,
 )
 
 
@@ -96,7 +96,7 @@ def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
         tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
         of_task = score_tables.tables_of(args.scores, tasks, metrics, reading_of(args))
         for table in of_task.values():
-            warn_of_range(args, table.metric, table.scale.higher_is_better)
+            warn(*doubts_of_range(args, table.metric, table.scale.higher_is_better))
     out = set(names_of(args.exclude))
     if unknown := out - {model for table in of_task.values() for model in table.models}:
         next(iter(of_task.values())).select(sorted(unknown))  # its error lists the models

@@ -25,6 +25,7 @@ from .shared_documents import SharedDocuments
 from .sides import (
     SIDES,
     Side,
+    doubt_of_scale,
     fields_of,
     require_one_promise,
     require_one_scale,
@@ -170,6 +171,8 @@ def compare(
             require_one_promise(first, second)
         warnings += _identity_warnings(outcome, (first, second), names, (a, b), accepted)
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
+            if doubt := doubt_of_scale((first, second), names, (a, b), range is not None):
+                warnings.append(doubt)
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
             documents = SharedDocuments.of(first, second, names, warnings)
             compared = documents.compared(gate, fields, by, cluster)

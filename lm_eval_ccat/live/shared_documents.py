@@ -164,12 +164,12 @@ def _sampling(table: ScoreTable, name: str) -> tuple[str, Any]:
 
     Settings in which the runs of a table differ are those of each model's configuration.
     """
-    shared, usage = table.settings.get("generation_kwargs"), table.configurations.get(name)
-    if usage is None and not isinstance(shared, Mapping):
+    shared, configuration = table.settings.get("generation_kwargs"), table.configurations.get(name)
+    if configuration is None and not isinstance(shared, Mapping):
         return "", None
     settings = dict(shared) if isinstance(shared, Mapping) else {}
     for key in ("temperature", "do_sample"):
-        values = {*(usage or {}).get(key, "").split(",")} - {"", "usual"}
+        values = {*(configuration or {}).get(key, "").split(",")} - {"", "usual"}
         settings |= {key: max(values)} if values else {}
     drawn = sampling(settings)
     # Logs do not say what was asked: servers are sent no `do_sample`.

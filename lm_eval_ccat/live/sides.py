@@ -28,7 +28,7 @@ from ..scores.readers.lm_eval import (
     results_files,
 )
 from ..scores.readers.samples import sound_rows
-from ..scores.reading import YAML, Logged, Query
+from ..scores.reading import OF_METRIC_TABLE, YAML, Logged, Query
 from ..scores.table import reader_of
 from ..shown import plural, some
 from .spec import Spec, content_of, without_aliases
@@ -36,6 +36,9 @@ from .stored import StoredRanking, stored_rankings
 
 #: What the two sides are called, in the order of the arguments of `compare`.
 SIDES = ("baseline", "candidate")
+#: Scores up to the first beside some above the second may be on two scales; `doubt_of_scale`.
+_UNIT, _FAR = 1.0, 10.0
+_ENOUGH = 10  # scores that show that there is only right and wrong
 #: Fields of documents by doc_id.
 Fields = Mapping[Any, Mapping[str, Any]]
 
@@ -211,6 +214,55 @@ def require_one_scale(
             "WORST,BEST (range=, lower_is_better=)"
         )
     return first_side.scale
+
+
+def doubt_of_scale(
+    tables: Sequence[ScoreTable], names: Sequence[str], sources: Sequence[Any], by_user: bool
+) -> str:
+    """Return why two sides that are read on one scale may have two; "" where nothing says so.
+
+    A weak model may score below 1 of 100, so scores on 0 to 1 beside some above 10 are no proof.
+    Of metrics without an upper end, half of the scores have to lie there, as a few may.
+
+    Parameters
+    ----------
+    tables : (ScoreTable, ScoreTable)
+    names : (str, str)
+        The model of each that is compared.
+    sources : (Any, Any)
+        What the sides were read from.
+    by_user : bool
+        Whether the user states the scale.
+
+    Raises
+    ------
+    ScaleError
+        Nothing but the metric's name tells the scale. Or ten or more scores are 0 or one other
+        number, and those of the other side 0 or 1: right and wrong on two scales.
+    """
+    raws = [table.select([name]).raw for table, name in zip(tables, names)]
+    (low_name, low_scores), (high_name, high_scores) = sorted(
+        zip(names, (raw[np.isfinite(raw)] for raw in raws)), key=lambda side: side[1].max()
+    )
+    top = float(high_scores.max())
+    reach = top if tables[0].scale.cap is None else float(np.median(high_scores))
+    if low_scores.min() < 0.0 or not 0.0 < low_scores.max() <= _UNIT < _FAR < reach:
+        return ""
+    metric, scale = tables[0].metric, tables[0].scale.describe()
+    doubt = (
+        f"{metric} of {low_name} lies within 0 to 1, that of {high_name} reaches {top:g}, and both "
+        f"are read as {scale}"
+    )
+    binary = set(low_scores) <= {0.0, 1.0} and set(high_scores) <= {0.0, top}
+    if binary and high_scores.size >= _ENOUGH:
+        raise ScaleError(f"{doubt}, but they are 0 or 1 and 0 or {top:g}; write both on one scale")
+    of_name = any(OF_METRIC_TABLE in warning for table in tables for warning in table.warnings)
+    of_files = not any(
+        isinstance(source, ScoreTable) or can_read(Path(source)) for source in sources
+    )
+    if not by_user and (of_name or (of_files and tables[0].scale.cap is not None)):
+        raise ScaleError(f"{doubt}; state the scale that both have: --range WORST,BEST (range=)")
+    return f"{doubt}: if they are on different scales, the difference means nothing"
 
 
 def require_one_promise(first_run: StoredRanking, second_run: StoredRanking) -> None:

@@ -330,15 +330,15 @@ class Progress(Observer):
         self.console = Console(file=to_draw(sys.stderr), no_color=quiet or None)
         self.plain = quiet or not self.console.is_terminal
         self._live: Any = None
-        self._warned: set[str] = set()
+        self.warned: list[str] = []
         self._last = 0.0
         self._next = 0.0
 
     def warn(self, message: str) -> None:
         """Print a warning above the table, and each warning only once."""
-        if message in self._warned:
+        if message in self.warned:
             return
-        self._warned.add(message)
+        self.warned.append(message)
         self.note(f"warning: {message}")
 
     def note(self, message: str) -> None:

@@ -25,6 +25,8 @@ MAX_LINE = 128 << 20
 #: Bytes of the largest file that is one JSON value.
 MAX_VALUE = 1 << 30
 _CHUNK = 1 << 20
+#: How a warning says that neither user nor file states a scale.
+OF_METRIC_TABLE = "is that of the metric table"
 #: Endings of a task's file.
 YAML = (".yaml", ".yml")
 
@@ -193,7 +195,7 @@ class Query:
             if known is not None and known.cap is None and known.holds([lowest, highest]):
                 scale = Scale(*known.ends, higher_is_better=not lower)
                 words = scale.describe()
-                return scale, [f"the scale of {metric} is that of the metric table: {words}"]
+                return scale, [f"the scale of {metric} {OF_METRIC_TABLE}: {words}"]
             if not (unbounded and lower and lowest >= 0.0 and np.nanmedian(raw) <= 1.0):
                 raise ScaleError(
                     f"{where}: scores of {metric!r} run from {lowest:.6g} to "

@@ -582,6 +582,67 @@ def test_scores_that_look_like_another_scale_than_the_metric_s_are_refused_or_an
     assert not ScoreTable.read(tmp_path / "good-f1.csv").warnings
 
 
+UNIT_SCORES = np.append(np.random.default_rng(1).random(37), [0.001, 0.002, 0.003])
+BY_PERCENT = ("--range", "0,100")
+
+
+@pytest.mark.parametrize(
+    ("metric", "low", "high", "flags", "told"),
+    [
+        # Nothing but the metric's name states the scale.
+        ("bleu", UNIT_SCORES, 90 * UNIT_SCORES, (), "refused: state the scale"),
+        ("wer", UNIT_SCORES, 90 * UNIT_SCORES, (), "refused: state the scale"),
+        # A weak model beside a good one, or two scales: nobody can tell.
+        ("bleu", UNIT_SCORES, 90 * UNIT_SCORES, BY_PERCENT, "warned"),
+        ("wer", UNIT_SCORES, 90 * UNIT_SCORES, ("--range", "100,0"), "warned"),
+        # Right and wrong on two scales, which ten scores show and three do not.
+        ("judge", UNIT_SCORES > 0.5, 100 * (UNIT_SCORES > 0.4), BY_PERCENT, "refused: 0 or 1"),
+        ("judge", np.array([0, 1, 1]), np.array([100, 100, 0]), BY_PERCENT, "warned"),
+        ("judge", UNIT_SCORES > 0.5, 85 + 5 * (UNIT_SCORES > 0.5), BY_PERCENT, "warned"),
+        # No more than what a weak and a less weak model have; or no score that says anything.
+        ("bleu", UNIT_SCORES, 9 * UNIT_SCORES, (), ""),
+        ("bleu", 0 * UNIT_SCORES, 90 * UNIT_SCORES, (), ""),
+        ("bleu", 20 + UNIT_SCORES, 90 * UNIT_SCORES, (), ""),
+        # Of an error rate a few are large.
+        ("wer", UNIT_SCORES, np.where(UNIT_SCORES > 0.9, 50.0, UNIT_SCORES), (), ""),
+    ],
+)  # fmt: skip
+def test_a_side_within_0_to_1_beside_one_far_above_is_refused_or_told(
+    tmp_path, ccat, metric, low, high, flags, told
+):
+    rows = [f"{name},{k},{metric},{float(score)}" for name, side in (("low", low), ("high", high))
+            for k, score in enumerate(side)]  # fmt: skip
+    table, file = tmp_path / "t.csv", tmp_path / "c.json"
+    table.write_text("\n".join(["model,doc_id,metric,score", *rows]))
+    for models in ("low,high", "high,low"):
+        asked = "compare", table, "--models", models, "--metric", metric, *flags, "--json", file
+        said = ccat(*asked, code=1 if told.startswith("refused") else (0, 3, 5))
+        assert (f"{metric} of low lies within 0 to 1" in said.err) == bool(told)
+        assert told.removeprefix("refused: ").removeprefix("warned") in said.err
+        if not told.startswith("refused"):
+            content = json.loads(file.read_text())
+            assert [w for w in content["warnings"] if "within 0 to 1" in w] == [
+                line.removeprefix("warning: ") for line in said.err.splitlines() if "within" in line
+            ]
+            better = "high" if metric in ("bleu", "judge") else "low"
+            if len(low) == 40:
+                assert content["verdict"] == ("better" if models.endswith(better) else "worse")
+
+
+def test_every_warning_that_is_printed_stands_in_the_json(logs, tmp_path, ccat):
+    for name, seed in (("a", 1), ("b", 2)):
+        rng = np.random.default_rng(seed)
+        rows = [f"{name},{k},f1,{score}" for k, score in enumerate(rng.random(40))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["model,doc_id,metric,score", *rows]))
+    said = ccat(
+        "compare", tmp_path / "a.csv", tmp_path / "b.csv", "--range", "1,0", "--json",
+        code=(0, 3, 5),
+    )  # fmt: skip
+    warnings = json.loads(said.out)["warnings"]
+    assert said.err.splitlines() == [f"warning: {warning}" for warning in warnings]
+    assert "a higher f1 is known to be better, but" in warnings[0]
+
+
 @pytest.mark.parametrize("lower", [False, True])
 def test_a_direction_that_a_side_states_is_not_turned(tmp_path, lower):
     """By the column of a table, the task of logs, a table that was read, a run."""
