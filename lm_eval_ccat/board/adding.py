@@ -37,6 +37,7 @@ from .folder import (
     LOCK,
     RULES,
     RUNS,
+    SCORING,
     VERSION,
     Board,
     Rules,
@@ -48,6 +49,7 @@ from .folder import (
     ruled,
 )  # fmt: skip
 from .ledger import FULL, BoardRow, TaskScore, sha256_of
+from .scoring import keep_scoring, other_scoring
 
 #: End of the reason for leaving out a model that was added before.
 IN_LEDGER = "in the ledger already"
@@ -131,7 +133,9 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
         raise UsageError(
             f"{source}: no results of the board's tasks ({', '.join(board.banks)}) by its metrics"
         )
-    added = Added(notes=notes_of(tables))
+    refused, scorings = other_scoring(board, source, tables)
+    added = Added(left_out=refused, notes=notes_of(tables))
+    tables = {task: table.without(refused) for task, table in tables.items()}
     with board.locked():
         rows = board.ledger.rows()
         before = latest(rows, FULL)
@@ -163,6 +167,8 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
                 )
             added.rows.append(row)
         board.ledger.append(added.rows)
+        if added.rows and scorings:
+            keep_scoring(board, scorings)
     return added
 
 
@@ -446,6 +452,7 @@ def init(
                 _require_scales(before, suite)
                 for bank in before.banks.values():
                     bank.save(before.old_bank(bank.sha256))
+                (path / SCORING).unlink(missing_ok=True)
             target.mkdir(exist_ok=True)
             content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
             suite.save(target / "suite")

@@ -4,6 +4,7 @@ board.json      name, weights of the tasks, what is asked of newcomers
 suite/          the banks, one per task; every command takes the folder as a bank
 banks/          earlier banks, by which older estimates are verified
 ledger.jsonl    every row that was ever added, one JSON object per line
+scoring.json    how the full results of each task were scored, as their logs state it
 scores/         full results, one Parquet file per task and call of `add`
 journals/       the journals of placed models, by their hash
 models.csv      what the operator says of models: size, licence, base, link; may be absent
@@ -35,7 +36,7 @@ from ..ranker.verdicts import outside
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, "board.json"
-LEDGER = "ledger.jsonl"
+LEDGER, SCORING = "ledger.jsonl", "scoring.json"
 #: Files that are not for git: live runs in progress, and the lock.
 RUNS, LOCK = ".runs", ".lock"
 #: What the operator says of models, and for the operator alone: which items were shown.

@@ -29,6 +29,7 @@ from .adding import IN_LEDGER, Added, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
 from .folder import CONFIDENCE, RUNS, Board, offered, standing
 from .ledger import sha256_of
+from .scoring import other_scoring
 
 _OTHER_PROMPTS = (
     "ask as the board's models were asked, or begin a board of these prompts: "
@@ -288,7 +289,8 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     if set(tables) != set(board.banks):
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")
-    refused = Added(notes=notes_of(tables))
+    refusals, _ = other_scoring(board, source, tables)
+    refused = Added(left_out=refusals, notes=notes_of(tables))
     for task, table in tables.items():
         for model in (name for table in tables.values() for name in table.models):
             if model not in table.models:

@@ -1,4 +1,4 @@
-"""How harness logs scored the sides of a comparison: targets and scoring must agree."""
+"""How harness logs scored answers: what is compared must have equal targets and scoring."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import UsageError
 from ..metrics.text_pairs import parts_of
@@ -45,7 +45,8 @@ def differing_scoring(
     """
     if not all(sides):
         return []
-    differences = [*_other_targets(sides), *_other_settings([runs[-1] for runs in sides], outcome)]
+    baseline, candidate = (Scoring.of(runs, outcome) for runs in sides)
+    differences = list(baseline.differences(candidate, ("the baseline", "the candidate")))
     if differences and SCORING_CODE not in accepted:
         raise UsageError(
             f"{differences[0]}. Score both sides alike, or accept it: --accept_change "
@@ -54,30 +55,53 @@ def differing_scoring(
     return [f"accepted: {difference}" for difference in differences]
 
 
-def _other_targets(sides: Sequence[Sequence[LoggedRun]]) -> Iterator[str]:
-    """Yield a sentence on a document whose targets differ, if one does."""
-    baseline, candidate = (
-        {document: mark for run in runs for document, mark in _targets_of(run.samples).items()}
-        for runs in sides
-    )
-    changed, compared = differing(baseline, candidate)
-    for document in changed[:1]:
-        extent = f"; {len(changed)} of {compared} targets differ" if len(changed) > 1 else ""
-        yield (
-            f"the target of document {document[0]!r} is {baseline[document]} in the baseline and "
-            f"{candidate[document]} in the candidate{extent}"
-        )
+class Scoring(NamedTuple):
+    """How harness logs scored the answers of a model on a task.
+
+    Attributes
+    ----------
+    targets : mapping of (doc_id, str) to (str or None)
+        Mark of the target of each document, which its number and the mark of its hash name.
+    settings : mapping of str to str
+        Scoring code, and what the task says of metric and filter; empty where logs do not tell.
+    """
+
+    targets: Marks
+    settings: Mapping[str, str]
+
+    @classmethod
+    def of(cls, runs: Sequence[LoggedRun], outcome: Logged) -> Scoring:
+        """Return how a model was scored by its runs on a task, the latest last."""
+        targets = {document: mark for run in runs for document, mark in _targets_of(run).items()}
+        config = runs[-1].of_task("configs")
+        return cls(targets, _scoring_of(config, outcome) if config else {})
+
+    def differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[str]:
+        """Yield a sentence on a document whose targets differ, and on each setting that does."""
+        changed, compared = differing(self.targets, peer.targets)
+        for document in changed[:1]:
+            extent = f"; {len(changed)} of {compared} targets differ" if len(changed) > 1 else ""
+            marks = zip((self.targets[document], peer.targets[document]), names)
+            places = " and ".join(f"{mark} in {name}" for mark, name in marks)
+            yield f"the target of document {document[0]!r} is {places}{extent}"
+        for key in [key for key in self.settings if key in peer.settings]:
+            text, of_peer = self.settings[key], peer.settings[key]
+            if text != of_peer and (key == "process_results" or (text and of_peer)):
+                sides = f"of {names[0]} and of {names[1]}"
+                yield f"{key} differs between the logs {sides}{first_place(text, of_peer)}"
 
 
-def _targets_of(samples: Path) -> Marks:
-    return _read_targets(samples, samples.stat().st_mtime_ns)
+def _targets_of(run: LoggedRun) -> Marks:
+    return _read_targets(run.samples, run.samples.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=64)  # every metric of a task has the same targets
 def _read_targets(samples: Path, changed: int) -> Marks:
     # A document that has another text is left out of a comparison, so that its target is, too.
     rows = (row for _, row in rows_of(samples, "target_hash") if isinstance(row, dict))
-    return {(row["doc_id"], row.get("doc_hash")): _mark_of_target(row) for row in rows}
+    return {
+        (row["doc_id"], str(row.get("doc_hash"))[:DIGITS]): _mark_of_target(row) for row in rows
+    }
 
 
 def _mark_of_target(row: SampleRow) -> str | None:
@@ -92,18 +116,6 @@ def _mark_of_target(row: SampleRow) -> str | None:
         case {"target": target}:
             return WRITTEN + hash_of(str(target))[:DIGITS]
     return None
-
-
-def _other_settings(runs: Sequence[LoggedRun], outcome: Logged) -> Iterator[str]:
-    """Yield a sentence for each part of the scoring that two runs state differently."""
-    configs = [run.of_task("configs") or {} for run in runs]
-    if not all(configs):
-        return
-    baseline, candidate = (_scoring_of(config, outcome) for config in configs)
-    for key, text in baseline.items():
-        if text != candidate[key] and (key == "process_results" or (text and candidate[key])):
-            place = first_place(text, candidate[key])
-            yield f"{key} differs between the logs of the baseline and of the candidate{place}"
 
 
 def _scoring_of(config: Mapping[str, Any], outcome: Logged) -> dict[str, str]:

@@ -1,0 +1,89 @@
+"""How the full results of a board were scored, which those that come later must be alike."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import RunError
+from ..files import replace_text
+from ..live.scored import Scoring
+from ..live.sides import logged_runs
+from ..scores import ScoreTable
+from ..scores.readers.lm_eval import LoggedRun
+from ..scores.reading import Logged
+from .folder import SCORING, Board
+
+_REMEDY = "score it alike, or begin a board of it: `lm-eval-ccat board init NEW_DIR --from LOGS`"
+#: How each task was scored, by its name.
+Scorings = dict[str, Scoring]
+
+
+def other_scoring(
+    board: Board, source: Path, tables: Mapping[str, ScoreTable]
+) -> tuple[dict[str, str], Scorings]:
+    """Return why models of logs are scored otherwise than the board's, and how the board's are.
+
+    Of a task of which the board does not know it, most models of the logs say it. Tables of scores
+    do not tell.
+
+    Raises
+    ------
+    RunError
+        If the board's own file cannot be read.
+    """
+    known, refused = _read(board), dict[str, str]()
+    for task, table in tables.items():
+        bank, runs = board.banks[task], dict[str, list[LoggedRun]]()
+        for run in sorted(logged_runs(source, table.task), key=lambda run: run.date):
+            if run.model in table.models:
+                runs.setdefault(run.model, []).append(run)
+        version = table.settings.get("task_version")
+        name = task if version is None else f"{task} {version}"
+        outcome = Logged(task, bank.metric, bank.filter)
+        scorings = {model: Scoring.of(of_model, outcome) for model, of_model in runs.items()}
+        if name not in known and scorings:
+            digests = {model: _digest(scoring) for model, scoring in scorings.items()}
+            common = Counter(digests.values()).most_common(1)[0][0]
+            known[name] = next(scorings[model] for model in digests if digests[model] == common)
+        for model, scoring in scorings.items():
+            differences = known[name].differences(scoring, ("the board", "the source"))
+            if difference := next(differences, ""):
+                refused.setdefault(model, f"{task}: {difference}; {_REMEDY}")
+    return refused, known
+
+
+def _digest(scoring: Scoring) -> int:
+    return hash((*sorted(scoring.settings.items()), frozenset(scoring.targets.items())))
+
+
+def keep_scoring(board: Board, scorings: Scorings) -> None:
+    """Write how the tasks of a board were scored."""
+    content = {
+        name: {
+            "settings": dict(scoring.settings),
+            "targets": [[*document, mark] for document, mark in scoring.targets.items()],
+        }
+        for name, scoring in scorings.items()
+    }
+    replace_text(board.path / SCORING, json.dumps(content) + "\n")
+
+
+def _read(board: Board) -> Scorings:
+    file = board.path / SCORING
+    if not file.is_file():
+        return {}
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            name: Scoring(
+                {(doc_id, mark): target for doc_id, mark, target in entry["targets"]},
+                entry["settings"],
+            )
+            for name, entry in content.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{file}: not readable ({error}); restore it, or remove it") from None

@@ -1,0 +1,75 @@
+"""Rows of a board were scored alike: by the same targets, code and settings of the metric."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from scores.test_harness_logs import rows_of, write_run
+
+from lm_eval_ccat import ItemBank, ScoreTable
+from lm_eval_ccat.board import Board, add, init, place, standing
+
+SCORES = [n % 3 / 2 for n in range(12)]
+METRIC = {"metric": "exact_match", "ignore_case": True}
+
+
+def logs(folder: Path, model: str, target="t" * 64, documents=12, **config) -> Path:
+    """Logs of a model whose third document has this target, with this configuration of the task."""
+    rows = rows_of(SCORES[:documents])
+    rows[2]["target_hash"] = target
+    changes = {"samples": {"original": 12, "effective": documents}, "limit": 12 - documents or None}
+    write_run(folder, model, rows, **changes)
+    [file] = (folder / model).glob("results_*.json")
+    content = json.loads(file.read_text())
+    content["configs"]["demo"] |= {"metric_list": [METRIC], "process_results": "", **config}
+    file.write_text(json.dumps(content))
+    return folder
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    scores = [[float(n < m + d) for n in range(12)] for d in (0, 2) for m in range(1, 6)]
+    table = ScoreTable.from_arrays(scores, metric="exact_match", models=list("abcdefghij"))
+    table.write(tmp_path / "full.csv")
+    board = init(tmp_path / "board", tmp_path / "full.csv", task="demo")
+    assert add(board, logs(tmp_path / "first", "first")).rows  # the first logs say how
+    return board
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"target": "f" * 64}, "target of document 2 is tttttttt in the board and ffffffff in the"),
+        ({"process_results": "def process_results"}, "process_results differs between the logs"),
+        ({"metric_list": [{**METRIC, "ignore_case": False}]}, "the setting of metric exact_match"),
+    ],
+)
+def test_logs_that_were_scored_otherwise_take_no_row(board, tmp_path, changes, says, ccat):
+    assert add(board, logs(tmp_path / "alike", "alike")).rows
+    before = standing(board).placed
+    other = logs(tmp_path / "other", "new", **changes)
+    err = ccat("board", "add", board.path, other, code=4).err
+    assert f"new: left out: demo: the {says}" in err or f"new: left out: demo: {says}" in err
+    part = logs(tmp_path / "part", "new", documents=8, **changes)
+    assert says in place(board, part).left_out["new"]
+    assert standing(board).placed == before
+    remedy = err.partition("`lm-eval-ccat ")[2].partition("`")[0]
+    words = [str(tmp_path / "NEW" if w == "NEW_DIR" else other if w == "LOGS" else w)
+             for w in shlex.split(remedy)]  # fmt: skip
+    ItemBank.blank(range(12), task="demo", metric="exact_match").save(tmp_path / "bank.json")
+    fresh = init(tmp_path / "fresh", tmp_path / "bank.json")
+    assert words[:2] == ["board", "init"] and add(fresh, other).rows
+
+
+def test_most_logs_of_the_first_source_say_how_a_board_is_scored(tmp_path):
+    ItemBank.blank(range(12), task="demo", metric="exact_match").save(tmp_path / "bank.json")
+    board = init(tmp_path / "board", tmp_path / "bank.json")
+    for model, target in (("a", "f" * 64), ("b", "t" * 64), ("c", "t" * 64)):
+        logs(tmp_path / "logs", model, target)
+    added = add(board, tmp_path / "logs")
+    assert [row.model for row in added.rows] == ["b", "c"] and list(added.left_out) == ["a"]
+    init(board.path, tmp_path / "bank.json")  # new banks may be of another scoring
+    assert add(board, logs(tmp_path / "again", "a", "f" * 64)).rows
