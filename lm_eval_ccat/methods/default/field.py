@@ -308,7 +308,7 @@ class Joint:
 
     def put(self, a: int, member: Member, departures: Departures) -> None:
         """Take over what the scores of model `a` say now; each of its draws `fell` before."""
-        member.refresh()
+        member.refresh(departures)
         posterior, floor = member.posterior, departures.floor * member.level
         self._values[a] = ModelValues(
             t=member.t,
@@ -543,7 +543,7 @@ class Field:
             return Move.CHOOSE
         if min(member.n_told for member in self.members) >= FIRST // 2:
             for a in self._changed:
-                self.members[a].refresh()
+                self.members[a].refresh(self.model.departures)
             position = sum(abs(member.position) for member in self.members) / len(self.members)
             edge = min(max((position - EDGE) / (1.0 - EDGE), 0.0), 1.0)
         fixed = self.model.share

@@ -35,13 +35,16 @@ from scipy.linalg.lapack import dposv
 from ...metrics.scale import Floats
 from ..belief import Places
 from ..policy import Drawn, mean_by_draw
-from .departures import OUTSIDE, PER_DISTANCE, DefaultModel
+from .departures import OUTSIDE, PER_DISTANCE, DefaultModel, Departures
 from .fractional import FractionalItems
 
 #: Draws that the residual covariance found by calibration counts as.
 NU0 = 6.0
 #: Residuals are enlarged by 1 / (1 - leverage), as if the fit had not seen them, up to this.
 _MOST_LEVERAGE = 0.8
+#: Answers as the bank expects them that a model's own squared residuals are weighed against.
+USUAL_ANSWERS = 6.0
+_LEAST_NOISE = 1e-9
 _STEPS = 30
 _LONGEST_STEP = 1.0
 _TOLERANCE = 2e-4  # of a Newton step; what is left after it is far smaller
@@ -80,6 +83,10 @@ class Member:
         The draws with a score, their weights in `rbar`, their residuals from it, and variances.
     noise : float
         Mean variance of the unseen scores; this and `noises` follow from the response model.
+    misfit : float
+        Factor, at least 1, by which squared residuals of all answers exceed what the bank expects.
+        A model that refuses a tenth of the items shows it before draws have measured it. It
+        stands in `v`, `noise` and `noises`.
     """
 
     def __init__(self, model: DefaultModel) -> None:
@@ -94,8 +101,10 @@ class Member:
         self._draws = np.zeros((2, model.items.n_items))
         self._waiting: dict[int, None] = {}
         self._known = -1
+        self._departures: Departures | None = None
         self.drawn = self._selected = np.empty(0, dtype=np.intp)
         self._unsure = self.rbar = 0.0
+        self.misfit = 1.0
         self.c = self.e = self.noises = np.empty(0)
 
     @property
@@ -149,12 +158,12 @@ class Member:
         """Return the items without a score that were asked or stand in the shared sequence."""
         return [*self._waiting, *(i for i in shared[self.passed :] if self.unasked[i])]
 
-    def refresh(self) -> None:
-        """Update everything that depends on the scores."""
+    def refresh(self, d: Departures) -> None:
+        """Update everything that depends on the scores, under this prior of departures."""
         p = self.posterior
-        if self._known == len(p.answered):
+        if self._known == len(p.answered) and self._departures is d:
             return
-        self._known = len(p.answered)
+        self._known, self._departures = len(p.answered), d
         self.t, self.left, self.noise = p.estimate, p.n_items - self._known, p.unseen_noise
         self.position = p.items.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
@@ -163,32 +172,37 @@ class Member:
         w, per = self._draws.take(scored, 1)
         drawn = w.nonzero()[0]
         self.drawn, self._selected = scored[drawn], scored[w == 0.0]
+        residual = p.residuals(scored, _MOST_LEVERAGE)
+        noises = p.kappa[scored] * p.w[scored]
+        expected = np.maximum(d.noise * noises + d.floor * self.level, _LEAST_NOISE)
+        excess = float((residual * residual / expected - 1.0).sum())
+        self.misfit = 1.0 + max(excess, 0.0) / (USUAL_ANSWERS + self._known)
+        self.noise *= self.misfit
         left = p.open_after(self._selected)
         self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)
-        self.v = left + self._unsure
+        self.v = (left + self._unsure) * self.misfit
         if len(drawn):
-            self._measure(scored, w, per, drawn)
+            self.noises = noises[drawn] * self.misfit
+            self._measure(residual, w, per, drawn)
 
     def left_by_chosen(self, item: int) -> float:
         """Return `v` after one more chosen item."""
-        return self.posterior.open_after(np.append(self._selected, item)) + self._unsure
+        left = self.posterior.open_after(np.append(self._selected, item))
+        return (left + self._unsure) * self.misfit
 
-    def _measure(self, scored: Places, w: Floats, per: Floats, drawn_places: Places) -> None:
+    def _measure(self, residual: Floats, w: Floats, per: Floats, drawn_places: Places) -> None:
         """Estimate the departure from the draws, at these places among the items scored."""
-        p = self.posterior
         w /= sum(w.tolist())
         c = w * per
         c -= w.cumsum()
         c[drawn_places] = positive = np.maximum(
             c[drawn_places], 0.0
         )  # below 0 only where next to nothing is left
-        residual = p.residuals(scored, _MOST_LEVERAGE)
         norm = max(sum(c.tolist()), 0.1 * max(self.left, 1))
         self.rbar = float(c.dot(residual)) / norm
         self.c = positive / max(sum(positive.tolist()), 1e-12)
-        residual, drawn = residual[drawn_places], scored[drawn_places]
+        residual = residual[drawn_places]
         self.e = residual - float(self.c.dot(residual))
-        self.noises = p.kappa[drawn] * p.w[drawn]
 
     def sample(self) -> Drawn | None:
         """Estimate the full-benchmark mean in a way that does not depend on the bank's quality.

@@ -12,7 +12,7 @@ from artificial import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat import calibrate
+from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior
 from lm_eval_ccat.methods.default.field import EXCESS_ALONE, Field, ItemSequence, Joint, Moments
 from lm_eval_ccat.methods.default.fit import model_of
@@ -104,7 +104,7 @@ def test_the_posterior_of_departures():
 
 
 ABILITY = SimpleNamespace(z=[0.0], covariance=np.eye(1), slope=1.0)
-REST = dict(refresh=lambda: None, t=0.5, v=0.1, level=1.0, left=9, rbar=0.0, noise=0.1)
+REST = dict(refresh=lambda d: None, t=0.5, v=0.1, level=1.0, left=9, rbar=0.0, noise=0.1)
 
 
 @settings(max_examples=30, deadline=None)
@@ -177,7 +177,7 @@ def test_a_draw_that_is_given_back_weighs_nothing_when_its_item_is_chosen_later(
         field.place(0, 4, None)
         field.learn(0, [4], [scores[4]])
         member = field.members[0]
-        member.refresh()
+        member.refresh(field.model.departures)
         return member.drawn.tolist(), member.rbar
 
     assert departure(True) == departure(False) and departure(True)[0] == [0, 1, 2]
@@ -206,3 +206,26 @@ def test_draws_speak_alone_where_they_state_less_than_the_bank_and_they_together
     else:
         assert 0.1 < gap < 0.1 + 0.6 * 0.2
         assert belief.variance[0, 1] < EXCESS_ALONE * of_draws
+
+
+def test_a_model_that_refuses_items_is_known_less_well_from_its_first_answers_on():
+    """Scores as the bank expects leave its variances alone; a tenth of refusals widens them."""
+    values = world(31, 60, seed=3).model_scores()
+    bank, scores = (
+        calibrate(ScoreTable.from_arrays(values[:30], [f"m{k}" for k in range(30)], metric="acc")),
+        values[30],
+    )
+
+    def variances(scores):
+        field = Field(model_of(bank), 1, draws=False)
+        for item in range(20):
+            field.place(0, item, None)
+        field.learn(0, list(range(20)), scores[:20].tolist())
+        moments = field.moments()
+        return float(moments.v[0]), field.members[0].noise, field.members[0].misfit
+
+    refusing = scores.copy()
+    refusing[[3, 11]] = 0.0
+    (v, noise, misfit), (wide_v, wide_noise, wide_misfit) = map(variances, (scores, refusing))
+    assert misfit == pytest.approx(1.0, abs=0.3) and wide_misfit > 1.5 * misfit
+    assert wide_v > v and wide_noise > noise
