@@ -18,11 +18,15 @@ class CcatError(Exception):
 
 
 class UsageError(CcatError):
-    """A command line, configuration or argument is invalid."""
+    """A command line, configuration or argument is invalid, or names what is not there."""
 
 
 class MetricError(CcatError):
     """A metric that is unknown, or that does not give one score per document."""
+
+
+class UnknownMetricError(MetricError, UsageError):
+    """A metric that the task does not report."""
 
 
 class ScaleError(MetricError):
@@ -33,15 +37,19 @@ class ScoreTableError(CcatError):
     """A score table or harness log that cannot be read, or contradicts itself."""
 
 
+class UnknownScoresError(ScoreTableError, UsageError):
+    """A task, metric, filter or model of which a score table or log has no scores."""
+
+
 class BankError(CcatError):
     """An item bank that cannot be built, read or trusted."""
 
 
-class BankMismatchError(BankError):
+class BankMismatchError(BankError, UsageError):
     """A bank calibrated on other documents or settings than those of the run."""
 
 
-class PromptMismatchError(BankMismatchError, UsageError):
+class PromptMismatchError(BankMismatchError):
     """A run of other prompts than those of its bank's models, or of models with known results.
 
     Parameters

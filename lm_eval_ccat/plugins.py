@@ -206,6 +206,25 @@ def near_path(path: str | Path) -> str:
     return ""
 
 
+def existing(path: str | Path, what: str = "file or directory of scores") -> Path:
+    """Return a path that a command or argument names; refuse one at which there is nothing.
+
+    Raises
+    ------
+    UsageError
+        There is no such path; the message says `what` it would hold.
+
+    Examples
+    --------
+    >>> existing("lgos", "folder of logs")
+    Traceback (most recent call last):
+    lm_eval_ccat.errors.UsageError: lgos: no such folder of logs
+    """
+    if not Path(path).exists():
+        raise UsageError(f"{path}: no such {what}{near_path(path)}")
+    return Path(path)
+
+
 def _installed(group: str, name: str | None = None) -> EntryPoints:
     """Return entry points of installed packages; the slow import waits until it is needed."""
     from importlib.metadata import entry_points

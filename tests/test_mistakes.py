@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, rank
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, board, calibrate, rank
+from lm_eval_ccat.cli.main import COMMANDS as NAMES
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import CcatError
 
@@ -53,7 +55,7 @@ COMMANDS = {
     "a plan of no difference": ("plan good.yaml --gap 0", 2, "`--gap` must be"),
     "two files that differ": ("compare a.yaml b.yaml", 2, "different values of `tasks:`"),
     "a place made up": ("rank good.yaml --executor raz", 2, "executor 'raz' is neither"),
-    "no run to report": ("report nowhere", 2, "no run directory or file nowhere"),
+    "no run to report": ("report nowhere", 2, "no such run directory"),
     "a page of a table": ("report t.csv", 2, "--plots DIR"),
     "a page of a board": ("report board", 2, "board publish board -o site"),
     "a chart as a gif": ("report t.csv --plots x --formats gif", 2, "not 'gif'"),
@@ -69,9 +71,9 @@ COMMANDS = {
         "simulate --scores t.csv --items_per_model zero", 2, "`--items_per_model` must be",
     ),
     "a seed below 0": ("simulate --scores t.csv --methods common --seed -1", 2, "`seed` must be"),
-    "nobody left out": ("simulate --scores t.csv --methods common --exclude m99", 1, "m99"),
+    "nobody left out": ("simulate --scores t.csv --methods common --exclude m99", 2, "m99"),
     "another metric replayed": (
-        "simulate --scores t.csv --metric other", 1, "no scores of metric 'other'",
+        "simulate --scores t.csv --metric other", 2, "no scores of metric 'other'",
     ),
     "an encoder where none is named": (
         "score bertscore . --model x -o t.csv", 2, "--model is for comet, not for bertscore",
@@ -81,7 +83,7 @@ COMMANDS = {
     ),
     "a demo in a file": ("demo 100 --dir good.yaml", 1, "cannot be written"),
     "no scores to calibrate": ("calibrate nowhere -o b.json", 2, "no such file or directory"),
-    "another metric calibrated": ("calibrate t.csv --metric bleu -o b.json", 1, "bleu"),
+    "another metric calibrated": ("calibrate t.csv --metric bleu -o b.json", 2, "bleu"),
     "a range of no width": ("calibrate t.csv --range 5,5 -o b.json", 2, "numbers that differ"),
     "documents beside the task's file": (
         "plan --task far.yaml", 1, "a relative path in `data_files` starts from the folder of the "
@@ -154,6 +156,64 @@ PYTHON = {
 }
 
 
+#: Every path that a command takes, missing: in the place of MISSING, the others exist.
+MISSING = """
+check MISSING.yaml
+check arc_easy --include_path MISSING
+plan MISSING.yaml
+plan --task MISSING.yaml
+plan --task arc_easy --bank MISSING.json
+rank MISSING.yaml
+rank --task MISSING.yaml --model dummy
+rank --task arc_easy --bank MISSING.json --model dummy
+rank --task arc_easy --prior MISSING --model dummy
+rank --task arc_easy --include_path MISSING --model dummy
+rank MISSING.run --resume
+compare MISSING t.csv
+compare t.csv MISSING
+compare t.csv MISSING.yaml
+run --model dummy --tasks MISSING.yaml --adaptive
+run --model dummy --tasks arc_easy --adaptive --bank MISSING.json
+run --model dummy --tasks arc_easy --adaptive --include_path MISSING
+complete MISSING
+complete MISSING --name a
+rank good.yaml --run_dir MISSING --resume
+complete MISSING --config good.yaml
+report MISSING
+report MISSING.json --plots x
+verify MISSING
+verify MISSING --repair
+verify MISSING --full t.csv
+simulate --scores MISSING
+score bleu MISSING -o o.csv
+calibrate MISSING -o x.json
+calibrate --borrow MISSING -o x.json
+calibrate MISSING t.csv -o x.json
+bank list MISSING
+bank show MISSING.json
+bank check MISSING.json
+bank check blank.json MISSING.json
+bank check blank.json --scores MISSING
+bank update MISSING.json --scores t.csv -o x.json
+bank update blank.json --scores MISSING -o x.json
+bank update blank.json --scores s.csv --calibrated_on MISSING -o x.json
+bank push MISSING.json o/n --license mit
+bank form MISSING.json --items 2 -o form
+bank form blank.json --items 2 --scores MISSING -o form
+bank form MISSING t.csv
+board init new --from MISSING
+board add MISSING t.csv
+board add sound MISSING
+board place MISSING good.yaml
+board place sound MISSING.yaml
+board place sound MISSING
+board publish MISSING
+board check MISSING
+""".strip().splitlines()
+#: The demo makes its own files.
+NO_PATH = {"demo"}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Files that some mistakes need."""
@@ -169,6 +229,9 @@ def folder(tmp_path_factory):
         (folder / f"{name}.yaml").write_text(side)
     (folder / "far.yaml").write_text(FAR)
     ItemBank.blank(range(3)).save(folder / "blank.json")
+    replace(TABLE, metric="score").write(folder / "s.csv")
+    ItemBank.blank(range(3), task="t").save(folder / "t.json")
+    board.init(folder / "sound", folder / "t.json")
     return folder
 
 
@@ -187,6 +250,17 @@ def test_a_mistake_on_the_command_line(line, code, remedy, folder, monkeypatch, 
     monkeypatch.chdir(folder)
     typed(line, code, remedy, capsys)
     assert not (folder / "b.json").exists()
+
+
+@pytest.mark.parametrize("line", MISSING)
+def test_a_missing_path_is_named_and_ends_with_2(line, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    typed(line, 2, "MISSING", capsys)
+    assert not list(folder.glob("MISSING*"))
+
+
+def test_every_command_that_takes_a_path_is_given_a_missing_one():
+    assert {line.split()[0] for line in MISSING} == set(NAMES) - NO_PATH
 
 
 @pytest.mark.parametrize(("text", "remedy"), YAML.values(), ids=YAML)

@@ -48,10 +48,10 @@ MISTAKES = {
         "rank modles.yaml", 2, "did you mean models.yaml?", ("modles.yaml", "models.yaml")
     ),
     "a bank misspelt": Mistake(
-        f"rank {TWO} --bank bnak.json", 1, "did you mean bank.json?", ("bnak.json", "bank.json")
+        f"rank {TWO} --bank bnak.json", 2, "did you mean bank.json?", ("bnak.json", "bank.json")
     ),
     "a folder of logs misspelt": Mistake(
-        "compare log/m03 logs/m09", 1, "did you mean logs/m03?", ("log/m03", "logs/m03")
+        "compare log/m03 logs/m09", 2, "did you mean logs/m03?", ("log/m03", "logs/m03")
     ),
     "a task's file misspelt": Mistake(
         "rank --task tasks/loopback.yaml --max_items 12 {m03} {m09}", 2,
@@ -72,17 +72,17 @@ MISTAKES = {
     ),
     # metrics
     "a metric misspelt": Mistake(
-        f"rank {TWO} --metric shar", 1, "did you mean share", ("shar", "share"),
+        f"rank {TWO} --metric shar", 2, "did you mean share", ("shar", "share"),
     ),
     "a metric misspelt for one model": Mistake(
-        f"{ONE} --metric shar", 1, "did you mean share", ("--metric shar", "--metric share")
+        f"{ONE} --metric shar", 2, "did you mean share", ("--metric shar", "--metric share")
     ),
     "a metric that the logs lack": Mistake(
         "compare logs/m03 logs/m09 --metric bleu", 2, "they hold loopback_task/share",
         ("--metric bleu", "--metric share"),
     ),
     "a metric that the scores lack": Mistake(
-        "calibrate known.parquet --metric shar -o new.json", 1, "did you mean share?",
+        "calibrate known.parquet --metric shar -o new.json", 2, "did you mean share?",
         ("--metric shar", "--metric share"),
     ),
     # keys
@@ -125,12 +125,12 @@ MISTAKES = {
         ("five", "5"),
     ),
     "other few-shot examples than the bank's": Mistake(
-        f"rank {TWO} --bank logs.bank.json --num_fewshot 1", 1, "num_fewshot is 1, the bank has 0",
+        f"rank {TWO} --bank logs.bank.json --num_fewshot 1", 2, "num_fewshot is 1, the bank has 0",
         ("--num_fewshot 1", "--num_fewshot 0"),
     ),
     # banks
     "a bank of other documents": Mistake(
-        f"rank {TWO} --bank other.json", 1, "calibrate a bank on this task's logs",
+        f"rank {TWO} --bank other.json", 2, "calibrate a bank on this task's logs",
         ("other.json", "logs.bank.json"),
     ),
     "a bank in place of a configuration": Mistake(

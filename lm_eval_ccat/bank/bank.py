@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..errors import BankError, ScaleError, ScoreTableError
+from ..errors import BankError, ScaleError, ScoreTableError, UsageError
 from ..metrics.registry import known_scale
 from ..metrics.scale import Floats, Scale
 from ..plugins import near_path
@@ -391,8 +391,10 @@ class ItemBank:
 
         Raises
         ------
+        UsageError
+            There is no such file.
         BankError
-            The file is missing, damaged, not a bank, or of a version this package cannot read.
+            The file is damaged, not a bank, or of a version this package cannot read.
 
         Examples
         --------
@@ -404,7 +406,7 @@ class ItemBank:
         try:
             document = bank_file.read_json(path)
         except FileNotFoundError:
-            raise BankError(
+            raise UsageError(
                 f"{path}: no such item bank"
                 + (near_path(path) or "; make one with `lm-eval-ccat calibrate`")
             ) from None

@@ -232,8 +232,10 @@ def read_rules(path: Path) -> Rules:
 
     Raises
     ------
+    UsageError
+        If there is no such file.
     RunError
-        If there is no such file, or it cannot be read.
+        If it cannot be read.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -241,7 +243,7 @@ def read_rules(path: Path) -> Rules:
             raise ValueError(f"not of format {FORMAT}, version {VERSION}")
         return ruled(Rules(), values)
     except FileNotFoundError:
-        raise RunError(
+        raise UsageError(
             f"{path.parent} is not a board (it has no {RULES}); begin one with `lm-eval-ccat "
             f"board init {path.parent} --from LOGS`"
         ) from None

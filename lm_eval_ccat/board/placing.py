@@ -19,6 +19,7 @@ from ..errors import PromptMismatchError, RunError, UsageError
 from ..files import safe_name
 from ..journal import JOURNAL
 from ..live.fields import defines_task
+from ..plugins import existing
 from ..records import Asks, Header, Record, Tell
 from ..runs.book import PROMPTS
 from ..runs.directory import RunDirectory, banks_at
@@ -92,6 +93,7 @@ def place(
     board = board if isinstance(board, Board) else Board(board)
     if isinstance(source, Mapping) or Path(source).suffix in (".yaml", ".yml"):
         return _live(board, source, name, observer)
+    existing(source, "configuration, run directory or logs")
     add_from = _of_run if Path(source, JOURNAL).is_file() else _of_logs
     return add_from(board, Path(source), name)
 

@@ -23,13 +23,13 @@ from ..bank import ItemBank, SuiteBank
 from ..bank.file import located, public_banks
 from ..bank.suite import bank_files, suites_in
 from ..content import Facts
-from ..errors import BankError, UsageError
+from ..errors import BankError, BankMismatchError, UsageError
+from ..plugins import existing
 from ..shown import plural, together
 from ..upkeep import update as updating
 from ..upkeep import words
 from ..upkeep.check import Finding, check_documents, check_scores
 from ..upkeep.forms import CONFIDENCE, form_of, load_forms, score_form, write_form
-from ..upkeep.score_tables import existing
 from .parsing import (
     INCLUDE_PATH,
     JSON,
@@ -259,6 +259,8 @@ def _score_form(args: argparse.Namespace) -> int:
     for form in load_forms(args.bank):
         try:
             models = score_form(form, args.logs)
+        except BankMismatchError:
+            raise
         except UsageError as error:  # the logs may hold only some of a suite's forms
             why = error
             continue

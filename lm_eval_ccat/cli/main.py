@@ -65,7 +65,7 @@ examples:
 exit codes:
   0  done; the goal of the run is met
   1  an error
-  2  an invalid command, configuration or argument
+  2  an invalid command or file; what it names is not there or does not fit
   3  not decided: ties at the budget, no answer yet; or a check found something
   4  partial: a model failed, or the run was interrupted
   5  `compare`: worse by more than the margin

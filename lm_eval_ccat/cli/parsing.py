@@ -25,7 +25,7 @@ from ..bank import ItemBank
 from ..errors import UsageError
 from ..files import replace_text, writing
 from ..metrics.registry import known_scale
-from ..plugins import did_you_mean
+from ..plugins import did_you_mean, existing
 from ..scores import ScoreTable
 from ..scores.reading import Query, task_name
 from ..scores.table import reader_of
@@ -393,7 +393,7 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
 
 def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:
     """Read scores of a bank's metric, task and filter, on its scale."""
-    score_tables.existing(path)
+    existing(path)
     with progress("reading logs") as show:
         return score_tables.scores_for(bank, path, partial=partial, on_progress=show)
 

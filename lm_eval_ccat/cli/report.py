@@ -10,6 +10,7 @@ from ..board.folder import LEDGER
 from ..errors import UsageError
 from ..live.result import state
 from ..masking import mask_text
+from ..plugins import existing
 from ..report import write_report
 from ..report.chart import FORMATS
 from ..report.plots import plot_files, plot_run
@@ -60,8 +61,7 @@ def report(args: argparse.Namespace) -> int:
             written += plot_run(runs[0], args.plots, formats)
     else:
         for path in paths:
-            if not path.exists():
-                raise UsageError(f"no run directory or file {path}")
+            existing(path, "run directory or file")
         if args.plots is None:
             raise UsageError(f"{paths[0]} is not a run; name a folder for its charts: --plots DIR")
         written = plot_files(paths, args.plots, formats)

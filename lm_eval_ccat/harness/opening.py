@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CcatError, HarnessError
+from ..plugins import existing
 from ..shown import some
 from . import internals
 from .session import TaskSession
@@ -162,7 +163,14 @@ def with_shipped_tasks(folders: Sequence[str]) -> list[str]:
 
     If two folders define a name, the harness takes the later definition and warns; so the shipped
     folder is listed only once.
+
+    Raises
+    ------
+    UsageError
+        If a folder does not exist.
     """
+    for folder in folders:
+        existing(folder, "folder of tasks")
     shipped = shipped_tasks()
     if shipped is None:
         return list(folders)

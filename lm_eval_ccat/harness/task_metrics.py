@@ -9,7 +9,7 @@ from typing import Any
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
-from ..errors import BankMismatchError, MetricError, UsageError
+from ..errors import BankMismatchError, MetricError, UnknownMetricError, UsageError
 from ..metrics import Metric, find_metric
 from ..metrics.text_pairs import parts_of, script_warning
 from ..plugins import did_you_mean
@@ -50,7 +50,7 @@ def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
     try:
         metric = _metric_of(bank, session.task)
     except MetricError as error:
-        raise MetricError(f"{whose}{error}") from error
+        raise type(error)(f"{whose}{error}") from error
     filter = bank.filter or session.filters[0]
     return Outcome.of(bank, session.name, metric=metric, filter=filter)
 
@@ -206,7 +206,7 @@ def metric_of_task(
     base, _ = parts_of(name)
     if reported is not None and base not in reported:
         hint = did_you_mean(base, reported, listing=False)
-        raise MetricError(
+        raise UnknownMetricError(
             f"task {internals.task_name(task)} does not report metric {base}; it reports "
             f"{', '.join(reported)}{hint} (name one of these, with its bank if there is one, or "
             f"add {base} to the task's metric_list)"

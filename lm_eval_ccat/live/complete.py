@@ -11,6 +11,7 @@ from ..errors import RunError, UsageError
 from ..harness.estimates import TaskRun
 from ..harness.evaluation import save_model
 from ..masking import MASK, mask
+from ..plugins import existing
 from ..records import End
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, banks_at, rebuild
@@ -95,10 +96,10 @@ def complete(
                 "the configuration: --config FILE"
             )
     # Logs may be gone by now; the journal holds the answers that the ranking took from them.
-    existing = {
+    logs_left = {
         name: [path for path in paths if Path(path).exists()] for name, paths in spec.prior.items()
     }
-    spec = replace(spec, prior={name: paths for name, paths in existing.items() if paths})
+    spec = replace(spec, prior={name: paths for name, paths in logs_left.items() if paths})
     names = list(models or [entry.name for entry in spec.models])
     for name in names:
         spec.model(name)
@@ -130,7 +131,7 @@ def complete(
 
 def directory_of(run_dir: str | Path) -> Path:
     """Return the run directory to complete: for an output folder ``logs``, it is ``logs.run``."""
-    place = Path(run_dir)
+    place = existing(run_dir, "run directory or folder of logs")
     is_run = RunDirectory(place).journal.exists() or not place.is_dir() or not can_read(place)
     return place if is_run else run_beside(place)
 

@@ -117,7 +117,7 @@ class Run:
                 self.directory.take()
                 stack.callback(self.directory.release)
                 if self.resume and not self.directory.journal.exists():
-                    raise RunError(f"nothing to resume: {place} holds no ranking")
+                    raise UsageError(f"nothing to resume: {place} holds no ranking")
                 if not self.resume and holds_answers(self.directory):
                     raise RunError(
                         f"{place} already holds a ranking; continue it with --resume, show it "

@@ -15,6 +15,7 @@ from typing import Any, cast
 from ..content import RESULT, PairContent, RankingContent
 from ..errors import CcatError, RunError, ScoreTableError, UsageError
 from ..metrics.scale import Scale
+from ..plugins import existing
 from ..ranker.headline import WEIGHTED_MEAN
 from ..runs.directory import RunDirectory, read_object
 from ..scores.readers.lm_eval import find_runs, model_of, results_files
@@ -129,10 +130,12 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
 
     Raises
     ------
+    UsageError
+        There is no such path.
     RunError
-        There is no such file, or it does not state a ranking with its scale.
+        It does not state a ranking with its scale.
     """
-    file = Path(path)
+    file = existing(path, "run directory or file of results")
     if file.is_dir():
         files = [path for path in [file / RESULT] if path.is_file()] or results_files(file)
         if len(files) > 1:

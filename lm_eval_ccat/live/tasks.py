@@ -14,7 +14,7 @@ from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..options import Values
-from ..plugins import did_you_mean, near_path
+from ..plugins import did_you_mean, existing, near_path
 from ..scores.reading import YAML
 from .fields import HUB, defines_task
 from .spec import ModelSpec, Spec
@@ -45,8 +45,7 @@ def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
     """
     folders = list(spec.harness.get("include_path") or [])
     for folder in folders:
-        if not Path(folder).is_dir():
-            raise UsageError(f"`harness.include_path`: there is no folder {folder}")
+        existing(folder, "folder of tasks")
     names = [_by_file(name, folders) for name in spec.tasks]
     if all(Path(name).suffix in YAML for name in names):
         return names, []

@@ -21,6 +21,7 @@ from ..errors import RunError
 from ..files import replace_bytes, sync_folder, writing
 from ..journal import JournalFile
 from ..money import COLUMNS, dollars
+from ..plugins import existing
 from ..records import FORMAT, NewerRecord
 from ..runs.directory import RunDirectory, read_result
 from ..shown import short
@@ -239,6 +240,7 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
 def _examined(folder: RunDirectory) -> Condition:
     """Return the condition of a run's journal."""
     journal, damage = JournalFile(folder.journal.path), None
+    existing(folder.path, "run directory")
     if not journal.exists():
         raise RunError(f"{folder.path} holds no ranking (no {journal.path.name} in it)")
     try:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import MetricError, ScaleError
+from ..errors import MetricError, ScaleError, UnknownMetricError
 from ..plugins import did_you_mean
 from ..shown import short
 from .scale import CORPUS, ENTRIES, HF_SCALES, PAIR_SCALES, USE_MEAN, Scale, lookup, refusal
@@ -365,7 +365,7 @@ def find_metric(
             raise MetricError(
                 f"the scale of {where} is not known; state its range: {declare}{listed}"
             )
-        raise MetricError(f"{listed}; if its code has {name}: {declare}")
+        raise UnknownMetricError(f"{listed}; if its code has {name}: {declare}")
     # A metric with the task's own aggregation gets here only with a declared scale.
     prefix, skips_nan = "" if averaged else "mean_", declared.aggregation == "nanmean"
     return Metric(name, scale, prefix, skips_nan=skips_nan)

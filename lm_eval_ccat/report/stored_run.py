@@ -16,11 +16,12 @@ import numpy as np
 
 from ..bank import ItemBank, SuiteBank
 from ..content import RESULT, RankingContent
-from ..errors import CcatError, RunError
+from ..errors import CcatError
 from ..journal import JOURNAL, JournalFile, read_journal
 from ..live.result import NOT_OF_THE_RANKING, state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
+from ..plugins import existing
 from ..records import (
     Answered,
     Header,
@@ -240,14 +241,14 @@ def read_run(path: str | Path) -> StoredRun:
 
     Raises
     ------
+    UsageError
+        If there is no such directory.
     RunError
-        If there is no run, or its files are damaged.
+        If it holds no run, or its files are damaged.
     BankError
         If the directory's bank is damaged, and the run is not finished.
     """
-    folder = RunDirectory(path)
-    if not folder.path.is_dir():
-        raise RunError(f"there is no run directory {folder.path}")
+    folder = RunDirectory(existing(path, "run directory"))
     journal, records = read_journal(folder.journal.path)
     header = journal.header
     file = folder.path / RESULT

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import ScoreTableError
 from ..metrics import Scale
+from ..plugins import existing
 from ..records import Answered
 from .grid import ScoreGrid
 from .prompts import DIGITS
@@ -127,10 +128,12 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
 
     Raises
     ------
+    UsageError
+        There is no such path, or a task or filter must be named.
     ScoreTableError
-        If there are none, or a task or filter must be named.
+        If there are none.
     """
-    runs, warnings = find_runs(Path(path), task)
+    runs, warnings = find_runs(existing(path, "file or directory of logs"), task)
     usable, left_out = full_runs(runs)
     warnings += left_out
     answers: dict[tuple[str, str, Any, str], LoggedAnswer] = {}
@@ -243,12 +246,12 @@ def earlier_answers(
 
     Raises
     ------
+    UsageError
+        There is no such path.
     ScoreTableError
-        There is no such path, or no answer to the task.
+        It holds no answer to the task.
     """
-    place = Path(path)
-    if not place.exists():
-        raise ScoreTableError(f"{place}: no such file or directory of earlier answers")
+    place = existing(path, "file or directory of earlier answers")
     if any(True for _ in run_journal.journals(place)):
         answers = list(_of_journals(place, task))
     else:

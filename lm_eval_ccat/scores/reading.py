@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ScaleError, ScoreTableError, UsageError
+from ..errors import ScaleError, ScoreTableError, UnknownScoresError, UsageError
 from ..metrics.registry import known_scale
 from ..metrics.scale import Floats, Scale, differing_scales
 from ..plugins import did_you_mean
@@ -295,18 +295,20 @@ def one_of(path: Path, what: str, requested: str | None, names: Iterable[Any]) -
 
     Raises
     ------
-    ScoreTableError
+    UnknownScoresError
         There is no such value, or there are several and none is named.
     """
     known = sorted(set(names), key=str)
     listing = first_of(known, 12)
     if requested is None:
         if len(known) != 1:
-            raise ScoreTableError(f"{path}: {len(known)} {what}s ({listing}); name one (--{what})")
+            raise UnknownScoresError(
+                f"{path}: {len(known)} {what}s ({listing}); name one (--{what})"
+            )
         return known[0]
     if requested not in known:
         hint = did_you_mean(requested, known, listing=False) or f"; it has {listing}"
-        raise ScoreTableError(f"{path}: no scores of {what} {requested!r}{hint}")
+        raise UnknownScoresError(f"{path}: no scores of {what} {requested!r}{hint}")
     return requested
 
 

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import CcatError, ScoreTableError
+from ..errors import CcatError, ScoreTableError, UnknownScoresError
 from ..metrics.registry import known_scale
 from ..metrics.scale import Floats, Scale
-from ..plugins import Plugins, near_path
+from ..plugins import Plugins, existing
 from ..shown import some
 from .prompts import Prompts
 from .reading import ANY, Logged, Progress, Query
@@ -516,7 +516,7 @@ class ScoreTable:
 
         Raises
         ------
-        ScoreTableError
+        UnknownScoresError
             A name is not in the table.
 
         Examples
@@ -528,7 +528,7 @@ class ScoreTable:
         names = [models] if isinstance(models, str) else list(models)
         unknown = [model for model in names if model not in self.rows_of]
         if unknown:
-            raise ScoreTableError(
+            raise UnknownScoresError(
                 f"no scores of model {unknown[0]!r}; the table has {some(self.models, 8)}"
             )
         rows = [int(row) for model in names for row in self.rows_of[model]]
@@ -812,11 +812,12 @@ def reader_of(path: Path) -> Reader:
 
     Raises
     ------
+    UsageError
+        There is no such path.
     ScoreTableError
-        There is no such path, or no reader can read it.
+        No reader can read it.
     """
-    if not path.exists():
-        raise ScoreTableError(f"{path}: no such file or directory of scores{near_path(path)}")
+    existing(path)
     for reader in READERS:
         if reader.can_read(path):
             return reader

@@ -31,6 +31,7 @@ from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import without_copies
 from ..methods.sample.method import EASE
 from ..metrics.scale import Floats
+from ..plugins import existing
 from ..scores import ScoreTable
 from ..scores.reading import ANY, Query
 from ..shown import plural
@@ -186,8 +187,7 @@ def donors_of(
     donors: dict[str, ScoreTable] = {}
     lender: dict[str, Path] = {}
     for path in map(Path, paths):
-        if not path.exists():
-            raise UsageError(f"{path}: no such file or directory to borrow from")
+        existing(path, "file or directory to borrow from")
         for name, table in _tables(path, query):
             if name == query.task:
                 continue

@@ -11,7 +11,7 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..cluster import in_processes
 from ..content import Facts
-from ..errors import CcatError, UsageError
+from ..errors import CcatError, UnknownScoresError, UsageError
 from ..methods.calibration import without_copies
 from ..scores import ScoreTable
 from ..scores.reading import ANY, Logged, Query
@@ -149,7 +149,9 @@ def _one_bank(
             raise table
         table, bank = bank_of(table, query, **how)
     except CcatError as error:
-        if isinstance(error, UsageError) and not how.get("borrow"):
+        # Scores that this outcome lacks are told of it; an option that is wrong ends them all.
+        lacks_scores = isinstance(error, UnknownScoresError) or how.get("borrow")
+        if isinstance(error, UsageError) and not lacks_scores:
             raise
         return str(error), {}
     return bank, report(table, bank)

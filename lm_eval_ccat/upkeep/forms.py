@@ -183,8 +183,10 @@ class Form:
 
         Raises
         ------
+        UsageError
+            There is none.
         BankError
-            There is none, or it is damaged.
+            It is damaged.
         """
         file = Path(path) / NAME if Path(path).is_dir() else Path(path)
         try:
@@ -211,7 +213,7 @@ class Form:
             )
             return cls(items, hashes, models=int(models), scale=scale, **numbers, **of_bank)
         except FileNotFoundError:
-            raise BankError(f"{file}: no such file; `bank form` makes it") from None
+            raise UsageError(f"{file}: no such file; `bank form` makes it") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
             raise BankError(f"{file}: not a readable form ({e})") from None
 

@@ -16,7 +16,7 @@ from ..bank.bank import PUBLISHED_ELSEWHERE, Observation
 from ..errors import CcatError, UsageError
 from ..methods.calibration import calibrate
 from ..metrics import check_column
-from ..plugins import near_path
+from ..plugins import existing
 from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
 from ..scores.prompts import Prompts
@@ -263,13 +263,6 @@ def outcomes_meant(
     if not meant:
         raise UsageError(f"{path}: no results of these tasks and metrics")
     return meant
-
-
-def existing(path: str | Path) -> Path:
-    """Return the path of scores; refuse one at which there is nothing."""
-    if not Path(path).exists():
-        raise UsageError(f"{path}: no such file or directory of scores{near_path(path)}")
-    return Path(path)
 
 
 def names_one_task(path: str | Path, text: str | None) -> bool:

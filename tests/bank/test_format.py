@@ -196,9 +196,9 @@ def test_a_file_that_grows_for_ever_or_is_no_file_is_refused(tmp_path, monkeypat
     for place in ("/dev/zero", pipe, tmp_path):
         with pytest.raises(BankError, match="not a regular file"):
             ItemBank.load(place)
-    with pytest.raises(BankError, match=r"none\.json: no such item bank; did you mean .*x\.json\?"):
+    with pytest.raises(UsageError, match=r"none\.json: no such item bank; did you .*x\.json"):
         ItemBank.load(tmp_path / "none.json")
-    with pytest.raises(BankError, match="make one with `lm-eval-ccat calibrate`"):
+    with pytest.raises(UsageError, match="make one with `lm-eval-ccat calibrate`"):
         ItemBank.load(tmp_path / "nowhere" / "unlike.json")
 
 
@@ -274,7 +274,7 @@ def test_a_suite_comes_back_as_it_was_and_a_damaged_one_is_refused_in_one_line(t
         content = json.loads(whole)
         damage(content)
         (tmp_path / "suite.json").write_text(json.dumps(content))
-        with pytest.raises(BankError, match=says) as error:
+        with pytest.raises(CcatError, match=says) as error:
             SuiteBank.load(tmp_path)
         assert "\n" not in str(error.value)
     with pytest.raises(BankError, match="of the methods other, sample"):

@@ -9,7 +9,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE
 from lm_eval_ccat.bank.file import public_banks
-from lm_eval_ccat.errors import BankError
+from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.live.outcomes import banks_of
 
 TASK = "mmlu_pro_history"
@@ -51,7 +51,7 @@ def test_a_name_gives_the_task_its_bank_unless_a_file_has_the_name(tmp_path, mon
         banks_of("public", "gsm8k")
     ItemBank.blank(range(3), task="mine").save("mmlu_pro")
     assert ItemBank.load("mmlu_pro").task == "mine"
-    with pytest.raises(BankError, match="no such item bank"):
+    with pytest.raises(UsageError, match="no such item bank"):
         ItemBank.load("mmlu")
 
 

@@ -98,12 +98,12 @@ def test_version(ccat):
 
 def test_errors_are_one_line_and_debug_shows_the_traceback(capsys, monkeypatch, ccat):
     call = ["bank", "show", "no_such.bank.json"]
-    error = ccat(*call, code=1).err
+    error = ccat(*call, code=2).err
     assert len(error.splitlines()) == 1 and "no_such.bank.json" in error
     monkeypatch.setenv("LM_EVAL_CCAT_DEBUG", "1")
-    assert main(call) == 1 and "Traceback" in capsys.readouterr().err
+    assert main(call) == 2 and "Traceback" in capsys.readouterr().err
     monkeypatch.delenv("LM_EVAL_CCAT_DEBUG")
-    assert main(["--debug", *call]) == 1 and "Traceback" in capsys.readouterr().err
+    assert main(["--debug", *call]) == 2 and "Traceback" in capsys.readouterr().err
 
 
 def test_help_of_a_shared_option_is_true_of_its_command(capsys):

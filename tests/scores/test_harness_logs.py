@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat.bank import ItemBank
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.errors import CcatError, MetricError, ScaleError, ScoreTableError
+from lm_eval_ccat.errors import (
+    CcatError,
+    MetricError,
+    ScaleError,
+    ScoreTableError,
+    UnknownScoresError,
+)
 from lm_eval_ccat.scores import ScoreTable
 from lm_eval_ccat.scores.answers import read_answers
 from lm_eval_ccat.scores.readers.samples import tail_of
@@ -174,7 +180,7 @@ def test_filters_metrics_and_tasks_are_the_only_ones_or_must_be_named(tmp_path):
         (tmp_path, "accc", "other_task", "did you mean acc"),
         (tmp_path / "b", None, "third", "no scores of task 'third'; it has demo"),
     ):
-        with pytest.raises(ScoreTableError, match=words):
+        with pytest.raises(UnknownScoresError, match=words):
             ScoreTable.read(place, metric, task)
     strict = ScoreTable.read(tmp_path, task="demo", filter="strict")
     assert strict.raw.tolist() == [[1, 0], [1, 0]]
@@ -190,7 +196,7 @@ def test_the_kth_nameless_row_of_a_document_is_of_the_kth_filter(tmp_path, as_li
     file = write_run(tmp_path, "m", rows, filters=list(values))
     if as_list:  # as the second Open LLM Leaderboard published them
         file.rename(file.with_suffix(".json")).write_text(json.dumps(rows))
-    with pytest.raises(ScoreTableError, match="name one"):
+    with pytest.raises(UnknownScoresError, match="name one"):
         ScoreTable.read(tmp_path)
     for name, scores in values.items():
         assert ScoreTable.read(tmp_path, filter=name).raw.tolist() == [scores]

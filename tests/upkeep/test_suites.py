@@ -102,7 +102,7 @@ def test_one_task_is_one_bank_without_the_models_that_are_excluded(place, capsys
 @pytest.mark.parametrize(
     ("task", "more", "code", "says"),
     [
-        ("suite_b", ["--exclude", "m77"], 1, "m77"),
+        ("suite_b", ["--exclude", "m77"], 2, "m77"),
         ("suite_a,nowhere", [], 2, "no task, pattern or group 'nowhere'"),
         ("suite_*", [], 2, "task suite_c reports acc, flat; name one (--metric)"),
         ("suite*", ["--metric", "flat"], 2, "no outcome could be calibrated"),
