@@ -65,6 +65,7 @@ class OpenPairContent(TypedDict):
     `p` is P(a better than b), as if looked at once. `items` is how many more items each tested
     model would need if the difference stayed as it is now, or all its remaining items if no
     smaller number within reach would do; `cost` is their cost at the model's cost per item so far.
+    `likely_items` and `likely_cost` decide in four of five cases, as the difference may change.
     `all_items` is true if nothing short of nine tenths of the benchmark would do, `one_look` if the
     pair would be decided now were this the only look, `out_of_reach` if not even all items would do
     (of sampled answers, or about items like these).
@@ -75,6 +76,8 @@ class OpenPairContent(TypedDict):
     p: float
     items: dict[str, int]
     cost: float
+    likely_items: dict[str, int]
+    likely_cost: float
     all_items: bool
     one_look: bool
     out_of_reach: bool

@@ -232,8 +232,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a budget that is to decide a pair forgets what was spent",
-            "_rounded_up(spent + first['cost'], 2)",
-            "_rounded_up(first['cost'], 2)",
+            "_rounded_up(spent + first['likely_cost'], 2)",
+            "_rounded_up(first['likely_cost'], 2)",
         ),
         ("an amount is rounded down", "step * -(-amount // step)", "step * (amount // step)"),
         (

@@ -41,6 +41,8 @@ _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at mos
 _FAR = 20_000
 #: Steps in which a limit is raised to find the items that decide a pair.
 _RAISE = 1.2
+#: Standard deviations that a difference loses in one case of five.
+_LIKELY = 0.8416
 _ALL = (slice(None), slice(None))
 
 
@@ -487,20 +489,26 @@ class Verdicts:
             current, size = belief.gaps.at((i, j)), float(n_items)
             needed = self._items_to_decide(current, size)
             within_reach = needed is not None or float(current.n) + _FAR < size
-            items_needed = needed or size
+            likely = None if needed is None else self._items_to_decide(current, size, _LIKELY)
             asked = {self.names[k]: int(belief.n[k, k]) for k in (i, j) if k < n_tested}
-            answers_needed = {name: max(int(items_needed) - n, 0) for name, n in asked.items()}
+            answers_needed, likely_answers = (
+                {name: max(int(items_needed or size) - n, 0) for name, n in asked.items()}
+                for items_needed in (needed, likely)
+            )
             if not any(answers_needed.values()):
                 continue  # every item is answered, so nothing more can be asked
-            price = sum(cost.get(name, 0.0) * n for name, n in answers_needed.items())
+            price, likely_price = (
+                sum(cost.get(name, 0.0) * n for name, n in answers.items())
+                for answers in (answers_needed, likely_answers)
+            )
             nearly_all = max(asked[name] + answers_needed[name] for name in asked) > 0.9 * n_items
             a, c = self.rows[place : place + 2].tolist()
             p_better = float(self.better[a, c] if a < n_tested else 1.0 - self.better[c, a])
             once = bool(belief.tails[i, j] < 0.5 * (1.0 - self.confidence))
             pair: OpenPairContent = {
                 "a": self.names[a], "b": self.names[c], "p": p_better, "items": answers_needed,
-                "cost": price, "all_items": nearly_all, "one_look": once,
-                "out_of_reach": not within_reach,
+                "cost": price, "likely_items": likely_answers, "likely_cost": likely_price,
+                "all_items": nearly_all, "one_look": once, "out_of_reach": not within_reach,
             }  # fmt: skip
             out.append(pair)
 
@@ -510,16 +518,17 @@ class Verdicts:
 
         return sorted(out, key=effort)
 
-    def _items_to_decide(self, pair: Gaps, size: float) -> float | None:
+    def _items_to_decide(self, pair: Gaps, size: float, deviations: float = 0.0) -> float | None:
         """Return the items that decide a pair if it goes on as it is; None if `size` do not.
 
+        Of the way that the difference may still go, it loses so many standard `deviations`.
         Beyond the limit that is in force, the limit is raised to just so many items: that is what
         a result advises.
         """
         level, n_items = (1.0 - self.confidence) / self._family[0].still_open, self.belief.n_items
         n = float(pair.n)
         grid = np.arange(n + 1.0, min(size, n + _FAR) + 1.0)
-        later = _with_items(pair, grid, n_items)
+        later = _with_items(pair, grid, n_items, deviations)
         # A method's own evidence grows about as fast as that of the mixture.
         looks = self.looks if self.belief.proof is None else Looks()
         weak = -float(np.log(level)) - ROUNDING  # few degrees of freedom count
@@ -553,11 +562,16 @@ def most_items(belief: Belief) -> int:
     return int(n.max(initial=0.0))
 
 
-def _with_items(pair: Gaps, n: Floats, n_items: float) -> Gaps:
-    """Return what decides a pair after other numbers of items, if it goes on as it is now."""
+def _with_items(pair: Gaps, n: Floats, n_items: float, deviations: float = 0.0) -> Gaps:
+    """Return what decides a pair after other numbers of items; see `Verdicts._items_to_decide`.
+
+    Given today's difference and its variance, a later one has the difference of the variances.
+    """
     shorter = (1.0 / n - 1.0 / n_items) / np.maximum(1.0 / pair.n - 1.0 / n_items, 1e-300)
     fewer, growth = as_of_many(pair.n, n_items) / as_of_many(n, n_items), n / pair.n
+    loss = deviations * np.sqrt(pair.variance * np.maximum(1.0 - shorter, 0.0))
     grown: dict[str, Floats] = pair._asdict() | {
+        "size": np.sign(pair.size) * np.maximum(np.abs(pair.size) - loss, 0.0),
         "variance": pair.variance * shorter, "n": n, "df": pair.df * growth,
         "row_zero": pair.row_zero * fewer, "column_zero": pair.column_zero * fewer,
         "row_zeros": pair.row_zeros * growth, "column_zeros": pair.column_zeros * growth,

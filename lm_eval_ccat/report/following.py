@@ -52,7 +52,7 @@ def to_decide(content: RankingContent) -> str:
 
     Examples
     --------
-    >>> pair = {"a": "x", "b": "y", "items": {"x": 900, "y": 800}, "cost": 0.0}
+    >>> pair = {"a": "x", "b": "y", "likely_items": {"x": 900, "y": 800}}
     >>> models = {"x": {"n_items": 200}, "y": {"n_items": 200}}
     >>> to_decide({"open_pairs": [pair], "models": models, "items_of_benchmark": 1000,
     ...            "stopped_because": "the limit of 200 items per model is reached"})
@@ -63,7 +63,8 @@ def to_decide(content: RankingContent) -> str:
     if not pairs or not content.get("finished", True) or pairs[0].get("out_of_reach"):
         return ""
     first, stopped = pairs[0], content.get("stopped_because") or ""
-    models, answers_needed = content["models"], first["items"]
+    # As the difference may still go the other way, what probably decides and not what just does.
+    models, answers_needed = content["models"], first["likely_items"]
     names = visible_line(f"{first['a']} and {first['b']}")
     if "items per model" in stopped:
         max_items = min(
@@ -73,10 +74,10 @@ def to_decide(content: RankingContent) -> str:
     if "budget" in stopped and "seconds" not in stopped:
         spent = content.get("cost", 0.0)
         if content.get("cost_unit") == "usd":
-            amount = f"--budget_usd {_rounded_up(spent + first['cost'], 2)}"
-            return f"To decide {names}: {_AGAIN} {amount} ({dollars(first['cost'])} more)"
+            amount = f"--budget_usd {_rounded_up(spent + first['likely_cost'], 2)}"
+            return f"To decide {names}: {_AGAIN} {amount} ({dollars(first['likely_cost'])} more)"
         if content.get("cost_unit") == "tokens":
-            tokens = _rounded_up(spent + first["cost"], 0)
+            tokens = _rounded_up(spent + first["likely_cost"], 0)
             return f"To decide {names}: {_AGAIN} `budget: {{tokens: {tokens}}}`"
         answers_of_all = in_full * len(models)
         budget = min(round(spent + sum(answers_needed.values())), answers_of_all)

@@ -436,7 +436,7 @@ def test_the_page_of_a_run_counts_documents_once_and_answers_of_all(few, samplin
     assert re.search(rf"answers, of {full} in a full evaluation \(\d+%\)\s+{asked}\s", page)
     assert re.search(r"of 30 documents used\s+30\s", page)
     assert f"as often as allowed, for {N_ITEMS * REPEATS} answers" in page
-    close = [{"a": "low", "b": "mid", "items": {"low": 90, "mid": 90}, "cost": 0.0}]
+    close = [{"a": "low", "b": "mid", "likely_items": {"low": 90, "mid": 90}}]
     stopped = "the limit of 75 items per model is reached"
     assert to_decide({**content, "open_pairs": close, "stopped_because": stopped}).endswith(
         f"--max_items {content['models']['low']['n_items'] + 90}"

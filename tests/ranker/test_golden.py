@@ -197,7 +197,8 @@ def figures(ranking: Ranking) -> dict[str, Any]:
         for model in part["models"].values():
             model.pop("items"), model.pop("draws")
         for pair in part["open_pairs"]:
-            pair.pop("one_look")
+            for key in ("one_look", "likely_items", "likely_cost"):
+                pair.pop(key)
     return json.loads(json.dumps(out))
 
 

@@ -238,7 +238,8 @@ def test_the_gravest_warning_comes_first():
 
 
 def open_pair(cost=0.004, **items):
-    return {"a": "a", "b": "b", "p": 0.8, "items": items, "cost": cost, "all_items": False}
+    likely = {"likely_items": items, "likely_cost": cost}
+    return {"a": "a", "b": "b", "p": 0.8, "items": items, "cost": cost, "all_items": False} | likely
 
 
 def test_a_pair_that_all_answers_leave_open_has_no_way_to_decide_it():
