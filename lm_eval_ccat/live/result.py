@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -337,7 +336,7 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
 
 
 def latest_content(folder: str | Path) -> RankingContent:
-    """Return the content of a run's ``result.json``, made anew if its journal has gone on since.
+    """Return the content of a run's ``result.json``, made anew if it is not of this journal.
 
     Raises
     ------
@@ -347,7 +346,8 @@ def latest_content(folder: str | Path) -> RankingContent:
     file = Path(folder) / RESULT
     if file.is_file():
         stored = read_result(file)
-        if is_latest(stored, read_journal(RunDirectory(folder).journal.path)[1]):
+        journal, records = read_journal(RunDirectory(folder).journal.path)
+        if is_of_journal(stored, last_of_ranking(records), journal.count):
             return stored
     return state(folder).content
 
@@ -356,12 +356,25 @@ def latest_content(folder: str | Path) -> RankingContent:
 NOT_OF_THE_RANKING = Session | Windows | Accept | Interrupt | BeyondBank
 
 
-def is_latest(result: RankingContent, records: Iterable[Record]) -> bool:
-    """Return whether nothing was asked or answered after a result was written."""
-    return all(
-        isinstance(record, NOT_OF_THE_RANKING)
-        for record in islice(records, result["last_line"], None)
+def last_of_ranking(records: Iterable[Record]) -> int:
+    """Return the number of the last record that changes a result."""
+    numbers = (
+        n for n, record in enumerate(records, 1) if not isinstance(record, NOT_OF_THE_RANKING)
     )
+    return max(numbers, default=0)
+
+
+def is_of_journal(result: RankingContent, last_record: int, n_lines: int) -> bool:
+    """Return whether a result is of a journal's records: none is missing, none came later.
+
+    Parameters
+    ----------
+    result : dict
+    last_record : int
+        As `last_of_ranking` returns it.
+    n_lines : int
+    """
+    return last_record <= result["last_line"] <= n_lines
 
 
 def _further(folder: Path, last_line: int) -> Mapping[str, RankingContent]:

@@ -70,7 +70,7 @@ class Side:
         if path.is_file():
             content = _content(path) if path.suffix == ".json" else {}
             files = [path] if "adaptive" in content or "pairwise" in content else []
-        elif (path / RESULT).is_file():
+        elif (path / RESULT).is_file() or RunDirectory(path).journal.exists():
             files = [path]
         elif path.is_dir():
             files = results_files(path)
@@ -81,8 +81,6 @@ class Side:
                     f"{path} holds adaptive runs: their estimates of the full benchmark are "
                     "compared, by their intervals"
                 )
-            elif RunDirectory(path).journal.exists():
-                files = [path]  # has no result yet, which its reader says
         contents = [_content(file) for file in files]
         names = names_by_configuration(
             [(model_of(c, file.parent), c) for file, c in zip(files, contents)]

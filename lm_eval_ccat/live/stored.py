@@ -117,13 +117,13 @@ class StoredRanking:
 def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRanking]:
     """Read every ranking in a run directory, a ``result.json`` or an adaptive results file.
 
-    What ranks the run comes first, then its parts. A result that is older than its journal is made
-    anew from the journal.
+    What ranks the run comes first, then its parts. A result that is not of the journal beside it is
+    made anew from the journal, as is one that is missing.
 
     Parameters
     ----------
     path : path-like
-        A run directory with ``result.json``, that file, or a ``results_*.json`` with an
+        A run directory of a finished run, its ``result.json``, or a ``results_*.json`` with an
         ``adaptive`` block.
     model : str, optional
         Name of the model of a results file, if not the one that the file states.
@@ -137,19 +137,22 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
     """
     file = existing(path, "run directory or file of results")
     if file.is_dir():
-        files = [path for path in [file / RESULT] if path.is_file()] or results_files(file)
+        holds_run = RunDirectory(file).journal.exists()
+        files = [path for path in [file / RESULT] if holds_run or path.is_file()]
+        files = files or results_files(file)
         if len(files) > 1:
             raise RunError(f"{file}: {len(files)} results files; name one of them")
         if not files:
             raise RunError(f"{file}: no {RESULT}; the run has not ended, or this is not a run")
         file = files[0]
-    content = read_object(file)
     try:
+        of_journal = file.name == RESULT and RunDirectory(file.parent).journal.exists()
+        content = dict(latest_content(file.parent)) if of_journal else read_object(file)
+        if not (file.is_file() or content.get("finished", True)):
+            raise RunError(f"{file.parent}: no {RESULT}; the run has not ended")
         if isinstance(content.get("adaptive"), dict):
             rankings = list(_of_results(file, content, model))
         elif "models" in content and "pairwise" in content:
-            if file.name == RESULT and RunDirectory(file.parent).journal.exists():
-                content = dict(latest_content(file.parent))
             rankings = list(_of_result(file, cast(RankingContent, content)))
         else:
             raise RunError(

@@ -18,7 +18,7 @@ from ..bank import ItemBank, SuiteBank
 from ..content import RESULT, RankingContent
 from ..errors import CcatError
 from ..journal import JOURNAL, JournalFile, read_journal
-from ..live.result import NOT_OF_THE_RANKING, state
+from ..live.result import NOT_OF_THE_RANKING, is_of_journal, state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
 from ..plugins import existing
@@ -254,13 +254,15 @@ def read_run(path: str | Path) -> StoredRun:
     file = folder.path / RESULT
     stored = read_result(file) if file.is_file() else None
     started = ended = None
-    # A run that continued after its result is not finished, which only the journal shows.
-    finished, last_line = stored is not None, stored["last_line"] if stored else 0
-    for number, record in enumerate(records):
-        finished &= number < last_line or isinstance(record, NOT_OF_THE_RANKING)
+    last_record = 0
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, NOT_OF_THE_RANKING):
+            last_record = number
         if (moment := record.time) is not None:
             started = moment if started is None else min(started, moment)
             ended = moment if ended is None else max(ended, moment)
+    # A run that continued after its result is not finished, which only the journal shows.
+    finished = stored is not None and is_of_journal(stored, last_record, journal.count)
     result = stored if stored is not None and finished else state(folder.path).content
     return StoredRun(
         path=folder.path,

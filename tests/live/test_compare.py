@@ -29,6 +29,7 @@ from lm_eval_ccat.live.stored import stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.report.plain import markdown
+from lm_eval_ccat.report.stored_run import read_run
 from lm_eval_ccat.scores.prompts import Prompts
 
 
@@ -781,14 +782,30 @@ def test_two_models_of_a_run_are_judged_by_the_interval_that_the_run_states(tmp_
         compare(path, path, models=("a", "b"), confidence=0.9)
 
 
-def test_a_result_older_than_its_journal_is_made_anew(bench, server, ccat):
+def test_a_result_that_is_not_of_the_journal_beside_it_is_made_anew(bench, server, ccat):
+    """An older one, one of a journal that was longer, and one that is missing."""
     some = ["m01", "m05", "m11"]
     bench.ranked(server, some, bank=None, budget={"items": 45}, stop="limits")
     run = bench.run()
-    old = (run / "result.json").read_bytes()
+    file, journal = run / "result.json", run / "journal.jsonl"
+    old, short = file.read_bytes(), journal.read_bytes()
     ccat("rank", run.with_suffix(".yaml"), "--resume", "--budget_items", 150, code=(0, 3))
-    new = compare(run, run, models=("m01", "m05"))
-    (run / "result.json").write_bytes(old)
-    found = compare(run, run / "result.json", models=("m01", "m05"))
+    new, whole = compare(run, run, models=("m01", "m05")), file.read_bytes()
+    file.write_bytes(old)
+    found = compare(run, file, models=("m01", "m05"))
     assert found == new and found.outcomes[0].overall.documents > 15
     assert stored_ranking(run).content == state(run).content
+    file.unlink()
+    assert compare(run, run, models=("m01", "m05")) == new
+    journal.write_bytes(short)
+    file.write_bytes(old)
+    shorter = compare(run, run, models=("m01", "m05"))
+    for content in (old, whole):
+        file.write_bytes(content)
+        assert compare(run, run, models=("m01", "m05")) == shorter != new
+        assert read_run(run).result["items_administered"] == 45
+    # Without a result, and without an end of its journal, it is no finished run.
+    file.unlink()
+    journal.write_bytes(b"".join(short.splitlines(keepends=True)[:30]))
+    with pytest.raises(RunError, match=r"no result.json; the run has not ended"):
+        compare(run, run, models=("m01", "m05"))
