@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from scores.test_harness_logs import sample_row, write_run
@@ -122,3 +123,69 @@ def test_greedy_answers_beside_sampled_ones_are_told_everywhere(
     if words:
         assert f"old is greedy (temperature 0.0) and new is {words}: a sampled" in warning[0]
         assert "a sampled answer is one draw" in files[1].read_text()
+
+
+def test_lines_of_a_document_that_contradict_each_other_are_refused(tmp_path, ccat):
+    a, b = write(tmp_path, "old"), write(tmp_path, "new")
+    [file] = (tmp_path / "new").glob("samples_*")
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([*lines, lines[3]]))
+    again = json.loads(ccat("compare", a, b, "--json", code=(0, 3, 5)).out)
+    assert again["outcomes"][0]["documents"] == 20
+    for change, words in (
+        ({"acc": 0.25}, "acc of document 3 is 0 and 0.25; keep"),
+        ({"doc_hash": "f" * 64}, "acc of document 3 is 0 and 0, with different doc_hash"),
+    ):
+        file.write_text("".join([*lines, json.dumps({**json.loads(lines[3]), **change}) + "\n"]))
+        err = ccat("compare", a, b, code=1).err
+        assert f"lines 4 and 21 contradict each other: {words}" in err and file.name in err
+
+
+def edited(folder: str, edit) -> None:
+    """Change a results file."""
+    [file] = Path(folder).glob("results_*")
+    content = json.loads(file.read_text())
+    edit(content)
+    file.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"), [(0.0, False), (1e-9, False), (1e-4, True), (float("nan"), True)]
+)
+def test_a_results_file_that_its_samples_contradict_is_told(tmp_path, ccat, change, told):
+    a, b = write(tmp_path, "old"), write(tmp_path, "new")
+
+    def edit(content):
+        content["results"]["demo"]["acc,none"] += change
+
+    edited(b, edit)
+    said = ccat("compare", a, b, "--json", code=(0, 3, 5))
+    warnings = [w for w in json.loads(said.out)["warnings"] if "beside it states" in w]
+    assert len(warnings) == told == said.err.count("beside it states")
+    assert all("the mean acc of its samples is 0.65, the" in warning for warning in warnings)
+
+
+def test_both_directions_of_a_metric_are_refused(tmp_path, ccat):
+    """Inside one log; and, of a metric that no table has, in two logs of one folder."""
+    for name in ("old", "new"):
+        rows = [sample_row(k, {"mine": k / 20, "acc": 1.0}) for k in range(20)]
+        write_run(tmp_path, name, rows)
+    asked = "compare", tmp_path, "--models", "old,new", "--range", "0,1", "--metric"
+
+    def lower(metric):
+        return lambda content: content.update(higher_is_better={"demo": {metric: False}})
+
+    def higher(metric):
+        entry = {"metric": metric, "aggregation": "mean", "higher_is_better": True}
+        return lambda content: content["configs"]["demo"].update(metric_list=[entry])
+
+    edited(tmp_path / "old", lower("mine"))
+    assert "mine (0 to 1, lower is better)" in ccat(*asked, "mine", code=(0, 3, 5)).out
+    edited(tmp_path / "new", higher("mine"))
+    err = ccat(*asked, "mine", code=1).err
+    assert "results contradict each other: beside" in err and "a higher mine is better" in err
+    edited(tmp_path / "old", lower("acc"))
+    edited(tmp_path / "new", lower("none"))
+    ccat(*asked, "acc", code=(0, 3, 5))
+    edited(tmp_path / "old", higher("acc"))
+    assert "results contradict each other" in ccat(*asked, "acc", code=1).err

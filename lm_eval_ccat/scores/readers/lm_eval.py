@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +36,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import MetricError, ScoreTableError
-from ...metrics import Scale, find_metric
+from ...metrics import Metric, Scale, find_metric
+from ...metrics.registry import known_scale
 from ...metrics.text_pairs import SENTENCE, parts_of, script_warning
 from ...records import Header
 from ...shown import plural, short, some
@@ -43,7 +45,7 @@ from ..grid import ScoreGrid
 from ..prompts import DIGITS, hash_of
 from ..reading import Logged, Progress, Query, files_at, json_value, one_of
 from ..table import Reader, ScoreTable
-from .samples import Asked, File, holds_list, read_files, sound_rows
+from .samples import Asked, File, FileScores, holds_list, read_files, sound_rows
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
@@ -98,6 +100,7 @@ _OBJECTS = (
     ("group_subtasks",),
 )  # fmt: skip
 _ANY_NUMBER = Scale(-1e300, 1e300)
+_ROUNDED = 1e-6  # within which a mean that was computed in another order is the same
 _LOOKED_AT = 20  # rows, for what the targets look like
 
 
@@ -201,6 +204,14 @@ class LoggedRun:
         config = self.of_task("configs")
         settings = config.get("generation_kwargs") if isinstance(config, dict) else None
         return dict(settings) if isinstance(settings, dict) else {}
+
+    def directions_of(self, metric: str) -> set[bool]:
+        """Whether a higher score is better, by the task's configuration and by the results."""
+        entries = (self.of_task("configs") or {}).get("metric_list") or []
+        stating = [e for e in entries if isinstance(e, dict) and e.get("metric") == metric]
+        values = [entry.get("higher_is_better") for entry in stating]
+        values.append((self.of_task("higher_is_better") or {}).get(metric))
+        return {value for value in values if isinstance(value, bool)}
 
     def filters_of(self, metric: str | None = None) -> list[str]:
         """Names of the filters of a metric, or of all, in the order in which they were applied."""
@@ -867,6 +878,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     runs, differing = _comparable_runs(runs)
     task = runs[0].task
     name, filter = _choose_metric(path, runs, query.metric, query.filter)
+    _require_one_direction(runs, name)
     config = next((run.of_task("configs") for run in runs if run.results), None)
     ends, lower = query.range, query.lower_is_better
     if query.scale is not None and query.scale.cap is None:
@@ -895,6 +907,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         troubles += rows.notes
         if rows.unusable:
             unusable = f"{run.samples}, {rows.unusable}"
+        troubles += _other_mean(run, metric, rows)
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     if unusable and not grid.placed:
         raise MetricError(unusable)
@@ -904,7 +917,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     first_rows = islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT)
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
-    higher = _stated_direction(runs[0], name, config)
+    higher = _stated_direction(runs, name, config)
     scores = grid.finish(
         path,
         query,
@@ -928,13 +941,51 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     )
 
 
-def _stated_direction(run: LoggedRun, name: str, config: Mapping[str, Any] | None) -> bool | None:
-    """Return whether more is better by the metric table, the task or the run's results."""
+def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
+    """Return a warning if the mean of a run's scores is not what its results file states."""
+    if metric.prefix or run.adaptive or rows.unusable or len(rows.filters) != 1:
+        return []
+    [filter] = rows.filters
+    recorded = (run.of_task("results") or {}).get(f"{metric.source},{filter}")
+    documents = dict(zip(rows.doc_ids, rows.scores))
+    mean = math.fsum(documents.values()) / len(documents)
+    whole_run = run.counts is None or run.counts[0] == len(documents)
+    if not whole_run or isinstance(recorded, bool) or not isinstance(recorded, (int, float)):
+        return []
+    if math.isclose(recorded, mean, rel_tol=_ROUNDED, abs_tol=_ROUNDED):
+        return []
+    return [
+        f"{run.samples}: the mean {metric.source} of its samples is {mean:.6g}, the results file "
+        f"beside it states {recorded:.6g}"
+    ]
+
+
+def _require_one_direction(runs: Sequence[LoggedRun], name: str) -> None:
+    """Refuse logs that state both directions of a metric.
+
+    Where the metric table has the direction, only a log that contradicts itself is refused.
+    """
+    metric, known = parts_of(name)[0], known_scale(name, task=runs[0].task)
+    sources: dict[bool, Path] = {}
+    for run in runs:
+        sources = {} if known is not None else sources
+        sources |= {direction: run.samples for direction in run.directions_of(metric)}
+        if len(sources) == 2:
+            raise ScoreTableError(
+                f"results contradict each other: beside {sources[True]} a higher {metric} is "
+                f"better, beside {sources[False]} a lower one; correct or leave out one of them"
+            )
+
+
+def _stated_direction(
+    runs: Sequence[LoggedRun], name: str, config: Mapping[str, Any] | None
+) -> bool | None:
+    """Return whether more is better by the metric table, the task or the runs' results."""
     with suppress(MetricError):
-        scale = find_metric(name, task=run.task, config=config, otherwise=_ANY_NUMBER).scale
+        scale = find_metric(name, task=runs[0].task, config=config, otherwise=_ANY_NUMBER).scale
         if scale is not _ANY_NUMBER:
             return scale.higher_is_better
-    return (run.of_task("higher_is_better") or {}).get(name)
+    return next((direction for run in runs for direction in run.directions_of(name)), None)
 
 
 def _earlier_runs(labels: Sequence[tuple[str, str]]) -> list[str]:

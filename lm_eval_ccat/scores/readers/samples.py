@@ -246,8 +246,11 @@ def read_file(file: File, asked: Asked) -> FileScores:
     ------
     ScaleError
         When a score lies outside the metric's scale: then all of them are in doubt.
+    ScoreTableError
+        When two lines of a document contradict each other.
     """
     read, earlier, path = FileScores(), Counter[Any](), file.path
+    lines: dict[Any, tuple[int, float, str | None]] = {}  # by document and filter
     metric, task, filter_name = asked
     key = metric.source
     known: dict[float, float] = {}  # a metric has few different scores
@@ -282,6 +285,14 @@ def read_file(file: File, asked: Asked) -> FileScores:
             unusable += 1
             read.unusable = read.unusable or f"line {number}: {error}"
             continue
+        line = (number, score, row.get("doc_hash"))
+        if line[1:] != (first := lines.setdefault((row["doc_id"], name), line))[1:]:
+            raise ScoreTableError(
+                f"{path}: lines {first[0]} and {number} contradict each other: {key} of document "
+                f"{row['doc_id']!r} is {first[1]:g} and {score:g}"
+                + (", with different doc_hash" if first[2] != line[2] else "")
+                + "; keep one of them"
+            )
         read.doc_ids.append(row["doc_id"])
         read.scores.append(score)
         read.hashes.append(row.get("doc_hash"))
