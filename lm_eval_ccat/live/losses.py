@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import CcatError
 from ..metrics.scale import Floats, Scale
+from ..ranker.difference import ALIKE
 from ..scores.answers import read_answers
 from ..scores.readers.lm_eval import can_read, find_runs
 from ..scores.reading import Logged
@@ -65,7 +66,7 @@ def losses_of(
     return tuple(
         Loss(ids[n], float(scale.restore(baseline[n])), float(scale.restore(candidate[n])))
         for n in largest
-        if loss[n] > 0.0
+        if loss[n] > ALIKE
     )
 
 

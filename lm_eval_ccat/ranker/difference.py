@@ -34,6 +34,10 @@ from .verdicts import (
     Verdicts,
 )
 
+#: Scores of a document this close differ by rounding alone. Of fewer than `LEAST` documents, one
+#: that differs by more makes an error of the mean beyond rounding.
+ALIKE = LEAST * ROUNDING
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -103,7 +107,7 @@ class Difference:
         first, second = (float(scale.restore(location)) for location in belief.location)
         up = 1.0 if scale.higher_is_better else -1.0
         equal = (
-            belief.variance[0, 1] < 1e-16
+            belief.variance[0, 1] <= ROUNDING**2
             and abs(belief.location[1] - belief.location[0]) <= ROUNDING
         )
         difference = cls.stated(
@@ -234,7 +238,8 @@ def compare_scores(
     >>> compare_scores(a, b).verdict
     'better'
     """
-    differences = np.asarray(candidate, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
+    candidate = np.where(np.abs(np.subtract(candidate, baseline)) <= ALIKE, baseline, candidate)
+    differences = candidate - np.asarray(baseline, dtype=np.float64)
     n, n_clusters = len(differences), None
     if n == 0:
         raise ValueError("no document that both models have a score on")

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import permutations
 from pathlib import Path
 
@@ -541,6 +541,36 @@ def test_differences_that_are_equal_but_for_rounding_prove_nothing_of_other_docu
     [outcome] = found.outcomes
     assert outcome.overall.verdict == "better" and outcome.other_question.verdict == verdict
     assert {d.verdict for d in outcome.groups.values()} == {"better"}
+
+
+@pytest.mark.parametrize("step", [1e-16, -1e-14, 1e-13, 1e-12, -1e-12, 4e-12])
+@pytest.mark.parametrize("documents", [2, 3, 9, 10, 12])
+@pytest.mark.parametrize("best", [1, 100])
+def test_scores_that_are_equal_up_to_rounding_say_what_equal_scores_say(documents, step, best):
+    first = np.full(documents, 0.3)
+    for second in (
+        first + step * (np.arange(documents) % 3),
+        first + step * (-1.0) ** np.arange(documents),
+    ):
+        for question in ("population", "benchmark"):
+            equal, rounded = (
+                compare(*pair([best * first, best * side], scale=Scale(0, best)), question=question)
+                for side in (first, second)
+            )
+            [of_equal], [of_rounded] = equal.outcomes, rounded.outcomes
+            assert not of_rounded.losses
+            of_rounded, of_equal = asdict(of_rounded.overall), asdict(of_equal.overall)
+            assert of_rounded == pytest.approx(of_equal, abs=1e-9)
+
+
+@pytest.mark.parametrize("documents", [3, 5, 9])
+def test_few_documents_whose_differences_cancel_are_not_equivalent(documents):
+    """Differences far beyond rounding, of which the mean and its error are tiny."""
+    for size in (2e-11, 1e-9, 1e-6):
+        gaps = np.zeros(documents)
+        gaps[:2] = size, -size
+        found = compare(*pair([np.full(documents, 0.3), 0.3 + gaps]))
+        assert found.verdict == "not known"
 
 
 def test_sides_of_different_scales_are_refused_by_name_until_the_scale_is_stated(tmp_path, ccat):
