@@ -33,6 +33,13 @@ class ScaleError(MetricError):
     """A raw score outside its metric's scale, or a scale that is not known."""
 
 
+class OutsideScaleError(ScaleError):
+    """A raw score outside its metric's scale: what it is and, after it, the remedy if any."""
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.args))
+
+
 class ScoreTableError(CcatError):
     """A score table or harness log that cannot be read, or contradicts itself."""
 

@@ -28,10 +28,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import MetricError, ScaleError, UnknownMetricError
+from ..errors import MetricError, OutsideScaleError, ScaleError, UnknownMetricError
 from ..plugins import did_you_mean
 from ..shown import short
-from .scale import CORPUS, ENTRIES, HF_SCALES, PAIR_SCALES, USE_MEAN, Scale, lookup, refusal
+from .scale import (
+    CORPUS,
+    ENTRIES,
+    HF_SCALES,
+    PAIR_SCALES,
+    USE_MEAN,
+    Scale,
+    lookup,
+    range_holding,
+    refusal,
+)
 from .text_pairs import (
     OWN_ROUGE,
     PAIR_METRICS,
@@ -45,7 +55,8 @@ from .text_pairs import (
 )
 
 _DECLARE = (
-    "--range for logs, in a task's YAML `metadata: {{ccat_scales: {{{name}: {{range: [0, 10]}}}}}}`"
+    "--range {low:g},{high:g} for logs, in a task's YAML "
+    "`metadata: {{ccat_scales: {{{name}: {{range: [{low:g}, {high:g}]}}}}}}`"
 )
 
 
@@ -265,9 +276,10 @@ class Metric:
             )
         low, high = self.scale.bounds
         if not low <= number <= high:
-            raise ScaleError(
-                f"{where} gave {number:.6g}, outside its scale "
-                f"({self.scale.describe()}); state its range: {_DECLARE.format(name=self.name)}"
+            low, high = range_holding([*self.scale.ends, number])
+            raise OutsideScaleError(
+                f"{where} gave {number:.6g}, outside its scale ({self.scale.describe()})",
+                f"state its range: {_DECLARE.format(name=self.name, low=low, high=high)}",
             )
         return number
 
@@ -360,7 +372,7 @@ def find_metric(
         scale = _directed(scale, declared.higher_is_better)
     if scale is None:
         listed = _listed(name, config)
-        declare = _DECLARE.format(name=name)
+        declare = _DECLARE.format(name=name, low=0, high=10)
         if listed[:1] in ("", ";"):  # the task reports it, or does not say what it reports
             raise MetricError(
                 f"the scale of {where} is not known; state its range: {declare}{listed}"
@@ -476,5 +488,5 @@ def _why_not(base: str, name: str, declared: _Declared, stated_scale: Scale | No
     return (
         f"the task aggregates it by {'a function of its own' if custom else declared.aggregation}, "
         "not by the mean over documents; if it does report one number per document and their mean "
-        f"is what you want, state its range: {_DECLARE.format(name=name)}"
+        f"is what you want, state its range: {_DECLARE.format(name=name, low=0, high=10)}"
     )

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ScaleError
+from ..errors import OutsideScaleError, ScaleError
 
 #: An array of numbers.
 Floats = NDArray[np.float64]
@@ -160,7 +160,7 @@ class Scale:
         low, high = self.bounds
         bad = (raw < low) | (raw > high)
         examples = ", ".join(f"{value:.6g}" for value in np.unique(raw[bad])[:3])
-        raise ScaleError(
+        raise OutsideScaleError(
             f"{int(bad.sum())} of {raw.size} scores lie outside the scale "
             f"{self.describe()}: {examples}"
         )
@@ -220,6 +220,21 @@ def differing_scales(metric: str, first: tuple[str, Scale], second: tuple[str, S
         return ""
     described = "; ".join(f"{name} {scale.describe()}" for name, scale in (first, second))
     return f"different scales of {metric}: {described}"
+
+
+def range_holding(raw: ArrayLike) -> tuple[float, float]:
+    """Return the narrowest range of a usual kind that holds all finite raw scores.
+
+    Examples
+    --------
+    >>> range_holding([0.2, 11.8]), range_holding(7), range_holding([-0.5, 2.0])
+    ((0.0, 100.0), (0.0, 10.0), (-10.0, 10.0))
+    """
+    scores = np.asarray(raw, dtype=np.float64)
+    scores = scores[np.isfinite(scores)]
+    reach = max(float(np.abs(scores).max(initial=0.0)), 1.0)
+    high = 10.0 ** math.ceil(math.log10(reach) - TOLERANCE)
+    return (-high if scores.min(initial=0.0) < 0.0 else 0.0), high
 
 
 def _finite(value: Any, what: str) -> float:

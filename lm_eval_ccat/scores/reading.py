@@ -117,7 +117,7 @@ class Query:
             The user turns the direction that the file states, and may not.
         """
         if self.beside is not None:
-            return self._beside(self.beside, metric, where, stated_scale, lower_is_better)
+            return self._beside(self.beside, raw, metric, where, stated_scale, lower_is_better)
         scale, notes = self._read_scale(raw, metric, where, stated_scale, lower_is_better)
         stated_lower = lower_is_better
         if stated_lower is None and stated_scale is not None:
@@ -213,6 +213,7 @@ class Query:
     @staticmethod
     def _beside(
         beside: tuple[str, Scale],
+        raw: Floats,
         metric: str,
         where: str,
         stated_scale: Scale | None,
@@ -226,6 +227,10 @@ class Query:
         # Raw scores of an unbounded metric are alike whatever cap each source states.
         alike = None not in (scale.cap, of_source.cap)
         if not alike and (difference := differing_scales(metric, beside, (where, of_source))):
+            one_way = scale.higher_is_better == of_source.higher_is_better
+            if one_way and scale.cap is None and not scale.holds(raw):
+                of_task = Logged(None, metric)
+                raise ScaleError(f"{difference}. {rescaling(where, of_task, of_source, scale)}")
             ends = f"({scale.low:g}, {scale.high:g})"
             raise ScaleError(
                 f"{difference}. If {where} states a wrong one, write its scores with the right "
@@ -268,6 +273,22 @@ class Logged:
     def query(self, query: Query) -> Query:
         """Return what the user states, for this task, metric and filter."""
         return replace(query, metric=self.metric, task=self.task, filter=self.filter)
+
+
+def rescaling(where: str, outcome: Logged, of_source: Scale, scale: Scale) -> str:
+    """Say how to write a source's scores on another scale of the same direction."""
+    lower = "" if scale.higher_is_better else ", lower_is_better=True"
+    named = "".join(
+        f", {key}={value!r}"
+        for key, value in (("task", outcome.task), ("filter", outcome.filter))
+        if value not in (None, "none")
+    )
+    (low, high), (lowest, highest) = of_source.ends, scale.ends
+    return (
+        f"Write the scores on that scale: ScoreTable.read({where!r}, {outcome.metric!r}{named}, "
+        f"range=({low:g}, {high:g}){lower}).rescaled({lowest:g}, {highest:g})"
+        ".write('scores.parquet')"
+    )
 
 
 def task_of_file(file: Path) -> str | None:

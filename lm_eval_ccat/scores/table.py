@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import CcatError, ScoreTableError, UnknownScoresError
+from ..errors import CcatError, OutsideScaleError, ScoreTableError, UnknownScoresError
 from ..metrics.registry import known_scale
-from ..metrics.scale import Floats, Scale
+from ..metrics.scale import Floats, Scale, range_holding
 from ..plugins import Plugins, existing
 from ..shown import some
 from .prompts import Prompts
-from .reading import ANY, Logged, Progress, Query
+from .reading import ANY, Logged, Progress, Query, rescaling
 
 DocId = int | str
 Part = slice | NDArray[np.intp]
@@ -583,6 +583,18 @@ class ScoreTable:
         rows = self.rows_of[model]
         return dict(zip(self.doc_ids, self.prompts.take(rows).common)) if self.prompts else {}
 
+    def rescaled(self, low: float, high: float) -> ScoreTable:
+        """Return the same scores on another range, whose ends are those of the table's scale.
+
+        Examples
+        --------
+        >>> percent = ScoreTable.from_arrays([[20.0, 90.0]], ["a"], scale=Scale(0, 100))
+        >>> percent.rescaled(0, 1).raw.tolist()
+        [[0.2, 0.9]]
+        """
+        scale = Scale(low, high, higher_is_better=self.scale.higher_is_better)
+        return replace(self, raw=scale.restore(self.scores), scale=scale)
+
     def take(self, items: NDArray[np.intp]) -> ScoreTable:
         """Return the table of some items, by their positions.
 
@@ -745,8 +757,21 @@ def read_beside(
     f1.csv 0 to 1, higher is better. If f1.csv states a wrong one, ...
     """
     path = Path(path)
-    query = outcome.query(Query(partial=partial, beside=(owner, scale)))
-    return reader_of(path).read(path, query, on_progress)
+    reader, query = reader_of(path), outcome.query(Query(partial=partial, beside=(owner, scale)))
+    try:
+        return reader.read(path, query, on_progress)
+    except OutsideScaleError as error:
+        if scale.cap is not None:
+            raise
+        unbounded = replace(query, beside=None, range=_ANYTHING)
+        ends = range_holding(reader.read(path, unbounded, on_progress).raw)
+        remedy = rescaling(str(path), outcome, Scale(*ends), scale)
+        source = "" if str(path) in error.args[0] else f"{path}: "
+        raise OutsideScaleError(f"{source}{error.args[0]}. {remedy}") from None
+
+
+#: Ends of a range that every score lies in.
+_ANYTHING = (-1e300, 1e300)
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,38 @@ def test_scores_on_another_scale_are_refused_by_name(board, tmp_path, ccat, case
     other = "0 to 2, lower" if case == "scale" else "0 to 1, higher"
     assert "different scales of misses: the bank 0 to 1, lower is better" in said
     assert f"new.csv {other} is better" in said
-    if case != "scale":  # the remedy works as it is printed
-        [remedy] = re.findall(r"ScoreTable\.read\(.*\)\.write\('scores\.parquet'\)", said)
-        exec(remedy.replace("scores.parquet", str(tmp_path / "right.parquet")))
-        assert read_known(str(tmp_path / "right.parquet"), board.banks["t"]).scale == LOWER
+    assert read_known(done(said, tmp_path), board.banks["t"]).scale == LOWER
+
+
+def done(said: str, folder: Path) -> str:
+    """Do what a message says, as it is printed; the file that is written."""
+    [remedy] = re.findall(r"ScoreTable\.read\(.*\)\.write\('scores\.parquet'\)", said)
+    exec(remedy.replace("scores.parquet", str(folder / "right.parquet")))
+    return str(folder / "right.parquet")
+
+
+@pytest.mark.parametrize("source", ["table", "logs"])
+@pytest.mark.parametrize("way", ["add", "place"])
+def test_scores_outside_the_scale_can_be_written_on_it_as_printed(
+    board, tmp_path, ccat, source, way
+):
+    percent = np.round(100 * RAW[3], 4)
+    if source == "table":
+        file = scores(tmp_path / "new.csv", Scale(0, 100, higher_is_better=False), ())
+    else:
+        file, direction = tmp_path / "logs", {"higher_is_better": {"t": {"misses": False}}}
+        write_run(file, "new", rows_of(percent, metric="misses"), task="t", **direction)
+    err = ccat("board", way, board.path, file, code=1).err
+    assert "outside" in err and "--range" not in err
+    ccat("board", way, board.path, done(err, tmp_path))
+    [row] = [place.row for place in standing(board).placed]
+    assert row.score == pytest.approx(RAW[3].mean(), abs=1e-6 if way == "add" else 0.02)
+
+
+def test_the_range_that_is_offered_holds_the_score(tmp_path, ccat):
+    write_run(tmp_path, "new", rows_of(100 * RAW[3], metric="acc"), task="t")
+    err = ccat("calibrate", tmp_path, "-o", tmp_path / "x.json", code=1).err
+    assert "--range 0,100 for logs" in err and "{acc: {range: [0, 100]}}" in err
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...cluster import in_processes
-from ...errors import MetricError, ScaleError, ScoreTableError
+from ...errors import MetricError, OutsideScaleError, ScoreTableError
 from ...metrics import Metric
 from ..prompts import (
     DIGITS,
@@ -244,7 +244,7 @@ def read_file(file: File, asked: Asked) -> FileScores:
 
     Raises
     ------
-    ScaleError
+    OutsideScaleError
         When a score lies outside the metric's scale: then all of them are in doubt.
     ScoreTableError
         When two lines of a document contradict each other.
@@ -279,8 +279,9 @@ def read_file(file: File, asked: Asked) -> FileScores:
                 score = metric.score(value, task=task, prediction=prediction)
                 if isinstance(value, float):
                     known[value] = score
-        except ScaleError as error:
-            raise ScaleError(f"{path}, doc_id {row['doc_id']}: {error}") from None
+        except OutsideScaleError as error:
+            fact, *remedy = error.args
+            raise OutsideScaleError(f"{path}, doc_id {row['doc_id']}: {fact}", *remedy) from None
         except MetricError as error:
             unusable += 1
             read.unusable = read.unusable or f"line {number}: {error}"
