@@ -81,3 +81,10 @@ class HarnessError(CcatError):
 
 class RunError(CcatError):
     """A run directory or journal that cannot be used, or a live run that cannot continue."""
+
+
+class OtherSettingsError(RunError):
+    """A run that cannot be resumed with other settings: which they are, and the remedy."""
+
+    def __str__(self) -> str:
+        return ". ".join(map(str, self.args))

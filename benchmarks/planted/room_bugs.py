@@ -349,8 +349,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "board/adding": (
         (
             "full results on another version stand in the ledger already",
-            "(outcome.score, outcome.documents, outcome.version, outcome.metric)",
-            "(outcome.score, outcome.documents)",
+            "and score.version in (None, known.version)",
+            "",
         ),
         (
             "a model that lacks documents has full results",
@@ -364,7 +364,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "results that stand in the ledger stand there twice",
-            "if model in before and _figures",
+            "if model in before and _repeats",
             "if model not in before and _figures",
         ),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import tempfile
@@ -26,7 +27,8 @@ from ..ranker.rows import Estimate
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
 from ..scores.readers.lm_eval import differing_configurations, named_apart
-from ..scores.table import reader_of
+from ..scores.reading import Logged
+from ..scores.table import read_beside, reader_of
 from ..shown import some
 from ..upkeep.build import build
 from ..upkeep.score_tables import scores_for
@@ -140,7 +142,7 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
         rows = board.ledger.rows()
         before = latest(rows, FULL)
         tables = _named_apart(tables, latest(rows), added)
-        scores = _scores(board, tables, added, calibrated)
+        scores = _scores(board, tables, added, {} if calibrated else before, calibrated)
         for model, tasks in scores.items():
             again = max(task_score.repeats for task_score in tasks.values()) > 1
             row = BoardRow(
@@ -154,7 +156,7 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
                 confidence=CONFIDENCE if again else None,
                 shares=board.shares,
             )
-            if model in before and _figures(before[model]) == _figures(row):
+            if model in before and _repeats(row, before[model]):
                 added.left_out[model] = f"its full results stand {IN_LEDGER}"
                 continue
             if model in before:
@@ -166,6 +168,7 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
                     + ("" if known else "; whether they are of one configuration is not known")
                 )
             added.rows.append(row)
+        _say_unconfigured(added)
         board.ledger.append(added.rows)
         if added.rows and scorings:
             keep_scoring(board, scorings)
@@ -221,12 +224,48 @@ def _differing(
     ]
 
 
-def _figures(row: BoardRow) -> Any:
-    """Return what makes a row of full results differ from another of the same model."""
-    return {
-        task: (outcome.score, outcome.documents, outcome.version, outcome.metric)
-        for task, outcome in row.tasks.items()
-    }
+def _say_unconfigured(added: Added) -> None:
+    """Note whose configuration the source does not state."""
+    silent = [
+        row.model
+        for row in added.rows
+        if not all(score.configuration for score in row.tasks.values())
+    ]
+    if silent:
+        added.notes.append(f"the source states no configuration of {some(silent, 3)}")
+
+
+def _repeats(row: BoardRow, earlier: BoardRow) -> bool:
+    """Whether full results are those of an earlier row, and say no more of how they were made."""
+    pairs = [(score, earlier.tasks.get(task)) for task, score in row.tasks.items()]
+    return len(row.tasks) == len(earlier.tasks) and all(
+        known is not None
+        and _alike(known.score, score.score)
+        and (known.documents, known.metric) == (score.documents, score.metric)
+        and score.version in (None, known.version)
+        and (known.configuration or not score.configuration)
+        for score, known in pairs
+    )
+
+
+def _holds(board: Board, known: TaskScore, task: str, asked: ScoreTable, model: str) -> bool:
+    """Whether the evidence of full results holds a model's score on each of these documents."""
+    if not _alike(known.score, full_score(asked, model)["score"]):
+        return False
+    bank, path = board.banks[task], board.path / known.evidence
+    evidence = read_beside(path, Logged(task, bank.metric, bank.filter), "the bank", bank.scale)
+    if model not in evidence.models:
+        return False
+    earlier, scores = (
+        bank.in_order(table.doc_ids, table.select([model]).model_scores())
+        for table in (evidence, asked)
+    )
+    return bool(np.allclose(earlier, scores, rtol=0.0, atol=1e-12, equal_nan=True))
+
+
+def _alike(score: float, peer: float) -> bool:
+    """Whether two means are one but for the order of the sum."""
+    return math.isclose(score, peer, rel_tol=1e-12, abs_tol=1e-12)
 
 
 def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, ScoreTable]:
@@ -298,7 +337,11 @@ def of_others(
 
 
 def _scores(
-    board: Board, tables: dict[str, ScoreTable], added: Added, calibrated: bool
+    board: Board,
+    tables: dict[str, ScoreTable],
+    added: Added,
+    before: Mapping[str, BoardRow],
+    calibrated: bool,
 ) -> dict[str, dict[str, TaskScore]]:
     """Keep each model's score on each task; leave out models that lack documents."""
     rows = {task: dict(zip(table.models, table.model_scores())) for task, table in tables.items()}
@@ -307,7 +350,9 @@ def _scores(
         for model, row in rows[task].items():
             asked = table.take(np.flatnonzero(np.isfinite(row)))
             lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
-            reason, doubt = of_others(bank, task, asked, model, calibrated)
+            known = before[model].tasks.get(task) if model in before else None
+            stands = known is not None and _holds(board, known, task, asked, model)
+            reason, doubt = of_others(bank, task, asked, model, calibrated or stands)
             if doubt and doubt not in added.notes:
                 added.notes.append(doubt)
             if reason:

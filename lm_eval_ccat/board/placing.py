@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank, SuiteBank
-from ..errors import PromptMismatchError, RunError, UsageError
+from ..errors import OtherSettingsError, PromptMismatchError, RunError, UsageError
 from ..files import safe_name
 from ..journal import JOURNAL
 from ..live.fields import defines_task
@@ -139,6 +139,11 @@ def _live(
         result = rank(spec, run_dir=work, resume=resume, observer=observer, **options)
     except PromptMismatchError as error:
         raise UsageError(f"{error.difference}; {_OTHER_PROMPTS}") from None
+    except OtherSettingsError as error:
+        raise RunError(
+            f"{error.args[0]}. Use those, or give this configuration a file of another name and "
+            f"`prior: {work.resolve()}`: a new run that takes over the answers which still hold"
+        ) from None
     if result.interrupted:
         raise RunError(f"interrupted; answers are kept in {work}: run the same command to continue")
     added = _of_run(board, work, name)

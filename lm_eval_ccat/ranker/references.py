@@ -18,6 +18,7 @@ from ..errors import UsageError
 from ..methods.belief import References, spread_of_mean
 from ..methods.sample.repeats import EVENTS
 from ..metrics.scale import Floats, differing_scales
+from ..scores.prompts import compare_prompts
 from ..scores.table import ScoreTable
 from .contents import OutcomeState
 from .join import VERIFIED, fault_of
@@ -57,11 +58,12 @@ def references_of(
     ------
     UsageError
         There is no model, a mean lies outside [0, 1], a name appears twice, or the scores are of
-        another benchmark.
+        another benchmark or of other prompts.
     """
     if isinstance(known, ScoreTable):
         if state is None:
             raise UsageError("known models of several tasks are given by their means: {name: m}")
+        _require_prompts(known, state.outcome.bank)
         known = means_of_known(known, state.outcome.bank, population, sampled=answers is not None)
     if not isinstance(known, Mapping):
         raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
@@ -97,6 +99,17 @@ def references_of(
     if state is None:
         return References(names, kept_means, errors**2, means, errors)
     return state.policy.references(names, means, kept_means, errors)
+
+
+def _require_prompts(table: ScoreTable, bank: ItemBank) -> None:
+    """Refuse known models that were asked other prompts than the bank's."""
+    for model in table.models:
+        names = "the bank", "the known results"
+        if difference := compare_prompts(bank.marks, table.prompts_of(model), names)[0]:
+            raise UsageError(
+                f"known model {model}: {difference}; leave it out, or accept that with a table "
+                "without prompts: dataclasses.replace(known, prompts=None)"
+            )
 
 
 def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:

@@ -39,6 +39,7 @@ from ..ranker.columns import (
     what_is_asked,
 )
 from ..ranker.headline import held
+from ..ranker.verdicts import EQUIVALENT, WORDS
 from ..shown import first_of, plural, to_draw, visible, visible_name, visible_values
 from .tables import (
     one_look,
@@ -264,8 +265,12 @@ def notes(content: RankingContent) -> list[str]:
 def _open(content: RankingContent) -> Iterator[str]:
     """Yield lines on what is open: ties, the cheapest pair to decide, and all pairs together."""
     tied = [group for group in content["ties"] if len(group) < len(content["order"])]
+    states = {(pair["a"], pair["b"]): pair["decision"] for pair in content["pairwise"]}
     for group in tied[:2]:
-        yield f"Not separated: {first_of(group, 4)}."
+        same = [states.get(pair) == WORDS[EQUIVALENT] for pair in pairwise(group)]
+        label = "Equivalent" if all(same) else "Not separated"
+        label = "Equivalent or not separated" if 0 < sum(same) < len(same) else label
+        yield f"{label}: {first_of(group, 4)}."
     apart = content["separated_within_ties"]
     if len(apart) == 1:
         [(a, b)] = apart

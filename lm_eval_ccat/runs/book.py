@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import RunError
+from ..errors import OtherSettingsError, RunError
 from ..journal import Journal
 from ..money import ASSUMED, BILLED, UNKNOWN, Tokens, no_money, sum_of
 from ..ranker import Ranker
@@ -741,15 +741,15 @@ class Differences:
 
         Raises
         ------
-        RunError
+        OtherSettingsError
             It is another run; the message shows the refused differences as ``old -> new``.
         """
         if self.refused:
             listing = "; ".join(self.refused[:8]) + ("; ..." if len(self.refused) > 8 else "")
-            raise RunError(
-                f"cannot resume {where}, which was started with other settings: {listing}. Use "
-                f"those, or add --run_dir NEW --prior {where} in place of --resume: a new run that "
-                "takes over the answers which still hold"
+            raise OtherSettingsError(
+                f"cannot resume {where}, which was started with other settings: {listing}",
+                f"Use those, or add --run_dir NEW --prior {where} in place of --resume: a new run "
+                "that takes over the answers which still hold",
             )
         return self
 

@@ -267,7 +267,8 @@ def test_results_on_other_documents_or_prompts_are_left_out(world, board, tmp_pa
         same = replace(table, doc_ids=tuple(range(120)), doc_hashes=hashes, prompts=marks)
         same.write(tmp_path / "same.parquet")
         added = add(board.path, tmp_path / "same.parquet")
-        assert len(added.rows) == 2 and not added.notes
+        said = "the source states no configuration of m07, m09"
+        assert len(added.rows) == 2 and added.notes == [said]
         silent = replace(same, doc_hashes=None, prompts=None)  # by ids alone they may be others
         silent.write(tmp_path / "silent.parquet")
         for action in ("add", "place"):
@@ -435,6 +436,24 @@ def test_an_interrupted_place_goes_on(world, board, monkeypatch):
     [row] = place(board, config).rows
     assert row.model == "m03" and "seed:7" in row.signature, "the seed that it began with"
     assert all_sound(board)
+
+
+def test_an_interrupted_place_of_other_settings_says_what_to_type(world, board):
+    class Impatient(Observer):
+        def tick(self) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(RunError, match="run the same command"):
+        place(board, world.config(["m03"], name="late"), observer=Impatient())
+    include = {"include_path": str(world.bench.folder / "tasks")}
+    changed = {"harness": {**include, "gen_kwargs": {"max_gen_toks": 32}}}
+    with pytest.raises(RunError, match="cannot resume") as refused:
+        place(board, world.config(["m03"], name="late", **changed))
+    said = str(refused.value)
+    assert "run_dir" not in said and "--resume" not in said
+    prior = said.partition("`prior: ")[2].partition("`")[0]
+    [row] = place(board, world.config(["m03"], name="another", prior=prior, **changed)).rows
+    assert row.model == "m03" and all_sound(board)
 
 
 def test_a_folder_of_banks_begins_a_board_whatever_their_names(tmp_path):

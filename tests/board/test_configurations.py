@@ -127,3 +127,24 @@ def test_two_ways_of_asking_a_model_in_one_source_are_two_configurations(board, 
     write_run(folder, "org/m", rows_of(OTHER), task="other", day=3, config=config)
     add(board, folder)
     assert names(board) == ["org/m", "org/m+chat_template=0a1b2c3d"]
+
+
+def test_results_that_stand_already_are_not_added_again_by_a_table_that_says_less(board, tmp_path):
+    add(board, logs(tmp_path))
+    table = ScoreTable.from_arrays([SCORES], ["org/m"], metric="exact_match")
+    table.write(tmp_path / "t.csv")
+    before = board.ledger.rows()
+    added = add(board, tmp_path / "t.csv")
+    assert "in the ledger already" in added.left_out["org/m"] and not added.partial
+    assert board.ledger.rows() == before and before[0].tasks["demo"].version == "1.0"
+
+
+def test_logs_say_more_than_a_table_of_the_same_results_and_a_table_says_what_it_lacks(
+    board, tmp_path
+):
+    table = ScoreTable.from_arrays([SCORES], ["org/m"], metric="exact_match")
+    table.write(tmp_path / "t.csv")
+    assert "the source states no configuration of org/m" in add(board, tmp_path / "t.csv").notes
+    added = add(board, logs(tmp_path))
+    assert added.rows[0].tasks["demo"].version == "1.0"
+    assert not any("states no configuration" in note for note in added.notes)

@@ -85,3 +85,5 @@ def test_a_board_takes_the_results_that_its_banks_were_calibrated_on(tmp_path):
     guesser = ScoreTable.from_arrays(scores[6:7], ["guesser"], metric="acc", task="t")
     guesser.write(tmp_path / "guesser.csv")
     assert "hashes of documents" in add(board, tmp_path / "guesser.csv").left_out["guesser"]
+    replace(guesser, row_model=("m6",)).write(tmp_path / "m6.csv")
+    assert "in the ledger already" in add(board, tmp_path / "m6.csv").left_out["m6"]

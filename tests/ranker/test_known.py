@@ -12,6 +12,7 @@ from worlds.boards import drive
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.scores.prompts import Prompts
 
 METHODS = ["paper", "default"]
 N_ITEMS, N_KNOWN = 150, 15
@@ -242,3 +243,16 @@ def test_a_long_tie_of_known_models_is_a_chain_of_few_pairs():
     ranking = drive(ranker, lambda model, item: 0.0)
     assert ranking.separated_within_ties == [("k119", "k000")]
     assert "k119 (1 to 6) >~ k118" in ranking.in_words()
+
+
+def test_known_models_of_other_prompts_are_refused_as_in_a_run():
+    marks = ["70b499c5"] * N_ITEMS
+    bank = replace(bank_of("default"), prompts=tuple(marks))
+    for mark, refused in (("70b499c5", False), ("0a1b2c3d", True)):
+        rows = [marks] * (N_KNOWN - 1) + [[mark, *marks[1:]]]
+        known = replace(KNOWN, prompts=Prompts.of_rows(rows))
+        if refused:
+            with pytest.raises(UsageError, match=r"known model k14: the prompt of document 0 is"):
+                Ranker(bank, {"new": 1.0}, known=known)
+            known = replace(known, prompts=None)  # as the message says
+        assert len(Ranker(bank, {"new": 1.0}, known=known).result().known) == N_KNOWN

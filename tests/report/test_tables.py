@@ -147,6 +147,22 @@ def test_the_table_of_tasks_names_what_it_counts(repeats, unit):
     assert f"Estimate ± standard error ({unit})" in text
 
 
+@pytest.mark.parametrize(
+    ("equivalent", "said"),
+    [
+        ((), "Not separated: a, b, c."),
+        (("ab", "bc"), "Equivalent: a, b, c."),
+        (("bc",), "Equivalent or not separated: a, b, c."),
+    ],
+)
+def test_models_that_share_a_place_are_equivalent_or_not_separated(equivalent, said):
+    content = ranking("abcd", [("a", "b", "c")])
+    for pair in content["pairwise"]:
+        if pair["a"] + pair["b"] in equivalent:
+            pair["decision"] = "equivalent"
+    assert notes(content)[0] == said
+
+
 def test_the_matrix_has_the_probability_that_the_row_is_better():
     content = ranking("abc", [("a", "b")])
     lines = notes(content)
