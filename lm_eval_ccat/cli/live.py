@@ -53,7 +53,7 @@ class Display(Progress):
     def finished(self, result: Result) -> None:
         """Print the result."""
         if prints_json(self.json):  # otherwise the printed result has them
-            for warning in result.warnings:
+            for warning in result.late_warnings:
                 self.warn(warning)
         show(result, self.json, self._out)
 

@@ -404,7 +404,8 @@ def _run(
         by_task = ModelRuns(plan, run.book).of(model)
     return {
         task_plan.title: replace(
-            by_task[task_plan.title], warnings=(*task_plan.warnings, *result.warnings)
+            by_task[task_plan.title],
+            warnings=tuple(dict.fromkeys([*task_plan.warnings, *result.warnings])),
         )
         for task_plan in tasks
     }

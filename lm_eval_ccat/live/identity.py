@@ -39,6 +39,7 @@ def facts_of_plan(plan: Plan) -> Header:
             "estimand": estimand_of(plan),
             "currency": plan.charges.currency,
             **({"accepted": list(plan.accepted)} if plan.accepted else {}),
+            **({"warnings": list(plan.warnings)} if plan.warnings else {}),
             **({} if plan.alone else {"outcomes": of_each}),
         },
     )

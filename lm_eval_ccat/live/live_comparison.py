@@ -119,7 +119,7 @@ def compare_live(
             losses=_losses(run, names, scale),
         )  # fmt: skip
         result = run.state()
-        warnings = [*run.plan.warnings, *result.warnings]
+        warnings = list(dict.fromkeys([*run.plan.warnings, *result.warnings]))
         warnings += [f"changed since the comparison began: {change}" for change in result.changes]
         return Comparison(
             baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),

@@ -98,7 +98,7 @@ def rank(
         raise UsageError("prior: needs --executor local")
     with Run(spec, run_dir, watcher, resume=resume, retry=retry, models=models) as run:
         for warning in (f"bank: {text}" for text in run.plan.outcome.bank.warnings[:3]):
-            watcher.warn(warning)
+            run.warn_once(warning)
         if not resume:  # a resumed run printed this when it began
             _before(run.plan, watcher)
         run.ask()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -85,6 +85,8 @@ class Result(Shown):
         Asks without an answer in such a run, as ``model`` and ``doc_id``.
     changes, warnings : list of str
         Changes during the run, and warnings to the reader.
+    early_warnings : sequence of str
+        Those of the warnings that were given before anything was asked.
     exit_code : int
         Exit code of the command ``rank``: 0 goal met, 3 ties remain, 4 partial.
     signature : str
@@ -117,6 +119,7 @@ class Result(Shown):
     in_flight: list[AskContent] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    early_warnings: Sequence[str] = ()
     exit_code: int = MET
     signature: str = ""
     last_line: int = 0
@@ -132,6 +135,11 @@ class Result(Shown):
     def pairs(self) -> tuple[PairRow, ...]:
         """One row per pair of models."""
         return self.ranking.pairs
+
+    @property
+    def late_warnings(self) -> list[str]:
+        """Warnings that were not given before anything was asked."""
+        return [text for text in self.warnings if text not in self.early_warnings]
 
     @cached_property
     def money(self) -> dict[str, float] | None:
@@ -244,6 +252,7 @@ def result_of(
     *,
     seconds: float | None = None,
     fail_on_empty: float | None = None,
+    warned: Sequence[str] = (),
 ) -> Result:
     """Return the current result of a run.
 
@@ -258,6 +267,8 @@ def result_of(
         How long the run took; default: the time until now.
     fail_on_empty : float, optional
         Largest share of a model's answers that may be empty.
+    warned : sequence of str, optional
+        Warnings that models gave when they were opened.
     """
     ranking, tally = on_own_scales(book.ranker.result(), facts.report), book.tally
     calibrated = book.ranker.bank.settings.get("generation_kwargs")
@@ -275,7 +286,9 @@ def result_of(
         for name, share in empty.items()
         if share > limit or share >= MANY_EMPTY
     ] + doubts(tally, calibrated, book.accepted)
-    warnings += facts.report.get("accepted", [])
+    early = [text for key in ("warnings", "accepted") for text in facts.report.get(key, ())]
+    early += warned
+    warnings += early
     held_up = book.held_up()
     if book.interrupted and held_up:
         warnings.insert(0, held_up)
@@ -296,6 +309,7 @@ def result_of(
         interrupted=book.interrupted,
         changes=[text for change in tally.changes for text in change.settings],
         warnings=list(dict.fromkeys(warnings)),
+        early_warnings=early,
         exit_code=PARTIAL if partial else MET if ranking.goal_met else TIES,
         signature=signature,
         last_line=book.journal.count,
@@ -616,7 +630,7 @@ class Observer:
 
     def finished(self, result: Result) -> None:
         """Receive the result, before files are written, in case the disk is full."""
-        for warning in result.warnings:
+        for warning in result.late_warnings:
             self.warn(warning)
 
 

@@ -107,7 +107,7 @@ class Run:
         self.ended = False
         self.interrupts = Interrupts()
         self._plan, self._models, self._book = plan, models or harness_models, book or open_book
-        self._warned: set[str] = set()
+        self.warned: list[str] = []
 
     def __enter__(self) -> Run:
         with ExitStack() as stack:
@@ -208,9 +208,9 @@ class Run:
         return not earlier_mark.startswith(WRITTEN) and mark is not None and earlier_mark != mark
 
     def warn_once(self, text: str) -> None:
-        """Warn once of what several models have in common."""
-        if text not in self._warned:
-            self._warned.add(text)
+        """Warn once of what several models have in common; the result says it, too."""
+        if text not in self.warned:
+            self.warned.append(text)
             self.observer.warn(text)
 
     def _close_models(self) -> None:
@@ -293,6 +293,7 @@ class Run:
             self.book,
             None if self.directory is None else self.directory.path,
             fail_on_empty=self.spec.fail_on_empty,
+            warned=self.warned,
         )
 
     def finish(self, names: dict[str, str] | None = None, further: bool = False) -> Result:

@@ -101,7 +101,8 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
         yield "Running", "This run is not finished; the page shows its state so far."
     grave = [fact for fact in of_models(run.result) if fact[0] in GRAVE]
     yield from sorted(grave, key=lambda fact: GRAVE.index(fact[0]))
-    yield from (("Doubt", f"{text}.") for text in run.result.get("warnings", ()))
+    doubts = run.result.get("warnings", ())
+    yield from (("Doubt", f"{text}.") for text in doubts)
     models = run.result["models"]
     estimated = [model for model in run.models if models[model].get("tokens", {}).get("estimated")]
     if names := first_of(estimated, 4):
@@ -109,7 +110,8 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
     if run.torn:
         yield "Journal", "The journal ends in a line torn by a crash; that line is left out."
     for task, bank in run.bank_of.items():
-        yield from (("Items", f"{task}: {text}" if task else text) for text in bank.warnings)
+        texts = [text for text in bank.warnings if f"bank: {text}" not in doubts]
+        yield from (("Items", f"{task}: {text}" if task else text) for text in texts)
     if run.banks is None:
         yield (
             "Bank",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import json
+
 import pytest
 
+from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.harness.served import Served
 from lm_eval_ccat.live.failures import Failure
+from lm_eval_ccat.live.result import state
 
 
 @pytest.mark.parametrize(
@@ -49,3 +54,23 @@ def test_a_failed_assertion_of_the_harness_names_its_cause():
         error.args = ()  # pytest writes a message
         text = Failure(error).text
     assert text == "AssertionError: assert len(continuation_enc) <= max_length"
+
+
+def test_what_is_warned_of_when_a_ranking_begins_stays_in_its_result(bench, server, ccat, tmp_path):
+    """In one list: nobody who reads the result later has seen the screen."""
+    known = bench.folder / "known.parquet"
+    names = bench.outputs.keys() - set(ScoreTable.read(known).models)
+    config = bench.config(server.url, sorted(names)[:2], known=str(known), max_items=12)
+    said = ccat("rank", config, "--json", code=(0, 3))
+    content = json.loads((bench.run() / "result.json").read_text())
+    given = [
+        line.removeprefix("warning: ") for line in said.err.splitlines() if "warning: " in line
+    ]
+    assert {text for text in given if "prompts unknown" in text or "no hashes" in text}
+    assert sorted(given) == sorted(content["warnings"]) == sorted(set(given))
+    assert content["warnings"] == json.loads(said.out)["warnings"]
+    assert set(content["warnings"]) >= set(state(bench.run()).warnings) != set()
+    ccat("report", bench.run())
+    page = html.unescape((bench.run() / "report.html").read_text())
+    for text in content["warnings"]:  # the card of the bank has its warnings, too
+        assert page.count(text) == 1, text
