@@ -235,7 +235,7 @@ class ModelContent(TypedDict, total=False):
     ability_standard_error: float | None
     n_items: int
     items: list[Any]
-    draws: list[list[Any]]
+    draws: list[tuple[Any, float]]
     failed: list[FailureContent]
     cost: float
     set_aside: str | None

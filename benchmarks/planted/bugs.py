@@ -646,7 +646,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the page shows answers that came after the deciding one",
         "lm_eval_ccat/report/stored_run",
-        " and record.item in self._of_model.get(record.model, ())",
+        " and record.item in of_model.get(record.model, ())",
         "",
         ("tests/report/test_one_truth.py",),
     ),

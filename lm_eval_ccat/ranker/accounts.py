@@ -33,9 +33,8 @@ class Account:
     available : ndarray of bool, shape (n_items,)
         Items that may still be asked.
     scored, pending, failed
-        Items scored, items in flight with their units, and items failed with the reason.
-    probability : dict of int to float
-        Probability of each random draw, at the moment of the draw.
+        Items scored with the probability of the draw at its moment (None if not drawn at random),
+        items in flight with their units, and items failed with the reason.
     measured : (float, float)
         Total cost and units of the items that were told with a cost above 0.
     dropped : str or None
@@ -46,10 +45,10 @@ class Account:
     price: float
     number: int
     available: Mask
-    scored: dict[int, None] = field(default_factory=dict)
+    scored: dict[int, float | None] = field(default_factory=dict)
     pending: dict[int, float] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
-    probability: dict[int, float] = field(default_factory=dict)
+    _drawn: dict[int, float] = field(default_factory=dict)  # and not scored
     measured: tuple[float, float] = (0.0, 0.0)
     dropped: str | None = None
 
@@ -57,6 +56,25 @@ class Account:
     def n(self) -> int:
         """Number of items told or in flight."""
         return len(self.scored) + len(self.pending)
+
+    def place(self, item: int, units: float, probability: float | None) -> None:
+        """Note an item in flight."""
+        self.pending[item] = units
+        if probability is not None:
+            self._drawn[item] = probability
+
+    def score(self, item: int) -> None:
+        """Note an item as scored."""
+        self.scored[item] = self._drawn.pop(item, None)
+
+    def release(self, item: int) -> None:
+        """Note that an item in flight was given back."""
+        del self.pending[item]
+        self._drawn.pop(item, None)
+
+    def probability(self, item: int) -> float | None:
+        """Return the probability with which an item was drawn; None if it was not."""
+        return self.scored[item] if item in self.scored else self._drawn.get(item)
 
 
 class Accounts:
@@ -249,15 +267,12 @@ class Accounts:
     def place(self, account: Account, item: int, probability: float | None) -> None:
         """Record that an item was asked."""
         self.asked[account.number, self.contents.task_at(item)] += 1
-        account.pending[item] = float(self.units[item])
-        if probability is not None:
-            account.probability[item] = probability
+        account.place(item, float(self.units[item]), probability)
         self._move(account, item, 1, available=False)
 
     def release(self, account: Account, item: int) -> None:
         """Record that an item was given back."""
-        del account.pending[item]
-        account.probability.pop(item, None)
+        account.release(item)
         self._move(account, item, -1, available=True)
 
     def end(
@@ -281,7 +296,7 @@ class Accounts:
             account.measured = (account.measured[0] + cost, account.measured[1] + units)
         self.spent_on[account.number, self.contents.task_at(item)] += float(cost)
         if failure is None:
-            account.scored[item] = None
+            account.score(item)
         else:
             account.failed[item] = failure
         self._move(account, item, (failure is None) - asked, available=False)

@@ -177,7 +177,7 @@ class RankingBuilder:
             draws=[
                 (named[item], probability)
                 for item in items
-                if (probability := account.probability.get(item)) is not None
+                if (probability := account.probability(item)) is not None
             ],
             failed=[(named[item], account.failed[item]) for item in failed],
             ability=(described.ability, described.ability_error) if described else None,

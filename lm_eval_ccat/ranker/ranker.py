@@ -731,7 +731,7 @@ class Ranker:
         >>> 0 < ranker.probability(model, item) <= 1
         True
         """
-        return self._accounts.of(model).probability.get(self._contents.position(item, repeat))
+        return self._accounts.of(model).probability(self._contents.position(item, repeat))
 
     @property
     def verdicts(self) -> Verdicts:

@@ -391,7 +391,7 @@ class Ranking(Shown):
             "ability_standard_error": row.ability and row.ability[1],
             "n_items": len(row.items),
             "items": list(row.items),
-            "draws": [[item, probability] for item, probability in row.draws],
+            "draws": list(row.draws),
             "failed": [{"doc_id": item, "reason": reason} for item, reason in row.failed],
             "cost": row.cost,
             "set_aside": row.set_aside,

@@ -284,8 +284,7 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
     asked, full = result["items_administered"], spending["in_full"] * len(run.tested)
     share = tables.percent(asked, full)
     yield (f"{asked:,}", f"answers, of {full:,} in a full evaluation ({share})")
-    used = len({answer.doc for answer in run.answers})
-    yield (f"{used:,}", f"of {result['items_of_benchmark']:,} documents used")
+    yield (f"{len(run.columns.docs):,}", f"of {result['items_of_benchmark']:,} documents used")
     if run.currency == "usd":
         in_full = dollars(sum(spending["full_costs"].values()))
         of_demo = all(entry.get("model") == DEMO_TYPE for entry in run.config.get("models") or ())
@@ -335,23 +334,19 @@ def documents(
         the evidence (per cent), ``a`` answers ``[model, raw, score, expected, text, left off]``,
         with the model's place in `run.models`.
     """
-    scores: dict[Any, list[float]] = {}
-    lengths: dict[Any, list[int]] = {}
-    for answer in run.answers:
-        scores.setdefault(answer.doc, []).append(answer.score)
-        lengths.setdefault(answer.doc, []).append(len(answer.output))
-    position = {model: j for j, model in enumerate(run.models)}
-    spread = {doc: max(values) - min(values) for doc, values in scores.items()}
-    weight = document_weights(run)
-    selected = sorted(scores, key=lambda doc_id: (-weight[doc_id], -spread[doc_id], str(doc_id)))[
-        :max_documents
-    ]
-    answers_so_far = np.cumsum([len(scores[doc]) for doc in selected])
-    selected = selected[: max(int((answers_so_far <= TEXT_BUDGET // LIMITS[-1]).sum()), 1)]
-    sizes = [length for doc_id in selected for length in lengths[doc_id]]
+    table, weight = run.columns, document_weights(run)
+    spread = dict(zip(table.docs, table.spread().tolist()))
+    order = sorted(
+        range(len(table.docs)),
+        key=lambda n: (-weight[doc := table.docs[n]], -spread[doc], str(doc)),
+    )[:max_documents]
+    answers_so_far = np.cumsum(np.bincount(table.doc, minlength=len(spread))[order])
+    order = order[: max(int((answers_so_far <= TEXT_BUDGET // LIMITS[-1]).sum()), 1)]
+    selected = [table.docs[n] for n in order]
+    sizes = table.length[np.isin(table.doc, order)].tolist()
     sizes += [len(source) for doc_id in selected for source in run.sources.get(doc_id, ())]
     limit, by_doc = text_limit(sizes), dict[Any, list[list[Any]]]((doc, []) for doc in selected)
-    del lengths
+    position = {model: j for j, model in enumerate(run.models)}
     for answer in run.answers:
         if answer.doc in by_doc:
             place = position[answer.model]
@@ -423,19 +418,18 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
     """
     tested = set(run.tested)
     order = [model for model in run.result["order"] if model in tested]
-    place = {doc: n for n, doc in enumerate(dict.fromkeys(answer.doc for answer in run.answers))}
-    row = {model: n for n, model in enumerate(order)}
-    sums, counts = np.zeros((2, len(order), len(place)))
-    for answer in run.answers:
-        if answer.model in row:
-            sums[row[answer.model], place[answer.doc]] += answer.score
-            counts[row[answer.model], place[answer.doc]] += 1.0
+    answers, n_docs = run.columns, len(run.columns.docs)
+    sums, counts = np.zeros((2, len(run.models), n_docs))
+    np.add.at(sums, (answers.model, answers.doc), answers.score)
+    np.add.at(counts, (answers.model, answers.doc), 1.0)
+    rows = [run.models.index(model) for model in order]
+    sums, counts = sums[rows], counts[rows]
     scores = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0.0)
-    total = np.zeros(len(place))
+    total = np.zeros(n_docs)
     bank = run.bank if run.has_curves else None
     if bank is not None:
         curves = method_of(bank).tested_curves(bank)
-        items = np.array([bank.index[doc] for doc in place], dtype=int)
+        items = np.array([bank.index[doc] for doc in answers.docs], dtype=int)
         abilities = [run.result["models"][model].get("ability") or 0.0 for model in order]
     for n, pair_scores in enumerate(pairwise(scores)):
         if bank is None:
@@ -450,11 +444,11 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
                 np.nan_to_num(weight * (model_scores[asked] - expected))
                 for model_scores in pair_scores
             )
-            evidence = np.zeros(len(place))
+            evidence = np.zeros(n_docs)
             evidence[asked] = np.abs(a - b)
         total += evidence / (evidence.sum() or 1.0)
     shares = total / (total.sum() or 1.0)
-    return dict(zip(place, shares.tolist()))
+    return dict(zip(answers.docs, shares.tolist()))
 
 
 # -- while a run goes on --------------------------------------------------------------------------

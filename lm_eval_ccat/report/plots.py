@@ -297,9 +297,8 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
     results = run.result["models"]
     abilities = np.array([results[model]["ability"] for model in run.tested], dtype=float)
     grid, total, location = information_curve(bank, abilities)
-    items: dict[str, list[int]] = {model: [] for model in run.tested}
-    for answer in run.answers:
-        items[answer.model].append(bank.index[answer.doc])
+    answers, index = run.columns, np.array([bank.index[doc] for doc in run.columns.docs], dtype=int)
+    items = {model: index[answers.doc[answers.model == j]] for j, model in enumerate(run.models)}
     box = _box_of(grid, total)
 
     def places(locations: Floats) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -59,23 +59,70 @@ class StoredAnswers(Collection[StoredAnswer]):
         self._path, tasks = journal.path, header.report.get("outcomes") or {}
         self._several = len(tasks) > 1
         self._lead = _leading(header, next(iter(tasks))) if tasks else ""
-        self._of_model = {
-            model: {journal.item(item) for item in row["items"]}
-            for model, row in result["models"].items()
-        }
+        self._journal = journal
+        self._items = {model: row["items"] for model, row in result["models"].items()}
 
     def __len__(self) -> int:
-        return sum(map(len, self._of_model.values()))
+        return sum(map(len, self._items.values()))
 
     def __contains__(self, answer: object) -> bool:
         return any(answer == stored for stored in self)
 
     def __iter__(self) -> Iterator[StoredAnswer]:
+        of_model = {
+            model: set(map(self._journal.item, items)) for model, items in self._items.items()
+        }
         for record in JournalFile(self._path).read_new():
-            if isinstance(record, Tell) and record.item in self._of_model.get(record.model, ()):
+            if isinstance(record, Tell) and record.item in of_model.get(record.model, ()):
                 doc = record.item[:2] if self._several else record.item[1]
                 scores = _score(record, self._lead)
                 yield StoredAnswer(record.model, doc, *scores, record.text)
+
+
+class AnswerColumns:
+    """The figures of answers, without their texts, of which a long run has more than memory.
+
+    Parameters
+    ----------
+    answers : iterable of StoredAnswer
+    models : sequence of str
+
+    Attributes
+    ----------
+    docs : list
+        The documents that were asked, in the order of the first answer.
+    doc, model : ndarray of int
+        Position of each answer's document in `docs`, and of its model in `models`.
+    score : ndarray
+        On [0, 1].
+    length : ndarray of int
+        Characters of the output.
+    """
+
+    def __init__(self, answers: Iterable[StoredAnswer], models: Sequence[str]) -> None:
+        position, place = {model: j for j, model in enumerate(models)}, dict[Any, int]()
+        columns = np.fromiter(
+            (
+                (
+                    place.setdefault(answer.doc, len(place)),
+                    position[answer.model],
+                    answer.score,
+                    len(answer.output),
+                )
+                for answer in answers
+            ),
+            dtype=[("doc", "i4"), ("model", "i4"), ("score", "f8"), ("length", "i4")],
+        )
+        self.docs = list(place)
+        self.doc, self.model = columns["doc"], columns["model"]
+        self.score, self.length = columns["score"], columns["length"]
+
+    def spread(self) -> Floats:
+        """Return the largest less the smallest score of each document."""
+        highest, lowest = np.zeros(len(self.docs)), np.ones(len(self.docs))
+        np.maximum.at(highest, self.doc, self.score)
+        np.minimum.at(lowest, self.doc, self.score)
+        return highest - lowest
 
 
 @dataclass(frozen=True)
@@ -148,6 +195,11 @@ class StoredRun:
     def tested(self) -> list[str]:
         """The models that were asked, without those known by full results alone."""
         return [model for model in self.models if not self.result["models"][model].get("known")]
+
+    @cached_property
+    def columns(self) -> AnswerColumns:
+        """The figures of all answers, with positions of models in `models`."""
+        return AnswerColumns(self.answers, self.models)
 
     @property
     def config(self) -> dict[str, Any]:

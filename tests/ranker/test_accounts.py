@@ -107,12 +107,12 @@ def test_the_books_agree_with_what_happened(seed, by_mean):
             mine.asked.append(item)
             mine.state[item] = "pending"
             accounts.place(account, item, drawn)
-            assert account.probability.get(item) == drawn
+            assert account.probability(item) == drawn
         elif what == "release" and pending:
             item = int(rng.choice(pending))
             del mine.state[item]
             accounts.release(account, item)
-            assert item not in account.probability
+            assert account.probability(item) is None
         elif what in ("tell", "fail", "unasked"):
             some = pending if what != "unasked" else left
             if not some:

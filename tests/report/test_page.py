@@ -16,6 +16,7 @@ import yaml
 from synthetic import make_run
 
 from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.report import read_run, write_report
@@ -97,6 +98,21 @@ def test_a_document_that_both_answered_alike_weighs_nothing(run_dir):
     asked = Counter(a.doc for a in answers)
     by_both = [w for doc, w in weights.items() if asked[doc] == 2]
     assert by_both and max(by_both) < 1e-12 < max(weights.values())
+
+
+def test_a_page_reads_each_answer_of_a_run_under_way_five_times(tmp_path, monkeypatch):
+    """Times, state, course, figures and texts: a long journal takes minutes to read."""
+    folder = make_run(tmp_path / "run", n_models=3, n_items=60, budget=90, finished=False)
+    reads = Counter()
+
+    def counted(journal, line, place):
+        reads[place] += 1
+        return read(journal, line, place)
+
+    read = JournalFile._read
+    monkeypatch.setattr(JournalFile, "_read", counted)
+    write_report(folder)
+    assert max(reads[place] for place in sorted(reads)[1:]) <= 5  # the first is the header
 
 
 def test_the_page_loads_nothing_and_only_its_own_script_may_run(page, seen):
