@@ -49,6 +49,8 @@ AWAY_STATUSES = frozenset({429, 502, 503, 504, 529})
 WORDS = 500
 #: Largest answer to read, in bytes; likelihoods of a large batch take some ten million.
 LARGEST_BODY = 128 * 1024 * 1024
+#: Seconds after which a server that ends a connection has read the request.
+AT_ONCE = 1.0
 #: Error codes after which the account gets no more answers, however long one waits.
 _FINAL = frozenset(
     "insufficient_quota billing_hard_limit_reached billing_not_active account_deactivated".split()
@@ -206,7 +208,7 @@ class Transport:
         if self._session is None:
             self._open()
         assert self._slots is not None
-        task, flag = asyncio.current_task(), SimpleNamespace(sent=False)
+        task, flag = asyncio.current_task(), SimpleNamespace(sent=False, reused=False)
         limit, kind, why, address = float(self._lm.timeout), "", "", ""
         try:
             url, headers = _authorized(str(self._lm.base_url), dict(self._lm.header or {}))
@@ -223,7 +225,7 @@ class Transport:
         }
         self._waiting.add(task)
         try:
-            async with self._slots, self._session.post(url, data=data, **how) as response:
+            async with self._slots, await self._post(url, data, how, flag) as response:
                 body = bytearray()
                 async for piece in response.content.iter_any():
                     body += piece
@@ -256,6 +258,23 @@ class Transport:
         chat = "messages" in call.payload
         answer = _checked(response.status, heads, bytes(body), _path_to_add(url, chat))
         return answer, Served.of(answer, heads, call.payload)
+
+    async def _post(self, url: str, data: bytes, how: dict[str, Any], flag: Any) -> Any:
+        """Return the beginning of an answer; over another connection where one was closed idle.
+
+        Many servers close a connection that was idle, or after every answer, without saying so. A
+        request that was under way by then was not read.
+        """
+        import aiohttp
+
+        moment = asyncio.get_running_loop().time
+        while True:
+            began, flag.sent, flag.reused = moment(), False, False
+            try:
+                return await self._session.post(url, data=data, **how)
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not flag.reused or moment() - began > AT_ONCE:
+                    raise
 
     async def send_all(self, calls: Sequence[ServerCall]) -> Answers:
         """Send several requests as `send` does; after the first error, cancel the others."""
@@ -342,11 +361,15 @@ class Transport:
     def _open(self) -> None:
         import aiohttp
 
-        async def note(session: Any, context: Any, _: Any) -> None:
+        async def note_sent(session: Any, context: Any, _: Any) -> None:
             context.trace_request_ctx.sent = True
 
+        async def note_reused(session: Any, context: Any, _: Any) -> None:
+            context.trace_request_ctx.reused = True
+
         trace = aiohttp.TraceConfig()
-        trace.on_request_headers_sent.append(note)
+        trace.on_request_headers_sent.append(note_sent)
+        trace.on_connection_reuseconn.append(note_reused)
         trust: Any = bool(self._lm.verify_certificate)
         if trust and (file := getattr(self._lm, "ca_cert_path", None)):
             trust = ssl.create_default_context(cafile=file)
@@ -401,7 +424,9 @@ def _words(answer: Any, body: bytes) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return short(str(error), WORDS) or type(error).__name__
+    refused = getattr(error, "certificate_error", None)  # aiohttp repeats address and settings
+    text = getattr(refused, "verify_message", None) or str(error)
+    return short(text, WORDS) or type(error).__name__
 
 
 def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:

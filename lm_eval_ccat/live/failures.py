@@ -391,8 +391,8 @@ class Pace:
     nothing else until the server refuses a request for its rate; from then on it spaces
     requests. Between two refusals a server accepts just what its limit allows, so the answers
     between them measure the limit. At each refusal the rate falls by a twentieth (faster until
-    the limit is known), and recovers in 65 answers or more. Nothing goes out during a pause that
-    the server asks for.
+    the limit is known), and recovers in 65 answers or more; it stays at a request in two of the
+    longest pauses that the server asked for. Nothing goes out during such a pause.
 
     Examples
     --------
@@ -414,6 +414,7 @@ class Pace:
         self._growth = FASTEST
         self._settled = False  # whether the limit was measured
         self._in_vain = 0  # refusals in a row without an answer between them
+        self._longest = 0.0  # pause that the server asked for
         self._paused = 0.0  # seconds since the last refusal in which the server took nothing
         self._next = -math.inf
         self._pause = -math.inf
@@ -461,6 +462,9 @@ class Pace:
             else:
                 self.rate *= BELOW if self._settled else SEARCH
             self._settled = self._refusal is not None and self._accepted >= ENOUGH
+            if (longest := max(self._longest, pause or 0.0)) > 0.0:
+                # A server that is full, whoever asks, refuses as many at any rate.
+                self._longest, self.rate = longest, max(self.rate, 0.5 / longest)
             self._refusal, self._accepted, self._paused = moment, 0, pause or 0.0
             self._growth = -math.log(BELOW) / max(WORTH * self.rate * self._paused, STEADY)
         if pause is None:

@@ -34,8 +34,8 @@ def may_change(*patterns: str) -> re.Pattern[str]:
         r"config\.harness\.(batch_size|max_batch_size|device|use_cache|cache_requests|include_path)"
         r"(\[.*)?|config\.harness\.(hf_hub_log|wandb|mlflow|trackio)_args(\..*)?|"
         rf"{MODEL}\.({'|'.join(of_model)})(\..*)?|"
-        rf"{MODEL}\.model_args\.(base_url|num_concurrent|timeout|max_retries|batch_size|device)"
-        + "".join(f"|{pattern}" for pattern in patterns)
+        rf"{MODEL}\.model_args\.(base_url|ca_cert_path|verify_certificate|num_concurrent|"
+        r"timeout|max_retries|batch_size|device)" + "".join(f"|{pattern}" for pattern in patterns)
     )
 
 

@@ -122,6 +122,22 @@ def test_connections_are_made_once_and_shared_by_threads():
         assert server.connections <= 3 and server.most_at_once["m"] <= 3
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.01])
+def test_a_connection_that_a_server_closes_without_a_word_costs_no_request(monkeypatch, seconds):
+    with connected(num_concurrent=4) as (server, lm, _), ThreadPoolExecutor(4) as pool:
+        reply = server._reply
+
+        def last_reply(handler, *args, **how):
+            reply(handler, *args, **how)
+            time.sleep(seconds)  # the next request may be under way by then
+            handler.close_connection = True
+
+        monkeypatch.setattr(server, "_reply", last_reply)
+        texts = [f"text {i}" for i in range(48)]
+        assert list(pool.map(partial(ask, lm), texts)) == [[text] for text in texts]
+        assert server.connections == sum(server.asked.values()) == 48
+
+
 def refusal(*mood, **arguments):
     """The error of one request to a server in a mood."""
     with connected(*mood, **arguments) as (_, lm, _), pytest.raises(ServerError) as caught:

@@ -16,6 +16,7 @@ import pytest
 
 from lm_eval_ccat.live.failures import Availability
 from lm_eval_ccat.live.ranking_run import rank
+from lm_eval_ccat.live.surfaces import may_change
 
 THREE = ["m01", "m05", "m11"]
 
@@ -84,8 +85,17 @@ def test_an_untrusted_certificate_ends_its_model_at_once(bench, server, tls_serv
         server.url, THREE, bank=None, of={"m05": {"model_args": {"model": "m05",
         "base_url": tls_server, "tokenizer_backend": "none"}}},
     )  # fmt: skip
-    why = rank(config).content["models"]["m05"]["set_aside"]
-    assert why.startswith(f"wrong address {tls_server}: set ca_cert_path=FILE in its model_args")
+    content = rank(config).content
+    assert content["models"]["m05"]["set_aside"] == (
+        f"wrong address {tls_server}: set ca_cert_path=FILE in its model_args, or "
+        "verify_certificate=False (the connection failed: self-signed certificate)"
+    )
+    assert content["order"] == ["m11", "m01"]
+
+
+@pytest.mark.parametrize("remedy", ["ca_cert_path", "verify_certificate"])
+def test_a_certificate_that_changes_later_is_no_other_run(remedy):
+    assert may_change().fullmatch(f"config.models[m05].model_args.{remedy}")
 
 
 def test_a_server_that_has_answered_is_waited_for(bench, server):

@@ -59,6 +59,22 @@ def test_a_token_bucket_is_used_and_seldom_refuses(rate, burst, pauses):
     assert share >= 0.9 and refusals < 0.03
 
 
+@pytest.mark.parametrize("pause", [0.2, 1.0])
+def test_a_server_that_refuses_half_of_all_requests_at_any_rate_is_used(pause):
+    """A request in two pauses is enough; slower ones are refused as often."""
+    rng, pace, now, taken = random.Random(0), Pace(), 0.0, 0
+    while now < 300.0 * pause:
+        now += pace.wait(now, 0)
+        pace.sent(now)
+        now += 0.02
+        if rng.random() < 0.5:
+            pace.refused(now, now - 0.02, pause)
+        else:
+            pace.answered()
+            taken += 1
+    assert taken > 60
+
+
 def test_refusals_of_requests_under_way_at_the_last_one_are_one_event():
     pace = Pace()
     for i in range(10):
