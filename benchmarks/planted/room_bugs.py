@@ -281,8 +281,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/page": (
         (
             "the page has the best document last",
-            "key=lambda doc_id: (-weight[doc_id], -spread[doc_id], str(doc_id))",
-            "key=lambda doc_id: (weight[doc_id], -spread[doc_id], str(doc_id))",
+            "key=lambda n: (-weight[doc := table.docs[n]], -spread[doc], str(doc))",
+            "key=lambda n: (weight[doc := table.docs[n]], -spread[doc], str(doc))",
         ),
         (
             "a full evaluation costs what was spent",
