@@ -11,6 +11,7 @@ import pytest
 from worlds.bench import TASK, content_of
 
 from lm_eval_ccat import ScoreTable, compare, rank
+from lm_eval_ccat.live import rehearsal
 from lm_eval_ccat.ranker.builder import RankingBuilder
 
 FOUR = ["m01", "m05", "m07", "m11"]
@@ -24,6 +25,20 @@ def assert_confident_pairs_right(content: dict, truth: dict[str, float]) -> None
     sure = [p for p in content["pairwise"] if p["p"] > 0.975]
     assert sure, "nothing was decided, so nothing is tested"
     assert [(p["a"], p["b"]) for p in sure if truth[p["a"]] < truth[p["b"]]] == []
+
+
+@pytest.mark.parametrize("typical", [100, 500])
+def test_in_eight_of_ten_plans_the_ranking_lies_between_their_points(monkeypatch, typical):
+    rng, inside = np.random.default_rng(0), 0
+
+    def play(*args: object) -> rehearsal.Played:
+        return rehearsal.Played({"m": int(typical * rng.lognormal())}, None, True)
+
+    monkeypatch.setattr(rehearsal, "_play", play)
+    for _ in range(1500):
+        points = rehearsal.rehearse(None, None, {}, [])["answers"]
+        inside += points["low"] <= play().answers["m"] <= points["high"]
+    assert 0.76 < inside / 1500 < 0.84
 
 
 def test_order_agrees_with_full_evaluation_and_costs_less(bench, server, capsys):
