@@ -15,7 +15,7 @@ import pytest
 import yaml
 from synthetic import make_run
 
-from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
@@ -164,10 +164,10 @@ def test_what_is_missing_is_said(page, tmp_path):
     with pytest.raises(Exception, match=r"bank\.json"):
         write_report(folder)
     for place, words in (
-        (tmp_path / "nothing", "no run directory"),
+        (tmp_path / "nothing", "no such run directory"),
         (tmp_path, "holds no ranking"),
     ):
-        with pytest.raises(RunError, match=words):
+        with pytest.raises(CcatError, match=words):
             write_report(place)
 
 
