@@ -248,6 +248,8 @@ def yaml_of(file: Path, what: str, keys: str) -> Values:
             content = yaml.safe_load(stream)
     except FileNotFoundError:
         raise UsageError(f"no {what} file {file}{near_path(file)}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{file} is a folder; name the {what}'s YAML file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the {what} {file}: {error}") from error
     except yaml.YAMLError as error:

@@ -41,7 +41,9 @@ COMMANDS = {
         "rank --task t --model hf --model hf --model_args pretrained=a --model_args pretrained=a",
         2, "give each its own",
     ),
-    "a run directory resumed": ("rank . --resume", 2, "run or resume it, give its configuration"),
+    "a run directory resumed": (
+        "rank . --resume", 2, "repeat the command that began it with --resume",
+    ),
     "two budgets": ("rank good.yaml --budget_items 5 --budget_usd 1", 2, "give one of"),
     "a live model without a task": ("compare t.csv --model hf", 2, "compared on one task"),
     "a live model by group": (
@@ -55,6 +57,16 @@ COMMANDS = {
     "a plan of no difference": ("plan good.yaml --gap 0", 2, "`--gap` must be"),
     "two files that differ": ("compare a.yaml b.yaml", 2, "different values of `tasks:`"),
     "a place made up": ("rank good.yaml --executor raz", 2, "executor 'raz' is neither"),
+    "a folder in place of a configuration": ("plan board", 2, "the configuration's YAML file"),
+    "a folder in place of a task": (
+        "plan --task board", 2, "board is a folder: name a task in it, and the folder by",
+    ),
+    "a configuration in place of scores": ("calibrate good.yaml -o b.json", 1, "not scores: give"),
+    "a result in place of its run": ("verify t.csv", 2, "is a file; name the run's directory"),
+    "a metric of no full results": ("verify board --metric acc", 2, "of --full LOGS to compare"),
+    "a package that is missing": (
+        "rank --task t --model vllm --model_args pretrained=a", 1, "vllm is needed and not inst",
+    ),
     "no run to report": ("report nowhere", 2, "no such run directory"),
     "a page of a table": ("report t.csv", 2, "--plots DIR"),
     "a page of a board": ("report board", 2, "board publish board -o site"),

@@ -104,8 +104,8 @@ def rank(args: argparse.Namespace) -> int:
     if path.is_dir() and not written:
         if flags or models or args.resume:
             raise UsageError(
-                f"{path} is a run directory, which is only shown; to run or resume it, give its "
-                f"configuration: rank CONFIG --run_dir {path} --resume"
+                f"{path} is a run directory, which is only shown; to resume it, repeat the command "
+                "that began it with --resume"
             )
         result = state(path)
         show(result, args.json, sys.stdout)

@@ -63,7 +63,9 @@ def report(args: argparse.Namespace) -> int:
         for path in paths:
             existing(path, "run directory or file")
         if args.plots is None:
-            raise UsageError(f"{paths[0]} is not a run; name a folder for its charts: --plots DIR")
+            raise UsageError(
+                f"{paths[0]} is not a run's directory; of a file there are charts: --plots DIR"
+            )
         written = plot_files(paths, args.plots, formats)
     print(*written, sep="\n")
     return 0

@@ -40,6 +40,8 @@ def verify(args: argparse.Namespace) -> int:
     """
     if args.full is not None and args.repair:
         raise UsageError("run verify twice, once with --repair and once with --full")
+    if args.full is None and (args.metric or args.task):
+        raise UsageError("--metric and --task say which scores of --full LOGS to compare with")
     if args.full is not None:
         return _against_full_results(args)
     if args.repair:

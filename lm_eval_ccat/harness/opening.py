@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import CcatError, HarnessError
+from ..errors import CcatError, HarnessError, UsageError
 from ..plugins import existing
 from ..shown import some
 from . import internals
@@ -83,6 +83,10 @@ def open_sessions(
             listing = ", ".join(map(repr, names))
             answer = " ".join(str(error.args[0] if error.args else error).split())
             answer += start_of_path(error)
+            if folders := [name for name in names if Path(str(name)).is_dir()]:
+                raise UsageError(
+                    f"{folders[0]} is a folder: name a task in it, and the folder by --include_path"
+                ) from error
             raise HarnessError(f"cannot load task {listing}: {answer}") from error
     else:
         tasks = {internals.task_name(task): task for task in names}

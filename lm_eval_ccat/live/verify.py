@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import __version__
 from ..content import RESULT, RankingContent
-from ..errors import RunError
+from ..errors import RunError, UsageError
 from ..files import replace_bytes, sync_folder, writing
 from ..journal import JournalFile
 from ..money import COLUMNS, dollars
@@ -241,6 +241,8 @@ def _examined(folder: RunDirectory) -> Condition:
     """Return the condition of a run's journal."""
     journal, damage = JournalFile(folder.journal.path), None
     existing(folder.path, "run directory")
+    if folder.path.is_file():
+        raise UsageError(f"{folder.path} is a file; name the run's directory")
     if not journal.exists():
         raise RunError(f"{folder.path} holds no ranking (no {journal.path.name} in it)")
     try:

@@ -26,7 +26,7 @@ from ..metrics.scale import Floats, Scale, range_holding
 from ..plugins import Plugins, existing
 from ..shown import some
 from .prompts import Prompts
-from .reading import ANY, Logged, Progress, Query, rescaling
+from .reading import ANY, YAML, Logged, Progress, Query, rescaling
 
 DocId = int | str
 Part = slice | NDArray[np.intp]
@@ -851,5 +851,8 @@ def reader_of(path: Path) -> Reader:
         if path.is_dir()
         else "a score table is a .parquet or a .csv file, harness logs are a directory"
     )
+    if path.suffix in YAML:
+        remedy = "a configuration, and not scores: give logs (--log_samples) or a score table"
+        raise ScoreTableError(f"{path}: {remedy}")
     kinds = "; ".join(reader.summary for reader in READERS)
     raise ScoreTableError(f"{path}: {remedy} (what can be read: {kinds})")

@@ -81,7 +81,9 @@ def naming_extras() -> Iterator[None]:
                         f"the model needs the package {package}, which is not installed; "
                         f"pip install '{our_extra(extra)}'" + _INSTEAD.get(package, "")
                     ) from error
-        raise
+        raise HarnessError(
+            f"the package {error.name or error} is needed and not installed: pip install it"
+        ) from error
 
 
 def require_backends(models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
