@@ -781,8 +781,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a file's direction counts before the user's",
         "lm_eval_ccat/scores/reading",
-        "for d in (lower_is_better, self.lower_is_better) if",
-        "for d in (self.lower_is_better, lower_is_better) if",
+        "for direction in (lower_is_better, self.lower_is_better)",
+        "for direction in (self.lower_is_better, lower_is_better)",
         ("tests/scores/test_harness_logs.py",),
     ),
     Bug(

@@ -404,7 +404,9 @@ def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
         answers = table.scores[:, answered]
         repeats = int(np.isfinite(answers).sum(axis=0).max())
         spread = RepeatSums.of_answers(answers, np.zeros(answers.shape)).spread()
-        error, df, n = (float(f[0]) for f in (spread.variance**0.5, spread.df, spread.answers))
+        error, df, n = (
+            float(figure[0]) for figure in (spread.variance**0.5, spread.df, spread.answers)
+        )
         low, high = Estimate(mean, error, df, n).interval(CONFIDENCE)
     score, low, high = (float(end) for end in table.scale.restore(np.array([mean, low, high])))
     low, high = sorted((low, high))

@@ -317,7 +317,7 @@ def _units(
     """
     units: dict[str, tuple[str, list[Plan], Mapping[str, float]]] = {}
     taken: set[str] = set()
-    for group in sorted(groups.values(), key=lambda g: -len(g.get_all_tasks())):
+    for group in sorted(groups.values(), key=lambda group: -len(group.get_all_tasks())):
         names = list(dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks()))
         if len(names) < 2 or taken & set(names) or not set(names) <= set(tasks):
             continue
@@ -325,9 +325,15 @@ def _units(
         spec, metric = members[0].spec, members[0].outcome.metric
         bounded = spec.budget or spec.target_se is not None
         alike = {
-            (id(plan.spec), o.metric.name, o.metric.scale, o.bank.method, *plan.measured[o.task])
+            (
+                id(plan.spec),
+                outcome.metric.name,
+                outcome.metric.scale,
+                outcome.bank.method,
+                *plan.measured[outcome.task],
+            )
             for plan in members
-            for o in [plan.outcome]
+            for outcome in [plan.outcome]
         }
         if not bounded or spec.known is not None or len(alike) > 1:
             continue
@@ -612,7 +618,11 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
     for name, options in adaptive.items():  # make all refusals before the first request
         session = evaluation.open(name, count_tokens=options.spec.counts_tokens(options.spec))
         # By its class each task may name a bank of its own.
-        sharers = [o for o in adaptive.values() if o is options or o.spec.bank == options.spec.bank]
+        sharers = [
+            sharer
+            for sharer in adaptive.values()
+            if sharer is options or sharer.spec.bank == options.spec.bank
+        ]
         ready[name] = prepare(
             session, options, only=len(sharers) == 1, logged=call.logged if call else ()
         )

@@ -126,7 +126,9 @@ def _difference(earlier: Mapping[str, str], ranked: Mapping[str, str]) -> str:
         return ""
     for key, *values in differing_configurations(earlier, ranked):
         if key != "model" and key not in WRITING:
-            return "{} is {} there, and {} here".format(key, *(v or "not stated" for v in values))
+            return "{} is {} there, and {} here".format(
+                key, *(value or "not stated" for value in values)
+            )
     return ""
 
 

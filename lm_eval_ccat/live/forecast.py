@@ -73,7 +73,9 @@ def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
         "judge_cost_per_item": spec.judge.item,
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,
-        "loads": _loads(spec, [(m["least_items"], m["most_items"]) for m in models.values()]),
+        "loads": _loads(
+            spec, [(model["least_items"], model["most_items"]) for model in models.values()]
+        ),
     }
 
 
@@ -287,7 +289,9 @@ def _tokens_per_item(plan: Plan) -> Tokens:
         step = max(len(doc_ids) * len(plan.outcomes) // SOME, 1)
         documents = expected_tokens(plan.sessions[task], doc_ids[::step])
         lengths += [usual for usual, _ in documents.values()]
-    read, written = (float(np.mean(part)) for part in zip(*((t.input, t.output) for t in lengths)))
+    read, written = (
+        float(np.mean(part)) for part in zip(*((tokens.input, tokens.output) for tokens in lengths))
+    )
     return Tokens(read, written, "estimate")
 
 

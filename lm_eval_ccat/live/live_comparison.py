@@ -80,7 +80,7 @@ def compare_live(
             raise UsageError(f"`{key}:` cannot be used in a comparison")
     baseline, candidate = names = _names(sides, models)
     resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
-    logs = {name: [str(s)] for name, s in zip(names, sides) if not isinstance(s, Mapping)}
+    logs = {name: [str(side)] for name, side in zip(names, sides) if not isinstance(side, Mapping)}
     entries = [{**({} if n in logs else side), "name": n} for n, side in zip(names, sides)]
     options = {key: value for key, value in settings.items() if value not in (None, [])}
     spec = Spec.read({**options, "models": entries})

@@ -461,18 +461,23 @@ class HarnessModel(Model):
             judge_usd=administered.judge_usd,
             prompt_hash=self.sessions[item[0]].prompt_hash(item[1]),
             responses=[
-                [list(r) if isinstance(r, tuple) else r for r in g] for g in sample["resps"]
+                [list(response) if isinstance(response, tuple) else response for response in group]
+                for group in sample["resps"]
             ],
             served=[facts for served in administered.served if (facts := served.to_dict())],
             empty=bool(administered.responses)
-            and all(not r.strip() for r in administered.responses),
+            and all(not response.strip() for response in administered.responses),
             prior=prior,
             unscored=administered.unscored,
         )
 
     def _require_scores(self, task: str) -> None:
         """Raise if no answer so far has a metric's score, before the run pays for them all."""
-        missing = [o for name, o in self.measured[task].items() if (task, name) not in self._scored]
+        missing = [
+            outcome
+            for name, outcome in self.measured[task].items()
+            if (task, name) not in self._scored
+        ]
         if not missing:
             return
         # A copy, because other threads add to it. A failed judge says nothing about the task.
@@ -487,7 +492,9 @@ class HarnessModel(Model):
         for outcome in missing:
             metric = outcome.metric.name
             if outcome.metric.source not in declared or len(scored) >= UNSCORED:
-                reported = sorted(m for m, f in scored[0].values if f == outcome.filter)
+                reported = sorted(
+                    metric for metric, filter in scored[0].values if filter == outcome.filter
+                )
                 raise NoScoresError(
                     f"task {task} reports a {metric} that is no number, for each of the first "
                     f"{len(scored)} documents; look at the code that scores it"

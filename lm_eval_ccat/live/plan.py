@@ -92,7 +92,10 @@ class Plan:
     @property
     def n_answers(self) -> int:
         """Answers of one model in full: all items, times their repeats."""
-        return sum(self.repeats.get(t, 1) * o.bank.n_items for t, o in self.outcomes.items())
+        return sum(
+            self.repeats.get(task, 1) * outcome.bank.n_items
+            for task, outcome in self.outcomes.items()
+        )
 
     @property
     def noisy(self) -> bool:

@@ -92,7 +92,9 @@ class Sender:
             for channel in channels:
                 self.feed(channel)
             late = clock() - began > REPORT
-            if not any(c.to_open and not (late and c.model.missing) for c in channels):
+            if not any(
+                channel.to_open and not (late and channel.model.missing) for channel in channels
+            ):
                 return
             self.interrupts.heed()
             time.sleep(TICK)
@@ -114,7 +116,9 @@ class Sender:
 
     def start(self) -> None:
         """Ask the first items."""
-        if self._turns or any(c.opened or c.to_open for c in self.channels.values()):
+        if self._turns or any(
+            channel.opened or channel.to_open for channel in self.channels.values()
+        ):
             slots = {model.name: model.slots * model.batch for model in self.models}
             in_turns = [channel.name for channel in self._turns]  # what they take is not known yet
             self.line.windows = windows_of(self.plan, slots | dict.fromkeys(in_turns, 1))
@@ -183,7 +187,7 @@ class Sender:
 
     def _split(self) -> tuple[list[Channel], list[Channel]]:
         """Return the models that stay open, and those that take turns."""
-        turns = taking_turns(self.plan.spec, {m.name: m.memory for m in self.models})
+        turns = taking_turns(self.plan.spec, {model.name: model.memory for model in self.models})
         placed = [model for model in self.models if model.bundle]
         if placed and not placed[0].fits_beside(placed[1:]):
             turns |= {model.name for model in placed}
@@ -524,7 +528,7 @@ def new_line(plan: Plan, book: Book, slots: Mapping[str, int]) -> Line:
         warmup=plan.warmup * len(plan.measured),
         at_once=spec.ahead is None,
         one_first="tokens" in spec.budget
-        or ("usd" in spec.budget and any(m.price.by_tokens for m in spec.models)),
+        or ("usd" in spec.budget and any(model.price.by_tokens for model in spec.models)),
         needs_two=spec.target_se is None and len(slots) > 1,
         max_untold=1 if spec.ahead == 1 else None,
         goal=_may_end_early(plan, len(slots)),

@@ -145,7 +145,7 @@ class Task:
         counting = [outcome.bank.kept for outcome in outcomes if outcome.weight > 0.0]
         self.kept_items = np.tile(np.any(counting, axis=0), repeats)
         self.weight = sum(outcome.weight for outcome in outcomes)
-        self.bank = max(outcomes, key=lambda o: o.weight).bank
+        self.bank = max(outcomes, key=lambda outcome: outcome.weight).bank
         self.states: list[OutcomeState] = []
         self.changes = 0
         # By pair of outcomes, over the answers that have both: products of residuals, the first

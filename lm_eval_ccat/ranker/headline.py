@@ -209,7 +209,9 @@ def _finding(content: RankingContent) -> str:
         equal = f"between {first} and {second} {first_lead.of_none}"
         return f"{len(may)} of {len(order)} may be the best; {equal}"
     # Of two, the chances as they were drawn may be in another order than the estimates.
-    likely = max(may[: 1 if len(order) == 2 else None], key=lambda m: models[m].get("p_best") or 0)
+    likely = max(
+        may[: 1 if len(order) == 2 else None], key=lambda model: models[model].get("p_best") or 0
+    )
     leader, chance = visible_name(likely), models[likely].get("p_best")
     sure = "" if chance is None else f" ({min(max(100 * chance, 1), 99):.0f}%)"
     if len(order) == 2:

@@ -155,19 +155,19 @@ class Verdicts:
     @cached_property
     def _family(self) -> tuple[Family, Mask]:
         """`_alone` of all pairs, adjusted for their family, and which are close."""
-        p, equivalent = self._alone()
+        p_values, equivalent = self._alone()
         if not self.familywise:
-            return Family(p, np.ones(p.shape), 1.0), equivalent
-        return family(p, self.belief, 1.0 - self.confidence), equivalent
+            return Family(p_values, np.ones(p_values.shape), 1.0), equivalent
+        return family(p_values, self.belief, 1.0 - self.confidence), equivalent
 
     def _decided(self, index: tuple[Any, Any] = _ALL) -> tuple[Signs, Signs]:
         """Return the signs and states of pairs at an index of the matrices."""
         if self.familywise or index is _ALL:
-            p, equivalent = self._family[0].p[index], self._family[1][index]
+            p_values, equivalent = self._family[0].p[index], self._family[1][index]
         else:  # without a family, a few pairs need no others
-            p, equivalent = self._alone(index)
+            p_values, equivalent = self._alone(index)
         sign = np.sign(self.belief.pairs.gap[index]).astype(np.int8)
-        sign[(p > 1.0 - self.confidence) | equivalent] = 0
+        sign[(p_values > 1.0 - self.confidence) | equivalent] = 0
         return sign, np.where(equivalent, EQUIVALENT, np.abs(sign)).astype(np.int8)
 
     @cached_property

@@ -257,7 +257,7 @@ def earlier_answers(
     else:
         runs, troubles = find_runs(place, task)
         answers = []
-        for run in sorted(runs, key=lambda r: r.date):
+        for run in sorted(runs, key=lambda run: run.date):
             answers += _of_samples(run, troubles)
         if warn is not None:
             for trouble in troubles:

@@ -174,7 +174,11 @@ class Query:
             scale is not None and scale.cap is not None for scale in (stated_scale, known)
         )
         lower = basis is not None and not basis.higher_is_better
-        directions = [d for d in (lower_is_better, self.lower_is_better) if d is not None]
+        directions = [
+            direction
+            for direction in (lower_is_better, self.lower_is_better)
+            if direction is not None
+        ]
         lower = directions[-1] if directions else lower
         if self.range is not None:
             try:

@@ -623,15 +623,15 @@ class ScoreTable:
         pa = arrow(path)
         written = np.isfinite(self.raw)
         written[~written.any(axis=1), 0] = True  # NaN: readers then name the model as left out
-        r, i = np.nonzero(written)
-        n = len(r)
+        rows, i = np.nonzero(written)
+        n = len(rows)
         scale = self.scale
         columns: dict[str, object] = {
-            "model": pa.array(self.row_model).take(pa.array(r)),
-            "config": pa.array(self.row_config).take(pa.array(r)),
+            "model": pa.array(self.row_model).take(pa.array(rows)),
+            "config": pa.array(self.row_config).take(pa.array(rows)),
             "doc_id": pa.array(self.doc_ids).take(pa.array(i)),
             "metric": pa.repeat(self.metric, n),
-            "score": pa.array(self.raw[r, i]),
+            "score": pa.array(self.raw[rows, i]),
         }
         # A guess is made anew by whoever reads the file; that less is better is never guessed.
         if not self.guessed:
@@ -648,7 +648,7 @@ class ScoreTable:
         if self.doc_hashes is not None:
             columns["doc_hash"] = pa.array(self.doc_hashes, type=pa.string()).take(pa.array(i))
         if self.prompts is not None:
-            codes = self.prompts.codes[r, i]
+            codes = self.prompts.codes[rows, i]
             marks = pa.array([*self.prompts.marks, None], type=pa.string())
             columns["prompt_hash"] = marks.take(
                 pa.array(np.where(codes < 0, len(marks) - 1, codes))

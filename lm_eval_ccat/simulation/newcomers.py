@@ -56,7 +56,9 @@ class Newcomers:
         for name, bank in banks.items():
             self._curves[name] = curves = method_of(bank).curves(bank)
             of_bank = bank.provenance["report"]["abilities"]
-            self._abilities[name] = {m: float(a) - curves.origin for m, a in of_bank.items()}
+            self._abilities[name] = {
+                model: float(a) - curves.origin for model, a in of_bank.items()
+            }
         of_banks = list(self._abilities.values())
         shared = set(of_banks[0]).intersection(*of_banks)
         #: Models of all banks, or where there are too few, of each by itself.

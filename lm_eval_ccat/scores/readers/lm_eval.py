@@ -535,7 +535,7 @@ def named_apart(name: str, differing: Mapping[str, Sequence[str]], taken: Collec
     """
     short_name, full_name = name, name
     for key, values in differing.items():
-        usual = {**_USUAL_GENERATION, **{k: u for k, (_, u) in _NAMED.items()}}.get(key)
+        usual = {**_USUAL_GENERATION, **{k: usual for k, (_, usual) in _NAMED.items()}}.get(key)
         if values[0]:
             short_name += (part := _named_value(key, values[0], values))
         else:

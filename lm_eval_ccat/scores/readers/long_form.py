@@ -55,7 +55,9 @@ def outcomes(path: Path) -> list[Logged]:
     """Every (task, metric, filter) of the files, in alphabetical order."""
     keys = {key for source in _sources(path) for key in source.keys}
     named = {Logged(task, metric or "score", filter) for task, metric, filter in keys}
-    return sorted(named, key=lambda o: (str(o.task), o.metric, str(o.filter)))
+    return sorted(
+        named, key=lambda outcome: (str(outcome.task), outcome.metric, str(outcome.filter))
+    )
 
 
 def read(path: Any, query: Query, on_progress: Progress = None) -> ScoreTable:
