@@ -118,11 +118,13 @@ def check_bank(
             f"its filter is {bank.filter!r}, the task has {', '.join(map(repr, filters))}"
         )
     refused, differing = compare_settings(bank.settings, settings)
-    scorer = compare_scorers(bank.settings.get("scorer"), settings.get("scorer"), bank.metric)
-    refusals += refused + scorer[0]
+    other_scorers, doubted_scorers = compare_scorers(
+        bank.settings.get("scorer"), settings.get("scorer"), bank.metric
+    )
+    refusals += refused + other_scorers
     if bank.settings or bank.models:  # a blank bank has no calibration settings to differ from
         warnings += differing
-    warnings += scorer[1]
+    warnings += doubted_scorers
     if bank.provenance.get("prompts") == PUBLISHED_ELSEWHERE:
         warnings.append(
             f"the bank's models answered prompts {PUBLISHED_ELSEWHERE}, not this task's: every "
@@ -266,8 +268,8 @@ def compare_settings(
         )
     elif "fewshot_as_multiturn" in differing and run.get("num_fewshot"):
         warnings.append(words["fewshot_as_multiturn"])
-    generation = _compare_generation(recorded, run)
-    return refusals + generation[0], warnings + generation[1]
+    refused, doubts = _compare_generation(recorded, run)
+    return refusals + refused, warnings + doubts
 
 
 def _compare_generation(
@@ -284,11 +286,11 @@ def _compare_generation(
         or "generation_kwargs" in varied
     ):
         return refusals, warnings
-    before, after = sampling(of_bank), sampling(of_run)
-    if before[0] != after[0] and not varied & _SAMPLING:
+    (bank_drawn, bank_temperature), (drawn, temperature) = map(sampling, (of_bank, of_run))
+    if bank_drawn != drawn and not varied & _SAMPLING:
         refusals.append(
-            f"its answers are {after[0]} (temperature {after[1]}), the bank's were {before[0]} "
-            f"(temperature {before[1]}): set gen_kwargs alike"
+            f"its answers are {drawn} (temperature {temperature}), the bank's were {bank_drawn} "
+            f"(temperature {bank_temperature}): set gen_kwargs alike"
         )
         varied |= _SAMPLING
     for key in sorted({*of_bank, *of_run} - varied):

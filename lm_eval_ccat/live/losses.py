@@ -99,5 +99,7 @@ def size_of(sources: Sequence[Any], task: str | None) -> int | None:
     for source in sources:
         if isinstance(source, str | Path) and can_read(Path(source)):
             with suppress(CcatError):
-                sizes += [run.counts[1] for run in find_runs(Path(source), task)[0] if run.counts]
+                sizes += [
+                    run.counts.original for run in find_runs(Path(source), task)[0] if run.counts
+                ]
     return max(sizes, default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,13 @@ from .contents import Contents
 
 #: Share of a budget by which rounding alone may make a sum of prices exceed it.
 SLACK = 1e-9
+
+
+class Measured(NamedTuple):
+    """Total cost and units of some items."""
+
+    cost: float = 0.0
+    units: float = 0.0
 
 
 @dataclass(eq=False)
@@ -35,8 +42,8 @@ class Account:
     scored, pending, failed
         Items scored with the probability of the draw at its moment (None if not drawn at random),
         items in flight with their units, and items failed with the reason.
-    measured : (float, float)
-        Total cost and units of the items that were told with a cost above 0.
+    measured : Measured
+        Of the items that were told with a cost above 0.
     dropped : str or None
         Why the model was set aside.
     """
@@ -49,7 +56,7 @@ class Account:
     pending: dict[int, float] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
     _drawn: dict[int, float] = field(default_factory=dict)  # and not scored
-    measured: tuple[float, float] = (0.0, 0.0)
+    measured: Measured = field(default_factory=Measured)
     dropped: str | None = None
 
     @property
@@ -293,7 +300,8 @@ class Accounts:
             cost = self.price(account) * units if failure is None else 0.0
         elif cost and failure is None:
             # A free answer (one reused from before) says nothing about the price of the next.
-            account.measured = (account.measured[0] + cost, account.measured[1] + units)
+            measured = account.measured
+            account.measured = Measured(measured.cost + cost, measured.units + units)
         self.spent_on[account.number, self.contents.task_at(item)] += float(cost)
         if failure is None:
             account.score(item)

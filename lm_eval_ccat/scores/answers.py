@@ -164,8 +164,10 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
         warnings += [f"{run.samples}: {n} rows left out: {why}" for why, n in skipped.items()]
     if not answers:
         raise ScoreTableError(f"{path}: no answers in the logs")
-    name = one_of(Path(path), "filter", filter, (key[3] for key in answers))
-    filter_answers = tuple(answer for key, answer in answers.items() if key[3] == name)
+    name = one_of(Path(path), "filter", filter, (filter for *_, filter in answers))
+    filter_answers = tuple(
+        answer for (*_, answer_filter), answer in answers.items() if answer_filter == name
+    )
     return Answers(filter_answers, usable[0].task, name, shared_settings(usable), tuple(warnings))
 
 

@@ -267,12 +267,12 @@ class Stage:
         while asked:
             asked = False
             for model in self.fold.holdout:
-                for pair in ranker.ask(1, model=model):
-                    price = prices[model] * self.protocol.units[self.column[pair[1]]]
+                for _, item in ranker.ask(1, model=model):
+                    price = prices[model] * self.protocol.units[self.column[item]]
                     if spent + price > budget * (1 + SLACK):
-                        ranker.release(*pair)
+                        ranker.release(model, item)
                         return
-                    self._tell(ranker, [pair])
+                    self._tell(ranker, [(model, item)])
                     spent += price
                     asked = True
             yield

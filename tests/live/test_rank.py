@@ -116,7 +116,7 @@ def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat)
     ("change", "code", "message"),
     [
         ({"budget": {"usd": 1.0}}, 2, "price of model m01 is unknown"),
-        ({"harness": {"include_path": "nowhere"}}, 2, "no folder"),
+        ({"harness": {"include_path": "nowhere"}}, 2, "no such folder"),
         ({"entry": {"model": "local-completion"}}, 2, "local-completions"),
         ({"model_args": {"num_concurent": 4}}, 2, "no argument 'num_concurent'"),
         ({"entry": {"model": "hf", "model_args": {"pretrained": "x"}, "memory": 12}, "memory": 10},

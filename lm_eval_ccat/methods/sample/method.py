@@ -34,7 +34,6 @@ from .pairs import IMAGINED, Pairs, SharedSequence
 from .passes import RepeatsPolicy
 
 GUARANTEES = ("asymptotic", "finite")
-_VARIANCE, _ITEMS = range(2)  # rows of the array of pairs
 EASE = "ease"
 _USUAL, _UNSURE = 0.5, 0.25  # mean and variance of a slope before any draw
 _FEWEST = 3  # items from which a slope can be learned
@@ -42,6 +41,13 @@ _ANSWERS = 2  # models whose answers to an item show how easy it is
 #: The ease from elsewhere is ignored once the scores are this many times likelier with slope 0 than
 #: with slope 1, and the slope is less than two standard errors from 0.
 _ODDS = 10.0
+
+
+class PairFigures(NamedTuple):
+    """Variances of differences of all pairs, and the items behind them; 0 on the diagonal."""
+
+    variance: Floats
+    items: Floats
 
 
 class Slope(NamedTuple):
@@ -189,7 +195,9 @@ class SamplePolicy(Policy):
     def _forget(self) -> None:
         n_models = len(self.effects.counts)
         # Of pairs, as seen as a benchmark (True) and as a sample of a population.
-        self._known = {finite: np.zeros((2, n_models, n_models)) for finite in (True, False)}
+        self._known = {
+            finite: PairFigures(*np.zeros((2, n_models, n_models))) for finite in (True, False)
+        }
         self._stale = {finite: set(range(n_models)) for finite in (True, False)}
         self._learned = -1  # scores that the slope has seen
 
@@ -225,7 +233,7 @@ class SamplePolicy(Policy):
         finite = question == BENCHMARK and not self._sampled
         pairs = self._of_pairs(finite)
         mean, alone = self._of_models(finite)
-        variance, n = np.minimum(pairs[_VARIANCE], 1.0), pairs[_ITEMS].copy()
+        variance, n = np.minimum(pairs.variance, 1.0), pairs.items.copy()
         on = slice(None, None, len(mean) + 1)
         variance.flat[on], n.flat[on] = alone, self.effects.counts
         df = np.maximum(n - 1.0, 1.0)
@@ -237,14 +245,15 @@ class SamplePolicy(Policy):
             mean, variance, df, n, size, question, proof=proof, per_zero=per_zero, zeros=zeros
         )
 
-    def _of_pairs(self, finite: bool) -> Floats:
-        """Return the two figures of all pairs, after updating the stale ones."""
+    def _of_pairs(self, finite: bool) -> PairFigures:
+        """Return the figures of all pairs, after updating the stale ones."""
         pairs, known, n_models = self.pairs, self._known[finite], len(self.effects.counts)
         for model in self._stale[finite]:
             series = model * n_models + np.arange(n_models)
-            rows = np.array([pairs.stated(series, finite), pairs.sums.items(series)])
-            known[:, model] = known[:, :, model] = rows
-            known[:, model, model] = 0.0
+            of_model = pairs.stated(series, finite), pairs.sums.items(series)
+            for matrix, row in zip(known, of_model):
+                matrix[model] = matrix[:, model] = row
+                matrix[model, model] = 0.0
         self._stale[finite].clear()
         return known
 

@@ -123,6 +123,18 @@ class SampleFile(NamedTuple):
     results: Path | None = None
 
 
+class DocumentCounts(NamedTuple):
+    """Numbers of documents that were run, and in all, as the results state them."""
+
+    effective: Any
+    original: Any
+
+    @property
+    def in_part(self) -> bool:
+        """Whether some documents were left out."""
+        return bool(self.effective != self.original)
+
+
 @dataclass(frozen=True)
 class LoggedRun:
     """One sample file and what the results file beside it says of the run that wrote it.
@@ -233,12 +245,12 @@ class LoggedRun:
         ]
 
     @functools.cached_property
-    def counts(self) -> tuple[Any, Any] | None:
+    def counts(self) -> DocumentCounts | None:
         """Numbers of documents that were run, and in all; None where the results do not say."""
         counts = self.of_task("n-samples")
         if not (isinstance(counts, dict) and counts.keys() >= {"effective", "original"}):
             return None
-        return counts["effective"], counts["original"]
+        return DocumentCounts(counts["effective"], counts["original"])
 
     @functools.cached_property
     def adaptive(self) -> bool:
@@ -247,7 +259,7 @@ class LoggedRun:
         if isinstance(marked, dict) and set(marked) & set(self.results.get("results") or ()):
             marked = marked.get(self.task)
         marked = marked or (isinstance(values, dict) and values.get("adaptive"))
-        return bool(marked) and (self.counts is None or self.counts[0] != self.counts[1])
+        return bool(marked) and (self.counts is None or self.counts.in_part)
 
     def why_not_full(self) -> tuple[str, bool]:
         """Say why the run is not of all documents, and whether its rows may still be used.
@@ -267,7 +279,7 @@ class LoggedRun:
         limited = (self.results.get("config") or {}).get("limit") is not None
         if self.adaptive:
             return f"an adaptive run{part}", False
-        if self.counts[0] == self.counts[1] if self.counts else not limited:
+        if not (self.counts.in_part if self.counts else limited):
             return "", True
         if limited:
             return f"run with --limit{part}", True
