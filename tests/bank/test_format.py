@@ -279,3 +279,18 @@ def test_a_suite_comes_back_as_it_was_and_a_damaged_one_is_refused_in_one_line(t
         assert "\n" not in str(error.value)
     with pytest.raises(BankError, match="of the methods other, sample"):
         SuiteBank({m: ItemBank.blank(range(2), method=m) for m in ("sample", "other")})
+
+
+def test_an_item_that_is_left_out_needs_no_parameters(tmp_path):
+    bank = calibrate(
+        ScoreTable.from_arrays([[0.1, 0.5, 0.9], [0.2, 0.4, 0.7], [0.3, 0.6, 0.8]], list("abc")),
+        "paper",
+    )
+    unknown = {name: np.where([1, 0, 0], np.nan, part) for name, part in bank.parameters.items()}
+    for kept in ([False, True, True], [True, True, True]):
+        replace(bank, kept=np.array(kept), parameters=unknown).save(tmp_path / "b.json")
+        if kept[0]:
+            with pytest.raises(BankError, match="of an item that is kept is not a number"):
+                ItemBank.load(tmp_path / "b.json")
+        else:
+            assert np.isnan(ItemBank.load(tmp_path / "b.json").parameters["difficulty"][0])
