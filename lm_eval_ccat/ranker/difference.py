@@ -56,8 +56,8 @@ class Difference:
     p_better : float
         Probability that the candidate is better, ties counting half.
     verdict : str
-        "better", "equivalent" (within +- the margin), "not worse" (than the margin), "worse" (by
-        more than the margin) or "not known".
+        "equivalent" (within +- the margin, which comes before "better"), "better", "not worse"
+        (than the margin), "worse" (by more than the margin) or "not known".
     more_documents : int or None
         About how many more documents would decide, if the difference stays as it is; None if it
         is decided already, or no number of documents would.

@@ -264,7 +264,13 @@ def notes(content: RankingContent) -> list[str]:
 
 def _open(content: RankingContent) -> Iterator[str]:
     """Yield lines on what is open: ties, the cheapest pair to decide, and all pairs together."""
-    tied = [group for group in content["ties"] if len(group) < len(content["order"])]
+    # From which models a newcomer is not separated, its place says: more than its neighbours.
+    placed = {model for model, block in content["models"].items() if block.get("place")}
+    tied = [
+        group
+        for group in content["ties"]
+        if len(group) < len(content["order"]) and not placed & {*group}
+    ]
     states = {(pair["a"], pair["b"]): pair["decision"] for pair in content["pairwise"]}
     for group in tied[:2]:
         same = [states.get(pair) == WORDS[EQUIVALENT] for pair in pairwise(group)]
@@ -272,7 +278,7 @@ def _open(content: RankingContent) -> Iterator[str]:
         label = "Equivalent or not separated" if 0 < sum(same) < len(same) else label
         yield f"{label}: {first_of(group, 4)}."
     apart = content["separated_within_ties"]
-    if len(apart) == 1:
+    if len(apart) == 1 and not placed:
         [(a, b)] = apart
         yield f"{a} and {b} are separated from each other, but not from the models between them."
     plan = outlook(content, content["cost_unit"])

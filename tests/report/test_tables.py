@@ -304,3 +304,18 @@ def test_what_set_a_model_aside_is_corrected_before_a_pair_is_decided():
     content["exit_code"] = 0
     assert "--max_items" in following(content, Path("x.run"))
     assert following(content, None) == ""
+
+
+def test_from_which_models_a_newcomer_is_not_separated_is_said_once():
+    """Its place names all of them, its tie in the order only its neighbours."""
+    content = ranking(
+        ["a", "b", "new", "c", "d", "e"], [("b", "new", "c"), ("d", "e")], known="abcde"
+    )
+    content["separated_within_ties"] = [["b", "c"]]
+    plain = notes(content)
+    assert plain[:2] == ["Not separated: b, new, c.", "Not separated: d, e."]
+    content["models"]["new"]["place"] = {"in_words": "rank 3 of 6, tied with a, b, c"}
+    placed = notes(content)
+    assert [line for line in placed if "separated" in line or "tied" in line] == [
+        "Not separated: d, e.", "new: rank 3 of 6, tied with a, b, c.",
+    ]  # fmt: skip
