@@ -983,9 +983,10 @@ def _require_one_direction(runs: Sequence[LoggedRun], name: str) -> None:
         sources = {} if known is not None else sources
         sources |= {direction: run.samples for direction in run.directions_of(metric)}
         if len(sources) == 2:
+            files = " and ".join(sorted({str(source) for source in sources.values()}))
             raise ScoreTableError(
-                f"results contradict each other: beside {sources[True]} a higher {metric} is "
-                f"better, beside {sources[False]} a lower one; correct or leave out one of them"
+                f"the results beside {files} state both that a higher {metric} is better and that "
+                "a lower one is; correct or leave out what is wrong"
             )
 
 
