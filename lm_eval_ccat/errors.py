@@ -16,9 +16,14 @@ class CcatError(Exception):
     missing.bank.json: no such item bank; make one with `lm-eval-ccat calibrate`
     """
 
+    #: Exit code of a command that ends with this error.
+    exit_code = 1
+
 
 class UsageError(CcatError):
     """A command line, configuration or argument is invalid, or names what is not there."""
+
+    exit_code = 2
 
 
 class MetricError(CcatError):
@@ -88,3 +93,9 @@ class OtherSettingsError(RunError):
 
     def __str__(self) -> str:
         return ". ".join(map(str, self.args))
+
+
+class UnfinishedError(RunError):
+    """A live comparison that a failing model or an interruption ended before its verdict."""
+
+    exit_code = 4

@@ -152,12 +152,13 @@ def rounded(value: float, decimals: int, sign: str = "") -> str:
     return f"{abs(number) if number == 0 else number:{sign}f}"
 
 
-def difference(low: float, middle: float, high: float) -> list[str]:
+def difference(low: float, middle: float, high: float, margin: float = 0.0) -> list[str]:
     """Format a difference and the ends of its interval, with decimals to match its width.
 
     Whether an interval excludes 0 can be read from it: an end that is not 0 is not rounded to 0,
     nor is the difference where both ends are on one side. What is right beside 0, as a pair that
-    was decided at an earlier look may be, is ">0" or "<0".
+    was decided at an earlier look may be, is ">0" or "<0". An end beside the margin, on either
+    side, is not rounded to it.
 
     Examples
     --------
@@ -167,6 +168,8 @@ def difference(low: float, middle: float, high: float) -> list[str]:
     ['-0.038', '-0.019', '+0.002']
     >>> difference(float("-inf"), 0.25, float("inf"))
     ['-inf', '+0.25', '+inf']
+    >>> difference(2.0215, 11.24, 22.09, margin=2.0)
+    ['+2.02', '+11.24', '+22.09']
     >>> difference(1e-12, 0.066, 0.145), difference(-0.0, -0.0, -0.0)
     (['>0', '+0.066', '+0.145'], ['+0', '+0', '+0'])
     >>> difference(1e-12, 0.0004, 0.19), difference(1e-9, 2e-9, 3e-9)
@@ -178,6 +181,7 @@ def difference(low: float, middle: float, high: float) -> list[str]:
     decimals = decimals_for(half)
     places = (0, 1, 2) if low > 0.0 or high < 0.0 else (0, 2)
     sizes = [abs(values[place]) for place in places]
+    sizes += [abs(abs(end) - margin) for end in (low, high) if margin]
     if sizes := [size for size in sizes if rounded(size, 6).strip("0.")]:
         decimals = max(decimals, min(6, math.ceil(-math.log10(2.0 * min(sizes)))))
     texts = [rounded(value, decimals, "+") for value in values]

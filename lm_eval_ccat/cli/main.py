@@ -175,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 hint = "" if debug else " (--debug shows the traceback)"
                 text = f"{type(error).__name__}: {text}{hint}"
             print(f"lm-eval-ccat: error: {text}", file=sys.stderr)
-            return 2 if isinstance(error, UsageError) else 1
+            return error.exit_code if isinstance(error, CcatError) else 1
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import RunError, UsageError
+from ..errors import UnfinishedError, UsageError
 from ..harness import TaskSession
 from ..methods.belief import BENCHMARK, POPULATION
 from ..metrics.scale import Scale
@@ -94,7 +94,7 @@ def compare_live(
         if tally.set_aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in tally.set_aside.items())
             advice = "" if run_dir is None else f"; the same command goes on with {run_dir}"
-            raise RunError(f"the comparison did not finish ({why or 'interrupted'}){advice}")
+            raise UnfinishedError(f"the comparison did not finish ({why or 'interrupted'}){advice}")
         verdicts, scale = run.book.ranker.verdicts, outcome.metric.scale
         on_benchmark, on_population = (
             run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION)

@@ -34,6 +34,12 @@ CLOSE = 1e-9
 COUNTED = ("items", "n_items", "cost", "failed", "set_aside", "money")
 #: Keys of a result that depend on the version of the methods.
 JUDGED = ("rank", "rank_range", "estimate", "standard_error", "interval")
+#: The same of the whole ranking.
+JUDGED_OF_ALL = (
+    "headline", "order", "ranking", "ties", "scale", "question", "confidence", "looks", "further"
+)  # fmt: skip
+#: The same of a pair.
+JUDGED_OF_PAIR = ("difference", "low", "high", "p", "decision", "population")
 
 
 @dataclass(frozen=True)
@@ -153,17 +159,19 @@ def verify(run: str | Path) -> Verification:
     return Verification(condition, [], [], made_by, words)
 
 
-def _contradictions(old: RankingContent, new: RankingContent) -> tuple[list[str], list[str]]:
+def _contradictions(
+    old: Mapping[str, Any], new: Mapping[str, Any], task: str = ""
+) -> tuple[list[str], list[str]]:
     """Return the differences between two results: in counts, and in verdicts and estimates."""
     pairs = {(pair["a"], pair["b"]): pair for pair in new.get("pairwise", ())}
-    compared: list[Any] = [("", old, new, ("usd", "money"), ("order", "ties"))]
+    models = new.get("models", {})
+    compared: list[Any] = [(task, old, new, ("usd", "money"), JUDGED_OF_ALL)]
     for name, block in old.get("models", {}).items():
-        compared.append((f"{name}: ", block, new["models"].get(name, {}), COUNTED, JUDGED))
+        compared.append((f"{task}{name}: ", block, models.get(name, {}), COUNTED, JUDGED))
     for pair in old.get("pairwise", ()):
         recomputed = pairs.get((pair["a"], pair["b"]), {})
-        compared.append(
-            (f"{pair['a']} over {pair['b']}: ", pair, recomputed, (), ("p", "decision"))
-        )
+        where = f"{task}{pair['a']} over {pair['b']}: "
+        compared.append((where, pair, recomputed, (), JUDGED_OF_PAIR))
     counted: list[str] = []
     judged: list[str] = []
     for where, was, recomputed, *keys in compared:
@@ -173,6 +181,10 @@ def _contradictions(old: RankingContent, new: RankingContent) -> tuple[list[str]
                 for key in keys_of_kind
                 if key in was and not _same(was[key], recomputed.get(key))
             ]
+    for name, block in old.get("tasks", {}).items():
+        of_task = _contradictions(block, new.get("tasks", {}).get(name, {}), f"{task}{name}: ")
+        counted += of_task[0]
+        judged += of_task[1]
     return counted, judged
 
 

@@ -175,7 +175,7 @@ def figures(comparison: Comparison, contrast: Difference) -> str:
         if contrast.answers is not None
         else ""
     )
-    low, gap, high = difference(contrast.low, contrast.difference, contrast.high)
+    low, gap, high = difference(contrast.low, contrast.difference, contrast.high, comparison.margin)
     ends = f"{percent(comparison)}: {low} to {high}" if contrast.low < contrast.high else "exact"
     return (
         f"{gap} [{ends}], P(better) {probability(contrast.p_better)}, "

@@ -116,7 +116,7 @@ def test_live_models_given_by_flags_have_their_own_names(bench, server, tmp_path
     server.mood = lambda model, prompt, before: (
         ("say", 404, '{"error": "no m09"}') if model == "m09" else None
     )
-    assert "m09 is set aside" in ccat("compare", *about, *flags(server, "m01", "m09"), code=1).err
+    assert "m09 is set aside" in ccat("compare", *about, *flags(server, "m01", "m09"), code=4).err
 
 
 def test_a_comparison_that_keeps_no_answers_says_so_and_decides_at_the_next_try(
@@ -177,7 +177,7 @@ def test_an_interrupted_comparison_goes_on_and_ends_as_one_that_was_not(
     interrupt_at(40)
     server.asked.clear()
     command[-1] = str(tmp_path / "two")
-    err = ccat(*command, code=1).err
+    err = ccat(*command, code=4).err
     assert f"(interrupted); the same command goes on with {command[-1]}" in err
     assert json.loads(ccat(*command, code=code).out)["outcomes"] == expected
     assert set(server.asked.values()) == {1}

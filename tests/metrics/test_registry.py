@@ -187,6 +187,16 @@ def test_a_metric_that_the_task_aggregates_itself_has_a_name_of_its_own():
     assert find_metric("pass@1", config=listed(pass_at_k)).key("test") == "pass@1,test"
 
 
+def test_what_a_task_returns_beside_its_only_metric_does_not_take_its_direction():
+    """The harness averages every key that process_results returns, and states nothing of it."""
+    config = {**listed("errors", higher_is_better=False), "process_results": "def process(..."}
+    assert find_metric("errors", config=config, range=(0, 1)).scale == Scale(0, 1, False)
+    assert find_metric("exact_match", config=config).scale == Scale(0, 1, True)
+    assert find_metric("wer", config={**config, **listed("acc", higher_is_better=True)}).scale == (
+        known_scale("wer")
+    )
+
+
 def test_scores_that_cannot_be_are_refused():
     for name, value, error, words in (
         *(("acc", value, MetricError, r"acc of task t came as .*; (give|the task)")

@@ -137,6 +137,10 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
         (run / "result.json").write_text(json.dumps(result))
         return main(["verify", str(run)]), capsys.readouterr().out
 
+    turned = {**content["scale"], "higher_is_better": not content["scale"]["higher_is_better"]}
+    exchanged = [
+        {**pair, "low": -pair["high"], "high": -pair["low"]} for pair in content["pairwise"]
+    ]
     for code, words, verdict in (
         (0, "they give the recorded result", verified(lines)),
         (1, f"{model}: cost: recorded 0.001, now", verified(lines, cost=1e-3)),
@@ -144,6 +148,8 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
         (1, "usd: recorded 7.5, now null", verified(lines, {"usd": 7.5})),
         (1, f"money: recorded {json.dumps(money)}, now null", verified(lines, {"money": money})),
         (1, "order: recorded []", verified(lines, {"order": []})),
+        (1, "scale: recorded {", verified(lines, {"scale": turned})),
+        (1, "high: recorded", verified(lines, {"pairwise": exchanged})),
         (1, "usd: recorded 7.5, now null", verified(older, {"usd": 7.5})),
         (1, f"lines of the journal: recorded {n}, now {n - 1}", verified(lines[:-1])),
         (3, "Made by 0.0.9; ", verified(older, estimate=2.0)),
