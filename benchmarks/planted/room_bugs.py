@@ -956,8 +956,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "money that differs is a verdict",
-            '("usd", "money"), ("order", "ties"))',
-            '(), ("order", "ties"))',
+            '("usd", "money"), JUDGED_OF_ALL)',
+            "(), JUDGED_OF_ALL)",
+        ),
+        (
+            "a pair's interval is not compared",
+            '"low", "high", "p", "decision", "population"',
+            '"p"',
         ),
         ("a journal that lost lines is sound", "if last > condition.records:", "if last < 0:"),
         (
