@@ -111,7 +111,7 @@ def test_a_program_without_a_console_can_run_a_command(tmp_path, monkeypatch) ->
     monkeypatch.setattr(sys, "stderr", None)
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["bank", "show", str(bank)]) == 0
-    assert main(["bank", "show", str(tmp_path / "none.json")]) == 1
+    assert main(["bank", "show", str(tmp_path / "none.json")]) == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="hides what POSIX has")

@@ -129,7 +129,7 @@ ADAPTIVE = "--adaptive --bank texts.bank.json "
         ("--bank x.json", 2, "--bank needs --adaptive"),
         ("--budget_usd 3", 2, "--budget_usd needs --adaptive"),
         ("--model ccat-dmo", 2, "lm_eval has no model type 'ccat-dmo'; did you mean ccat-demo?"),
-        ("--adaptive --bank absent.json", 1, "absent.json: no such item bank"),
+        ("--adaptive --bank absent.json", 2, "absent.json: no such item bank"),
         ("--adaptive --bank empty", 1, "no item bank in this folder"),
         ("--adaptive --bank texts=empty", 1, "no item bank in this folder"),
         (ADAPTIVE + "--limit 5", 2, "--limit"),
@@ -140,7 +140,7 @@ ADAPTIVE = "--adaptive --bank texts.bank.json "
         (ADAPTIVE + "--leaderboard nowhere", 2, "nowhere"),
         (ADAPTIVE + "--leaderboard empty", 1, "empty"),
         (ADAPTIVE + "--leaderboard broken.csv", 1, "broken.csv"),
-        (ADAPTIVE + "--leaderboard acc.csv", 1, "chrf"),
+        (ADAPTIVE + "--leaderboard acc.csv", 2, "chrf"),
     ],
 )
 def test_what_cannot_be_meant_ends_in_one_line_before_the_model_is_made(

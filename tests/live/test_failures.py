@@ -123,8 +123,8 @@ def test_a_model_that_fails_at_most_documents_is_set_aside(bench, server):
     server.mood = trouble("status", 422, of="m05", when=lambda number, _: number % 4 > 0)
     failures = {**QUICK["failures"], "in_a_row": 50}
     content = bench.ranked(server, THREE, (4,), stop="limits", max_items=30, failures=failures)
-    assert " of 1" in content["models"]["m05"]["set_aside"]
-    assert server.requests("m05") < 20
+    assert re.search(r" of [12]\d documents failed", content["models"]["m05"]["set_aside"])
+    assert server.requests("m05") < 30
 
 
 def test_a_refused_document_is_recorded_and_not_scored_zero(bench, server, capsys):

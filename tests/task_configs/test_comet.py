@@ -234,5 +234,5 @@ def test_a_ranking_asks_the_worker_as_a_full_run_does(
     assert f"checkpoint {scored_by}" in (tmp_path / "page.html").read_text(encoding="utf-8")
     capsys.readouterr()
     monkeypatch.setenv("CCAT_COMET_MODEL", "Unbabel/another")
-    assert main([*command, str(tmp_path / "again")]) == 1
+    assert main([*command, str(tmp_path / "again")]) == 2
     assert "checkpoint is 'Unbabel/another'" in capsys.readouterr().err

@@ -53,7 +53,7 @@ def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path):
 
 def test_mistakes_are_named(logs, tmp_path, capsys):
     for command, code, words in (
-        ("rougeL LOGS -o x.parquet", 1, "name one (--task)"),
+        ("rougeL LOGS -o x.parquet", 2, "name one (--task)"),
         ("rougeL LOGS --task ccat_govreport -o x.txt", 2, ".parquet or a .csv"),
         ("blue LOGS -o x.parquet", 2, "did you mean bleu"),
         ("judge LOGS --task ccat_truthfulqa_gen -o x.csv", 2, "--judge FILE"),
