@@ -156,34 +156,14 @@ def write_report(
 def render(run: StoredRun, most_documents: int | None = None, refresh: float | None = None) -> str:
     """Render the page of a run as HTML; `refresh` applies only to an unfinished run."""
     past = course(run)
-    content = view(run, past)
+    n_documents, data = _data(run, past, most_documents)
     order = run.result["order"]
-    place = {model: j for j, model in enumerate(run.models)}
-    entries = documents(run, None if past is None else past.expected, most_documents)
-    percent = {pair: round(100 * percent, 2) for pair, percent in run.pairwise.items()}
-    lead_of = leads(run.result)
-    data = {
-        "models": [visible_line(model) for model in run.models],
-        "order": [place[model] for model in order],
-        "confidence": run.result["confidence"],
-        # Row by row in the order; -1 on the diagonal, and between two models with full results.
-        "p": [[percent.get((a, b), -1) for b in order] for a in order],
-        # How far each model leads those below it; "" between two models with full results.
-        "leads": [
-            [lead_of[a, b].in_words() if (a, b) in lead_of else "" for b in order[n:]]
-            for n, a in enumerate(order, 1)
-        ],
-        "decided": ["".join("01"[(a, b) in run.decided] for b in order) for a in order],
-        "drawn": len(order) > MATRIX_AS_TABLE,
-        "higher": run.scale.higher_is_better,
-        "docs": entries,
-    }
-    content |= {
+    content = view(run, past) | {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
         "written": tables.date(time.time()),
-        "n_documents": len(entries),
-        "data": tables.script_json(data),
+        "n_documents": n_documents,
+        "data": data,
         # The drawing for a paper, already escaped, and the name of its file.
         "figure": {"svg": Markup(plot_ranking(run).svg), "name": _task(run) or "ranking"},
         **own_files(script=asset("app.js"), style=asset("style.css")),
@@ -206,6 +186,32 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
         for section, its_content in sections_of(run, content)
     ]
     return str(jinja.get_template("page.html.j2").render(**content))
+
+
+def _data(run: StoredRun, past: History | None, max_documents: int | None) -> tuple[int, str]:
+    """Return how many documents the page shows, and what its script draws them and pairs from."""
+    order = run.result["order"]
+    place = {model: j for j, model in enumerate(run.models)}
+    entries = documents(run, None if past is None else past.expected, max_documents)
+    percent = {pair: round(100 * percent, 2) for pair, percent in run.pairwise.items()}
+    lead_of = leads(run.result)
+    data = {
+        "models": [visible_line(model) for model in run.models],
+        "order": [place[model] for model in order],
+        "confidence": run.result["confidence"],
+        # Row by row in the order; -1 on the diagonal, and between two models with full results.
+        "p": [[percent.get((a, b), -1) for b in order] for a in order],
+        # How far each model leads those below it; "" between two models with full results.
+        "leads": [
+            [lead_of[a, b].in_words() if (a, b) in lead_of else "" for b in order[n:]]
+            for n, a in enumerate(order, 1)
+        ],
+        "decided": ["".join("01"[(a, b) in run.decided] for b in order) for a in order],
+        "drawn": len(order) > MATRIX_AS_TABLE,
+        "higher": run.scale.higher_is_better,
+        "docs": entries,
+    }
+    return len(entries), tables.script_json(data)
 
 
 def view(run: StoredRun, past: History | None) -> dict[str, Any]:
@@ -363,7 +369,7 @@ def documents(
             )
     entries = []
     for doc in selected:
-        answers = [row[:-1] for row in sorted(by_doc[doc], key=lambda row: row[-1])]
+        answers = [row[:-1] for row in sorted(by_doc.pop(doc), key=lambda row: row[-1])]
         entry: dict[str, object] = {
             "id": visible(tables.item_text(doc)),
             "s": round(spread[doc], 4),
