@@ -49,8 +49,6 @@ AWAY_STATUSES = frozenset({429, 502, 503, 504, 529})
 WORDS = 500
 #: Largest answer to read, in bytes; likelihoods of a large batch take some ten million.
 LARGEST_BODY = 128 * 1024 * 1024
-#: Seconds after which a server that ends a connection has read the request.
-AT_ONCE = 1.0
 #: Error codes after which the account gets no more answers, however long one waits.
 _FINAL = frozenset(
     "insufficient_quota billing_hard_limit_reached billing_not_active account_deactivated".split()
@@ -185,6 +183,7 @@ class Transport:
         self._limit = in_flight or max(1, int(lm._concurrent))
         self._waiting: set[Any] = set()
         self._session: Any = None
+        self._finalizers: list[weakref.finalize[Any, Any]] = []
         self._slots: asyncio.Semaphore | None = None
         self._cancelled = False
         for name in ("parse_generations", "parse_logprobs"):  # so that answers are not noted twice
@@ -225,7 +224,7 @@ class Transport:
         }
         self._waiting.add(task)
         try:
-            async with self._slots, await self._post(url, data, how, flag) as response:
+            async with self._slots, self._session.post(url, data=data, **how) as response:
                 body = bytearray()
                 async for piece in response.content.iter_any():
                     body += piece
@@ -245,6 +244,11 @@ class Transport:
             kind, why = "connection", f"the connection failed: {_reason(error)}"
             if remedy := _to_correct(error):
                 address = f"{mask_text(url)}: {remedy}"
+            ended = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+            if ended and flag.reused and not self._session.connector.force_close:
+                # Some servers close idle connections without a word. Whether they had read, and
+                # bill, the request that was under way, cannot be known: it must not happen again.
+                self._connect(force_close=True)
         finally:
             self._waiting.discard(task)
         if kind:  # without the error's status: aiohttp invents one if the answer is not HTTP
@@ -258,23 +262,6 @@ class Transport:
         chat = "messages" in call.payload
         answer = _checked(response.status, heads, bytes(body), _path_to_add(url, chat))
         return answer, Served.of(answer, heads, call.payload)
-
-    async def _post(self, url: str, data: bytes, how: dict[str, Any], flag: Any) -> Any:
-        """Return the beginning of an answer; over another connection where one was closed idle.
-
-        Many servers close a connection that was idle, or after every answer, without saying so. A
-        request that was under way by then was not read.
-        """
-        import aiohttp
-
-        moment = asyncio.get_running_loop().time
-        while True:
-            began, flag.sent, flag.reused = moment(), False, False
-            try:
-                return await self._session.post(url, data=data, **how)
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                if not flag.reused or moment() - began > AT_ONCE:
-                    raise
 
     async def send_all(self, calls: Sequence[ServerCall]) -> Answers:
         """Send several requests as `send` does; after the first error, cancel the others."""
@@ -352,13 +339,25 @@ class Transport:
         self.cancel()
         for name in _ASKING:
             vars(self._lm).pop(name, None)
-        if self._session is not None:
-            self._session = None
-            self._finalizer()
+        self._session = None
+        while self._finalizers:
+            self._finalizers.pop()()
 
     # -- on the loop -----------------------------------------------------------------------
 
     def _open(self) -> None:
+        self._connect(force_close=False)
+        self._slots = asyncio.Semaphore(self._limit)
+        parts = urlsplit(str(self._lm.base_url))
+        self._proxy = None  # the environment may name one for the address
+        if parts.hostname and not urllib.request.proxy_bypass(parts.hostname):
+            self._proxy = urllib.request.getproxies().get(parts.scheme)
+
+    def _connect(self, force_close: bool) -> None:
+        """Open a session, of one connection a request or of connections that last.
+
+        What is under way goes on in the session before.
+        """
         import aiohttp
 
         async def note_sent(session: Any, context: Any, _: Any) -> None:
@@ -373,14 +372,11 @@ class Transport:
         trust: Any = bool(self._lm.verify_certificate)
         if trust and (file := getattr(self._lm, "ca_cert_path", None)):
             trust = ssl.create_default_context(cafile=file)
-        connector = aiohttp.TCPConnector(limit=0, ssl=trust, ttl_dns_cache=300)
+        connector = aiohttp.TCPConnector(
+            limit=0, ssl=trust, ttl_dns_cache=300, force_close=force_close
+        )
         self._session = aiohttp.ClientSession(connector=connector, trace_configs=[trace])
-        self._finalizer = weakref.finalize(self, _close, self._session)
-        self._slots = asyncio.Semaphore(self._limit)
-        parts = urlsplit(str(self._lm.base_url))
-        self._proxy = None  # the environment may name one for the address
-        if parts.hostname and not urllib.request.proxy_bypass(parts.hostname):
-            self._proxy = urllib.request.getproxies().get(parts.scheme)
+        self._finalizers.append(weakref.finalize(self, _close, self._session))
 
 
 def _checked(status: int, headers: Mapping[str, str], body: bytes, to_add: str) -> Any:
