@@ -58,7 +58,7 @@ def answers_at_hand(
         its own.
     warn : callable
         Called for all that was skipped: damaged files and lines, tasks without answers, answers of
-        other configurations.
+        other configurations; and for answers that are used although they name another model.
     configurations : mapping of task to (mapping of model to mapping), optional
         What makes the configuration of each model; answers of another one are not used.
 
@@ -74,6 +74,7 @@ def answers_at_hand(
     if unknown:
         raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
     by_model: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in names}
+    renamed: dict[str, None] = {}
     for model, paths in prior.items():
         for path in paths:
             answers = _of_any(path, list(repeats), warn)
@@ -100,6 +101,12 @@ def answers_at_hand(
                         apart[whose] = difference
                         continue
                     fitting.add(whose)
+                    logged_model, asked_model = (
+                        known.get("model") for known in (logged.configuration, ranked)
+                    )
+                    if logged_model and asked_model and logged_model != asked_model:
+                        text = f"the logs are of model={logged_model}, asked is model={asked_model}"
+                        renamed[f"prior: {whose}: {text}"] = None
                     for a in logged.each() if repeats[task] > 1 else [logged]:
                         again = (a.repeat,) if a.repeat > 1 else ()
                         by_model[whose][task, a.doc_id, *again] = a
@@ -108,14 +115,16 @@ def answers_at_hand(
                     f"{path}: its answers of {name} are of another configuration ({apart[name]}); "
                     "its documents are asked"
                 )
+    for text in renamed:
+        warn(text)
     return by_model
 
 
 def _difference(earlier: Mapping[str, str], ranked: Mapping[str, str]) -> str:
     """Return the first setting that makes two known configurations differ; "" if none does.
 
-    The name is no such setting: weights may lie elsewhere now. Nor is how prompts were written: an
-    answer counts only for the very same prompt.
+    The name is no such setting, as weights may lie elsewhere now; the caller warns of it. Nor is
+    how prompts were written: an answer counts only for the very same prompt.
 
     Examples
     --------

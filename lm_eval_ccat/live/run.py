@@ -169,7 +169,7 @@ class Run:
         """
         spec, models = self.spec, self._models(self)
         if spec.prior:
-            names, warn = [entry.name for entry in spec.models], self.observer.warn
+            names, warn = [entry.name for entry in spec.models], self.warn_once
             header, repeats = identity_of(self.plan), self.plan.repeats
             configurations = {task: configurations_in(header, task) for task in repeats}
             earlier = answers_at_hand(spec.prior, names, repeats, warn, configurations)

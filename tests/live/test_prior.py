@@ -127,3 +127,16 @@ def test_answers_that_were_generated_otherwise_are_asked_anew(bench, server, had
         said = "of m05 are of another configuration (top_p is not stated there, and 0.5 here)"
         assert said in capsys.readouterr().err
         assert "from_prior" not in content["models"]["m05"] and content["cost"] == 20
+
+
+def test_logs_of_another_model_under_the_same_name_are_named_in_the_result(
+    bench, server, had, capsys
+):
+    args = {"model": "m09", "base_url": server.url, "tokenizer_backend": "none"}
+    renamed = {"m05": {"model_args": args}}
+    settings = {"budget": {"items": 20}, "prior": "first.run", **WHOLE}
+    content = bench.ranked(server, PAIR, name="second", of=renamed, **settings)
+    said = "prior: m05: the logs are of model=m05, asked is model=m09"
+    assert [text for text in content["warnings"] if text.startswith("prior:")] == [said]
+    assert capsys.readouterr().err.count(said) == 1
+    assert content["models"]["m05"]["from_prior"] > 0
