@@ -152,6 +152,19 @@ def rounded(value: float, decimals: int, sign: str = "") -> str:
     return f"{abs(number) if number == 0 else number:{sign}f}"
 
 
+def whole_percent(share: float) -> str:
+    """Format a probability in whole per cent, never rounded to certainty.
+
+    Examples
+    --------
+    >>> whole_percent(0.994), whole_percent(0.997), whole_percent(0.001)
+    ('99', '>99', '<1')
+    """
+    if share >= 0.995:
+        return ">99"
+    return "<1" if share < 0.005 else f"{100 * share:.0f}"
+
+
 def difference(low: float, middle: float, high: float, margin: float = 0.0) -> list[str]:
     """Format a difference and the ends of its interval, with decimals to match its width.
 

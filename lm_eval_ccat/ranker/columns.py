@@ -14,7 +14,7 @@ from typing import Any
 from ..content import ModelContent, RankingContent
 from ..metrics.scale import Scale
 from ..money import dollars
-from ..shown import ShownTable, decimals_for, plural, rounded
+from ..shown import ShownTable, decimals_for, plural, rounded, whole_percent
 from .headline import Lead, leads_of_next
 
 #: Where a column may stand; Markdown and data frames are the grid.
@@ -146,13 +146,6 @@ def paid(model: ModelContent) -> float:
     """Return what a model cost in dollars: all its attempts, not only the answers that count."""
     usd = model.get("usd")
     return model["cost"] if usd is None else usd
-
-
-def whole_percent(share: float) -> str:
-    """Format a probability in whole per cent, never rounded to certainty."""
-    if share >= 0.995:
-        return ">99"
-    return "<1" if share < 0.005 else f"{100 * share:.0f}"
 
 
 # -- the columns -----------------------------------------------------------------------------------

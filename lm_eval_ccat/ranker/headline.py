@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..content import RankingContent
 from ..methods.belief import POPULATION, RUN
 from ..money import in_unit
-from ..shown import difference, visible_name
+from ..shown import difference, visible_name, whole_percent
 from .verdicts import EQUIVALENT, WORDS
 
 #: What the score of several metrics or tasks is called.
@@ -213,7 +213,7 @@ def _finding(content: RankingContent) -> str:
         may[: 1 if len(order) == 2 else None], key=lambda model: models[model].get("p_best") or 0
     )
     leader, chance = visible_name(likely), models[likely].get("p_best")
-    sure = "" if chance is None else f" ({min(max(100 * chance, 1), 99):.0f}%)"
+    sure = "" if chance is None else f" ({whole_percent(chance)}%)"
     if len(order) == 2:
         return f"{first} is probably better than {second}{sure}, by {lead}"
     if likely != order[0]:

@@ -29,9 +29,9 @@ from ..metrics.scale import Floats
 from ..money import dollars, spent_in_words
 from ..plugins import Plugins
 from ..ranker import columns
-from ..ranker.columns import columns_of, model_cells, paid, whole_percent
+from ..ranker.columns import columns_of, model_cells, paid
 from ..ranker.headline import held, leads, question
-from ..shown import difference, visible, visible_line
+from ..shown import difference, visible, visible_line, whole_percent
 from . import tables
 from .chart import asset, axis
 from .following import to_decide

@@ -20,8 +20,9 @@ from ..content import RankingContent
 from ..errors import BankError, RunError, UsageError
 from ..methods.method import method_of
 from ..metrics.scale import Floats
-from ..ranker.columns import model_cells, whole_percent
+from ..ranker.columns import model_cells
 from ..runs.directory import read_object
+from ..shown import whole_percent
 from .chart import (
     ACCENT,
     BAD,

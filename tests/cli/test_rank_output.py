@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from dataclasses import astuple
 from itertools import pairwise
@@ -84,6 +85,14 @@ def test_what_would_decide_a_pair_is_one_sentence(items, words):
     assert f"a over b (80%): about {words} ($0.200), nearly all that remain, would decide." in text
 
 
+@pytest.mark.parametrize("chance", [0.6, 0.994, 0.996, 1.0])
+def test_the_headline_and_the_table_round_a_chance_alike(chance):
+    lines = printed(content("ab", may=2, best=chance), 200).splitlines()
+    [of_headline] = re.findall(r"better than b \((.*?%)\)", lines[0])
+    [of_table] = re.findall(r"[<>]?\d+%", next(line for line in lines if line.startswith(" 1")))
+    assert of_headline == of_table
+
+
 @pytest.mark.parametrize("width", [48, 60, 80, 120])
 def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
     lines = [line.rstrip() for line in printed(content(TWELVE, may=5), width).splitlines()]
@@ -126,7 +135,7 @@ def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
             for a, b in ("ab", "ac", "bc")]),
          "3 models are equivalent; a leads b by 1.0 bleu (-1.0 to 3.0)"),
         (content("ab", may=2, best=0.997),
-         "a is probably better than b (99%), by 0.10 bleu (-0.40 to 0.15)"),
+         "a is probably better than b (>99%), by 0.10 bleu (-0.40 to 0.15)"),
         (content("a"), "a scores 0.1 to 0.3"),
         (content("ab", may=2, best=0.5, pairwise=[
             {"a": "a", "b": "b", "decision": "open", "difference": -0.0, "low": -1, "high": 1}]),

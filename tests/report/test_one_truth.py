@@ -19,7 +19,6 @@ from synthetic import make_run, make_suite
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import dollars
-from lm_eval_ccat.ranker.columns import whole_percent
 from lm_eval_ccat.ranker.headline import headline, leads
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.chart import INK
@@ -30,6 +29,7 @@ from lm_eval_ccat.report.tables import chain, outlook, rank_rows
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
 from lm_eval_ccat.report.trust import of_models
+from lm_eval_ccat.shown import whole_percent
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMALL = {"method": "default", "n_models": 4, "n_items": 60, "budget": 100, "seed": 3}
