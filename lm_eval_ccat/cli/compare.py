@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..errors import UsageError
 from ..live import compare as comparing
@@ -83,9 +85,7 @@ def compare(args: argparse.Namespace) -> int:
     """
     outputs = [(Path(name), format_of(Path(name))) for name in args.output]
     sides = [*(side for side in (args.a, args.b) if side is not None), *models_of(args)]
-    names = (args.models or ",").split(",")
-    if len(names) != 2:
-        raise UsageError(f"--models {args.models!r} is not BASELINE,CANDIDATE")
+    names = _two_names(args.models or ",", sides)
     if len(sides) == 1 and all(names):
         sides *= 2
     elif args.b is None and sides == [args.a] and len(models := models_in(args.a)) > 1:
@@ -139,3 +139,25 @@ def compare(args: argparse.Namespace) -> int:
     emit(args.json, compared.to_dict(), [*lines(compared), next_step])
     warn(*(warning for warning in warnings if warning not in display.warned))
     return compared.exit_code
+
+
+def _two_names(text: str, sides: Sequence[Any]) -> tuple[str, str]:
+    """Split what ``--models`` says into the names of the baseline and of the candidate.
+
+    Raises
+    ------
+    UsageError
+        It is no two names; or of a name with a comma, the logs do not tell where it ends.
+    """
+    words = text.split(",")
+    splits = [(",".join(words[:n]), ",".join(words[n:])) for n in range(1, len(words))]
+    if len(splits) > 1:
+        # A live side says nothing, so any name may be its.
+        known = [() if isinstance(side, dict) else models_in(side) for side in sides]
+        splits = [
+            pair for pair in splits
+            if all(name in (models or [name]) for name, models in zip(pair, known * 2))
+        ]  # fmt: skip
+    if len(splits) != 1:
+        raise UsageError(f"--models {text!r} is not BASELINE,CANDIDATE")
+    return splits[0]

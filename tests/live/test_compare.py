@@ -334,6 +334,27 @@ def test_one_table_of_two_models_repeats_averaged_lower_is_better():
         compare(table, table, models=("a", "c"))
 
 
+@pytest.mark.parametrize(
+    ("more", "given", "chosen"),
+    [((), "a,b/c@d,other", ("a,b/c@d", "other")), ((), "other,a,b/c@d", ("other", "a,b/c@d")),
+     ((), "a,b/c,other", None), (("a", "b/c@d,other"), "a,b/c@d,other", None)],
+)  # fmt: skip
+def test_a_name_with_a_comma_is_one_name_where_only_one_split_names_two_models(
+    tmp_path, ccat, more, given, chosen
+):
+    models, file = ["a,b/c@d", "other", *more], tmp_path / "table.csv"
+    table = ScoreTable.from_arrays([[0.0, 1.0] * 20] * len(models), models, scale=Scale(0, 1))
+    table.write(file)
+    for sides in ([file], [file, file]):
+        if chosen is None:
+            error = ccat("compare", *sides, "--models", given, code=2).err
+            assert f"--models {given!r} is not BASELINE,CANDIDATE" in error
+        else:
+            call = ["compare", *sides, "--models", given, "--range", "0,1", "--json"]
+            found = json.loads(ccat(*call, code=(0, 3)).out)
+            assert (found["baseline"], found["candidate"]) == chosen
+
+
 def test_documents_that_changed_are_left_out():
     (one, _), (_, other) = (
         pair(TWO, doc_hashes=[first, *(f"h{k}" for k in range(1, 30))]) for first in ("old", "new")
