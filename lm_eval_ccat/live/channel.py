@@ -421,7 +421,7 @@ class Channel:
         self._refuse_beyond(asks, failure)
         self.line.back([*asks, *self._take_all()])
         before = gate.state
-        gate.failed(moment, sent, failure.text, failure.wait)
+        gate.failed(moment, sent, failure.text, failure.wait, failure.hung)
         if gate.state is State.CLOSED:
             self.closed(gate.reason)
         elif before is State.OPEN or gate.first_failure:
@@ -464,7 +464,7 @@ class Channel:
         elif many:
             of_all = f"{self.in_a_row} documents failed in a row; {reason}"
             self.line.back(self._take_all())
-            self.gate.failed(moment, sending.sent, of_all)
+            self.gate.failed(moment, sending.sent, of_all, hung=failure.hung)
             self.in_a_row = 0
             logger.warning("%s is away: %s", name, self.gate.reason)
         self._set_aside_if(many and not passes, reason)

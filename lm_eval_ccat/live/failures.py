@@ -68,6 +68,8 @@ class Signs:
         Whether the request left.
     lost : bool
         Whether there was no connection, or it broke.
+    late : bool
+        Whether no answer came in time.
     on_the_way : bool
         Whether the error arose on the way to the model.
     ours : bool
@@ -81,6 +83,7 @@ class Signs:
     final: bool
     sent: bool
     lost: bool
+    late: bool
     on_the_way: bool
     ours: bool
 
@@ -92,10 +95,11 @@ class Signs:
         lost = any(
             isinstance(link, ConnectionError) or "Connect" in type(link).__name__ for link in links
         )
+        late = any("Timeout" in type(link).__name__ for link in links)
         kind, address, final, sent = "", "", isinstance(error, ModelGone), True
         if isinstance(error, ServerError):
             status, wait, kind = error.status, error.retry_after, error.kind
-            address, lost = error.address, kind == "connection"
+            address, lost, late = error.address, kind == "connection", kind == "timeout"
             final, sent = kind == "request" or error.final, error.sent and kind != "request"
         on_the_way = status is not None or any(
             isinstance(link, OSError | TimeoutError | json.JSONDecodeError)
@@ -103,7 +107,8 @@ class Signs:
             for link in links
         )
         ours = isinstance(error, CcatError)
-        return cls(status, wait, kind, address, final, sent, lost, on_the_way, ours)
+        late = late or status == 504  # the gateway waited for it
+        return cls(status, wait, kind, address, final, sent, lost, late, on_the_way, ours)
 
 
 #: What to do, by the first case that applies.
@@ -150,6 +155,8 @@ class Failure:
         left, costs nothing. An error that the server raised after it received the request counts
         as billed, and so does an answer that cannot be read or scored. If the connection broke or
         was given up, billing is unknown.
+    hung : bool
+        Whether no answer came in time to a request that may be billed.
     kind : str
         Type of the failure, in a word or two, for counting.
     address : str
@@ -170,6 +177,7 @@ class Failure:
         self.on_the_way, self.address = signs.on_the_way, signs.address
         self.remedy = next(remedy for applies, remedy in REMEDIES if applies(signs))
         self.column = next(column for applies, column in BILLING if applies(signs))
+        self.hung = signs.late and self.column is not None
         name = type(error).__name__
         self.kind = f"HTTP {signs.status}" if signs.status is not None else signs.kind or name
         self.text = _one_line(error, signs.status)
@@ -256,7 +264,7 @@ class Availability:
         Longest outage in seconds.
     backoff, max_backoff : float
         Seconds before the first probe; twice as long before each further one, up to the maximum and
-        at most `PROBE`.
+        at most `PROBE`. After a probe that hung, four times as long, up to `PROBE_OF_HUNG`.
 
     Attributes
     ----------
@@ -284,6 +292,7 @@ class Availability:
     _until: float = 0.0
     _opened: float = float("-inf")
     _probes: int = 0
+    _hung: int = 0  # failures that hung, in a row
 
     def may_ask(self, moment: float) -> bool:
         """Whether a request may go out now; while waiting, the one that may is the probe."""
@@ -321,7 +330,12 @@ class Availability:
             self.state, self._opened, self._probes = State.OPEN, moment, 0
 
     def failed(
-        self, moment: float, sent: float, reason: str, retry_after: float | None = None
+        self,
+        moment: float,
+        sent: float,
+        reason: str,
+        retry_after: float | None = None,
+        hung: bool = False,
     ) -> None:
         """Note that a request sent at `sent` found the model away.
 
@@ -333,6 +347,8 @@ class Availability:
         reason : str
         retry_after : float, optional
             Seconds that the server asked to wait.
+        hung : bool
+            Whether no answer came in time, so that each probe may be billed.
         """
         if self.state is State.CLOSED or sent < self._opened:
             return
@@ -340,13 +356,15 @@ class Availability:
         if same_event and retry_after is None:
             return
         if self.state is State.OPEN or not self._probes:
-            self._since, self._probes = moment, 0
+            self._since, self._probes, self._hung = moment, 0, 0
         end = self._since + self.limit
         self.reason = reason
         if self.state is State.PROBING and moment >= end:
             self.state = State.CLOSED
             return
         pause = doubled(self.backoff, self._probes, min(self.max_backoff, PROBE))
+        if hung:
+            pause = doubled(self.backoff, 2 * self._hung, PROBE_OF_HUNG)
         until = moment + max(pause, retry_after or 0.0)
         if until > end:
             if retry_after is not None and moment + retry_after > end:
@@ -358,6 +376,7 @@ class Availability:
         self._until = max(until, self._until) if same_event else until
         if not same_event:
             self._probes += 1
+            self._hung = self._hung + 1 if hung else 0
         self.state = State.WAITING
 
     def give_up_probe(self, moment: float) -> None:
@@ -369,6 +388,8 @@ class Availability:
 #: Longest pause, in seconds, between two requests that ask whether a server is back: a run goes on
 #: so soon after its return.
 PROBE = 2.0
+#: The same where requests time out: each may be billed, and 15 minutes take about 15.
+PROBE_OF_HUNG = 75.0
 #: Factor on the rate at a refusal, once the limit is known and before.
 BELOW, SEARCH = 0.95, 0.6
 #: Answers that bring the rate back to where it was refused. After every `DOUBLING` answers without

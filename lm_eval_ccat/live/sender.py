@@ -376,7 +376,7 @@ class Sender:
                 head = self.line.head
                 if head and head.model == name and channel.give_up_if_alone(head, moment):
                     continue
-                gate.failed(moment, moment, "no answer, not even to a second request")
+                gate.failed(moment, moment, "no answer, not even to a second request", hung=True)
                 channel.hangs = True
                 channel.set_aside(gate.reason, back=True)
             elif channel.gone(moment):

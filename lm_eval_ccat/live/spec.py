@@ -129,8 +129,9 @@ class FailureRule:
 
     An unavailable server (no connection, a status such as 503, a rate limit that asks for more than
     a minute of waiting, or ``in_a_row`` documents given up) costs no document: after a pause, one
-    request checks whether it is back, at least every two seconds. After a minute the run goes on
-    without its model. A model is set aside for good after an outage of ``outage_minutes``;
+    request checks whether it is back, at least every two seconds. Where such requests time out,
+    pauses grow to 75 seconds, because each may be billed. After a minute the run goes on without
+    its model. A model is set aside for good after an outage of ``outage_minutes``;
     immediately after a status that a retry cannot fix (401, 402, 403, 404), and if nobody is found
     at its address at first contact; after ``in_a_row`` documents whose answers could not be
     scored; and when more than ``share`` of ten or more documents have failed.

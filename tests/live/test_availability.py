@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +44,24 @@ def test_one_request_probes_and_parallel_failures_are_one_event(pauses, slots):
     assert now < 100.0 + 0.5 + max(pauses) + 8.0, (
         "the first probe that fails after the limit ends it"
     )
+
+
+@pytest.mark.parametrize("timeout", [2.0, 10.0, 60.0])
+def test_a_hung_server_costs_few_probes_and_is_noticed_after_a_minute(timeout):
+    model, sent = Availability(limit=900.0), [0.0]
+    model.failed(timeout, 0.0, "no answer", hung=True)
+    while model.state is not State.CLOSED:
+        sent.append(sent[-1] + timeout + model.wait(sent[-1] + timeout))
+        assert model.may_ask(sent[-1])
+        model.failed(sent[-1] + timeout, sent[-1], "no answer", hung=True)
+    assert len(sent) <= 16 and sent[-1] >= 900.0
+    assert max(np.diff(sent)) <= timeout + 75.0
+    model = Availability(limit=900.0)
+    for moment in (1.0, 3.0):  # a server that refuses costs nothing, and hung only once since
+        model.failed(moment, moment, "refused")
+        assert model.may_ask(moment + 2.0)
+    model.failed(5.0, 5.0, "no answer", hung=True)
+    assert model.wait(5.0) <= 2.0
 
 
 @given(st.floats(0.0, 1000.0), st.floats(1.0, 500.0))

@@ -43,6 +43,29 @@ def test_an_outage_ended_by_a_rate_limit_loses_no_model_or_document(bench, serve
     assert len(during) <= 2 * 6 + 7
 
 
+def test_a_server_that_hangs_is_probed_ever_less_often_and_missed_by_nobody(
+    bench, server, monkeypatch
+):
+    monkeypatch.setattr("lm_eval_ccat.live.failures.PROBE_OF_HUNG", 3.0)
+    began: list[float] = []
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        if model != "m05" or (began and time.monotonic() - began[0] > 6.0):
+            return None
+        began.append(time.monotonic())
+        return "hang", 2.0
+
+    server.mood = mood
+    content = bench.ranked(
+        server, THREE, bank=None, max_items=20, stop="limits", model_args={"timeout": 1},
+        failures={"backoff": 0.05, "max_backoff": 0.05, "outage_minutes": 1},
+    )  # fmt: skip
+    for block in content["models"].values():
+        assert block["n_items"] == 20 and not block["failed"] and not block["set_aside"]
+    # Pauses of 0.05, 0.2, 0.8 and 3 seconds, and not of 0.05 each: every probe may be billed.
+    assert len(began) <= 4
+
+
 def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench, server):
     server.mood = trouble("status", 401, of="m01")
     content = bench.ranked(server, ["m01", "m11"], (4,), stop="limits")
