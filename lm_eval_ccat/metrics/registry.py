@@ -93,10 +93,12 @@ def _declared(config: Mapping[str, Any] | None, metric: str) -> _Declared:
     entries = _entries(config)
     names = [metric_name(entry.get("metric")) for entry in entries]
     named = [entry for name, entry in zip(names, entries) if name == metric]
-    # A metric function may return several keys (pass@1 ...); they inherit its entry. What a task's
-    # own process_results returns beside the metrics listed has no entry: they say nothing of it.
+    # A metric function may return several keys (pass@1 ...); they inherit its entry. Of what a
+    # task's own process_results returns beside the metrics listed the harness takes the mean.
     sources = [entry for name, entry in zip(names, entries) if (name, metric) in HF_SCALES]
-    only = entries if len(entries) == 1 and not config.get("process_results") else []
+    only: list[Mapping[str, Any]] = entries if len(entries) == 1 else []
+    if entries and config.get("process_results"):
+        only = [{"aggregation": "mean"}]
     entry = (named or sources or only or [{}])[0]
     higher, aggregation = entry.get("higher_is_better"), entry.get("aggregation")
     if callable(aggregation):
