@@ -132,15 +132,17 @@ def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | Non
     ends = declaration.get("range") if isinstance(declaration, Mapping) else declaration
     match declaration:
         case {"cap": cap} if cap is not None:
-            return Scale(cap=cap)
+            return _agreeing(Scale(cap=cap), higher, metric)
         case Mapping() if ends is None:
             return None
         case Mapping() if isinstance(ends, (list, tuple)) and len(ends) == 2:
+            direction = higher
             if declaration.get("lower_is_better") is not None:
-                higher = not declaration["lower_is_better"]
+                direction = not declaration["lower_is_better"]
             elif isinstance(declaration.get("higher_is_better"), bool):
-                higher = declaration["higher_is_better"]
-            return Scale(ends[0], ends[1], higher is None or higher)
+                direction = declaration["higher_is_better"]
+            scale = Scale(ends[0], ends[1], direction is None or direction)
+            return _agreeing(scale, higher, metric)
     raise ScaleError(
         f"the range of metric {metric} (metadata.ccat_scales.{metric}, or beside it in "
         f"metric_list) must look like {{range: [0, 10]}}, not {ends!r}"
@@ -374,6 +376,8 @@ def find_metric(
         if declared.hf_evaluate:
             scale = HF_SCALES.get((declared.source, base), scale)
         scale = _directed(scale, declared.higher_is_better)
+        if scale is not None and scale.cap is not None:
+            _agreeing(scale, declared.higher_is_better, base)
     if scale is None:
         listed = _listed(name, config)
         declare = _DECLARE.format(name=name, low=0, high=10)
@@ -436,6 +440,17 @@ def _number(value: Any, where: str) -> float:
 def _reports_rouge_pairs(name: str, task: str, declared: _Declared) -> bool:
     scores_itself = declared.own_results or declared.hf_evaluate or task in OWN_ROUGE
     return name in ROUGE_METRICS and declared.aggregation == "custom" and not scores_itself
+
+
+def _agreeing(scale: Scale, higher_is_better: bool | None, metric: str) -> Scale:
+    """Return the scale; refuse one whose direction is not the one of the task's metric_list."""
+    if higher_is_better in (None, scale.higher_is_better):
+        return scale
+    raise ScaleError(
+        f"the direction of metric {metric} is contradictory: metric_list says higher_is_better: "
+        f"{str(higher_is_better).lower()}, its scale is {scale.describe()}; correct the one that "
+        f"is wrong (metadata.ccat_scales.{metric}, or higher_is_better)"
+    )
 
 
 def _stated_scale(

@@ -6,7 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -273,7 +273,7 @@ def _open(content: RankingContent) -> Iterator[str]:
     ]
     states = {(pair["a"], pair["b"]): pair["decision"] for pair in content["pairwise"]}
     for group in tied[:2]:
-        same = [states.get(pair) == WORDS[EQUIVALENT] for pair in pairwise(group)]
+        same = [states.get(pair) == WORDS[EQUIVALENT] for pair in combinations(group, 2)]
         label = "Equivalent" if all(same) else "Not separated"
         label = "Equivalent or not separated" if 0 < sum(same) < len(same) else label
         yield f"{label}: {first_of(group, 4)}."

@@ -208,6 +208,12 @@ class Query:
                 )
             cap = 1.0
         over = float(np.count_nonzero(raw > cap) / np.count_nonzero(~np.isnan(raw)))
+        if over > 0.5:
+            raise ScaleError(
+                f"{where}: scores of {metric!r} run from {lowest:.6g} to {highest:.6g}, and "
+                f"{over:.1%} of them lie above {cap:g}, where they are capped: models cannot be "
+                f"told apart; state the worst one that counts (--range WORST,0, as 100,0)"
+            )
         note = (
             f"{metric} is unbounded: scores are capped at {cap:g} ({over:.1%} of them lie above) "
             "and what is estimated is the capped mean"

@@ -197,6 +197,24 @@ def test_what_a_task_returns_beside_its_only_metric_does_not_take_its_direction(
     )
 
 
+@pytest.mark.parametrize(
+    ("metric", "higher", "scale"),
+    [
+        ("err", False, {"range": [0, 1], "lower_is_better": False}),
+        ("err", True, {"range": [0, 1], "lower_is_better": True}),
+        ("f1", True, {"cap": 1.0}),
+        ("wer", True, None),
+    ],
+)
+def test_a_direction_that_the_task_contradicts_is_refused(metric, higher, scale):
+    config = listed(metric, higher_is_better=higher)
+    config["metadata"] = {"ccat_scales": {metric: scale}} if scale else {}
+    with pytest.raises(ScaleError, match=rf"direction of metric {metric} is contradictory"):
+        find_metric(metric, config=config)
+    config["metric_list"][0]["higher_is_better"] = not higher
+    assert find_metric(metric, config=config).scale.higher_is_better is not higher
+
+
 def test_scores_that_cannot_be_are_refused():
     for name, value, error, words in (
         *(("acc", value, MetricError, r"acc of task t came as .*; (give|the task)")

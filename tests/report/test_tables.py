@@ -151,7 +151,8 @@ def test_the_table_of_tasks_names_what_it_counts(repeats, unit):
     ("equivalent", "said"),
     [
         ((), "Not separated: a, b, c."),
-        (("ab", "bc"), "Equivalent: a, b, c."),
+        (("ab", "bc", "ac"), "Equivalent: a, b, c."),
+        (("ab", "bc"), "Equivalent or not separated: a, b, c."),
         (("bc",), "Equivalent or not separated: a, b, c."),
     ],
 )

@@ -232,6 +232,7 @@ def test_what_a_file_cannot_mean_is_refused_by_its_name(tmp_path, rows, more, sa
         ("mine", [0, 26], {"range": (0, 25)}, "26", ""),
         ("mine", [0, 1], {"range": (1, 0)}, "from a low to a higher end", ""),
         ("ter", [0, 25, 300], {}, "--range", ""),
+        ("ter", [0, 25, 300], {"range": (0, 1)}, "66.7% of them lie above 1", ""),
         ("judge_score", [0, 11], {}, r"judge_score.*--range WORST,BEST", ""),
     ],
 )
