@@ -15,6 +15,7 @@ from ..content import (
     RehearsalContent,
     WayContent,
 )
+from ..errors import UsageError
 from ..money import Tokens
 from ..ranker.accounts import SLACK
 from ..ranker.stopping import has_goal
@@ -248,6 +249,11 @@ def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
         if n <= size
     }
     unit = float(scale.restore_error(1.0))
+    if gap is not None and gap > scale.span:
+        raise UsageError(
+            f"--gap {gap:g} is more than two models can differ by: {plan.label} has the scale "
+            f"{scale.describe()}"
+        )
     tokens = _tokens_per_item(plan)
     costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     usd = sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None

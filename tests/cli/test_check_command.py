@@ -103,6 +103,14 @@ def checks(folder):
     return {c.task: c for c in check_tasks([*TASKS], include_path=str(folder))}
 
 
+def test_a_configuration_of_a_ranking_is_no_task_and_hides_none(folder, checks, tmp_path, ccat):
+    (tmp_path / "t_choice.yaml").write_text((folder / "t_choice.yaml").read_text())
+    (ranking := tmp_path / "ranking.yaml").write_text("task: t_choice\nmodels: [{model: dummy}]\n")
+    assert check_tasks(["t_choice"], include_path=str(tmp_path)) == [checks["t_choice"]]
+    error = ccat("check", ranking, code=2).err
+    assert f"{ranking} is no task but a configuration of `rank`" in error
+
+
 @pytest.mark.parametrize(
     "task, metric, key, words",
     [

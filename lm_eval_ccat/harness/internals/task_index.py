@@ -56,9 +56,18 @@ def task_manager(
     make = resolve("lm_eval.tasks:TaskManager")
     manager = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
     index = attribute(manager, _INDEX)
+    # A configuration of a ranking names its task, and would take the place of that task.
+    for name in [name for name, entry in index.items() if is_ranking(entry.cfg)]:
+        del index[name]
+        _find_again(name, include_path, index)
     for name, entry in _stock_entries(names, index).items():
         index.setdefault(name, entry)
     for name in names:
+        file = Path(name) if isinstance(name, str) and name.endswith(".yaml") else None
+        if file is not None and file.is_file() and is_ranking(_plain_yaml(file)):
+            raise UsageError(
+                f"{file} is no task but a configuration of `rank`: its task is named under `task:`"
+            )
         plain = isinstance(name, str) and not _WILD.search(name)
         if plain and name not in index and not Path(name).exists():
             defined = dict.fromkeys(n for text in _texts().values() for n in _DEFINED.findall(text))
@@ -68,6 +77,22 @@ def task_manager(
                 "(`lm_eval ls tasks` lists all, --include_path adds a folder)"
             )
     return manager
+
+
+def is_ranking(config: Mapping[str, Any] | None) -> bool:
+    """Whether a configuration is that of a ranking: a task has no models."""
+    return "models" in (config or {})
+
+
+def _find_again(name: str, include_path: Any, index: dict[str, Any]) -> None:
+    """Add to an index what a folder defines of a name beside a configuration of a ranking."""
+    add = resolve("lm_eval.tasks._index:TaskIndex.process_cfg")
+    for folder in [include_path] if isinstance(include_path, str | Path) else include_path or ():
+        for file in sorted(Path(folder).glob("**/*.yaml")):
+            with suppress(Exception):  # what it cannot read, the harness skips
+                config = _plain_yaml(file)
+                if name in (config.get("task"), config.get("group")) and not is_ranking(config):
+                    add(config, file, index)
 
 
 def _stock_entries(names: Iterable[Any], ours: Mapping[str, Any]) -> dict[str, Any]:
