@@ -85,6 +85,13 @@ def test_a_dry_run_says_what_it_takes_and_asks_nothing(bench, server, ccat, sett
     assert not server.asked and not config.with_suffix(".run").exists()
 
 
+def test_a_gap_wider_than_the_scale_is_refused_with_the_scale(bench, server, ccat):
+    config = bench.config(server.url, ["m01", "m03"])
+    error = ccat("plan", config, "--gap", 5, code=2).err
+    assert "--gap 5 is more than two models can differ by: share has the scale 0 to 1" in error
+    assert list(json.loads(ccat("plan", config, "--gap", 1, "--json").out)["by_gap"]) == ["1"]
+
+
 def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat):
     """Six pairs of models that the bank does not know, beside what was expected of such two."""
     settings = {"entry": {"price": BY_TOKENS}, "bank": "default.bank.json"}
