@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ from ..plugins import existing
 from ..records import End
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, banks_at, rebuild
-from ..scores.readers.lm_eval import can_read
+from ..scores.readers.lm_eval import can_read, every_run
+from ..scores.readers.run_journal import journals
+from ..shown import some
 from .earlier import logged_config, run_beside
 from .fields import ANY
 from .keep import ModelRuns
@@ -130,10 +133,23 @@ def complete(
 
 
 def directory_of(run_dir: str | Path) -> Path:
-    """Return the run directory to complete: for an output folder ``logs``, it is ``logs.run``."""
+    """Return the run directory to complete: for an output folder ``logs``, it is ``logs.run``.
+
+    Raises
+    ------
+    UsageError
+        There is no such folder, or all that it holds are run directories.
+    """
     place = existing(run_dir, "run directory or folder of logs")
-    is_run = RunDirectory(place).journal.exists() or not place.is_dir() or not can_read(place)
-    return place if is_run else run_beside(place)
+    if RunDirectory(place).journal.exists() or not place.is_dir():
+        return place
+    runs = [journal.parent for journal in journals(place)]
+    if runs and all(set(runs) & set(log.samples.parents) for log in every_run(place)):
+        raise UsageError(
+            f"{place} is no run directory; it holds {some([run.name for run in runs])}: "
+            f"lm-eval-ccat complete {shlex.quote(str(runs[0]))}"
+        )
+    return run_beside(place) if can_read(place) else place
 
 
 def _complete(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 
 import pytest
@@ -54,6 +55,16 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path,
     assert state(run).content["seconds"] == pytest.approx(seconds, abs=0.5)
     # What the full run cost is no part of the ranking's result, which stands.
     ccat("verify", run)
+
+
+def test_a_folder_that_only_holds_a_run_names_it(bench, server, tmp_path, ccat):
+    bench.ranked(server, ["m05", "m07"], bank=None, max_items=10)
+    outer = tmp_path / "outer"
+    shutil.copytree(bench.run(), outer / "one.run")
+    for model in ("m05", "m07"):  # with the samples of its models, and without
+        error = ccat("complete", outer, code=2).err
+        assert f"holds one.run: lm-eval-ccat complete {outer / 'one.run'}" in error
+        shutil.rmtree(outer / "one.run" / model)
 
 
 def test_what_is_in_flight_when_a_document_is_refused_is_kept(bench, server, ccat):
