@@ -445,8 +445,8 @@ def init(
     Parameters
     ----------
     folder : path
-        The board's folder, created if necessary. An existing board gets the new banks; estimates
-        made with banks from which these do not descend are then shown apart.
+        The board's folder, created if necessary. An existing board gets new banks, given as such;
+        estimates made with banks from which these do not descend are then shown apart.
     source : path
         Logs or a score table of full results, or a folder of such tables (one per task): the banks
         are calibrated on them, and their models are the first rows. Or a suite's folder or a
@@ -469,7 +469,7 @@ def init(
     Raises
     ------
     UsageError
-        If a rule is unknown or out of range.
+        If a rule is unknown or out of range, or full results are given for an existing board.
     CcatError
         If the source cannot be read, or no bank can be calibrated on it.
 
@@ -488,6 +488,11 @@ def init(
     exists = (path / RULES).is_file()
     settled = ruled(read_rules(path / RULES) if exists else Rules(), rules)
     known = is_suite(source) or source.suffix == ".json" or bool(bank_files(source))
+    if exists and not known:
+        raise UsageError(
+            f"{path} is a board already: add models with `lm-eval-ccat board add {path} {source}`, "
+            "or give it new banks: --from BANKS"
+        )
     suite = SuiteBank.load(source) if known else _calibrated(source, task, metric)
     one_bank_each(suite, source)
     try:

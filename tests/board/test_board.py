@@ -471,6 +471,10 @@ def test_a_board_begins_by_saying_who_lacks_documents(tmp_path, ccat):
     said = ccat("board", "init", tmp_path / "board", "--from", tmp_path / "full.parquet")
     assert "warning: d: left out: it has 35 of 40 documents of t; `board place`" in said.err
     assert "of 7" in said.out
+    # Begun again, it says so before it calibrates anything or names a model.
+    error = ccat("board", "init", tmp_path / "board", "--from", tmp_path / "nowhere", code=2).err
+    assert f"board is a board already: add models with `lm-eval-ccat board add {tmp_path}" in error
+    assert "warning" not in error
 
 
 def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
