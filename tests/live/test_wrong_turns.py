@@ -10,6 +10,7 @@ from worlds.bench import TASK, content_of
 
 from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate
 from lm_eval_ccat.errors import CcatError
+from lm_eval_ccat.live.adaptive import Adaptive, refuse_early
 
 CHAT = "local-chat-completions"
 
@@ -74,6 +75,15 @@ def test_what_does_not_fit_is_refused_before_weights_load(bench, ccat, tmp_path,
     words = ["--model", "hf", "--model_args", weights, "--include_path", tasks, *typed]
     more = ["--tasks", TASK, "--adaptive"] if how == "run" else ["--task", TASK]
     assert remedy in ccat(how, *words, *more, code=(1, 2)).err
+
+
+@pytest.mark.parametrize(("metric", "doubted"), [("acc", True), ("share", False)])
+def test_a_metric_that_a_task_does_not_list_is_doubted_before_weights_load(bench, metric, doubted):
+    """The task scores in code of its own, which may return more than the task lists."""
+    harness = {"include_path": [str(bench.folder / "tasks")]}
+    logged = refuse_early(Adaptive.read({"metrics": [metric]}), "hf", [TASK], harness)
+    said = f"{TASK}: lists share; whether it reports {metric}, an answer will tell"
+    assert logged == ({said} if doubted else set())
 
 
 @pytest.mark.parametrize("how", ["rank", "run", "python"])
