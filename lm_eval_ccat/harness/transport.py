@@ -245,7 +245,9 @@ class Transport:
             if remedy := _to_correct(error):
                 address = f"{mask_text(url)}: {remedy}"
             ended = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
-            if ended and flag.reused and not self._session.connector.force_close:
+            connector = getattr(self._session, "connector", None)  # none once it is closed
+            lasting = connector is not None and not connector.force_close
+            if ended and flag.reused and lasting and not self._cancelled:
                 # Some servers close idle connections without a word. Whether they had read, and
                 # bill, the request that was under way, cannot be known: it must not happen again.
                 self._connect(force_close=True)

@@ -153,6 +153,20 @@ def test_a_server_that_closes_connections_without_a_word_gets_one_for_each_reque
         assert server.connections == sum(server.asked.values()) == 48
 
 
+def test_a_connection_that_ends_while_a_transport_is_closed_is_an_error_of_the_server():
+    with connected() as (server, lm, transport):
+        ask(lm)
+
+        def close_and_drop(*_):
+            transport._session, transport._cancelled = None, True
+            return ("drop",)
+
+        server.mood = close_and_drop
+        with pytest.raises(ServerError) as error:
+            ask(lm)
+        assert error.value.kind in ("connection", "cancelled")
+
+
 def refusal(*mood, **arguments):
     """The error of one request to a server in a mood."""
     with connected(*mood, **arguments) as (_, lm, _), pytest.raises(ServerError) as caught:
