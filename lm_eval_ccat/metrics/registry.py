@@ -41,6 +41,7 @@ from .scale import (
     lookup,
     range_holding,
     refusal,
+    tells_direction,
 )
 from .text_pairs import (
     OWN_ROUGE,
@@ -299,6 +300,7 @@ def find_metric(
     config: Mapping[str, Any] | None = None,
     multiple_targets: bool = False,
     otherwise: Scale | None = None,
+    higher_is_better: bool | None = None,
 ) -> Metric:
     """Find a metric by the name that the harness gives it.
 
@@ -322,12 +324,14 @@ def find_metric(
         Whether documents of the task have lists of targets.
     otherwise : Scale, optional
         Scale of a metric whose scale is not known.
+    higher_is_better : bool, optional
+        Direction that the results of a run state; the task's configuration goes before it.
 
     Raises
     ------
     MetricError
-        The metric has no score per document, or its scale is not known; the message names the
-        remedy.
+        The metric has no score per document, or its scale or direction is not known; the message
+        names the remedy.
 
     Examples
     --------
@@ -335,11 +339,12 @@ def find_metric(
     '0 to 100, higher is better'
     """
     base, tokenizer = parts_of(name)
-    where, declared, known = (
-        in_task(name, task),
-        _declared(config, base),
-        known_scale(base, task=task),
-    )
+    where, declared = in_task(name, task), _declared(config, base)
+    if declared.higher_is_better is None:
+        declared = declared._replace(higher_is_better=higher_is_better)
+    known = known_scale(base, task=task)
+    if declared.higher_is_better is not None:
+        known = known or lookup(base, task)
     averaged = declared.aggregation in (None, *MEANS)
     if otherwise is not None and not (range or declared.scale or known):
         if averaged and refusal(base) is None:
@@ -378,6 +383,15 @@ def find_metric(
         scale = _directed(scale, declared.higher_is_better)
         if scale is not None and scale.cap is not None:
             _agreeing(scale, declared.higher_is_better, base)
+        directed = declared.higher_is_better is not None or declared.hf_evaluate
+        if scale is not None and not directed and not tells_direction(base, task):
+            declare = _DECLARE.format(name=name, low=scale.low, high=scale.high)
+            raise MetricError(
+                f"nothing states whether a higher {where} is better, and its name does not tell; "
+                f"state higher_is_better in the task's metric_list, or the range: {declare} (with "
+                f"lower_is_better: true, for logs --range {scale.high:g},{scale.low:g}, if less "
+                "is better)"
+            )
     if scale is None:
         listed = _listed(name, config)
         declare = _DECLARE.format(name=name, low=0, high=10)
@@ -392,13 +406,14 @@ def find_metric(
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:
-    """Return the scale of a metric in the table, or None.
+    """Return the scale of a metric in the table whose name tells its direction, or None.
 
-    >>> known_scale("ter@asian").describe()
-    '0 upwards, capped at 100, lower is better'
+    >>> known_scale("ter@asian").describe(), known_scale("acc_drop")
+    ('0 upwards, capped at 100, lower is better', None)
     """
     base, _ = parts_of(name)
-    return PAIR_SCALES.get(base) or lookup(base, task)
+    known = lookup(base, task) if tells_direction(base, task) else None
+    return PAIR_SCALES.get(base) or known
 
 
 def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:

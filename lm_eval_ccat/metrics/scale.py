@@ -267,11 +267,15 @@ class Entry:
         Their scale; a direction that a task's YAML states takes precedence.
     tasks : tuple of str
         Shell patterns of task names; all tasks by default.
+    tells_direction : bool
+        Whether such a name always means this direction. Where it does not, a task may give it to
+        what it likes (``acc_drop``), and has to state the direction.
     """
 
     metrics: tuple[str, ...]
     scale: Scale
     tasks: tuple[str, ...] = ("*",)
+    tells_direction: bool = True
 
 
 # HF evaluate's bleu and rouge lie in [0, 1], where the harness's own bleu is a percentage.
@@ -300,15 +304,15 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(("em",), PERCENT, ("scrolls_*",)),
     # Right or wrong, or a share of parts that are right.
     Entry(
-        ("acc", "acc_*", "accuracy", "exact_match", "exact_match_*", "em", "exact", "*_accuracy"),
-        UNIT,
+        ("acc", "acc_norm", "acc_mutual_info", "acc_bytes", "accuracy", "partial_accuracy"), UNIT
     ),
-    Entry(("pass@*", "pass_at_*", "prompt_level_*_acc", "math_verify", "is_included"), UNIT),
-    Entry(("numerical_match", "extraction_rate", "partial_accuracy", "verifiable_reward"), UNIT),
+    Entry(("exact_match", "em", "exact", "numerical_match", "math_verify", "is_included"), UNIT),
+    Entry(("pass@*", "pass_at_*", "prompt_level_*_acc", "verifiable_reward"), UNIT),
+    Entry(("acc_*", "exact_match_*", "*_accuracy", "extraction_rate"), UNIT, tells_direction=False),
     Entry(
         ("json_validity", "schema_compliance", "r@*", "mrr", "contains", "quasi_exact_match"), UNIT
     ),
-    Entry(("pct_*",), Scale(0, 1, False)),
+    Entry(("pct_*",), Scale(0, 1, False), tells_direction=False),
     # Overlap of words or spans. squad-style F1 on 0-100 is a corpus statistic in the harness.
     Entry(("f1", "f1_abstractive", "flexible_f1", "fscore", "precision", "recall"), UNIT),
     Entry(("rouge1", "rouge2", "rougeL", "rougeLsum"), UNIT),
@@ -386,10 +390,20 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 def lookup(metric: str, task: str = "") -> Scale | None:
     """Return the scale of a metric reported as a number per document; None if not in the table."""
-    for entry in ENTRIES:
-        if _matches(entry.metrics, metric) and _matches(entry.tasks, task):
-            return entry.scale
-    return None
+    entry = _entry(metric, task)
+    return None if entry is None else entry.scale
+
+
+def tells_direction(metric: str, task: str = "") -> bool:
+    """Whether a metric's name alone tells which end of its scale is better.
+
+    Examples
+    --------
+    >>> tells_direction("acc_norm"), tells_direction("acc_drop")
+    (True, False)
+    """
+    entry = _entry(metric, task)
+    return entry is not None and entry.tells_direction
 
 
 def refusal(metric: str) -> tuple[str, str] | None:
@@ -398,6 +412,11 @@ def refusal(metric: str) -> tuple[str, str] | None:
         if fnmatchcase(metric, pattern):
             return reason
     return None
+
+
+def _entry(metric: str, task: str) -> Entry | None:
+    entries = (e for e in ENTRIES if _matches(e.metrics, metric) and _matches(e.tasks, task))
+    return next(entries, None)
 
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:

@@ -152,6 +152,8 @@ class Query:
             )
         if known is not None:
             notes.append(f"{unknown}; they are read as the former")
+        elif stated_lower is None and self.lower_is_better is None:
+            notes.append(f"{unknown}: read as {scale.describe()} (--range WORST,BEST states both)")
         return scale, notes
 
     def _read_scale(

@@ -191,3 +191,25 @@ def test_both_directions_of_a_metric_are_refused(tmp_path, ccat):
     edited(tmp_path / "old", higher("acc"))
     err = ccat(*asked, "acc", code=1).err
     assert "a higher acc is better and" in err and err.count("samples_demo") == 1
+
+
+@pytest.mark.parametrize("stated", [None, False, True])
+def test_a_gate_takes_no_direction_from_a_name_that_a_task_gives_to_what_it_likes(
+    tmp_path, ccat, stated
+):
+    """Logs hold `acc_drop` beside what the task lists; only the results may say which is better."""
+    known = {} if stated is None else {"higher_is_better": {"demo": {"acc_drop": stated}}}
+    for n, name in enumerate(("old", "new")):
+        rows = [sample_row(k, {"acc": (k + n) % 2, "acc_drop": (k + n) / 30}) for k in range(20)]
+        write_run(tmp_path, name, rows, **known)
+    asked = "compare", tmp_path, "--models", "old,new"
+    if stated is not None:
+        ccat(*asked, "--metric", "acc_drop", code=0 if stated else 5)
+        return
+    err = ccat(*asked, "--metric", "acc_drop", code=1).err
+    assert "neither the scale nor the direction of 'acc_drop' is known" in err
+    said = ccat(*asked, "--json", code=3)
+    assert [o["metric"] for o in json.loads(said.out)["outcomes"]] == ["acc"]
+    assert "acc_drop is left out" in said.err
+    for ends, code in (("0,1", 0), ("1,0", 5)):
+        ccat(*asked, "--metric", "acc_drop", "--range", ends, code=code)

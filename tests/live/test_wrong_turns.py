@@ -86,6 +86,35 @@ def test_a_metric_that_a_task_does_not_list_is_doubted_before_weights_load(bench
     assert logged == ({said} if doubted else set())
 
 
+@pytest.mark.parametrize("how", ["rank", "run", "compare"])
+def test_no_direction_is_taken_from_a_name_that_a_task_gives_to_what_it_likes(
+    bench, server, ccat, how
+):
+    """The task returns a share of errors beside what it lists, under a name that begins as acc."""
+    beside, declared = "'share': right / len(wanted)", "ccat_scales: {"
+    bench.rewrite(lambda _, text: text.replace(beside, f"'acc_drop': 1 - right / 10, {beside}"))
+    if how == "run":
+        call = bench.adaptive(server, "m01", "--metric", "acc_drop")
+    elif how == "rank":
+        call = ["rank", bench.config(server.url, ["m01", "m09"], bank=None, metrics=["acc_drop"])]
+    else:
+        sides = (
+            bench.config(server.url, [name], bank=None, metrics=["acc_drop"], name=name)
+            for name in ("m01", "m09")
+        )
+        call = ["compare", *sides]
+    more = [] if how == "run" else ["--max_items", 40]
+    before = len(server.log)
+    err = ccat(*call, *more, code=(1, 2)).err
+    assert "whether a higher metric acc_drop of task" in err and "metric_list" in err
+    assert len(server.log) == before
+    stated = "acc_drop: {range: [0, 1], lower_is_better: true}, "
+    bench.rewrite(lambda _, text: text.replace(declared, declared + stated))
+    out = ccat(*call, *more, code=(0, 3, 5)).out
+    if how == "compare":
+        assert "lower is better" in out and "m09 is better than m01" in out
+
+
 @pytest.mark.parametrize("how", ["rank", "run", "python"])
 def test_other_prompts_than_the_banks_are_refused_before_weights_load(
     how, bench, server, ccat, tmp_path

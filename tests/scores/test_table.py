@@ -221,7 +221,8 @@ def test_what_a_file_cannot_mean_is_refused_by_its_name(tmp_path, rows, more, sa
         # What the user gives, then the unit interval, then the metric table.
         ("mine", [0, 25, 5], {"range": (0, 25), "lower_is_better": True}, Scale(0, 25, False), ""),
         ("mine", [0, 300], {"scale": Scale(cap=50)}, Scale(cap=50), ""),
-        ("mine", [0.1, 1.0000000000000002], {}, Scale(), ""),  # rounding is no mistake
+        ("f1", [0.1, 1.0000000000000002], {}, Scale(), ""),  # rounding is no mistake
+        ("mine", [0.1, 1.0], {}, Scale(), "'mine' is known: read as 0 to 1, higher is better"),
         ("bleu", [12.5, 100.00000000000004], {}, Scale(0, 100), "metric table"),
         ("judge_score", [1, 4, 10], {}, Scale(1, 10), "metric table"),
         ("comet", [0.4, 0.9], {}, Scale(), ""),

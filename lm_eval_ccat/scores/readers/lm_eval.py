@@ -31,6 +31,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -886,7 +887,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         The metric's scale is not known, or a score lies outside it.
     """
     runs, warnings = find_runs(path, query.task)
-    runs, partial = full_runs(runs, query.partial)
+    runs, chosen = full_runs(runs, query.partial)
     runs, differing = _comparable_runs(runs)
     task = runs[0].task
     name, filter = _choose_metric(path, runs, query.metric, query.filter)
@@ -895,10 +896,13 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     ends, lower = query.range, query.lower_is_better
     if query.scale is not None and query.scale.cap is None:
         ends, lower = query.scale.ends, not query.scale.higher_is_better
+    directions = (direction for run in runs for direction in run.directions_of(parts_of(name)[0]))
+    higher = next(directions, None)
     # Where only its values can tell a metric's scale, any number is taken.
-    metric = find_metric(
-        name, range=ends, lower_is_better=lower, task=task, config=config, otherwise=_ANY_NUMBER
+    finding = partial(
+        find_metric, name, task=task, config=config, otherwise=_ANY_NUMBER, higher_is_better=higher
     )
+    metric = finding(range=ends, lower_is_better=lower)
     unknown, scale = metric.scale is _ANY_NUMBER, metric.scale
     if query.beside is not None and None not in (scale.cap, query.beside[1].cap):
         # Where the scores of an unbounded metric are cut is the reader's choice.
@@ -923,13 +927,15 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     if unusable and not grid.placed:
         raise MetricError(unusable)
-    warnings += [*partial, *differing, *_earlier_runs(labels), *troubles]
+    warnings += [*chosen, *differing, *_earlier_runs(labels), *troubles]
     if filters:
         filter = one_of(path, "filter", None, filters)
     first_rows = islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT)
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
-    higher = _stated_direction(runs, name, config)
+    with suppress(MetricError):
+        if (of_task := finding().scale) is not _ANY_NUMBER:
+            higher = of_task.higher_is_better
     scores = grid.finish(
         path,
         query,
@@ -988,17 +994,6 @@ def _require_one_direction(runs: Sequence[LoggedRun], name: str) -> None:
                 f"the results beside {files} state both that a higher {metric} is better and that "
                 "a lower one is; correct or leave out what is wrong"
             )
-
-
-def _stated_direction(
-    runs: Sequence[LoggedRun], name: str, config: Mapping[str, Any] | None
-) -> bool | None:
-    """Return whether more is better by the metric table, the task or the runs' results."""
-    with suppress(MetricError):
-        scale = find_metric(name, task=runs[0].task, config=config, otherwise=_ANY_NUMBER).scale
-        if scale is not _ANY_NUMBER:
-            return scale.higher_is_better
-    return next((direction for run in runs for direction in run.directions_of(name)), None)
 
 
 def _earlier_runs(labels: Sequence[tuple[str, str]]) -> list[str]:
