@@ -887,7 +887,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         The metric's scale is not known, or a score lies outside it.
     """
     runs, warnings = find_runs(path, query.task)
-    runs, chosen = full_runs(runs, query.partial)
+    runs, left_out = full_runs(runs, query.partial)
     runs, differing = _comparable_runs(runs)
     task = runs[0].task
     name, filter = _choose_metric(path, runs, query.metric, query.filter)
@@ -927,7 +927,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     if unusable and not grid.placed:
         raise MetricError(unusable)
-    warnings += [*chosen, *differing, *_earlier_runs(labels), *troubles]
+    warnings += [*left_out, *differing, *_earlier_runs(labels), *troubles]
     if filters:
         filter = one_of(path, "filter", None, filters)
     first_rows = islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT)
