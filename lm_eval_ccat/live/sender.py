@@ -16,11 +16,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..errors import CcatError, RunError
 from ..money import UNKNOWN
 from ..ranker.stopping import has_goal
 from ..records import Answered, Interrupt, Item, Record, Windows
 from ..runs.book import Book
+from ..scores.reading import share_above_cap
 from .channel import Channel, Sending, clock
 from .failures import Failure, PlaceLost, State
 from .interrupts import Interrupts
@@ -79,6 +82,12 @@ class Sender:
         self._wish: Channel | None = None
         self._waits: dict[str, tuple[float, float]] = {}  # beginning, and last report
         self._began = self._ticked = clock()
+        self._capped = [
+            (task, name, outcome.metric.scale.cap)
+            for task, outcomes in plan.measured.items()
+            for name, outcome in outcomes.items()
+            if outcome.weight > 0.0 and outcome.metric.scale.cap is not None
+        ]
 
     # -- the run ---------------------------------------------------------------------------
 
@@ -470,6 +479,7 @@ class Sender:
             ):
                 self.feed(self.channels[name])
         self.line.arrive(records)
+        self._require_below_caps()
         for channel, answers in counted:
             if channel.name in self.line.away and channel.gate.state is State.OPEN:
                 channel.back()
@@ -482,6 +492,28 @@ class Sender:
                 channel.failed(sending, trouble, moment)
         for channel, answers in counted if refill else ():  # what is left on the wire ends nothing
             channel.note_copies(answers)
+
+    def _require_below_caps(self) -> None:
+        """Refuse a metric without an upper end if most of the models' first scores are capped.
+
+        Raises
+        ------
+        ScaleError
+            See `share_above_cap`; what was answered stays in the journal.
+        """
+        aside = self.book.tally.set_aside
+        if not self._capped or any(
+            self.book.told_of[name] < self.line.warmup
+            for name in self.channels
+            if name not in aside
+        ):
+            return
+        for task, metric, cap in self._capped:
+            raws = (a.raw for (_, item), a in self.book.answers.items() if item[0] == task)
+            scores = [raw.get(metric) if isinstance(raw, dict) else raw for raw in raws]
+            if any(score is not None for score in scores):
+                share_above_cap(np.array(scores, dtype=float), cap, metric, f"task {task}")
+        self._capped = []  # later scores are of documents that were chosen by these
 
     def _displaced(self, channel: Channel) -> None:
         """Let a model whose node was lost, and all others of its cluster, take turns from now on.

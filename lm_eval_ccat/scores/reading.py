@@ -209,13 +209,7 @@ class Query:
                     "lower_is_better if less is better (--range WORST,BEST)"
                 )
             cap = 1.0
-        over = float(np.count_nonzero(raw > cap) / np.count_nonzero(~np.isnan(raw)))
-        if over > 0.5:
-            raise ScaleError(
-                f"{where}: scores of {metric!r} run from {lowest:.6g} to {highest:.6g}, and "
-                f"{over:.1%} of them lie above {cap:g}, where they are capped: models cannot be "
-                f"told apart; state the worst one that counts (--range WORST,0, as 100,0)"
-            )
+        over = share_above_cap(raw, cap, metric, where)
         note = (
             f"{metric} is unbounded: scores are capped at {cap:g} ({over:.1%} of them lie above) "
             "and what is estimated is the capped mean"
@@ -256,6 +250,25 @@ class Query:
             f"{where} does not state the {unknown} of {metric}; {owner} has {scale.describe()}, "
             "and so are the scores read"
         ]
+
+
+def share_above_cap(raw: Floats, cap: float, metric: str, where: str) -> float:
+    """Return the share of raw scores above the cap of a metric without an upper end.
+
+    Raises
+    ------
+    ScaleError
+        It is more than half: most models would get the same score.
+    """
+    over = float(np.count_nonzero(raw > cap) / np.count_nonzero(~np.isnan(raw)))
+    if over > 0.5:
+        raise ScaleError(
+            f"{where}: scores of {metric!r} run from {np.nanmin(raw):.6g} to {np.nanmax(raw):.6g}, "
+            f"and {over:.1%} of them lie above {cap:g}, where they are capped: models cannot be "
+            "told apart; state the worst one that counts (--range WORST,0, as 100,0; for live "
+            f"models `metadata: {{ccat_scales: {{{metric}: {{cap: 100}}}}}}` in the task's YAML)"
+        )
+    return over
 
 
 #: Nothing is stated: the only metric, task and filter.

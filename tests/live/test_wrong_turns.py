@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -86,6 +87,17 @@ def test_a_metric_that_a_task_does_not_list_is_doubted_before_weights_load(bench
     assert logged == ({said} if doubted else set())
 
 
+def command(how: str, bench, server, metric: str) -> list:
+    """A command that asks m09, or m01 and m09, by a metric of the task."""
+    if how == "run":
+        return [*bench.adaptive(server, "m09", "--metric", metric)]
+    settings = {"bank": None, "metrics": [metric]}
+    if how == "rank":
+        return ["rank", bench.config(server.url, ["m01", "m09"], **settings), "--max_items", 40]
+    sides = [bench.config(server.url, [m], name=m, **settings) for m in ("m01", "m09")]
+    return ["compare", *sides, "--max_items", 40]
+
+
 @pytest.mark.parametrize("how", ["rank", "run", "compare"])
 def test_no_direction_is_taken_from_a_name_that_a_task_gives_to_what_it_likes(
     bench, server, ccat, how
@@ -93,26 +105,34 @@ def test_no_direction_is_taken_from_a_name_that_a_task_gives_to_what_it_likes(
     """The task returns a share of errors beside what it lists, under a name that begins as acc."""
     beside, declared = "'share': right / len(wanted)", "ccat_scales: {"
     bench.rewrite(lambda _, text: text.replace(beside, f"'acc_drop': 1 - right / 10, {beside}"))
-    if how == "run":
-        call = bench.adaptive(server, "m01", "--metric", "acc_drop")
-    elif how == "rank":
-        call = ["rank", bench.config(server.url, ["m01", "m09"], bank=None, metrics=["acc_drop"])]
-    else:
-        sides = (
-            bench.config(server.url, [name], bank=None, metrics=["acc_drop"], name=name)
-            for name in ("m01", "m09")
-        )
-        call = ["compare", *sides]
-    more = [] if how == "run" else ["--max_items", 40]
+    call = command(how, bench, server, "acc_drop")
     before = len(server.log)
-    err = ccat(*call, *more, code=(1, 2)).err
+    err = ccat(*call, code=(1, 2)).err
     assert "whether a higher metric acc_drop of task" in err and "metric_list" in err
     assert len(server.log) == before
     stated = "acc_drop: {range: [0, 1], lower_is_better: true}, "
     bench.rewrite(lambda _, text: text.replace(declared, declared + stated))
-    out = ccat(*call, *more, code=(0, 3, 5)).out
+    out = ccat(*call, code=(0, 3, 5)).out
     if how == "compare":
         assert "lower is better" in out and "m09 is better than m01" in out
+
+
+@pytest.mark.parametrize("how", ["rank", "run", "compare"])
+def test_scores_that_mostly_lie_above_their_cap_end_a_run_after_its_first_answers(
+    bench, server, ccat, how
+):
+    """The task returns error rates as percentages; the metric table caps them at 1."""
+    beside, declared = "'share': right / len(wanted)", "ccat_scales: {"
+    bench.rewrite(lambda _, text: text.replace(beside, f"'wer': 100 - 10 * right, {beside}"))
+    call = command(how, bench, server, "wer")
+    err = ccat(*call, code=1).err
+    assert "scores of 'wer' run from" in err and "of them lie above 1, where they are" in err
+    assert "ccat_scales: {wer: {cap: 100}}" in err
+    # Not before the warm-up, and not much after it.
+    assert 10 <= max(Counter(model for _, model, *_ in server.log).values()) <= 40
+    bench.rewrite(lambda _, text: text.replace(declared, f"{declared}wer: {{cap: 100}}, "))
+    shutil.rmtree(bench.run(), ignore_errors=True)
+    ccat(*call, code=(0, 3, 5))
 
 
 @pytest.mark.parametrize("how", ["rank", "run", "python"])
