@@ -25,8 +25,8 @@ from ..metrics.scale import differing_scales
 from ..ranker.join import VERIFIED, fault_of
 from ..ranker.rows import Estimate
 from ..scores import ScoreTable
+from ..scores.configuration import differing_configurations, named_apart
 from ..scores.prompts import compare_prompts
-from ..scores.readers.lm_eval import differing_configurations, named_apart
 from ..scores.reading import Logged
 from ..scores.table import read_beside, reader_of
 from ..shown import some

@@ -20,7 +20,7 @@ from ..ranker import Ranking
 from ..records import Header
 from ..runs.directory import book_of
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval import configurations_in
+from ..scores.configuration import configurations_in
 from ..scores.reading import Logged
 from ..scores.table import read_beside
 from .adding import full_score

@@ -13,7 +13,7 @@ from ..files import replace_text
 from ..live.scored import Scoring
 from ..live.sides import logged_runs
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval import LoggedRun
+from ..scores.readers.logged_runs import LoggedRun
 from ..scores.reading import Logged
 from .folder import SCORING, Board
 

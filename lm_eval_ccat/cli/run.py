@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import HarnessError, UsageError
 from ..harness.opening import start_of_path, with_shipped_tasks
 from ..live.surfaces import add_flags, flags_given, given_by_flags
-from ..scores.readers.lm_eval import model_name_of
+from ..scores.configuration import model_name_of
 
 EXAMPLES = """
 examples:

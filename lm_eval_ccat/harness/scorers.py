@@ -18,7 +18,7 @@ from ..metrics.bertscore import BertScoreSettings
 from ..metrics.scale import ITEM_SCALED
 from ..metrics.text_pairs import PAIR_METRICS, SENTENCE, parts_of, sacrebleu_signature
 from ..records import Header
-from ..scores.readers.lm_eval import SCORER
+from ..scores.readers.logged_runs import SCORER
 from . import internals
 from .comet import checkpoint
 from .judge import VARIABLE, active_judge

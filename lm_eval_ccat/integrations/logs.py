@@ -35,7 +35,7 @@ import numpy as np
 
 from ..errors import BankError, UsageError
 from ..fetching import data_set, library
-from ..scores.readers.lm_eval import sample_name
+from ..scores.readers.logged_runs import sample_name
 from ..shown import plural
 from ..upkeep.score_tables import MAX_GB, MODELS, family_of, spread
 

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..runs.book import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import Marks, Texts, compare_prompts
-from ..scores.readers.lm_eval import LoggedRun
+from ..scores.readers.logged_runs import LoggedRun
 from .sides import logged_runs, prompts_in
 from .stored import StoredRanking
 

@@ -16,7 +16,7 @@ from ..plugins import existing
 from ..records import End
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, banks_at, rebuild
-from ..scores.readers.lm_eval import can_read, every_run
+from ..scores.readers.logged_runs import can_read, every_run
 from ..scores.readers.run_journal import journals
 from ..shown import some
 from .earlier import logged_config, run_beside

@@ -27,7 +27,8 @@ from ..ranker.references import KnownMean, means_of_known
 from ..records import Item
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
-from ..scores.readers.lm_eval import WRITING, LoggedRun, differing_configurations, every_run
+from ..scores.configuration import WRITING, differing_configurations
+from ..scores.readers.logged_runs import LoggedRun, every_run
 from ..shown import some
 from ..upkeep.score_tables import scores_for
 from .fields import ANY

@@ -14,7 +14,7 @@ from ..errors import CcatError
 from ..metrics.scale import Floats, Scale
 from ..ranker.difference import ALIKE
 from ..scores.answers import read_answers
-from ..scores.readers.lm_eval import can_read, find_runs
+from ..scores.readers.logged_runs import can_read, find_runs
 from ..scores.reading import Logged
 
 #: Largest number of documents that a comparison lists.

@@ -24,8 +24,8 @@ from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Ses
 from ..runs.book import NO_LIMIT, PROMPTS, SCORING_CODE, Book, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
 from ..scores.answers import EarlierAnswer
+from ..scores.configuration import configurations_in
 from ..scores.prompts import WRITTEN, compare_prompts
-from ..scores.readers.lm_eval import configurations_in
 from .channel import clock
 from .copies import CopiesError
 from .earlier import answers_at_hand

@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ..metrics.text_pairs import parts_of
 from ..runs.book import SCORING_CODE
 from ..scores.prompts import DIGITS, WRITTEN, Marks, differing, first_place, hash_of
-from ..scores.readers.lm_eval import LoggedRun
+from ..scores.readers.logged_runs import LoggedRun
 from ..scores.readers.samples import SampleRow, rows_of
 from ..scores.reading import Logged
 

@@ -17,7 +17,7 @@ from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import Floats, Scale
 from ..ranker.difference import Difference, compare_scores
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval import COMPARED
+from ..scores.readers.comparable_runs import COMPARED
 from ..scores.reading import Logged
 from ..shown import plural
 from .comparison import Compared, Gate

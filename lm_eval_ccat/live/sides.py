@@ -18,15 +18,9 @@ from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
+from ..scores.configuration import model_of, names_by_configuration
 from ..scores.prompts import Marks, asked, mark_of, requests_of
-from ..scores.readers.lm_eval import (
-    LoggedRun,
-    can_read,
-    find_runs,
-    model_of,
-    names_by_configuration,
-    results_files,
-)
+from ..scores.readers.logged_runs import LoggedRun, can_read, find_runs, results_files
 from ..scores.readers.samples import sound_rows
 from ..scores.reading import OF_METRIC_TABLE, YAML, Logged, Query
 from ..scores.table import reader_of

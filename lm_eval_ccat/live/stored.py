@@ -18,7 +18,8 @@ from ..metrics.scale import Scale
 from ..plugins import existing
 from ..ranker.headline import WEIGHTED_MEAN
 from ..runs.directory import RunDirectory, read_object
-from ..scores.readers.lm_eval import find_runs, model_of, results_files
+from ..scores.configuration import model_of
+from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import mark_of_row, sound_rows
 from ..scores.reading import Logged
 from .result import latest_content

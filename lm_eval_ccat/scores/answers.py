@@ -12,17 +12,12 @@ from ..errors import ScoreTableError
 from ..metrics import Scale
 from ..plugins import existing
 from ..records import Answered
+from .configuration import configurations_in
 from .grid import ScoreGrid
 from .prompts import DIGITS
 from .readers import run_journal
-from .readers.lm_eval import (
-    LoggedRun,
-    configurations_in,
-    find_runs,
-    full_runs,
-    labels_of,
-    shared_settings,
-)
+from .readers.comparable_runs import full_runs, labels_of, shared_settings
+from .readers.logged_runs import LoggedRun, find_runs
 from .readers.samples import File, filter_of, hash_of_row, mark_of_row, rows_of
 from .reading import Query, one_of
 from .table import ScoreTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat.scores.readers.lm_eval import SCORER
+from lm_eval_ccat.scores.readers.logged_runs import SCORER
 
 CASES = [
     ("texts", "bleu", {}),

@@ -14,7 +14,7 @@ from lm_eval_ccat.bank.settings import check_bank
 from lm_eval_ccat.errors import BankMismatchError
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness.scorers import record_scorers, scorer_of
-from lm_eval_ccat.scores.readers.lm_eval import SCORER
+from lm_eval_ccat.scores.readers.logged_runs import SCORER
 
 
 def test_a_scorer_is_what_its_scores_depend_on(tmp_path, monkeypatch):

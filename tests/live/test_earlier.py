@@ -10,7 +10,7 @@ from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.live.earlier import answers_at_hand, known_means, logged_config
 from lm_eval_ccat.live.spec import Spec
-from lm_eval_ccat.scores.readers.lm_eval import configuration_of
+from lm_eval_ccat.scores.configuration import configuration_of
 
 
 def test_the_error_of_a_weighted_mean_of_tasks_is_that_of_a_sum_of_independent_means(tmp_path):

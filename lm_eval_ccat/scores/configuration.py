@@ -1,0 +1,279 @@
+"""What makes one configuration of a model, and how its name says so.
+
+One model is one configuration: the harness names a model by its path alone, so runs that differ in
+revision, dtype, quantization, peft or token limits, or on one task in chat template, system
+instruction or examples as turns, get names that say what differs (``Qwen3-4B@step2000``,
+``Qwen3-4B+4bit``). Generation settings tell the configs of a model apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..records import Header
+from .prompts import DIGITS, hash_of
+
+# The arguments by which the harness names a model.
+_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
+# The name that it makes up without them; one that has no digit is rare, and looks like a word.
+_MADE_UP_NAME = re.compile(r"(?=.*\d)[a-z0-9]{8}")
+#: Arguments of which another value is another configuration of a model: how its name says so, and
+#: the value that stands for none.
+_CONFIGURING = {
+    "pretrained": ("+{}", ""),  # of one adapter on several models
+    "revision": ("@{}", "main"), "subfolder": ("/{}", ""), "dtype": ("+{}", "auto"),
+    "load_in_4bit": ("+4bit", "false"), "load_in_8bit": ("+8bit", "false"),
+    "quantization": ("+{}", "none"), "gguf_file": ("+{}", ""), "autogptq": ("+gptq", "false"),
+    "gptqmodel": ("+gptq", "false"), "peft": ("+{}", ""), "delta": ("+{}", ""),
+    "lora_local_path": ("+{}", ""),
+    **dict.fromkeys(
+        (
+            "max_length", "max_model_len", "context_length", "max_gen_toks", "max_tokens",
+            "bnb_4bit_quant_type", "bnb_4bit_compute_dtype", "kv_cache_dtype", "enable_thinking",
+            "tokenizer", "add_bos_token",
+        ),
+        ("", ""),
+    ),
+}  # fmt: skip
+#: The same of how its prompts were written.
+WRITING = {
+    "chat_template": ("", ""), "system_instruction": ("", ""),
+    "fewshot_as_multiturn": ("+multiturn", "false"),
+}  # fmt: skip
+_NAMED = {**_CONFIGURING, **WRITING}
+#: A chat template whose text is not known: that of a server, or of weights that are not open.
+UNKNOWN_TEMPLATE = "yes"
+#: Generation settings that say nothing, as the harness assumes them.
+_USUAL_GENERATION = {"temperature": "0", "do_sample": "false"}
+
+
+def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Name the model of each run, by what differs between the configurations of one model.
+
+    Parameters
+    ----------
+    runs : sequence of (str, dict)
+        The harness's name of the model, and the results file.
+
+    Examples
+    --------
+    >>> arguments = ["", ",revision=step2000", ",load_in_4bit=True,dtype=auto"]
+    >>> results = [{"config": {"model_args": f"pretrained=org/m{text}"}} for text in arguments]
+    >>> names_by_configuration([("org/m", content) for content in results])
+    ['org/m', 'org/m@step2000', 'org/m+4bit']
+    """
+    configurations = [_configuring(model, model_args_of(results)) for model, results in runs]
+    writings = [
+        _writing(results, any((results.get("n-shot") or {}).values())) for _, results in runs
+    ]
+    values: dict[tuple[str, str], set[str]] = {}
+    of_tasks: dict[tuple[str, str, str], set[str]] = {}
+    for (model, results), configuration, writing in zip(runs, configurations, writings):
+        for key in _CONFIGURING if results else ():
+            values.setdefault((model, key), set()).add(configuration.get(key, ""))
+        for key in WRITING:
+            for task in results.get("configs") or ():
+                of_tasks.setdefault((model, key, task), set()).add(writing.get(key, ""))
+    # Tasks may each be asked in their own way; one that was asked in two tells configurations.
+    for (model, key, _), texts in of_tasks.items():
+        if len(texts) > 1:
+            values.setdefault((model, key), set()).update(texts)
+    return [
+        model
+        + "".join(
+            _named_value(key, value, values[model, key])
+            for key, value in {**configuration, **writing}.items()
+            if len(values.get((model, key), ())) > 1
+        )
+        for (model, _), configuration, writing in zip(runs, configurations, writings)
+    ]
+
+
+def _named_value(key: str, value: str, values: Collection[str]) -> str:
+    """Return how a name states an argument: as shortly as keeps all of its values apart.
+
+    Examples
+    --------
+    >>> _named_value("revision", "a/step1", {"a/step1", "a/step2"})
+    '@step1'
+    >>> _named_value("revision", "a/step1", {"a/step1", "b/step1"})
+    '@a/step1'
+    """
+    template = _NAMED.get(key, ("", ""))[0] or f"+{key}={{}}"
+    named = {template.format(text.rpartition("/")[2]) for text in values if text}
+    if len(named) == len(set(values) - {""}):
+        return template.format(value.rpartition("/")[2])
+    return template.format(value) if "{}" in template else f"{template}={value}"
+
+
+def named_apart(name: str, differing: Mapping[str, Sequence[str]], taken: Collection[str]) -> str:
+    """Name a configuration of a model by what differs from others of it that have names.
+
+    Parameters
+    ----------
+    name : str
+        The model's name.
+    differing : mapping of str to sequence of str
+        What differs: the value of this configuration, and those of the others.
+    taken : collection of str
+        Names of the others. Usual values are named only where the name is taken without them.
+
+    Examples
+    --------
+    >>> named_apart("m", {"revision": ["step2000", ""]}, ["m"])
+    'm@step2000'
+    >>> named_apart("m", {"revision": ["", "step2000"], "peft": ["", "org/a"]}, ["m"])
+    'm@main+peft=none'
+    """
+    short_name, full_name = name, name
+    for key, values in differing.items():
+        usual = {**_USUAL_GENERATION, **{k: usual for k, (_, usual) in _NAMED.items()}}.get(key)
+        if values[0]:
+            short_name += (part := _named_value(key, values[0], values))
+        else:
+            part = _named_value(key, usual, [usual, *values]) if usual else f"+{key}=none"
+        full_name += part
+    return full_name if short_name in taken else short_name
+
+
+def _configuring(name: str, model_args: Any) -> dict[str, str]:
+    """Return the arguments that make a model's configuration, without those that say nothing."""
+    arguments = _arguments(model_args)
+    return {
+        key: arguments[key]
+        for key, (_, usual) in _CONFIGURING.items()
+        if arguments.get(key, "") != name
+        and arguments.get(key, "").lower() not in ("", "none", usual)
+    }
+
+
+def configuration_of(name: str, model_args: Any, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return what makes a model's configuration: its name, its arguments, how it is asked.
+
+    Parameters
+    ----------
+    name : str
+    model_args : str, mapping or None
+    settings : mapping
+        As `LoggedRun.settings` has them.
+
+    Examples
+    --------
+    >>> settings = {"generation_kwargs": {"temperature": 0.0}, "system_instruction": "Be brief."}
+    >>> configuration_of("m", "pretrained=m,revision=step2000,dtype=auto", settings)
+    {'model': 'm', 'revision': 'step2000', 'system_instruction': '213c22ed'}
+    """
+    generation = {
+        key: f"{value:g}" if type(value) in (int, float) else json.dumps(value).lower()
+        for key, value in sorted((settings.get("generation_kwargs") or {}).items())
+        if value is not None
+    }
+    usual = _USUAL_GENERATION.items()
+    return {
+        "model": name,
+        **_configuring(name, model_args),
+        **{key: text for key, text in generation.items() if (key, text) not in usual},
+        **_writing(settings, settings.get("num_fewshot")),
+    }
+
+
+def _writing(settings: Mapping[str, Any], shots: Any) -> dict[str, str]:
+    """Return how prompts were written, as settings or a results file have it."""
+    template, instruction = settings.get("chat_template"), settings.get("system_instruction")
+    writing = {}
+    if template not in (None, False):
+        writing["chat_template"] = settings.get("chat_template_sha") or UNKNOWN_TEMPLATE
+    if instruction:
+        writing["system_instruction"] = hash_of(str(instruction))
+    if settings.get("fewshot_as_multiturn") and shots:
+        writing["fewshot_as_multiturn"] = "true"
+    return {key: str(text)[:DIGITS] for key, text in writing.items()}
+
+
+def configurations_in(header: Header, task: str) -> dict[str, dict[str, str]]:
+    """Return what makes the configuration of each model of a run's journal on a task."""
+    settings = header.task.get("settings") or {}
+    logged: dict[str, dict[str, str]] = header.config.get("configurations", {}).get(task, {})
+    return logged | {
+        str(entry.get("name")): configuration_of(
+            model_name_of(str(entry.get("model")), entry.get("model_args")),
+            entry.get("model_args"),
+            settings.get(task) or settings,
+        )
+        for entry in header.config.get("models") or ()
+    }
+
+
+def differing_configurations(
+    known: Mapping[str, str], peer: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """Return the settings that make two configurations differ, each with both values.
+
+    Examples
+    --------
+    >>> written = {"model": "m", "chat_template": UNKNOWN_TEMPLATE}
+    >>> differing_configurations(written, {"model": "m", "chat_template": "70b499c5"})
+    []
+    >>> differing_configurations(written, {"model": "m"})
+    [('chat_template', 'yes', '')]
+    """
+    pairs = {key: (known.get(key, ""), peer.get(key, "")) for key in {**known, **peer}}
+    return [
+        (key, *values)
+        for key, values in pairs.items()
+        if values[0] != values[1]
+        and not (key == "chat_template" and all(values) and UNKNOWN_TEMPLATE in values)
+    ]
+
+
+def model_args_of(results: Mapping[str, Any]) -> Any:
+    """Return the arguments of the model that a results file states, a text or an object."""
+    config = results.get("config")
+    return config.get("model_args") if isinstance(config, dict) else None
+
+
+def _arguments(arguments: Any) -> dict[str, str]:
+    """Return the arguments of a model, which results files hold as a text or an object."""
+    if isinstance(arguments, Mapping):
+        return {str(key): str(value) for key, value in arguments.items()}
+    parts = arguments.split(",") if isinstance(arguments, str) else ()
+    return dict(part.partition("=")[::2] for part in parts)
+
+
+def model_name_of(model: str, arguments: Any) -> str:
+    """Return the name of a model by its arguments as the harness does, else by type and arguments.
+
+    Examples
+    --------
+    >>> model_name_of("hf", "dtype=auto,pretrained=gpt2")
+    'gpt2'
+    >>> model_name_of("echo", {"system": 3})
+    'echo:system=3'
+    """
+    if isinstance(arguments, Mapping):
+        arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
+    text, values = arguments if isinstance(arguments, str) else "", _arguments(arguments)
+    named = next((values[key] for key in _NAMING if values.get(key)), None)
+    return named or (f"{model}:{text}" if text else model)
+
+
+def model_of(results: Mapping[str, Any], folder: Path) -> str:
+    """Return the name of a run's model, from its results file and the folder that holds it.
+
+    Where the model's arguments name nothing (a registered system without weights), the harness
+    makes up a new random name for every run; there the model type and its arguments name it, so
+    that two runs of one system are one model.
+    """
+    name, source = results.get("model_name"), results.get("model_source")
+    config, arguments = results.get("config"), model_args_of(results)
+    made_up = bool(_MADE_UP_NAME.fullmatch(str(name))) and str(name) not in str(arguments)
+    if made_up and source and source != "CUSTOM":
+        return model_name_of(str(source), arguments)
+    if not name and isinstance(config, dict) and arguments:  # before 0.4.3 results named no model
+        return model_name_of(str(config.get("model")), arguments)
+    # The harness files a model object that has no name under "None".
+    return str(name) if name else (folder.parent if folder.name == "None" else folder).name

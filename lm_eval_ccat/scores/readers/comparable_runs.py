@@ -1,0 +1,128 @@
+"""Which runs of a task measure the same thing, and what they have in common.
+
+Runs with other few-shot examples or another version of a task measure something else: they are left
+out of a table, and so are runs that are not of every document (see `LoggedRun.why_not_full`). Chat
+templates and system instructions belong to how a model is run and may differ from model to model; a
+warning says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ...errors import ScoreTableError
+from ...shown import plural, short, some
+from .logged_runs import LoggedRun
+
+# Two values of these make two benchmarks.
+_DEFINING = ("task_version", "num_fewshot")
+# Two values of these are worth saying.
+_NOTED = (
+    "chat_template", "system_instruction", "fewshot_as_multiturn", "dataset_path",
+    "dataset_revision", "scorer",
+)  # fmt: skip
+#: Settings in which two runs should be alike.
+COMPARED = (*_DEFINING, *_NOTED)
+
+
+def full_runs(
+    runs: Sequence[LoggedRun], partial: bool = False
+) -> tuple[list[LoggedRun], list[str]]:
+    """Leave out the runs that may not stand for full results, but for adaptive ones if wanted."""
+    full, warnings = [], []
+    for run in runs:
+        reason, usable = run.why_not_full()
+        usable = usable or (partial and run.adaptive)
+        if usable:
+            full.append(run)
+        if reason:
+            what = "documents it did not run count as missing" if usable else "left out"
+            warnings.append(f"{run.samples}: {reason}; {what}")
+    if not full:
+        raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
+    return full, warnings
+
+
+def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
+    """Leave out the runs with another task version or number of examples than most models.
+
+    Beside them, a warning for every setting in which the runs differ, naming runs.
+    """
+    comparable, warnings = list(runs), []
+    for key in COMPARED:
+        values = [(run, json.dumps(run.settings[key])) for run in comparable if run.results]
+        if key in _DEFINING:
+            values = [(run, value) for run, value in values if value != "null"]
+        models: dict[str, set[str]] = {}
+        for run, value in values:
+            models.setdefault(value, set()).add(run.model)
+        if len(models) < 2:
+            continue
+        sizes = Counter({text: len(names) for text, names in models.items()}).most_common(4)
+        counts = ", ".join(f"{short(task)} ({plural(n, 'model')})" for task, n in sizes)
+        differs = f"{key} differs between logs: {counts}"
+        if key in _NOTED:
+            warnings.append(f"{differs}; all are used")
+            continue
+        # Of values that equally many models have, the one of the latest run.
+        latest = {value: run.date for run, value in sorted(values, key=lambda rv: rv[0].date)}
+        common = max(models, key=lambda text: (len(models[text]), latest[text]))
+        out = [run.samples for run, value in values if value != common]
+        comparable = [run for run in comparable if run.samples not in out]
+        warnings.append(
+            f"{differs}; runs with another {key} than {common} are left out: {some(out, 4)}"
+        )
+    return comparable, warnings
+
+
+def labels_of(runs: Sequence[LoggedRun]) -> list[tuple[str, str]]:
+    """Model and config of each run: the generation settings that differ within any one model.
+
+    A config is such as ``"temperature=0.7"``, and empty where every model was run in one way.
+    """
+    by_model: dict[str, list[dict[str, object]]] = {}
+    for run in runs:
+        if run.results:
+            by_model.setdefault(run.model, []).append(run.generation)
+    varied = {
+        key
+        for settings in by_model.values()
+        for key in {key for generation in settings for key in generation}
+        if not _alike(generation.get(key) for generation in settings)
+    }
+    return [
+        (run.model, ",".join(f"{key}={json.dumps(value, sort_keys=True)}"
+                             for key, value in sorted(run.generation.items()) if key in varied))
+        for run in runs
+    ]  # fmt: skip
+
+
+def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:
+    """Return the settings all runs have in common.
+
+    A setting in which they differ is left out, and named under ``"differing"``. For
+    ``generation_kwargs`` that is decided key by key.
+    """
+    runs = [run for run in runs if run.results]
+    known, generation = [run.settings for run in runs], [run.generation for run in runs]
+    shared: dict[str, object] = {}
+    differing: list[str] = []
+    for key in known[0] if known else ():
+        if key == "generation_kwargs":
+            names = dict.fromkeys(name for settings in generation for name in settings)
+            alike = [
+                name for name in names if _alike(settings.get(name) for settings in generation)
+            ]
+            shared[key] = {name: generation[0].get(name) for name in alike}
+            differing += [f"generation_kwargs.{name}" for name in names if name not in alike]
+        elif _alike(settings[key] for settings in known):
+            shared[key] = known[0][key]
+        else:
+            differing.append(key)
+    return shared | ({"differing": differing} if differing else {})
+
+
+def _alike(values: Iterable[object]) -> bool:
+    return len({json.dumps(value, sort_keys=True) for value in values}) == 1

@@ -1,0 +1,452 @@
+"""Runs of the harness in its output folders: their files, settings and models' names.
+
+The harness writes ``<output_path>/<model>/results_<date>.json`` and one
+``samples_<task>_<date>.jsonl`` per task; with an ``output_path`` that ends in ``.json`` the results
+file is ``<stem>_<date>.json``. Either may have been compressed afterwards. The second Open LLM
+Leaderboard published sample files that end in ``.json`` (data sets
+``open-llm-leaderboard/<organisation>__<model>-details``), some of them one JSON list.
+
+Before 0.4.3 it wrote one ``results.json`` (or the file that ``output_path`` names) and beside it
+``<model_args>_<task>.jsonl``, which holds one JSON list; a task there has neither a date of its own
+nor hashes of its documents.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import ScoreTableError
+from ...shown import some
+from ..configuration import configuration_of, model_args_of, model_of, names_by_configuration
+from ..reading import files_at, json_value, one_of
+from .samples import holds_list
+
+_DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
+_SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
+_RESULTS = re.compile(rf"(?!samples_).+_(?P<date>{_DATE})\.json(?:\.gz)?")
+#: Key of a task's metadata in results files: the scorers of its metrics.
+SCORER = "ccat_scorer"
+# Objects that results files hold, if they have them; "*" stands for every task.
+_OBJECTS = (
+    ("config",), ("configs", "*", "metadata"), ("configs", "*", "dataset_kwargs"),
+    ("results", "*"), ("versions",), ("n-shot",), ("n-samples", "*"), ("higher_is_better", "*"),
+    ("group_subtasks",),
+)  # fmt: skip
+
+
+class SampleFile(NamedTuple):
+    """One sample file, and what is known of it before it is read.
+
+    Attributes
+    ----------
+    path : Path
+    task : str
+        As the file's name has it.
+    date : str
+    results : Path or None
+        The results file of the run; None where the date that both names hold tells it.
+    """
+
+    path: Path
+    task: str
+    date: str
+    results: Path | None = None
+
+
+class DocumentCounts(NamedTuple):
+    """Numbers of documents that were run, and in all, as the results state them."""
+
+    effective: Any
+    original: Any
+
+    @property
+    def in_part(self) -> bool:
+        """Whether some documents were left out."""
+        return bool(self.effective != self.original)
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """One sample file and what the results file beside it says of the run that wrote it.
+
+    Attributes
+    ----------
+    samples : Path
+        The ``samples_*.jsonl`` file, plain or ``.gz``.
+    task : str
+        From the results file; the file's name replaces characters that file systems reject.
+    date : str
+        From the file's name; dates compare as text.
+    model : str
+        The model's name: the results file's, else the name of the directory.
+    results : dict
+        The results file, without its bulky entries; empty when there is none.
+    """
+
+    samples: Path
+    task: str
+    date: str
+    model: str
+    results: dict[str, Any] = field(repr=False)
+
+    @functools.cached_property
+    def settings(self) -> dict[str, object]:
+        """The settings that its scores depend on; empty without a results file.
+
+        Keys: ``task_version``, ``num_fewshot``, ``chat_template`` (whether one was applied),
+        ``chat_template_sha``, ``fewshot_as_multiturn``, ``system_instruction``,
+        ``generation_kwargs``, ``fewshot_seed``, ``scorer``, ``dataset_path``, ``dataset_name``,
+        ``dataset_revision``, ``lm_eval_version``.
+        """
+        results, config = self.results, self.of_task("configs") or {}
+        if not results:
+            return {}
+        shots = self.of_task("n-shot")
+        shots = config.get("num_fewshot") if shots is None else shots
+        return {
+            "task_version": self.of_task("versions"),
+            "num_fewshot": shots,
+            "chat_template": results.get("chat_template") is not None,
+            "chat_template_sha": results.get("chat_template_sha"),
+            # Without examples there is nothing to be put into turns.
+            "fewshot_as_multiturn": bool(shots and results.get("fewshot_as_multiturn")),
+            "system_instruction": results.get("system_instruction"),
+            "generation_kwargs": self.generation,
+            "fewshot_seed": (results.get("config") or {}).get("fewshot_seed"),
+            "scorer": (config.get("metadata") or {}).get(SCORER),
+            "dataset_path": config.get("dataset_path"),
+            "dataset_name": config.get("dataset_name"),
+            "dataset_revision": (config.get("dataset_kwargs") or {}).get("revision"),
+            "lm_eval_version": results.get("lm_eval_version"),
+        }
+
+    @functools.cached_property
+    def configuration(self) -> dict[str, str]:
+        """What makes its model's configuration, as `configuration_of` has it; {} if unknown."""
+        if not self.results:
+            return {}
+        name = model_of(self.results, self.samples.parent)
+        return configuration_of(name, model_args_of(self.results), self.settings)
+
+    @property
+    def template(self) -> str | None:
+        """The chat template that wrote the prompts, as `File` states it."""
+        if self.results.get("chat_template") is None:
+            return None
+        return str(self.results.get("chat_template_sha") or "")
+
+    def of_task(self, key: str) -> Any:
+        """Return ``results[key]`` of this run's task, or None."""
+        entry = self.results.get(key)
+        return entry.get(self.task) if isinstance(entry, dict) else None
+
+    @property
+    def generation(self) -> dict[str, object]:
+        """Generation settings of the task in this run; empty where the task generates nothing."""
+        config = self.of_task("configs")
+        settings = config.get("generation_kwargs") if isinstance(config, dict) else None
+        return dict(settings) if isinstance(settings, dict) else {}
+
+    def directions_of(self, metric: str) -> set[bool]:
+        """Whether a higher score is better, by the task's configuration and by the results."""
+        entries = (self.of_task("configs") or {}).get("metric_list") or []
+        stating = [e for e in entries if isinstance(e, dict) and e.get("metric") == metric]
+        values = [entry.get("higher_is_better") for entry in stating]
+        values.append((self.of_task("higher_is_better") or {}).get(metric))
+        return {value for value in values if isinstance(value, bool)}
+
+    def filters_of(self, metric: str | None = None) -> list[str]:
+        """Names of the filters of a metric, or of all, in the order in which they were applied."""
+        names = list(
+            dict.fromkeys(filter_ for base, filter_ in self.metric_keys if metric in (None, base))
+        )
+        listed = (self.of_task("configs") or {}).get("filter_list") or []
+        order = [str(filter_.get("name")) for filter_ in listed if isinstance(filter_, dict)]
+        return sorted(names, key=lambda n: order.index(n) if n in order else len(order))
+
+    @property
+    def metric_keys(self) -> list[tuple[str, str]]:
+        """(metric, filter) pairs of the results file, in its order."""
+        keys = (key.rpartition(",") for key in self.of_task("results") or ())
+        return [
+            (metric, filter_)
+            for metric, comma, filter_ in keys
+            if comma and not metric.endswith("_stderr")
+        ]
+
+    @functools.cached_property
+    def counts(self) -> DocumentCounts | None:
+        """Numbers of documents that were run, and in all; None where the results do not say."""
+        counts = self.of_task("n-samples")
+        if not (isinstance(counts, dict) and counts.keys() >= {"effective", "original"}):
+            return None
+        return DocumentCounts(counts["effective"], counts["original"])
+
+    @functools.cached_property
+    def adaptive(self) -> bool:
+        """Whether the run is of some documents, chosen by what its model had scored."""
+        marked, values = self.results.get("adaptive"), self.of_task("results")
+        if isinstance(marked, dict) and set(marked) & set(self.results.get("results") or ()):
+            marked = marked.get(self.task)
+        marked = marked or (isinstance(values, dict) and values.get("adaptive"))
+        return bool(marked) and (self.counts is None or self.counts.in_part)
+
+    def why_not_full(self) -> tuple[str, bool]:
+        """Say why the run is not of all documents, and whether its rows may still be used.
+
+        An adaptive run's documents were chosen by what its model had scored, and ``--samples``
+        mislabels documents, so neither may stand for full results. ``--limit`` takes the first
+        documents of every model alike: their scores are true, and the others are missing.
+
+        Returns
+        -------
+        reason : str
+            Empty for a run of every document.
+        usable : bool
+            Whether the rows are plain scores of documents.
+        """
+        part = " ({} of {} documents)".format(*self.counts) if self.counts else ""
+        limited = (self.results.get("config") or {}).get("limit") is not None
+        if self.adaptive:
+            return f"an adaptive run{part}", False
+        if not (self.counts.in_part if self.counts else limited):
+            return "", True
+        if limited:
+            return f"run with --limit{part}", True
+        return f"not a full run{part}", False
+
+
+def can_read(path: Path) -> bool:
+    """Whether a path is a log of the harness, or a directory with one in it."""
+    if path.is_file() and (_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name)):
+        return True
+    dated = files_at(path, "samples_*.json*") if path.is_dir() else ()
+    return any(_SAMPLES.fullmatch(file.name) for file in dated) or any(_undated_files(path))
+
+
+def sample_name(name: str) -> tuple[str, str] | None:
+    """Return the task and the date in the name of a sample file; None if it is another file's.
+
+    Examples
+    --------
+    >>> sample_name("samples_leaderboard_musr_object_placements_2024-09-15T01-02-03.456789.json")
+    ('leaderboard_musr_object_placements', '2024-09-15T01-02-03.456789')
+    """
+    named = _SAMPLES.fullmatch(name)
+    return (named["task"], named["date"]) if named else None
+
+
+def results_files(folder: Path) -> list[Path]:
+    """Return the results files of the harness in and below a folder, the latest last."""
+    named = ((_RESULTS.fullmatch(file.name), file) for file in folder.rglob("*.json"))
+    return [file for _, file in sorted((name["date"], file) for name, file in named if name)]
+
+
+def _sample_files(path: Path) -> Iterator[SampleFile]:
+    """Yield every sample file at or below a path, in order of path."""
+    files = files_at(path, "samples_*.json*")
+    if path.is_file() and (results := _RESULTS.fullmatch(path.name)):
+        files = sorted(path.parent.glob(f"samples_*_{results['date']}.json*"))
+    undated = list(_undated_files(path))
+    for file in files:
+        name = _SAMPLES.fullmatch(file.name)
+        if name is not None:
+            yield SampleFile(file, name["task"], name["date"])
+        elif file == path and not undated:
+            raise ScoreTableError(
+                f"{path}: not a sample file of the harness (samples_<task>_<date>.jsonl)"
+            )
+    yield from undated
+
+
+def _undated_files(path: Path) -> Iterator[SampleFile]:
+    """Yield the sample files of runs of the harness before 0.4.3 at or below a path.
+
+    Their names hold the arguments of the model and the task, which the results file tells apart.
+    """
+    lists = path.parent.glob("*.jsonl") if path.is_file() else files_at(path, "*.jsonl")
+    samples = [file for file in lists if not _SAMPLES.fullmatch(file.name) and holds_list(file)]
+    for folder in dict.fromkeys(file.parent for file in samples):
+        runs: dict[Path, SampleFile] = {}
+        for beside in sorted(folder.glob("*.json")):
+            if _SAMPLES.fullmatch(beside.name) or _RESULTS.fullmatch(beside.name):
+                continue
+            results: dict[str, Any] = {}
+            with suppress(ScoreTableError):
+                results = _read_results(beside, beside.stat().st_mtime_ns)
+            config, tasks = results.get("config"), results.get("configs")
+            if not (isinstance(config, dict) and isinstance(tasks, dict)):
+                continue
+            started = results.get("date")
+            # Seconds since 1970, written so that they compare as text; dates begin with a 2.
+            date = f"{started:020.6f}" if isinstance(started, (int, float)) else ""
+            stem = re.sub(r"[/=]", "__", str(config.get("model_args")))
+            for task in tasks:
+                file = folder / f"{stem}_{task}.jsonl"
+                if file in samples and path in (file, beside, *file.parents):
+                    run = SampleFile(file, task, date, beside)
+                    runs[file] = max(run, runs.get(file, run), key=lambda known: known.date)
+        yield from runs.values()
+
+
+def _results_beside(samples: Path, date: str) -> Path | None:
+    """Return the results file of the same run, or None."""
+    for name in (f"results_{date}.json", f"results_{date}.json.gz"):
+        if (samples.parent / name).is_file():
+            return samples.parent / name
+    beside = sorted(samples.parent.glob(f"*_{date}.json*"))
+    return next((path for path in beside if _RESULTS.fullmatch(path.name)), None)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_results(path: Path, changed: int) -> dict[str, Any]:
+    """A results file; read once, as every task of a run has its samples beside the same file."""
+    try:
+        value = json_value(path)
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        raise ScoreTableError(f"{path}: cannot be read as a results file ({error})") from error
+    if not isinstance(value, dict):
+        raise ScoreTableError(f"{path}: a results file holds one JSON object")
+    for keys in _OBJECTS:
+        if wrong := _no_object(value, keys):
+            raise ScoreTableError(f"{path}: {wrong} is no JSON object, as the harness writes it")
+    value.pop("samples", None)  # only in files written by scripts; can be very large
+    value.pop("pretty_env_info", None)
+    return value
+
+
+def _no_object(value: Any, keys: Sequence[str]) -> str:
+    """Name the first place below `value` that holds something else than an object; "" if none."""
+    if value is None:
+        return ""
+    if not isinstance(value, dict):
+        return "it"
+    if not keys:
+        return ""
+    for key in value if keys[0] == "*" else [keys[0]]:
+        if wrong := _no_object(value.get(key), keys[1:]):
+            return f"{key!r}" + ("" if wrong == "it" else f", {wrong}")
+    return ""
+
+
+def groups_of(path: Path) -> dict[str, list[str]]:
+    """Groups of tasks that the newest results record, with their tasks and subgroups."""
+    groups: dict[str, list[str]] = {}
+    for run in sorted(every_run(path), key=lambda run: run.date):
+        recorded = run.results.get("group_subtasks")
+        if isinstance(recorded, dict):
+            # A task run by itself stands there, too, with nothing below it.
+            groups |= {
+                str(key): [str(task) for task in value] for key, value in recorded.items() if value
+            }
+    return groups
+
+
+def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]:
+    """Find the runs of one task at or below a path.
+
+    Parameters
+    ----------
+    path : Path
+        A directory searched in depth, one sample file, or one results file.
+    task : str, optional
+        The task's name; needed where the logs hold several.
+
+    Returns
+    -------
+    runs : list of LoggedRun
+        In order of path.
+    warnings : list of str
+        What was passed over and why.
+
+    Raises
+    ------
+    ScoreTableError
+        When there are no sample files, the task is not among them, or several tasks are and none
+        is named.
+    """
+    files = list(_sample_files(path))
+    if not files:
+        raise ScoreTableError(
+            f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
+        )
+    names = {task, _in_file_names(task or "")}
+    if not names & {file.task for file in files}:
+        names = {one_of(path, "task", task, (file.task for file in files))}
+    runs, warnings = _runs_of([file for file in files if file.task in names], task)
+    # A model has one name in all tasks, whichever of them its other configurations were run on.
+    everything = runs if len(runs) == len(files) else _runs_of(files)[0]
+    return _by_configuration(runs, everything), warnings
+
+
+def every_run(path: Path) -> list[LoggedRun]:
+    """Return the runs of every task at or below a path, by task; none where there is no log."""
+    runs = _runs_of(_sample_files(path))[0]
+    return sorted(_by_configuration(runs, runs), key=lambda run: run.task)
+
+
+def _by_configuration(
+    runs: Sequence[LoggedRun], everything: Sequence[LoggedRun]
+) -> list[LoggedRun]:
+    """Return runs whose models are named by what differs between configurations in `everything`."""
+    known = [(run.model, run.results) for run in (*everything, *runs)]
+    names = names_by_configuration(known)[len(everything) :]
+    return [replace(run, model=name) for run, name in zip(runs, names)]
+
+
+def configurations_of(runs: Sequence[LoggedRun]) -> dict[str, dict[str, str]]:
+    """Return the configuration of each model whose results files say it.
+
+    Of generation settings that differ between a model's runs it names every value.
+    """
+    by_model: dict[str, list[dict[str, str]]] = {}
+    for run in runs:
+        if run.results:
+            by_model.setdefault(run.model, []).append(run.configuration)
+    return {
+        model: {
+            key: ",".join(dict.fromkeys(known.get(key) or "usual" for known in configurations))
+            for key in {key: None for known in configurations for key in known}
+        }
+        for model, configurations in by_model.items()
+    }
+
+
+def _runs_of(
+    files: Iterable[SampleFile], task: str | None = None
+) -> tuple[list[LoggedRun], list[str]]:
+    """Return the runs that wrote these sample files, of `task` if it is known, and warnings."""
+    runs, warnings = [], []
+    alone: list[Path] = []
+    for samples, name, date, named in files:
+        results: dict[str, Any] = {}
+        try:
+            if beside := named or _results_beside(samples, date):
+                results = _read_results(beside, beside.stat().st_mtime_ns)
+            else:
+                alone.append(samples)
+        except ScoreTableError as error:
+            warnings.append(f"{error}; the model is named after its directory")
+        known = results.get("configs") or ()
+        if task is None and name not in known:
+            name = next(
+                (task_name for task_name in known if _in_file_names(task_name) == name), name
+            )
+        model = model_of(results, samples.parent)
+        runs.append(LoggedRun(samples, task or name, date, model, results))
+    if alone:
+        warnings.append(
+            f"no results_<date>.json beside {some(alone, 3)}: the model is "
+            "named after its directory, and its settings are unknown"
+        )
+    return runs, warnings
+
+
+def _in_file_names(task: str) -> str:
+    return re.sub(r"\W", "_", task)
