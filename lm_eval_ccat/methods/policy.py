@@ -103,6 +103,9 @@ class Description:
         any number of items.
     noise : float or None
         Variance of a sampled answer's score within its item, on [0, 1]; None if it is not known.
+    zero : float
+        How much lower the mean score would be if one more score were 0, where the method's error
+        does not count that.
     """
 
     ability: float
@@ -111,6 +114,7 @@ class Description:
     drawn: Drawn | None = None
     interval: Callable[[float], tuple[float, float]] | None = None
     noise: float | None = None
+    zero: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,9 @@ class Estimate:
         Degrees of freedom of the error; number of items behind it, and of the benchmark.
     lean : float
         By how much it may be too high (below 0: too low) because some answers failed.
+    zero : float
+        How much lower the mean would be if one more score were 0: a model that refuses one item in
+        ten has refused none of the first ten in a third of the cases. The lower end allows for one.
     looks : Looks
         The looks at which intervals hold.
     of_method : callable, optional
@@ -40,6 +43,7 @@ class Estimate:
     n: float = np.inf
     n_items: float = np.inf
     lean: float = 0.0
+    zero: float = 0.0
     looks: Looks = field(default=Looks(once=True), compare=False)
     of_method: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
 
@@ -55,9 +59,9 @@ class Estimate:
         else:
             n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
             look = np.array([self.df]), np.array([n]), self.n_items
-            half = self.error and float(self.looks.reach(1.0 - confidence, *look)[0]) * self.error
-            ends = interval_of_mean(*map(np.array, (self.mean, half, self.n)))
-            low, high = map(float, ends)
+            errors = np.array([np.hypot(self.error, self.zero), self.error])
+            half = errors if not self.error else errors * self.looks.reach(1.0 - confidence, *look)
+            (low, _), (_, high) = interval_of_mean(np.array(self.mean), half, np.array(self.n))
         return max(0.0, low - max(self.lean, 0.0)), min(1.0, high + max(-self.lean, 0.0))
 
 

@@ -73,7 +73,9 @@ def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(fou
         # own scores, and what that is multiplied by if scores have this mean.
         mean, own = np.linspace(0.0, 1.0, 100_001), row.mean
         wider = np.maximum(np.sqrt(mean * (1.0 - mean) / (own * (1.0 - own))), 1.0)
-        held = mean[np.abs(mean - row.mean) <= half * wider]
+        # The lower end allows for one more score of 0, as if that were an error of its own.
+        lower = half * np.hypot(1.0, row.zero / row.error)
+        held = mean[np.abs(mean - own) <= np.where(mean < own, lower, half) * wider]
         assert found.interval("a", c) == pytest.approx((held[0], held[-1]), abs=1e-5)
     assert found.interval("a") == found.interval("a", 0.95) == found.intervals["a"]
     assert replace(row, mean=0.99, error=0.05).interval(0.95)[1] == 1.0

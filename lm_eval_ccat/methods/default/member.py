@@ -87,6 +87,9 @@ class Member:
         Factor, at least 1, by which squared residuals of all answers exceed what the bank expects.
         A model that refuses a tenth of the items shows it before draws have measured it. It
         stands in `v`, `noise` and `noises`.
+    unlike : float
+        Variance of the mean residual of all answers, times the share of their squares that `misfit`
+        calls more than usual: the bank does not say how such a model answers what it was not asked.
     """
 
     def __init__(self, model: DefaultModel) -> None:
@@ -104,7 +107,7 @@ class Member:
         self._departures: Departures | None = None
         self.drawn = self._selected = np.empty(0, dtype=np.intp)
         self._unsure = self.rbar = 0.0
-        self.misfit = 1.0
+        self.misfit, self.unlike = 1.0, 0.0
         self.c = self.e = self.noises = np.empty(0)
 
     @property
@@ -177,6 +180,8 @@ class Member:
         expected = np.maximum(d.noise * noises + d.floor * self.level, _LEAST_NOISE)
         excess = float((residual * residual / expected - 1.0).sum())
         self.misfit = 1.0 + max(excess, 0.0) / (USUAL_ANSWERS + self._known)
+        of_mean = float(residual.dot(residual)) / max(self._known, 1) ** 2
+        self.unlike = of_mean * (1.0 - 1.0 / self.misfit)
         self.noise *= self.misfit
         left = p.open_after(self._selected)
         self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)

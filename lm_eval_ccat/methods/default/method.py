@@ -128,6 +128,11 @@ class DefaultPolicy(Policy):
     def belief(self, question: str = BENCHMARK) -> Belief:
         beliefs = [field.result() for field in self.fields]
         belief = beliefs[0] if len(beliefs) == 1 else _apart(beliefs)
+        # A pair's models are both unlike the bank, so only single models are doubted in addition.
+        unlike = [
+            member.unlike * (member.left / self._bank.n_items) ** 2 for member in self._members
+        ]
+        belief = replace(belief, variance=belief.variance + np.diag(unlike))
         if question == POPULATION:
             variance = belief.variance + self._sampling()
             belief = replace(belief, variance=variance, n_items=math.inf, question=question)
@@ -213,6 +218,7 @@ class DefaultPolicy(Policy):
             float(error**0.5),
             tuple(self._findings(field, a, misfit)),
             drawn,
+            zero=float(field.result().zero[a, a]),
         )
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:

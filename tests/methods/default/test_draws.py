@@ -12,7 +12,7 @@ from artificial import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior
 from lm_eval_ccat.methods.default.field import EXCESS_ALONE, Field, ItemSequence, Joint, Moments
 from lm_eval_ccat.methods.default.fit import model_of
@@ -229,3 +229,19 @@ def test_a_model_that_refuses_items_is_known_less_well_from_its_first_answers_on
     (v, noise, misfit), (wide_v, wide_noise, wide_misfit) = map(variances, (scores, refusing))
     assert misfit == pytest.approx(1.0, abs=0.3) and wide_misfit > 1.5 * misfit
     assert wide_v > v and wide_noise > noise
+
+
+@pytest.mark.parametrize("n_items", [10, 50])
+def test_the_interval_of_a_model_that_refuses_items_holds_from_its_first_answers_on(n_items):
+    """One in three of them has refused none of the first ten items: nothing shows it yet."""
+    rng, held = np.random.default_rng(0), []
+    values = np.clip(rng.normal(0.6, 0.05, (90, 1)) + rng.normal(0.0, 0.08, (90, 200)), 0.0, 1.0)
+    bank = calibrate(ScoreTable.from_arrays(values[:30], [f"m{k}" for k in range(30)]))
+    for k, scores in enumerate(values[30:] * (rng.random((60, 200)) > 0.1)):
+        ranker = Ranker(bank, ["new"], max_items=n_items, stop="limits", looks="one", seed=k)
+        while asked := ranker.ask():
+            for model, item in asked:
+                ranker.tell(model, item, float(scores[bank.index[item]]))
+        low, high = ranker.result().interval("new")
+        held.append(low <= scores.mean() <= high)
+    assert np.mean(held) >= 0.93
