@@ -13,6 +13,7 @@ from ..harness import TaskSession, internals, open_sessions
 from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
+from ..methods.belief import RUN
 from ..options import Values
 from ..plugins import did_you_mean, existing, near_path
 from ..scores.reading import YAML
@@ -130,7 +131,7 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
     by_task = int(session.config.get("repeats") or 1)
     of_spec = spec.repeats
     repeats = by_task if of_spec is None else of_spec
-    if repeats == 1:
+    if repeats == 1 or (of_spec is None and spec.question == RUN):
         return 1
     if internals.output_type(session.task) != "generate_until":
         if of_spec is None:
@@ -154,7 +155,14 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
             repeats,
         )
         return 1
-    return 1 if spec.bank and of_spec is None else repeats
+    if of_spec is None:
+        log.warning(
+            "task %s: up to %d answers to a document, which the task states as its repeats; "
+            "repeats: 1 asks one",
+            session.name,
+            repeats,
+        )
+    return repeats
 
 
 def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:

@@ -98,6 +98,16 @@ class Looks:
         """Events of noise by which a gap counts as smaller."""
         return HALF_EVENT if self.once and self.pass_length else 0.0
 
+    def _with_luck(self, gaps: Gaps) -> Gaps:
+        """Return gaps whose events of noise, where answers are repeated, go either way.
+
+        A known mean has none, but the model beside it has been lucky or unlucky all the same.
+        """
+        if not self.pass_length:
+            return gaps
+        event = np.maximum(gaps.row_zero, gaps.column_zero)
+        return gaps._replace(row_zero=event, column_zero=event)
+
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
         """Return the log of the smallest two-sided level at which each one-sided tail decides."""
         tails = np.maximum(tails, _LEAST_P)
@@ -163,7 +173,7 @@ class Looks:
         self, gaps: Gaps, n_items: float, level: float, min_difference: float = 0.0
     ) -> PairEvidence:
         """Return the evidence by the boundary alone; see `evidence_at`."""
-        limit = self.boundary(level, gaps.n, n_items)
+        gaps, limit = self._with_luck(gaps), self.boundary(level, gaps.n, n_items)
         within = min_difference / gaps.slope
         better, worse, below, above = (
             self._beyond(size, gaps, *zeros, limit, n_items)
@@ -204,7 +214,7 @@ class Looks:
         below, above : float or ndarray of shape (n_tested, n_rows)
             Two-sided levels at which the lower and the upper end hold.
         """
-        gaps = belief.gaps
+        gaps = self._with_luck(belief.gaps)
         low = (
             gaps.size
             - gaps.down

@@ -456,6 +456,21 @@ def test_a_bank_leads_the_first_pass_of_repeats(few, sampling, ccat) -> None:
     ccat("verify", few.run())
 
 
+@pytest.mark.parametrize("bank", [None, "default.bank.json"])
+def test_repeats_of_the_task_are_taken_and_told(few, sampling, capsys, bank) -> None:
+    few.rewrite(lambda name, text: text + "repeats: 3\n" * name.endswith("yaml"))
+    settings = {"bank": bank, "harness": HARNESS, "stop": "limits"}
+    content = few.ranked(sampling, ["low", "mid"], **settings)
+    assert content["answers_of_benchmark"] == N_ITEMS * 3
+    assert max(repeat for _, (_, repeat) in answers_in(few.run())) == 3
+    told = "up to 3 answers to a document, which the task states as its repeats"
+    assert capsys.readouterr().err.count(told) == 1
+    single = few.ranked(sampling, ["low", "mid"], name="single", **settings, repeats=1)
+    these = few.ranked(sampling, ["low", "mid"], name="these", **settings, question="run")
+    assert "answers_of_benchmark" not in {**single, **these}
+    assert "answers to a document" not in capsys.readouterr().err
+
+
 def test_compare_reads_repeats_of_its_files_and_goes_on_from_its_answers(
     few, sampling, interrupt_at, capsys
 ) -> None:

@@ -28,9 +28,11 @@ from lm_eval_ccat.records import Asks, Change, Tell
 N_ITEMS = 24
 PRICES = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0, "e": 1.0}
 METHODS = ("default", "sample", "paper")
-SHAPES = ("one task", "tasks", "outcomes", "references", "familywise", "repeats")
-#: Items and repeats of the shape "repeats", beside a known model; "paper" draws without a bank.
-FEW_ITEMS, REPEATS = 6, 3
+SHAPES = (
+    "one task", "tasks", "outcomes", "references", "familywise", "repeats", "repeats of tasks",
+)  # fmt: skip
+#: Items and repeats, beside a known model, of the shapes that repeat; "paper" draws without a bank.
+FEW_ITEMS, REPEATS = 6, {"repeats": {"x": 3}, "repeats of tasks": {"x": 3, "y": 2, "z": 1}}
 SKILL = np.array([-0.6, -0.1, 0.0, 0.5, 0.1])
 
 
@@ -48,8 +50,9 @@ class World:
             return {t: bank_of(self.method, N_ITEMS, n) for n, t in enumerate("xy")}
         if self.shape == "outcomes":
             return {"x": {k: bank_of(self.method, N_ITEMS, 0, k) for k in ("f1", "chrf")}}
-        if self.shape == "repeats":
-            return {"x": bank_of("sample" if self.method == "paper" else self.method, FEW_ITEMS)}
+        if self.shape in REPEATS:
+            method = "sample" if self.method == "paper" else self.method
+            return {t: bank_of(method, FEW_ITEMS, n) for n, t in enumerate(REPEATS[self.shape])}
         return replace(bank_of(self.method, N_ITEMS), task=None)
 
     def ranker(self) -> Ranker:
@@ -58,17 +61,24 @@ class World:
             more["known"] = {"r": 0.45, "s": 0.5, "t": 0.62}
         if self.shape == "familywise":
             more |= {"familywise": True, "min_difference": 0.05}
-        if self.shape == "repeats":
-            more |= {"repeats": REPEATS, "known": {"r": (0.5, 0.06, 0.5)}}
+        if self.shape in REPEATS:
+            more |= {
+                "repeats": REPEATS[self.shape],
+                "known": {"r": (0.5, 0.06, 0.5)},
+                "budget": 99.0,
+            }
         names = list(PRICES)[: self.models]
         return Ranker(self.bank(), {m: PRICES[m] for m in names}, seed=7, **more)
 
     def items(self) -> list[Any]:
         if self.shape == "tasks":
             return [(t, i) for t in "xy" for i in range(N_ITEMS)]
-        if self.shape == "repeats":
-            first = [("x", i) for i in range(FEW_ITEMS)]
-            return [*first, *((*item, r) for r in range(2, REPEATS + 1) for item in first)]
+        if self.shape in REPEATS:
+            repeats = REPEATS[self.shape].items()
+            slots = [
+                (t, i, r) for t, k in repeats for r in range(1, k + 1) for i in range(FEW_ITEMS)
+            ]
+            return [(task, i, r) if r > 1 else (task, i) for task, i, r in slots]
         return [("x", i) for i in range(N_ITEMS)] if self.shape == "outcomes" else [*range(N_ITEMS)]
 
     def score(self, model: str, item: Any) -> Any:
@@ -83,7 +93,7 @@ class World:
         return dict(zip(("f1", "chrf"), values)) if self.shape == "outcomes" else values[0]
 
 
-TRUTH = {t: draw(SKILL, N_ITEMS, 3, n) for n, t in enumerate("xy")}
+TRUTH = {t: draw(SKILL, N_ITEMS, 3, n) for n, t in enumerate("xyz")}
 WORLDS = st.builds(
     World,
     st.sampled_from(METHODS),
@@ -344,7 +354,7 @@ class AnyRanking(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.world.shape == "repeats")
     def ask_items_more_often(self) -> None:
-        self.run.write([Change(ranker={"repeats": {"x": REPEATS + 1}})])
+        self.run.write([Change(ranker={"repeats": {"x": REPEATS["repeats"]["x"] + 1}})])
 
     @rule(change=st.sampled_from([{"budget": 90.0}, {"max_items": 20}, {"prices": {"a": 1.5}}]))
     def change(self, change: dict[str, Any]) -> None:

@@ -157,6 +157,22 @@ def test_a_known_model_has_the_noise_of_its_own_answers() -> None:
         assert float(variance[0, 1]) >= alone + error**2 - 1e-12
 
 
+@pytest.mark.parametrize("looks", ["one", "every"])
+@pytest.mark.parametrize("right", [0, 3, 9, 18])
+def test_a_known_mean_is_passed_from_below_as_from_above(looks: str, right: int) -> None:
+    """An event of noise goes either way: mirrored answers have the mirrored interval."""
+
+    def interval(mean: float, score: float) -> tuple[float, float]:
+        ranker = a_ranker(("a",), known={"old": (mean, 0.0, mean)}, stop="limits", looks=looks)
+        for n in range(N_ITEMS * REPEATS):
+            ranker.tell("a", n % N_ITEMS, score if n < right else 1.0 - score)
+        _, low, high = ranker.result().difference("a", "old")
+        return low, high
+
+    low, high = interval(0.35, 1.0)
+    assert interval(0.65, 0.0) == pytest.approx((-high, -low))
+
+
 def test_full_results_of_several_answers_have_the_noise_of_their_mean() -> None:
     """Tables of eight answers an item, drawn again and again, scatter by what is stated."""
     rng, repeats, tables = np.random.default_rng(5), 8, 400
