@@ -123,13 +123,19 @@ def chances(boundary: Floats, time: Floats) -> Floats:
     inside = np.minimum(boundary, _FAR)
     z = inside[:, :1] * unit
     mass = np.exp(-0.5 * z * z) * inside[:, :1] * weight
+    direct, mirrored = np.empty((2, len(boundary), len(unit), len(unit)))
     for k in range(1, len(time)):
         c, y, z = boundary[:, k], r[k - 1] * z, inside[:, k, None] * unit
         leaves = ndtr((-c[:, None] - y) / s[k - 1]) + ndtr((y - c[:, None]) / s[k - 1])
         out[:, k] = 2.0 / math.sqrt(2.0 * math.pi) * (mass * leaves).sum(axis=1)
-        direct, mirrored = ((z[:, :, None] + sign * y[:, None]) / s[k - 1] for sign in (-1.0, 1.0))
-        kernel = np.exp(-0.5 * direct * direct) + np.exp(-0.5 * mirrored * mirrored)
-        density = (kernel @ mass[:, :, None])[:, :, 0] / (s[k - 1] * math.sqrt(2.0 * math.pi))
+        # In place: arrays made anew at every look take as long as what is computed.
+        for kernel, sign in ((direct, -1.0), (mirrored, 1.0)):
+            np.add(z[:, :, None] / s[k - 1], sign * y[:, None] / s[k - 1], out=kernel)
+            kernel *= kernel
+            kernel *= -0.5
+            np.exp(kernel, out=kernel)
+        direct += mirrored
+        density = (direct @ mass[:, :, None])[:, :, 0] / (s[k - 1] * math.sqrt(2.0 * math.pi))
         mass = density * inside[:, k, None] * weight
     return np.cumsum(out, axis=1)
 
@@ -201,7 +207,7 @@ class Horizon(NamedTuple):
         return np.asarray(np.minimum(n / self.horizon, 1.0) ** (self.delta - 0.5))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)  # small, where a table is large; a forecast goes through 40 horizons
 def stretches(
     horizons: tuple[int, ...], since: tuple[int, ...], n_items: float, pass_length: int = 0
 ) -> tuple[Horizon, ...]:
