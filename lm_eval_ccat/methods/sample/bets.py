@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -143,6 +142,11 @@ class Betting:
         self.n_models = n_models
         self.values: list[tuple[int, float, Places, Floats]] = []
         self._bets = _AllBets(n_models, self.size, *self._nulls(()))
+        self._start_replay()
+
+    def _start_replay(self) -> None:
+        nulls = self._nulls(np.linspace(-1.0, 1.0, GRID))
+        self._replay, self._n_replayed = _AllBets(self.n_models, self.size, *nulls), 0
 
     def learn(self, model: int, score: float, rivals: Places, theirs: Floats) -> None:
         """Take in a model's score on an item, and those of the others that have had it."""
@@ -172,11 +176,16 @@ class Betting:
         return BettingEvidence(self, evidence, tuple(range(self.n_models)), len(self.values))
 
     def refuted(self, n_values: int) -> _AllBets:
-        """Return the first values' bets against a grid of nulls."""
-        bets = _AllBets(self.n_models, self.size, *self._nulls(np.linspace(-1.0, 1.0, GRID)))
-        for value in self.values[:n_values]:
-            bets.learn(*value)
-        return bets
+        """Return the first values' bets against a grid of nulls, which stand until the next call.
+
+        The replay goes on from where the last call left it.
+        """
+        if n_values < self._n_replayed:
+            self._start_replay()
+        for value in self.values[self._n_replayed : n_values]:
+            self._replay.learn(*value)
+        self._n_replayed = n_values
+        return self._replay
 
 
 class _AllBets:
@@ -234,10 +243,6 @@ class BettingEvidence:
         chosen_pairs = self.evidence.at((rows, columns[np.where(without, 0, j)]))
         return PairEvidence(*(np.where(without, np.nan, kind) for kind in chosen_pairs))
 
-    @cached_property
-    def _refuted(self) -> _AllBets:
-        return self.betting.refuted(self.n_values)
-
     def interval(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
         """Return the outermost differences that the bets refute; NaN without bets.
 
@@ -246,7 +251,8 @@ class BettingEvidence:
         below, above : ndarray of shape (n_models, n_columns)
             Two-sided levels at which the lower and the upper end hold.
         """
-        bets, known, rows = self._refuted, self.betting.known, np.array(self.models)
+        bets, rows = self.betting.refuted(self.n_values), np.array(self.models)
+        known = self.betting.known
         n_models, low, high = len(rows), np.full(below.shape, np.nan), np.full(below.shape, np.nan)
         capital = bets.pairs.largest.reshape(-1, bets.n_models, bets.n_models)
         pairs = capital[:, rows[:, None], rows]

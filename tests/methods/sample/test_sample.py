@@ -1,6 +1,7 @@
 """The method "sample": what it says of models from shared random items, and how sure it may be."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -139,7 +140,7 @@ def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_
     """By enumeration: whether they are depends on the numbers of items and of scores of 0."""
     n_items, least, level = 100, math.log(20.0), top * (100 - wrong) / 100
     known = policy(n_items, 1).references(("k",), *np.array([[level], [level], [0.0]]))
-    chance, different = {0: 1.0}, 0.0
+    chance, different, played, told = {0: 1.0}, 0.0, {}, Counter()
     for n in range(1, min(horizon + 1, n_items)):
         before, chance = chance, {}
         for zeros, p in before.items():
@@ -148,13 +149,16 @@ def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_
                     at = zeros + more
                     chance[at] = chance.get(at, 0.0) + p * ways / (n_items - n + 1)
         for zeros in list(chance) if n >= LEAST else ():
-            found = policy(n_items, 1 + (other == "tested"))
-            for k, item in enumerate(found.sequence.order[:n].tolist()):
+            # The scores of 0 come first, so that each further item has a right answer.
+            found = played.setdefault(zeros, policy(n_items, 1 + (other == "tested")))
+            for k in range(told[zeros], n):
+                item = int(found.sequence.order[k])
                 for model, score in enumerate(
                     (top * (k >= zeros), level)[: len(found.effects.counts)]
                 ):
                     found.placed(model, item)
                     found.told(model, item, score)
+            told[zeros] = n
             belief = found.belief()
             belief = belief if other == "tested" else replace(belief, references=known)
             evidence = Looks(horizons=(horizon,)).after(belief, 0.05).evidence
