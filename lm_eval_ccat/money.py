@@ -149,9 +149,7 @@ def estimate_tokens(text: str) -> float:
     About four characters of ASCII text make a token; other scripts need about one token per
     character and sometimes more, so each of their characters counts as one.
     """
-    if not text:
-        return 0.0
-    plain = sum(1 for character in text if character.isascii())
+    plain = len(text.encode("ascii", "ignore"))
     return plain / CHARACTERS_PER_TOKEN + (len(text) - plain)
 
 

@@ -129,7 +129,8 @@ def test_a_public_bank_is_offered_with_what_it_saves(server, ccat, tmp_path):
     assert saved[0] < saved[1] < 381
     picture = tmp_path / "plan.svg"
     plan = ["plan", "--task", TASK, "--models", 4, "--gap", 0.1, "-o", picture]
-    content = json.loads(ccat(*plan, "--json").out)
+    out = ccat(*plan, "--json", tmp_path / "plan.json").out
+    content = json.loads((tmp_path / "plan.json").read_text())
     [(gap, takes)] = content["by_gap"].items()
     assert gap == "0.1" and list(takes) == ["bank mmlu_pro", "random", "full"]
     full = takes["full"]
@@ -139,7 +140,6 @@ def test_a_public_bank_is_offered_with_what_it_saves(server, ccat, tmp_path):
     assert all(10 <= way["items_per_model"] < 381 for way in list(takes.values())[:2])
     assert list(content["smallest_gap_by_items"])[-1] == "381"
     assert picture.read_text().count("<path") == 2
-    out = ccat(*plan).out
     assert "bank mmlu_pro" in out and out.splitlines()[-1] == str(picture)
 
 
