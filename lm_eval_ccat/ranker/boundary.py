@@ -34,7 +34,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.special import log_ndtr, ndtr
 
 from ..metrics.scale import Floats
@@ -171,6 +170,8 @@ def _table(
 
     The chances have shape (n_constants, n_looks).
     """
+    from scipy.interpolate import CubicSpline  # takes long to import, and few commands need it
+
     n, time, nearer = _looks(first, horizon, n_items, pass_length)
     c = np.multiply.outer(_KNOTS, (n / horizon) ** (_delta(pass_length) - 0.5)) - nearer
     c = np.maximum(c, 1e-3)
