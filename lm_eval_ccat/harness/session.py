@@ -244,6 +244,10 @@ class TaskSession:
         """Return the scorer of a metric of the task; None if the metric's name identifies it."""
         return self._scorers.get(metric)
 
+    def target(self, doc_id: int) -> str:
+        """Return the reference of a document, as the text whose hash the harness logs."""
+        return str(internals.target(self.task, self._instances.document(doc_id)))
+
     def prompts(self, doc_id: int) -> tuple[str, ...]:
         """Return the text of each request of a document, as a full run sends it."""
         return tuple(map(internals.prompt, self._instances[doc_id]))

@@ -43,9 +43,13 @@ class AskedSide(NamedTuple):
         return cls(side.prompts_of(name, str(task)), place)
 
     def runs_of(self, name: str, task: str | None) -> list[LoggedRun]:
-        """Return the runs of a model on a task that logs hold, the latest last."""
-        runs = (run for run in logged_runs(self.source, task) if run.model == name)
-        return sorted(runs, key=lambda run: run.date)
+        """Return the runs of a model on a task that logs hold, the latest last.
+
+        Logs of one model are its logs, whatever the user calls it.
+        """
+        runs = sorted(logged_runs(self.source, task), key=lambda run: run.date)
+        alone = len({run.model for run in runs}) == 1
+        return [run for run in runs if alone or run.model == name]
 
 
 def differing_prompts(

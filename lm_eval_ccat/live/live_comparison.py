@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bank.outcome import Outcome
 from ..errors import UnfinishedError, UsageError
 from ..harness import TaskSession
 from ..methods.belief import BENCHMARK, POPULATION
@@ -24,8 +25,9 @@ from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer
 from ..scores.prompts import Texts
+from ..scores.reading import Logged
 from ..shown import plural
-from .asked import checked_prompts
+from .asked import AskedSide, checked_prompts
 from .comparison import Compared, Comparison, require_margin
 from .earlier import answers_at_hand
 from .losses import MOST_LETTERS, Loss, losses_of
@@ -33,10 +35,8 @@ from .models import HarnessModel, StoredModel
 from .plan import Plan, make_plan
 from .result import Observer
 from .run import Run, harness_models, holds_answers
-from .sides import (
-    SIDES,
-    prompts_in,
-)
+from .scored import Scoring
+from .sides import SIDES, prompts_in
 from .spec import Spec
 
 
@@ -205,6 +205,7 @@ class StoredSides:
             difference, doubt = self._prompts(name, spec, session)
             accepted += [f"accepted: {difference}"] if difference else []
             warnings += [doubt] if doubt else []
+            warnings += self._scored_otherwise(name, outcome, session)
         answers = np.array([self._fewest(item, plan.most_repeats) for item in plan.items()])
         if not answers.any():
             raise UsageError("the stored runs have no document in common with the task")
@@ -276,6 +277,17 @@ class StoredSides:
 
         names = f"the logs of {name}", f"task {session.name} now"
         return checked_prompts((logged, session.marks), names, texts, spec.accept_change)
+
+    def _scored_otherwise(self, name: str, outcome: Outcome, session: TaskSession) -> Iterator[str]:
+        """Yield in what the scoring of a model's logs differs from that of the task, if it does."""
+        [source] = self.logs[name]
+        logged = Logged(session.name, outcome.metric.name, outcome.filter)
+        if runs := AskedSide({}, source).runs_of(name, session.name):
+            doc_ids = dict.fromkeys(item[1] for item in self.at_hand[name])
+            scoring = Scoring.of_task(session, logged, doc_ids)
+            names = f"the logs of {name}", f"task {session.name} now"
+            for difference in Scoring.of(runs, logged).differences(scoring, names):
+                yield f"{difference}; the answers of both models are scored as the task does now"
 
     def models(self, run: Run) -> list[HarnessModel]:
         """Return the models that are asked, and those that answer from their logs."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import UsageError
+from ..harness import TaskSession
 from ..metrics.text_pairs import parts_of
 from ..runs.book import SCORING_CODE
 from ..scores.prompts import DIGITS, WRITTEN, Marks, differing, first_place, hash_of
@@ -76,6 +77,16 @@ class Scoring(NamedTuple):
         config = runs[-1].of_task("configs")
         return cls(targets, _scoring_of(config, outcome) if config else {})
 
+    @classmethod
+    def of_task(cls, session: TaskSession, outcome: Logged, doc_ids: Iterable[Any]) -> Scoring:
+        """Return how a loaded task scores some of its documents."""
+        hashes = dict(zip(session.doc_ids, session.doc_hashes))
+        targets = {
+            (doc_id, hashes[doc_id][:DIGITS]): hash_of(session.target(doc_id))[:DIGITS]
+            for doc_id in doc_ids
+        }
+        return cls(targets, _scoring_of(session.config, outcome))
+
     def differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[str]:
         """Yield a sentence on a document whose targets differ, and on each setting that does."""
         changed, compared = differing(self.targets, peer.targets)
@@ -87,8 +98,7 @@ class Scoring(NamedTuple):
         for key in [key for key in self.settings if key in peer.settings]:
             text, of_peer = self.settings[key], peer.settings[key]
             if text != of_peer and (key == "process_results" or (text and of_peer)):
-                sides = f"of {names[0]} and of {names[1]}"
-                yield f"{key} differs between the logs {sides}{first_place(text, of_peer)}"
+                yield f"{key} differs between {' and '.join(names)}{first_place(text, of_peer)}"
 
 
 def _targets_of(run: LoggedRun) -> Marks:

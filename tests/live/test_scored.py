@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from scores.test_harness_logs import sample_row, write_run
+from worlds.bench import write_adaptive
 
 from lm_eval_ccat import compare
 from lm_eval_ccat.errors import UsageError
@@ -66,6 +67,20 @@ def test_targets_are_compared_by_hashes_or_by_texts_and_only_of_documents_that_a
     found = compare(write(tmp_path, "base", GOLD), path)
     assert found.outcomes[0].overall.documents == 19
     assert any("1 document left out" in warning for warning in found.warnings)
+
+
+def test_targets_of_adaptive_runs_are_compared_whatever_their_models_are_called(tmp_path):
+    """The harness calls two revisions of a model alike; only names of ours tell them apart."""
+    for day, hashes in enumerate((GOLD, OTHER, GOLD), 1):
+        date = f"2026-01-{day:02d}T00-00-00.000000"
+        config = {"model_args": f"pretrained=m,revision=step{day}"}
+        write_adaptive(tmp_path / f"results_{date}.json", "m", day / 10, 0.02, config=config)
+        rows = [{**sample_row(k, {"acc": 1.0}), "target_hash": hashes[k]} for k in range(20)]
+        samples = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"samples_t_{date}.jsonl").write_text(samples)
+    with pytest.raises(UsageError, match="target of document 7 is 00000007 in the baseline and ff"):
+        compare(tmp_path, tmp_path, models=("m@step1", "m@step2"))
+    assert compare(tmp_path, tmp_path, models=("m@step1", "m@step3")).verdict == "better"
 
 
 def of_metric(**settings):

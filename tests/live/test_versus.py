@@ -154,6 +154,34 @@ def test_logs_of_some_documents_say_that_the_live_comparison_is_of_these(
     assert warning in told.err and warning in (tmp_path / "c.md").read_text()
 
 
+def test_a_live_comparison_tells_that_logs_were_scored_otherwise_and_scores_both_alike(
+    bench, server, tmp_path, ccat
+):
+    full = bench.adaptive(server, "m03", "--output_path", tmp_path / "logs", "--log_samples")
+    full.remove("--adaptive")
+    ccat(*full)
+    typed = ("compare", tmp_path / "logs", "--task", TASK, "--include_path", tmp_path / "tasks")
+    live = (*flags(server, "m09"), "--models", "old,m09", "--json")
+    plain = json.loads(ccat(*typed, *live, code=(0, 3, 5)).out)
+    assert not any("target" in warning for warning in plain["warnings"])
+    changes = {"doc_to_target: numbers": "doc_to_target: id", "right / len(wanted)": "right / 20"}
+
+    def changed(name, text):
+        for before, after in changes.items():
+            text = text.replace(before, after)
+        return text
+
+    bench.rewrite(changed)
+    said = ccat(*typed, *live, code=(0, 3, 5))
+    warnings = json.loads(said.out)["warnings"]
+    for words in (f"{bench.n_docs} of {bench.n_docs} targets differ", "process_results differs"):
+        [told] = [warning for warning in warnings if words in warning]
+        assert "the logs of old" in told and f"task {TASK} now" in told and told in said.err
+        assert told.endswith("the answers of both models are scored as the task does now")
+    half, whole = (c["outcomes"][0] for c in (json.loads(said.out), plain))
+    assert half["baseline"] == pytest.approx(whole["baseline"] / 2, abs=0.05)
+
+
 def test_what_an_adaptive_run_says_to_type_next_works(bench, server, tmp_path, ccat):
     estimate = bench.adaptive(server, "m03", "--max_items", 12)
     assert "Next: the same command with --output_path DIR" in ccat(*estimate).out
