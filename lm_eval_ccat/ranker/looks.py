@@ -38,7 +38,7 @@ from .boundary import FIRST_LOOK, Horizon, clock, stretches
 #: the Journal of the Royal Statistical Society 1, 1934). The boundary of many looks has slack.
 HALF_EVENT = 0.5
 #: Rounding error allowed in sums of scores.
-ROUNDING = 1e-12
+ROUNDING = 1e-10
 _LEAST_P = 1e-300
 
 

@@ -167,18 +167,34 @@ def configuration_of(name: str, model_args: Any, settings: Mapping[str, Any]) ->
     >>> configuration_of("m", "pretrained=m,revision=step2000,dtype=auto", settings)
     {'model': 'm', 'revision': 'step2000', 'system_instruction': '213c22ed'}
     """
-    generation = {
-        key: f"{value:g}" if type(value) in (int, float) else json.dumps(value).lower()
-        for key, value in sorted((settings.get("generation_kwargs") or {}).items())
-        if value is not None
-    }
-    usual = _USUAL_GENERATION.items()
     return {
         "model": name,
         **_configuring(name, model_args),
-        **{key: text for key, text in generation.items() if (key, text) not in usual},
+        **_generating(settings.get("generation_kwargs") or {}),
         **_writing(settings, settings.get("num_fewshot")),
     }
+
+
+def drawing(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the part of generation settings that says how answers are drawn, if not as usual.
+
+    Examples
+    --------
+    >>> drawing({"until": [], "temperature": 0.8}), drawing({"temperature": 0.0})
+    ({'temperature': '0.8'}, {})
+    """
+    return _generating({key: settings.get(key) for key in _USUAL_GENERATION})
+
+
+def _generating(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return generation settings as texts, without those that say nothing."""
+    texts = {
+        key: f"{value:g}" if type(value) in (int, float) else json.dumps(value).lower()
+        for key, value in sorted(settings.items())
+        if value is not None
+    }
+    usual = _USUAL_GENERATION.items()
+    return {key: text for key, text in texts.items() if (key, text) not in usual}
 
 
 def _writing(settings: Mapping[str, Any], shots: Any) -> dict[str, str]:

@@ -133,6 +133,20 @@ def requests_of(arguments: Any) -> list[Request]:
     return [request for request in requests if request[0] != ""] or requests
 
 
+def generation_of(arguments: Any) -> dict[str, object]:
+    """Return the generation settings of an item's first request; {} where it states none.
+
+    Examples
+    --------
+    >>> generation_of({"gen_args_0": {"arg_0": "2 + 2?", "arg_1": {"temperature": 0.8}}})
+    {'temperature': 0.8}
+    """
+    for request in _parts(arguments)[:1]:
+        for settings in (part for part in _parts(request) if isinstance(part, Mapping)):
+            return dict(settings)
+    return {}
+
+
 def _parts(arguments: Any) -> list[Any]:
     if isinstance(arguments, Mapping):
         return list(arguments.values())

@@ -43,7 +43,10 @@ def board(tmp_path: Path) -> Board:
     ("changes", "says"),
     [
         ({"target": "f" * 64}, "target of document 2 is tttttttt in the board and ffffffff in the"),
-        ({"process_results": "def process_results"}, "process_results differs between the logs"),
+        (
+            {"process_results": "def process_results"},
+            "process_results differs between the board and the source",
+        ),
         ({"metric_list": [{**METRIC, "ignore_case": False}]}, "the setting of metric exact_match"),
     ],
 )

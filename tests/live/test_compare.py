@@ -564,7 +564,7 @@ def test_differences_that_are_equal_but_for_rounding_prove_nothing_of_other_docu
     assert {d.verdict for d in outcome.groups.values()} == {"better"}
 
 
-@pytest.mark.parametrize("step", [1e-16, -1e-14, 1e-13, 1e-12, -1e-12, 4e-12])
+@pytest.mark.parametrize("step", [1e-16, -1e-14, 1e-12, -1e-11, 4e-11, -4e-10])
 @pytest.mark.parametrize("documents", [2, 3, 9, 10, 12])
 @pytest.mark.parametrize("best", [1, 100])
 def test_scores_that_are_equal_up_to_rounding_say_what_equal_scores_say(documents, step, best):
@@ -587,7 +587,7 @@ def test_scores_that_are_equal_up_to_rounding_say_what_equal_scores_say(document
 @pytest.mark.parametrize("documents", [3, 5, 9])
 def test_few_documents_whose_differences_cancel_are_not_equivalent(documents):
     """Differences far beyond rounding, of which the mean and its error are tiny."""
-    for size in (2e-11, 1e-9, 1e-6):
+    for size in (2e-9, 1e-8, 1e-6):
         gaps = np.zeros(documents)
         gaps[:2] = size, -size
         found = compare(*pair([np.full(documents, 0.3), 0.3 + gaps]))

@@ -140,6 +140,23 @@ def test_greedy_answers_beside_sampled_ones_are_told_everywhere(
         assert "a sampled answer is one draw" in files[1].read_text()
 
 
+def test_a_temperature_that_stands_in_the_samples_alone_is_told(tmp_path, ccat):
+    paths = []
+    for name, settings in (
+        ("old", {"until": ["a"]}),
+        ("new", {"until": ["a"], "temperature": 0.8}),
+    ):
+        rows = [sample_row(k, {"acc": float((k + len(name)) % 3 > 0)}) for k in range(20)]
+        for row in rows:
+            row["arguments"]["gen_args_0"]["arg_1"] = settings
+        write_run(tmp_path, name, rows)
+        paths.append(tmp_path / name)
+    said = ccat("compare", *paths, "--json", code=(0, 3, 5))
+    [outcome] = json.loads(said.out)["outcomes"]
+    assert outcome["sampled"]
+    assert "old is greedy (temperature 0.0) and new is sampled (temperature 0.8)" in said.err
+
+
 def test_lines_of_a_document_that_contradict_each_other_are_refused(tmp_path, ccat):
     a, b = write(tmp_path, "old"), write(tmp_path, "new")
     [file] = (tmp_path / "new").glob("samples_*")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -89,6 +89,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     grid = ScoreGrid(labels)
     by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)
     filters: dict[str, None] = {}
+    sent: dict[Path, Mapping[str, object]] = {}
     troubles: list[str] = []
     unusable = ""
     files = [
@@ -98,6 +99,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     rows_of_files = read_files(files, Asked(metric, task, filter), on_progress)
     for (run, label), rows in zip(by_date, rows_of_files):
         filters |= rows.filters
+        sent[run.samples] = rows.generation
         troubles += rows.notes
         if rows.unusable:
             unusable = f"{run.samples}, {rows.unusable}"
@@ -125,7 +127,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         warnings=warnings,
         say_missing=True,
         settings=shared_settings(runs),
-        configurations=configurations_of(runs),
+        configurations=configurations_of(runs, sent),
         sources=tuple(str(_source(run.samples)) for run in runs),
     )
     by_answers = {label for run, label in zip(runs, labels) if run.adaptive}

@@ -23,7 +23,13 @@ from typing import Any, NamedTuple
 
 from ...errors import ScoreTableError
 from ...shown import some
-from ..configuration import configuration_of, model_args_of, model_of, names_by_configuration
+from ..configuration import (
+    configuration_of,
+    drawing,
+    model_args_of,
+    model_of,
+    names_by_configuration,
+)
 from ..reading import files_at, json_value, one_of
 from .samples import holds_list
 
@@ -400,15 +406,19 @@ def _by_configuration(
     return [replace(run, model=name) for run, name in zip(runs, names)]
 
 
-def configurations_of(runs: Sequence[LoggedRun]) -> dict[str, dict[str, str]]:
+def configurations_of(
+    runs: Sequence[LoggedRun], sent: Mapping[Path, Mapping[str, Any]]
+) -> dict[str, dict[str, str]]:
     """Return the configuration of each model whose results files say it.
 
-    Of generation settings that differ between a model's runs it names every value.
+    Of generation settings that differ between a model's runs it names every value. How answers
+    are drawn may stand in the samples alone, by whose files the settings were `sent`.
     """
     by_model: dict[str, list[dict[str, str]]] = {}
     for run in runs:
         if run.results:
-            by_model.setdefault(run.model, []).append(run.configuration)
+            known = drawing(sent[run.samples]) | run.configuration
+            by_model.setdefault(run.model, []).append(known)
     return {
         model: {
             key: ",".join(dict.fromkeys(known.get(key) or "usual" for known in configurations))

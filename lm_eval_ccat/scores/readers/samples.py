@@ -12,7 +12,7 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from ..prompts import (
     DIGITS,
     as_sent,
     asked,
+    generation_of,
     hash_of,
     mark_of,
     messages_of,
@@ -87,6 +88,8 @@ class FileScores:
         Which lines, counted from 1, could not be used, and why.
     unusable : str
         Why the metric refuses the first of the scores that it refuses; empty where it takes all.
+    generation : mapping of str to object
+        Generation settings that the first row states as sent.
     """
 
     doc_ids: list[Any] = field(default_factory=list)
@@ -96,6 +99,7 @@ class FileScores:
     filters: dict[str, None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unusable: str = ""
+    generation: Mapping[str, object] = field(default_factory=dict)
 
 
 def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow | str]]:
@@ -294,6 +298,8 @@ def read_file(file: File, asked: Asked) -> FileScores:
                 + (", with different doc_hash" if first[2] != line[2] else "")
                 + "; keep one of them"
             )
+        if not read.doc_ids:
+            read.generation = generation_of(row.get("arguments"))
         read.doc_ids.append(row["doc_id"])
         read.scores.append(score)
         read.hashes.append(row.get("doc_hash"))
