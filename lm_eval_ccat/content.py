@@ -311,8 +311,8 @@ class RankingContent(TypedDict, total=False):
         Of the command.
     bank_sha256, run_dir, scorer
         The bank, the folder, and what computed the metric.
-    last_line
-        Number of journal lines that the result rests on.
+    last_line, journal_sha256
+        Number of journal lines that the result rests on, and their SHA-256.
     further
         The ranking by other scores of the same answers.
     board
@@ -368,6 +368,7 @@ class RankingContent(TypedDict, total=False):
     run_dir: str | None
     scorer: dict[str, Any] | None
     last_line: int
+    journal_sha256: str
     further: Mapping[str, RankingContent]
     board: list[ColumnContent]
     finished: bool | None

@@ -20,6 +20,7 @@ from ..bank import ItemBank, SuiteBank, is_suite
 from ..bank.suite import bank_files
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
+from ..methods.method import method_of
 from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import differing_scales
 from ..ranker.join import VERIFIED, fault_of
@@ -333,6 +334,8 @@ def of_others(
             return f"{task}: {fault}; {VERIFIED}", ""
     if bank.doc_hashes is not None and not compared.same:
         doubts.insert(0, f"{names[1]} states no hashes of documents, so ids alone name them")
+    elif not (compared.same or calibrated or method_of(bank).has_curves):
+        doubts.insert(0, "the board has no hashes of documents and no bank, so ids alone name them")
     return "", f"{task}: {'; '.join(doubts)}" if doubts else ""
 
 

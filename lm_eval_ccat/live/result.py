@@ -27,7 +27,7 @@ from ..content import (
 )
 from ..errors import RunError
 from ..harness.scorers import scorer_of_run, signed
-from ..journal import read_journal
+from ..journal import Journal, read_journal
 from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
@@ -92,6 +92,8 @@ class Result(Shown):
     signature : str
     last_line : int
         Number of journal lines that the result is based on.
+    journal_sha256 : str
+        SHA-256 of these lines.
     further : dict of str to dict
         Other scores of the same answers, as JSON, once the run has ended.
     held_up : str
@@ -123,6 +125,7 @@ class Result(Shown):
     exit_code: int = MET
     signature: str = ""
     last_line: int = 0
+    journal_sha256: str = ""
     further: Mapping[str, RankingContent] = field(default_factory=dict)
     held_up: str = ""
 
@@ -193,6 +196,7 @@ class Result(Shown):
             "scorer": None if self.scorer is None else dict(self.scorer),
             "signature": self.signature,
             "last_line": self.last_line,
+            "journal_sha256": self.journal_sha256,
         }
         waiting = self.held_up and not any(block["n_items"] for block in content["models"].values())
         content["headline"] = (
@@ -313,6 +317,7 @@ def result_of(
         exit_code=PARTIAL if partial else MET if ranking.goal_met else TIES,
         signature=signature,
         last_line=book.journal.count,
+        journal_sha256=book.journal.digest,
         held_up=held_up,
     )
 
@@ -345,7 +350,7 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
         ],
         # Pairs that are decided now may be reopened.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,
-        further=_further(place, last_line),
+        further=_further(place, result.journal_sha256),
     )
 
 
@@ -360,8 +365,7 @@ def latest_content(folder: str | Path) -> RankingContent:
     file = Path(folder) / RESULT
     if file.is_file():
         stored = read_result(file)
-        journal, records = read_journal(RunDirectory(folder).journal.path)
-        if is_of_journal(stored, last_of_ranking(records), journal.count):
+        if is_of_journal(stored, *read_journal(RunDirectory(folder).journal.path)):
             return stored
     return state(folder).content
 
@@ -370,32 +374,35 @@ def latest_content(folder: str | Path) -> RankingContent:
 NOT_OF_THE_RANKING = Session | Windows | Accept | Interrupt | BeyondBank
 
 
-def last_of_ranking(records: Iterable[Record]) -> int:
-    """Return the number of the last record that changes a result."""
-    numbers = (
-        n for n, record in enumerate(records, 1) if not isinstance(record, NOT_OF_THE_RANKING)
-    )
-    return max(numbers, default=0)
-
-
-def is_of_journal(result: RankingContent, last_record: int, n_lines: int) -> bool:
-    """Return whether a result is of a journal's records: none is missing, none came later.
+def is_of_journal(
+    result: RankingContent | None, journal: Journal, records: Iterable[Record]
+) -> bool:
+    """Return whether a result is of a journal: of these very lines, and no answer came later.
 
     Parameters
     ----------
-    result : dict
-    last_record : int
-        As `last_of_ranking` returns it.
-    n_lines : int
+    result : dict or None
+        None is of no journal.
+    journal : Journal
+        Of which nothing is read beyond `records`.
+    records : iterable of Record
+        All of them, as the journal yields them; they are read to the end.
     """
-    return last_record <= result["last_line"] <= n_lines
+    claim = result or {"last_line": 0, "journal_sha256": ""}
+    last_record, digest = 0, ""
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, NOT_OF_THE_RANKING):
+            last_record = number
+        if number == claim["last_line"]:
+            digest = journal.digest
+    return last_record <= claim["last_line"] and digest == claim.get("journal_sha256")
 
 
-def _further(folder: Path, last_line: int) -> Mapping[str, RankingContent]:
+def _further(folder: Path, digest: str) -> Mapping[str, RankingContent]:
     """Read the further scores of ``result.json``, if it is up to date; the journal lacks them."""
     with suppress(RunError):
         stored = read_result(folder / RESULT)
-        return stored.get("further", {}) if stored.get("last_line") == last_line else {}
+        return stored.get("further", {}) if stored.get("journal_sha256") == digest else {}
     return {}
 
 

@@ -158,8 +158,13 @@ def means_of_known(
             "give results on the benchmark's documents"
         )
     scores = bank.in_order(table.doc_ids, table.model_scores())
-    if len(compared.same) < len(columns) and (fault := fault_of(bank, scores)[0]):
-        raise UsageError(f"the known results are not the bank's: {fault}; {VERIFIED}")
+    if len(compared.same) < len(columns):
+        # All together tell most; alone each one has to fit, too.
+        together = ("the known results are", scores)
+        each_model = ((f"known model {m} is", row[None]) for m, row in zip(table.models, scores))
+        for whose, rows_of_scores in (together, *each_model):
+            if fault := fault_of(bank, rows_of_scores)[0]:
+                raise UsageError(f"{whose} not the bank's: {fault}; {VERIFIED}")
     rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
     names = [model for model, has_score in zip(table.models, rows) if has_score]
     scores = scores[rows]

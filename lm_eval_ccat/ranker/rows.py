@@ -13,7 +13,7 @@ from ..methods.belief import interval_of_mean
 from ..methods.policy import Drawn
 from ..metrics.scale import Scale
 from .looks import Looks
-from .verdicts import Verdicts
+from .verdicts import EQUIVALENT, Verdicts
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,8 @@ def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
     nearest models decidedly better and worse, and those it is not separated from, best first.
     """
     i, order = verdicts.names.index(name), verdicts.rows.tolist()
-    signs = [0 if j == i else verdicts.pair(i, j)[0] for j in order]  # best first
+    pairs = {j: verdicts.pair(i, j) for j in order if j != i}
+    signs = [0 if j == i else pairs[j][0] for j in order]  # best first
     best, worst = (int(bound[i]) for bound in verdicts.ranges)
     above = next((verdicts.names[j] for j, sign in zip(order[::-1], signs[::-1]) if sign < 0), None)
     below = next((verdicts.names[j] for j, sign in zip(order, signs) if sign > 0), None)
@@ -149,8 +150,11 @@ def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
         start = min(max(rank - best - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
         neighbours = tied[start : start + _SHOWN]
         left_out = len(tied) - len(neighbours)
+        same = {state == EQUIVALENT for sign, state in pairs.values() if not sign}
+        labels = ["equivalent to"] * (True in same) + ["not separated from"] * (False in same)
         words.append(
-            f"tied with {', '.join(neighbours)}" + (f" and {left_out:,} more" if left_out else "")
+            f"{' or '.join(labels)} {', '.join(neighbours)}"
+            + (f" and {left_out:,} more" if left_out else "")
         )
     return {
         "rank": rank, "rank_interval": [best, worst], "models": len(order), "above": above,

@@ -18,13 +18,14 @@ from ..bank import ItemBank, SuiteBank
 from ..content import RESULT, RankingContent
 from ..errors import CcatError
 from ..journal import JOURNAL, JournalFile, read_journal
-from ..live.result import NOT_OF_THE_RANKING, is_of_journal, state
+from ..live.result import is_of_journal, state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
 from ..plugins import existing
 from ..records import (
     Answered,
     Header,
+    Record,
     Tell,
 )
 from ..runs.book import Book
@@ -305,16 +306,15 @@ def read_run(path: str | Path) -> StoredRun:
     header = journal.header
     file = folder.path / RESULT
     stored = read_result(file) if file.is_file() else None
-    started = ended = None
-    last_record = 0
-    for number, record in enumerate(records, 1):
-        if not isinstance(record, NOT_OF_THE_RANKING):
-            last_record = number
-        if (moment := record.time) is not None:
-            started = moment if started is None else min(started, moment)
-            ended = moment if ended is None else max(ended, moment)
+    moments: list[float] = []
+
+    def timed() -> Iterator[Record]:
+        for record in records:
+            moments.extend(() if record.time is None else (record.time,))
+            yield record
+
     # A run that continued after its result is not finished, which only the journal shows.
-    finished = stored is not None and is_of_journal(stored, last_record, journal.count)
+    finished = is_of_journal(stored, journal, timed())
     result = stored if stored is not None and finished else state(folder.path).content
     return StoredRun(
         path=folder.path,
@@ -323,8 +323,8 @@ def read_run(path: str | Path) -> StoredRun:
         answers=StoredAnswers(journal, header, result),
         banks=_banks(folder.path, header),
         finished=finished,
-        started=started,
-        ended=ended,
+        started=min(moments, default=None),
+        ended=max(moments, default=None),
         torn=journal.torn is not None,
         n_lines=journal.count,
     )

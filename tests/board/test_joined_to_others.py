@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from worlds.bench import TASK
 
-from lm_eval_ccat import ScoreTable
+from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.board import add, init, place, standing
 
 MODEL = "m03"
@@ -87,3 +87,13 @@ def test_a_board_takes_the_results_that_its_banks_were_calibrated_on(tmp_path):
     assert "hashes of documents" in add(board, tmp_path / "guesser.csv").left_out["guesser"]
     replace(guesser, row_model=("m6",)).write(tmp_path / "m6.csv")
     assert "in the ledger already" in add(board, tmp_path / "m6.csv").left_out["m6"]
+
+
+def test_a_board_that_can_compare_nothing_says_so(table, tmp_path):
+    """It has neither hashes nor a bank that was calibrated."""
+    scores = table(permuted, tmp_path / "t.csv")
+    doc_ids = ScoreTable.read(scores, "share").doc_ids
+    ItemBank.blank(doc_ids, task=TASK, metric="share").save(tmp_path / "bank.json")
+    added = add(init(tmp_path / "board", tmp_path / "bank.json"), scores)
+    assert [row.model for row in added.rows] == [MODEL]
+    assert any("no hashes of documents and no bank, so ids alone" in note for note in added.notes)

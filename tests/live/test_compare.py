@@ -23,11 +23,13 @@ from worlds.boards import draw, drive, of
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, compare
 from lm_eval_ccat.errors import RunError, ScaleError, UsageError
+from lm_eval_ccat.journal import JournalFile, read_journal
 from lm_eval_ccat.live.comparison import Compared
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.stored import stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import compare_scores
+from lm_eval_ccat.records import Tell
 from lm_eval_ccat.report.plain import markdown
 from lm_eval_ccat.report.stored_run import read_run
 from lm_eval_ccat.scores.prompts import Prompts
@@ -831,6 +833,27 @@ def test_two_models_of_a_run_are_judged_by_the_interval_that_the_run_states(tmp_
         UsageError, match=r"states its intervals at a confidence of 0\.95, not 0\.9"
     ):
         compare(path, path, models=("a", "b"), confidence=0.9)
+
+
+def test_a_result_beside_a_journal_of_other_answers_is_made_anew(bench, server, ccat):
+    """The journal has as many lines as before, each with the seal that fits it."""
+    bench.ranked(server, ["m01", "m05"], bank=None, budget={"items": 60}, stop="limits")
+    run = bench.run()
+    before, file = compare(run, run, models=("m01", "m05")), run / "journal.jsonl"
+    whole, records = file.read_bytes(), list(read_journal(file)[1])
+    file.unlink()
+    JournalFile(file).append(
+        replace(record, score=0.0, raw=0.0)
+        if isinstance(record, Tell) and record.model == "m05"
+        else record
+        for record in records
+    )
+    assert len(file.read_bytes().splitlines()) == len(whole.splitlines())
+    after = compare(run, run, models=("m01", "m05"))
+    assert (before.verdict, after.verdict) == ("better", "worse")
+    assert read_run(run).result["models"]["m05"]["estimate"] < 0.1
+    file.write_bytes(whole)
+    assert compare(run, run, models=("m01", "m05")) == before
 
 
 def test_a_result_that_is_not_of_the_journal_beside_it_is_made_anew(bench, server, ccat):

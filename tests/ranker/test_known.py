@@ -70,7 +70,7 @@ def test_places_in_words():
     ranker = Ranker(bank_of("default"), {"new": 1.0}, known=MEANS, max_items=25)
     twin = drive(ranker, {"new": KNOWN.scores[7]})
     place = twin.places["new"]
-    assert "k07" in place["tied_with"] and "tied with" in place["in_words"]
+    assert "k07" in place["tied_with"] and "not separated from" in place["in_words"]
     assert any({"new", "k07"} <= set(group) for group in twin.ties)
 
 
@@ -106,6 +106,13 @@ def test_missing_scores_leave_the_error_of_a_mean_of_a_sample():
     assert widths[0] < widths[1]
 
 
+def one_changed(change):
+    """The raw scores of the known models, those of k07 changed."""
+    raw = KNOWN.raw.copy()
+    raw[7] = change(raw[7])
+    return raw
+
+
 @pytest.mark.parametrize(
     ("known", "says"),
     [
@@ -116,6 +123,9 @@ def test_missing_scores_leave_the_error_of_a_mean_of_a_sample():
         (ScoreTable.from_arrays([[0.5]], ["x"], [10**6]), "other items"),
         (replace(KNOWN, raw=KNOWN.raw[:, ::-1]), "joined to other documents"),
         (replace(KNOWN, raw=1.0 - KNOWN.raw), "other direction"),
+        # Each model by itself, too.
+        (replace(KNOWN, raw=one_changed(lambda row: row[::-1])), "model k07 .*other documents"),
+        (replace(KNOWN, raw=one_changed(lambda row: 1.0 - row)), "model k07 .*other direction"),
     ],
 )
 def test_known_models_out_of_range_are_refused(known, says):
@@ -131,7 +141,7 @@ def test_a_large_board_stays_readable():
     assert len(place["tied_with"]) > 20
     words = place["in_words"]
     assert len(words) < 300 and f"and {len(place['tied_with']) - 6:,} more" in words
-    shown = words.split("tied with ")[1].split(" and ")[0].split(", ")
+    shown = words.split("not separated from ")[1].split(" and ")[0].split(", ")
     ranks = [result.order.index(m) + 1 for m in shown]
     assert max(abs(r - place["rank"]) for r in ranks) <= 6
     pairs = result.to_dict()["pairwise"]

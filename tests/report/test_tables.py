@@ -315,8 +315,8 @@ def test_from_which_models_a_newcomer_is_not_separated_is_said_once():
     content["separated_within_ties"] = [["b", "c"]]
     plain = notes(content)
     assert plain[:2] == ["Not separated: b, new, c.", "Not separated: d, e."]
-    content["models"]["new"]["place"] = {"in_words": "rank 3 of 6, tied with a, b, c"}
+    content["models"]["new"]["place"] = {"in_words": "rank 3 of 6, not separated from a, b, c"}
     placed = notes(content)
     assert [line for line in placed if "separated" in line or "tied" in line] == [
-        "Not separated: d, e.", "new: rank 3 of 6, tied with a, b, c.",
+        "Not separated: d, e.", "new: rank 3 of 6, not separated from a, b, c.",
     ]  # fmt: skip

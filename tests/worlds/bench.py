@@ -118,6 +118,7 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
         "attempts_lost",
         "run_dir",
         "last_line",
+        "journal_sha256",
         "changes",
     )
     kept = {k: v for k, v in content.items() if k not in aside}
