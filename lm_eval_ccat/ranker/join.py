@@ -44,6 +44,8 @@ PROMISE = 0.7
 ODDS = 100.0
 #: From this z on, scores do go with what is expected of them, be it less than promised.
 RELATED = 4.0
+#: The same of one model among many, where a weak one is to be expected.
+HARDLY_RELATED = 2.0
 #: What settles a doubt about which documents scores are of.
 VERIFIED = "results with hashes of documents (doc_hash), as the harness logs them, are not doubted"
 #: Items before the first test, and after which a bank is neither trusted nor set aside.
@@ -80,13 +82,13 @@ class Join(NamedTuple):
         z, e = self._z(self.correlation), self._z(PROMISE * self.promised)
         return e * e / 2.0 - z * e
 
-    @property
-    def unrelated(self) -> bool:
+    def unrelated(self, related: float) -> bool:
         """Whether full results say that the bank is of other documents.
 
-        Scores of an unusual model that go with what is expected, but less than promised, do not.
+        Scores of an unusual model that go with what is expected, but less than promised, do not:
+        from the z `related` on.
         """
-        return self.evidence > math.log(ODDS) and self._z(self.correlation) < RELATED
+        return self.evidence > math.log(ODDS) and self._z(self.correlation) < related
 
     def _z(self, correlation: float) -> float:
         return math.atanh(min(max(correlation, -0.99), 0.99)) * math.sqrt(self.n - 3)
@@ -141,7 +143,7 @@ def join_of(curves: Curves, scores: Floats) -> Join:
     return Join(n, len(known), correlation, math.sqrt(spread / (spread + float(noise.mean()))))
 
 
-def fault_of(bank: ItemBank, scores: Floats) -> tuple[str, Join]:
+def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> tuple[str, Join]:
     """Say why full results are not of a bank's items in its direction; "" where nothing says so.
 
     Parameters
@@ -150,6 +152,8 @@ def fault_of(bank: ItemBank, scores: Floats) -> tuple[str, Join]:
         A blank one expects nothing, so that it finds nothing.
     scores : ndarray of shape (n_models, n_items)
         In bank order, on [0, 1]; NaN where missing.
+    related : float, optional
+        See `Join.unrelated`.
 
     Examples
     --------
@@ -175,7 +179,7 @@ def fault_of(bank: ItemBank, scores: Floats) -> tuple[str, Join]:
             f"the scores run in the other direction than the bank's (turned, {turned}): state "
             f"{ends} - score in their place"
         ), join
-    if join.unrelated:
+    if join.unrelated(related):
         return (
             f"the bank says nothing about these documents: {join}; it or the scores are joined to "
             "other documents (another order, another split)"

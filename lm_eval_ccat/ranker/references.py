@@ -21,7 +21,7 @@ from ..metrics.scale import Floats, differing_scales
 from ..scores.prompts import compare_prompts
 from ..scores.table import ScoreTable
 from .contents import OutcomeState
-from .join import VERIFIED, fault_of
+from .join import HARDLY_RELATED, VERIFIED, fault_of
 
 #: Mean score of a known model on [0, 1], its standard error, and its mean over the items kept.
 KnownMean = tuple[float, float, float]
@@ -159,12 +159,13 @@ def means_of_known(
         )
     scores = bank.in_order(table.doc_ids, table.model_scores())
     if len(compared.same) < len(columns):
-        # All together tell most; alone each one has to fit, too.
-        together = ("the known results are", scores)
-        each_model = ((f"known model {m} is", row[None]) for m, row in zip(table.models, scores))
-        for whose, rows_of_scores in (together, *each_model):
-            if fault := fault_of(bank, rows_of_scores)[0]:
-                raise UsageError(f"{whose} not the bank's: {fault}; {VERIFIED}")
+        if fault := fault_of(bank, scores)[0]:
+            raise UsageError(f"the known results are not the bank's: {fault}; {VERIFIED}")
+        for model, row in zip(table.models, scores):
+            # A guesser on which the bank was calibrated goes with nothing, and is of its documents.
+            related = -math.inf if model in bank.models else HARDLY_RELATED
+            if fault := fault_of(bank, row[None], related)[0]:
+                raise UsageError(f"known model {model} is not the bank's: {fault}; {VERIFIED}")
     rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
     names = [model for model, has_score in zip(table.models, rows) if has_score]
     scores = scores[rows]

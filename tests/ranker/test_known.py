@@ -107,10 +107,10 @@ def test_missing_scores_leave_the_error_of_a_mean_of_a_sample():
 
 
 def one_changed(change):
-    """The raw scores of the known models, those of k07 changed."""
+    """The known models, one of which has a name of its own and other scores."""
     raw = KNOWN.raw.copy()
     raw[7] = change(raw[7])
-    return raw
+    return replace(KNOWN, raw=raw).renamed({"k07": "odd"})
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def one_changed(change):
         (replace(KNOWN, raw=KNOWN.raw[:, ::-1]), "joined to other documents"),
         (replace(KNOWN, raw=1.0 - KNOWN.raw), "other direction"),
         # Each model by itself, too.
-        (replace(KNOWN, raw=one_changed(lambda row: row[::-1])), "model k07 .*other documents"),
-        (replace(KNOWN, raw=one_changed(lambda row: 1.0 - row)), "model k07 .*other direction"),
+        (one_changed(lambda row: row[::-1]), "model odd is not the bank's: .*other documents"),
+        (one_changed(lambda row: 1.0 - row), "model odd is not the bank's: .*other direction"),
     ],
 )
 def test_known_models_out_of_range_are_refused(known, says):
