@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,17 +41,34 @@ IDLE_KEYS = ("log_samples", "verbosity", "show_config", "write_out", "trust_remo
 def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
     """Return the task names for the harness and the folders to search for them.
 
-    ``task:`` may be a name or the path of a YAML file. If a file in ``include_path`` defines the
-    name, the path of that file is returned: otherwise the harness would take this configuration,
-    which has a ``task:`` too, for a second task of that name.
+    ``task:`` may be a name, or the path of a YAML file: of a task, or of a group beside its tasks.
+    If a file in ``include_path`` defines the name, the path of that file is returned: otherwise the
+    harness would take this configuration, which has a ``task:`` too, for a second task of that
+    name.
     """
     folders = list(spec.harness.get("include_path") or [])
     for folder in folders:
         existing(folder, "folder of tasks")
-    names = [_by_file(name, folders) for name in spec.tasks]
+    names = []
+    for name in spec.tasks:
+        folder = Path(name).absolute().parent
+        if (group := _group_in(Path(name))) and folder not in map(
+            Path.absolute, map(Path, folders)
+        ):
+            folders.append(str(folder))
+        names.append(group or _by_file(name, folders))
     if all(Path(name).suffix in YAML for name in names):
         return names, []
     return names, with_shipped_tasks(folders)
+
+
+def _group_in(file: Path) -> str:
+    """Return the name of the group of tasks that a YAML file defines; "" if it defines none."""
+    if file.suffix not in YAML or not file.is_file():
+        return ""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    definition = re.search(r"^group:[ \t]*([\"']?)(\w.*?)\1[ \t]*(#.*)?$", text, re.MULTILINE)
+    return "" if definition is None else definition[2]
 
 
 def _by_file(name: str, folders: list[str]) -> str:

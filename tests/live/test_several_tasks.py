@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worlds.bench import TASK, Bench
+from worlds.bench import TASK, Bench, facts
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
@@ -44,6 +44,15 @@ def suite(bench: Bench, tmp_path: Path) -> Bench:
     SuiteBank({n: replace(bank, task=n) for n in NAMES}).save(tmp_path / "suite.banks")
     base = {"task": None, "bank": "suite.banks", "budget": {"items": 90}}
     return replace(bench, base={**base, "harness": {"include_path": "suite"}})
+
+
+@pytest.mark.parametrize("include", [{}, {"include_path": "suite"}])
+def test_a_group_may_be_named_by_its_file_beside_its_tasks(suite, server, capsys, include):
+    by_name = suite.ranked(server, MODELS, task="all_three", name="by_name")
+    file = str(suite.folder / "suite" / "all_three.yaml")
+    by_file = suite.ranked(server, MODELS, task=file, name="by_file", harness=include)
+    assert facts(by_file) == facts(by_name)
+    assert "overrides existing task" not in capsys.readouterr().err
 
 
 def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite, server, capsys):
