@@ -911,8 +911,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a result is the latest though its journal went on",
-            "enumerate(records, 1) if not isinstance(record, NOT_OF_THE_RANKING)",
-            "enumerate(records, 1) if isinstance(record, Session)",
+            "if not isinstance(record, NOT_OF_THE_RANKING):",
+            "if isinstance(record, Session):",
         ),
         (
             "reported metrics share in the score",
