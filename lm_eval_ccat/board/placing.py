@@ -103,6 +103,7 @@ def _live(
 ) -> Added:
     """Ask the models in a run directory of the board and add the results."""
     from ..live.ranking_run import rank
+    from ..live.result import Observer
     from ..live.spec import Spec
 
     spec = Spec.read(config)
@@ -131,6 +132,10 @@ def _live(
         "exposure": 1 if board.draws_at_random else board.rules.exposure,
         "seed": seed,
     }
+    usual = Spec()
+    for key in ("max_items", "confidence", "exposure"):
+        if (of_config := getattr(spec, key)) not in (getattr(usual, key), options[key]):
+            (observer or Observer()).warn(f"the board sets {key}: {options[key]}, not {of_config}")
     if len(banks) > 1:
         options["weights"] = board.rules.weights
     if (known := _known(board, work)) is not None:
