@@ -157,12 +157,12 @@ def in_words(comparison: Comparison, outcome: Compared, difference: Difference) 
 def forecast(outcome: Compared, difference: Difference) -> str:
     """Say how many more documents or answers would decide; never more documents than there are."""
     if difference.more_answers:
-        return f"about {difference.more_answers:,} more would decide"
+        return f"about {difference.more_answers:,} more answers would decide"
     if not difference.more_documents:
         return ""
     if outcome.has_too_few(difference):
         return f"all {outcome.n_items:,} documents would not decide"
-    return f"about {difference.more_documents:,} more would decide"
+    return f"about {difference.more_documents:,} more documents would decide"
 
 
 def figures(comparison: Comparison, contrast: Difference) -> str:

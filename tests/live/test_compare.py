@@ -294,7 +294,8 @@ def test_no_more_documents_than_the_task_has_are_said_to_decide(tmp_path, ccat, 
         assert "; all 300 documents would not decide" in line
         assert step.startswith("Next: the same command with -o page.html")
     else:
-        more = int(re.search(r"; about ([\d,]+) more would decide", line)[1].replace(",", ""))
+        found = re.search(r"; about ([\d,]+) more documents would decide", line)
+        more = int(found[1].replace(",", ""))
         assert 0 < more <= documents - 300
         assert f"on about {more:,} more of the task's 20,000 documents" in step
     assert line.rpartition("; ")[2] in comment.read_text()

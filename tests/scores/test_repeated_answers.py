@@ -9,7 +9,7 @@ import pytest
 
 from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.errors import ScoreTableError
-from lm_eval_ccat.report.plain import comparison_page, markdown
+from lm_eval_ccat.report.plain import comparison_page, lines, markdown
 
 
 def written(path: Path, answers: dict[str, list[list[float]]], wide: bool = False) -> Path:
@@ -107,6 +107,25 @@ def test_on_these_items_repeats_leave_the_noise_within_items_alone() -> None:
     assert many / (2 * 1.96 * exact) == pytest.approx(1.0, abs=0.2) and many < 0.8 * few
     assert interval(16, "population") > 8.0 * many
     assert interval(16, "run") == 0.0
+
+
+def test_as_many_more_answers_as_are_named_decide_if_all_goes_on_as_it_is() -> None:
+    once = drawn_table(5, 30, 4).raw
+    once[:2, :12] = 1.0
+
+    def found(times: int):
+        a, b = (np.tile(side, (times, 1)) for side in np.split(once, 2))
+        configs = [f"repeat {k + 1}" for k in range(len(a))] * 2
+        names = ["a"] * len(a) + ["b"] * len(b)
+        table = ScoreTable.from_arrays(np.concatenate([a, b]), names, configs=configs)
+        return compare(table, table, models=("a", "b"), question="benchmark")
+
+    contrast = found(1).outcomes[0].overall
+    assert contrast.verdict == "not known" and contrast.more_documents is None
+    assert f"about {contrast.more_answers:,} more answers would decide" in lines(found(1))[0]
+    times = 1.0 + contrast.more_answers / contrast.answers
+    assert found(int(np.ceil(times))).verdict == "worse"
+    assert found(int(0.7 * times)).verdict == "not known"
 
 
 def test_unequal_repeats_of_two_models_are_told(tmp_path: Path) -> None:

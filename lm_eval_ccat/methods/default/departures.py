@@ -160,6 +160,8 @@ class DefaultModel:
         least half, and more where a draw tells more.
     kept_items : ndarray of bool, shape (n_items,), optional
         Items that may be asked (default: all); draws among them represent the others.
+    within : ndarray of shape (n_items,), optional
+        Variance of a sampled answer within its item, per ``mu (1 - mu)``, if it was measured.
     """
 
     items: FractionalItems
@@ -167,6 +169,7 @@ class DefaultModel:
     centre: float = 0.0
     share: float | None = None
     kept_items: NDArray[np.bool_] | None = None
+    within: Floats | None = None
 
     @property
     def first(self) -> int:

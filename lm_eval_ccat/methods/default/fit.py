@@ -23,6 +23,8 @@ from .items import FACTORS, FACTORS_OF_MANY, MANY, fit_table, places
 from .selfcheck import Judged, LeftOut, departures_of, groups, replay, some_items
 
 MIN_MODELS_TO_CHECK = 4
+#: Sum of ``mu (1 - mu)`` that the usual noise within items counts as beside an item's own answers.
+_PRIOR_MASS = 4.0
 _DIGITS = 7  # of a stored parameter: more are noise, and banks are text files
 #: Share of items with one score for all calibration models from which there is a warning.
 _CONSTANT = 0.1
@@ -59,8 +61,8 @@ def fit(
     -------
     Fitted
         Parameters ``intercept`` and ``slope`` (of ability minus constant ``centre``), ``bend``,
-        ``noise``, ``covariance`` (packed, in units of the noise), ``loading``; constants of
-        the basis, the prior and the departures.
+        ``noise``, ``covariance`` (packed, in units of the noise), ``loading``, and ``within`` of
+        repeated answers; constants of the basis, the prior and the departures.
 
     Raises
     ------
@@ -111,6 +113,8 @@ def fit(
         parameters["bend"] = items.coefficients[:, 2:]
     if items.loadings.shape[1]:
         parameters["loading"] = items.loadings
+    if (within := noise_within(table, items)) is not None:
+        parameters["within"] = within
     return Fitted(
         kept=np.ones(table.n_items, dtype=bool),
         parameters={name: _rounded(values) for name, values in parameters.items()},
@@ -280,7 +284,10 @@ def _read(bank: ItemBank) -> DefaultModel:
             "damaged item bank: the covariance of doc_id "
             f"{bank.doc_ids[bad[0]]!r} has a negative variance"
         )
-    return DefaultModel(items, departures, centre, share, bank.kept)
+    within = parameters.get("within")
+    if within is not None and not (within.shape == (bank.n_items,) and (within >= 0.0).all()):
+        raise BankError("damaged item bank: the noise within items is not a number from 0 for each")
+    return DefaultModel(items, departures, centre, share, bank.kept, within)
 
 
 def _config_noise(table: ScoreTable) -> float:
@@ -300,6 +307,44 @@ def _config_noise(table: ScoreTable) -> float:
         return 0.0
     spread = sum(float(np.nansum(y * (1.0 - y))) for _, y in table.parts())
     return within / freedom * (taken / usable) / max(spread / usable, 1e-3)
+
+
+def noise_within(table: ScoreTable, items: FractionalItems) -> Floats | None:
+    """Return the variance of a sampled answer within its item, per ``mu (1 - mu)``.
+
+    The usual one counts as `_PRIOR_MASS` beside an item's own answers. Both are rounded upwards,
+    by half of what the models' figures scatter by, because a new model may be noisier than these.
+
+    Parameters
+    ----------
+    table : ScoreTable
+        Of single answers it tells nothing, nor do answers that are all alike: these are copies.
+    items : FractionalItems
+        Fitted to the table.
+
+    Returns
+    -------
+    ndarray of shape (n_items,), or None
+        At most 1, which scores of 0 and 1 have if all items are one question.
+    """
+    if not table.repeated:
+        return None
+    factors = [0.0] * (items.n_dimensions - 1)
+    squares, mass = np.zeros((2, len(table.models), table.n_items))
+    for model, (rows, ability) in enumerate(zip(table.rows_of.values(), items.abilities.tolist())):
+        y = table.scale.normalise(table.raw[rows])
+        present = np.isfinite(y)
+        count = np.maximum(present.sum(axis=0), 1)
+        mean = np.where(present, y, 0.0).sum(axis=0) / count
+        squares[model] = np.where(present, (y - mean) ** 2, 0.0).sum(axis=0)
+        mass[model] = (count - 1) * items.curves([ability, *factors], items.rows, items.noise)[1]
+    again = mass.sum(axis=1) > 0.0
+    of_models = squares[again].sum(axis=1) / mass[again].sum(axis=1)
+    if not of_models.any():
+        return None
+    usual = float(of_models.mean())
+    of_items = (_PRIOR_MASS * usual + squares.sum(axis=0)) / (_PRIOR_MASS + mass.sum(axis=0))
+    return np.asarray(np.minimum(of_items * (1.0 + 0.5 * float(of_models.std()) / usual), 1.0))
 
 
 def _rounded(values: Floats) -> Floats:

@@ -144,12 +144,19 @@ class DefaultPolicy(Policy):
     def _noise(self) -> Floats:
         """Return the variance that the noise of the answers so far adds; as `_sampling`.
 
-        An estimate has the scores of ``n`` of ``N`` items where their expectations belong. Single
-        answers do not tell how much of their variance is noise; if all of it is, this adds
-        ``n s^2 / N^2``, with ``s^2`` the variance of scores, or of two models' differences on the
-        items that both have. Before the first items it is that of the bank's residuals. (Residuals
-        of the answers themselves are no guide: the response model has learned from these.)
+        An estimate has the scores of ``n`` of ``N`` items where their expectations belong. A bank
+        of repeated answers knows the noise of each (`fit.noise_within`). Single answers do not tell
+        how much of their variance is noise; if all of it is, this adds ``n s^2 / N^2``, with
+        ``s^2`` the variance of scores, or of two models' differences on the items that both have.
+        Before the first items it is that of the bank's residuals. (Residuals of the answers
+        themselves are no guide: the response model has learned from these.)
         """
+        if (within := self.fields[0].model.within) is not None:
+            posteriors = [member.posterior for member in self._members]
+            alone = np.array([within[p.answered] @ p.w[p.answered] for p in posteriors])
+            together = alone[:, None] + alone
+            np.fill_diagonal(together, alone)
+            return np.asarray(together / self._bank.n_items**2)
         residuals = block_diag(*(field.moments().S for field in self.fields))
         before = spread(residuals)
         scores = np.array([member.posterior.score for member in self._members])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.errors import BankError
 
 N_ITEMS, REPEATS, NAMES = 12, 3, ("a", "b", "c")
 
@@ -115,3 +117,67 @@ def test_a_ranking_is_rebuilt_and_raised(bank) -> None:
     whole = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits", seed=5)
     told(whole)
     assert ranker.belief().variance == pytest.approx(whole.belief().variance)
+
+
+# -- what a bank of repeated answers knows ---------------------------------------------------------
+
+#: Items, models of the bank and new ones, and answers of each of the former to an item.
+MANY, KNOWN, NEW, ANSWERED = 60, 24, 40, 4
+
+
+def unlike(n_models: int, seed: int) -> np.ndarray:
+    """Chances of models that agree on few items, so that little of their scores is noise."""
+    rng = np.random.default_rng(seed)
+    ease = np.random.default_rng(1).normal(0.0, 1.0, MANY)
+    apart = rng.normal(size=(n_models, 1)) + rng.normal(0.0, 3.0, (n_models, MANY))
+    return 1.0 / (1.0 + np.exp(-apart - ease))
+
+
+def answered(p: np.ndarray, rows: int, seed: int, copied: bool = False) -> ScoreTable:
+    drawn = np.random.default_rng(seed).random((1 if copied else rows, *p.shape)) < p
+    scores = np.broadcast_to(drawn, (rows, *p.shape)).reshape(-1, MANY) * 1.0
+    models = [f"m{model}" for model in range(len(p))] * rows
+    configs = [f"repeat {row // len(p) + 1}" for row in range(len(models))]
+    return ScoreTable.from_arrays(scores, models, configs=configs if rows > 1 else None)
+
+
+@pytest.fixture(scope="module")
+def measured() -> ItemBank:
+    return calibrate(answered(unlike(KNOWN, 5), ANSWERED, 6))
+
+
+def after_all_items(bank: ItemBank, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of pairs' differences, and the standard errors stated for them."""
+    right = (np.random.default_rng(8).random(p.shape) < p) * 1.0
+    ranker = Ranker(bank, [f"n{model}" for model in range(len(p))], sampled=True)
+    for model, item in np.ndindex(right.shape):
+        ranker.tell(f"n{model}", item, right[model, item])
+    belief = ranker.belief()
+    first, second = np.arange(0, len(p), 2), np.arange(1, len(p), 2)
+    error = belief.location - p.mean(axis=1)
+    return error[first] - error[second], np.sqrt(belief.variance[first, second])
+
+
+def test_a_bank_of_repeated_answers_knows_what_single_ones_leave_in_noise(measured) -> None:
+    p = unlike(NEW, 7)
+    error, stated = after_all_items(measured, p)
+    exact = np.sqrt((p * (1.0 - p)).sum(axis=1).reshape(-1, 2).sum(axis=1)) / MANY
+    assert 1.0 < (stated / exact).mean() < 1.3
+    assert np.sqrt((error**2 / stated**2).mean()) < 1.2
+    of_single = calibrate(answered(unlike(KNOWN, 5), 1, 6))
+    assert after_all_items(of_single, p)[1].mean() > 1.2 * stated.mean()
+
+
+def test_the_noise_of_a_bank_is_kept_in_its_file_and_checked(measured, tmp_path) -> None:
+    measured.save(tmp_path / "bank.json")
+    again = ItemBank.load(tmp_path / "bank.json")
+    assert (again.parameters["within"] == measured.parameters["within"]).all()
+    bad = replace(again, parameters={**again.parameters, "within": -again.parameters["within"]})
+    with pytest.raises(BankError, match="noise within items"):
+        Ranker(bad, ["a", "b"], sampled=True)
+
+
+@pytest.mark.parametrize(("rows", "copied"), [(1, False), (3, True)])
+def test_single_answers_and_copies_tell_no_noise(rows: int, copied: bool) -> None:
+    table = answered(unlike(4, 5), rows, 6, copied)
+    assert "within" not in calibrate(table).parameters
