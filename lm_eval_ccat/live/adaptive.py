@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..bank.suite import SuiteBank
 from ..errors import RunError, UsageError
@@ -185,8 +185,19 @@ class Adaptive:
         )
 
 
-#: Options of a task, and its plan: loaded and checked.
-Ready = tuple[Adaptive, Plan]
+class Ready(NamedTuple):
+    """A task that is loaded and checked."""
+
+    options: Adaptive
+    plan: Plan
+
+
+class Unit(NamedTuple):
+    """Tasks that run as one ranking: those of a group by its weights, or one alone."""
+
+    name: str
+    plans: list[Plan]
+    weights: Mapping[str, float]
 
 
 def prepare(
@@ -223,7 +234,7 @@ def prepare(
         spec, {name: measured}, {name: session}, Charges(spec), known=known,
         warnings=tuple(warnings), accepted=tuple(accepted),
     )  # fmt: skip
-    return options, plan
+    return Ready(options, plan)
 
 
 def refuse_early(
@@ -283,12 +294,14 @@ def run_tasks(
     """
     finished: dict[str, TaskRun] = {}
     units, left = _units(tasks, groups), len(tasks)
-    for bank_folder in {Path(file) for _, plan in tasks.values() if (file := plan.spec.save_bank)}:
+    for bank_folder in {
+        Path(file) for task in tasks.values() if (file := task.plan.spec.save_bank)
+    }:
         if len(units) > 1:  # each unit adds its own bank to one folder
             refuse_file(bank_folder)
             bank_folder.mkdir(parents=True, exist_ok=True)
-    for name, members, weights in units:
-        options, n, share = tasks[members[0].title][0], len(members), {}
+    for unit in units:
+        options, n, share = tasks[unit.plans[0].title].options, len(unit.plans), {}
         for kind, amount in options.spec.budget.items():
             amount -= sum(_spent(kind, run) for run in finished.values())
             if kind != "items":
@@ -302,8 +315,8 @@ def run_tasks(
                 share[kind] = amount if n == left else amount // left * n
         folder = options.run_dir
         if folder is not None and len(units) > 1:
-            folder = Path(folder) / safe_name(name)
-        finished.update(_run(options, members, share, weights, folder, observer))
+            folder = Path(folder) / safe_name(unit.name)
+        finished.update(_run(options, unit, share, folder, observer))
         left -= n
     return {name: finished[name] for name in tasks}
 
@@ -316,23 +329,21 @@ def _spent(kind: str, run: TaskRun) -> float:
     return run.seconds if kind == "seconds" else run.usd or 0.0
 
 
-def _units(
-    tasks: Mapping[str, Ready], groups: Mapping[str, Any]
-) -> list[tuple[str, list[Plan], Mapping[str, float]]]:
+def _units(tasks: Mapping[str, Ready], groups: Mapping[str, Any]) -> list[Unit]:
     """Divide tasks into units: those of a group by its own weights, each other task alone.
 
     A group runs together if its tasks use the same metric, the group aggregates that metric, and
     the options set a budget or a target standard error. Of nested groups the outer one counts:
     the scores of its subgroups come from the same documents.
     """
-    units: dict[str, tuple[str, list[Plan], Mapping[str, float]]] = {}
+    units: dict[str, Unit] = {}
     taken: set[str] = set()
     for group in sorted(groups.values(), key=lambda group: -len(group.get_all_tasks())):
         names = list(dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks()))
         if len(names) < 2 or taken & set(names) or not set(names) <= set(tasks):
             continue
-        members = [tasks[name][1] for name in names]
-        spec, metric = members[0].spec, members[0].outcome.metric
+        plans = [tasks[name].plan for name in names]
+        spec, metric = plans[0].spec, plans[0].outcome.metric
         bounded = spec.budget or spec.target_se is not None
         alike = {
             (
@@ -342,38 +353,40 @@ def _units(
                 outcome.bank.method,
                 *plan.measured[outcome.task],
             )
-            for plan in members
+            for plan in plans
             for outcome in [plan.outcome]
         }
         if not bounded or spec.known is not None or len(alike) > 1:
             continue
-        sizes = {name: float(len(tasks[name][1].documents())) for name in names}
+        sizes = {name: float(len(tasks[name].plan.documents())) for name in names}
         if (weights := weights_in(group, [metric.name], sizes)) is not None:
             taken |= set(names)
-            units[min(names, key=list(tasks).index)] = group.name, members, weights
-    units |= {name: (name, [plan], {}) for name, (_, plan) in tasks.items() if name not in taken}
+            units[min(names, key=list(tasks).index)] = Unit(group.name, plans, weights)
+    units |= {
+        name: Unit(name, [task.plan], {}) for name, task in tasks.items() if name not in taken
+    }
     return [units[name] for name in tasks if name in units]
 
 
 def _run(
     options: Adaptive,
-    tasks: list[Plan],
+    unit: Unit,
     budget: dict[str, float],
-    weights: Mapping[str, float],
     folder: str | Path | None,
     observer: Observer,
 ) -> dict[str, TaskRun]:
     """Run one ranking: of one task, or of several with a common score."""
+    plans = unit.plans
     outcomes = {
-        task: of_task for task_plan in tasks for task, of_task in task_plan.measured.items()
+        task: of_task for task_plan in plans for task, of_task in task_plan.measured.items()
     }
     sessions = {
-        task: session for task_plan in tasks for task, session in task_plan.sessions.items()
+        task: session for task_plan in plans for task, session in task_plan.sessions.items()
     }
     plan = plan_of(
-        options.of_tasks(list(outcomes), budget, tasks[0].outcome.bank.method),
-        outcomes, sessions, tasks[0].known, weights,
-        accepted=tuple(text for task_plan in tasks for text in task_plan.accepted),
+        options.of_tasks(list(outcomes), budget, plans[0].outcome.bank.method),
+        outcomes, sessions, plans[0].known, unit.weights,
+        accepted=tuple(text for task_plan in plans for text in task_plan.accepted),
     )  # fmt: skip
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.measured, log.warning, plan.sessions)
@@ -423,7 +436,7 @@ def _run(
             by_task[task_plan.title],
             warnings=tuple(dict.fromkeys([*task_plan.warnings, *result.warnings])),
         )
-        for task_plan in tasks
+        for task_plan in plans
     }
 
 

@@ -71,20 +71,27 @@ class SharedDocuments:
         ]
         drawn = [_sampling(table, name) for table, name in zip((first_table, second_table), names)]
         if {how for how, _ in drawn} == {SAMPLED, GREEDY}:
-            ways = (f"{name} is {how} (temperature {t})" for name, (how, t) in zip(names, drawn))
+            ways = (
+                f"{name} is {how} (temperature {temperature})"
+                for name, (how, temperature) in zip(names, drawn)
+            )
             warnings.append(
                 f"{' and '.join(ways)}: a sampled answer is one draw, so chance is part of the "
                 "difference"
             )
         scored: list[dict[Any, tuple[float, str | None]]] = []
-        tables = [t.select([name]) for t, name in zip((first_table, second_table), names)]
+        tables = [table.select([name]) for table, name in zip((first_table, second_table), names)]
         for table in tables:
             hashes = table.doc_hashes or (None,) * table.n_items
             rows = zip(table.doc_ids, table.model_scores()[0], hashes)
-            scored.append({d: (score, hash) for d, score, hash in rows if np.isfinite(score)})
+            scored.append(
+                {doc_id: (score, hash) for doc_id, score, hash in rows if np.isfinite(score)}
+            )
         first, second = scored
-        shared = [d for d in first if d in second]
-        ids = [d for d in shared if len({first[d][1], second[d][1]} - {None}) < 2]
+        shared = [doc_id for doc_id in first if doc_id in second]
+        ids = [
+            doc_id for doc_id in shared if len({first[doc_id][1], second[doc_id][1]} - {None}) < 2
+        ]
         if changed := len(shared) - len(ids):
             warnings.append(
                 f"{plural(changed, 'document')} left out: the same doc_id, but different text"
@@ -102,7 +109,7 @@ class SharedDocuments:
             first_table.metric,
             first_table.filter or second_table.filter,
         )
-        baseline, candidate = (np.array([side[d][0] for d in ids]) for side in scored)
+        baseline, candidate = (np.array([side[doc_id][0] for doc_id in ids]) for side in scored)
         answers = None
         if any(table.repeated for table in tables):
             answers = _answers_to(ids, tables[0]), _answers_to(ids, tables[1])
@@ -188,7 +195,10 @@ def _differing(first_table: ScoreTable, second_table: ScoreTable) -> list[str]:
     """
     first, second = (table.settings.get("scorer") for table in (first_table, second_table))
     refused, differences = (
-        [t.replace("the bank", "the baseline").replace("the run", "the candidate") for t in texts]
+        [
+            text.replace("the bank", "the baseline").replace("the run", "the candidate")
+            for text in texts
+        ]
         for texts in compare_scorers(first, second, first_table.metric)
     )
     if refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,11 @@ class Side:
                 )
         contents = [_content(file) for file in files]
         names = names_by_configuration(
-            [(model_of(c, file.parent), c) for file, c in zip(files, contents)]
+            [(model_of(content, file.parent), content) for file, content in zip(files, contents)]
         )
         latest: dict[tuple[Logged, str], str] = {}  # who holds a model's results on an outcome
         earlier = set()
-        for ranking in (r for file, n in zip(files, names) for r in stored_rankings(file, n)):
+        for ranking in chain.from_iterable(map(stored_rankings, files, names)):
             for model in ranking.content["models"]:
                 earlier.add(latest.get((ranking.outcome, model), ""))
                 latest[ranking.outcome, model] = ranking.source
@@ -138,7 +139,9 @@ class Side:
             self._require_as_stated(self.source.metric, self.source.scale, range, lower_is_better)
             return self.source
         if self.rankings:
-            ranking = next(r for logged, r in self.rankings.items() if _same(logged, outcome))
+            ranking = next(
+                stored for logged, stored in self.rankings.items() if _same(logged, outcome)
+            )
             self._require_as_stated(outcome.metric, ranking.scale, range, lower_is_better)
             return ranking
         # A side is judged by its direction, so none is guessed.
@@ -312,8 +315,10 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
                 )
             [side], names = content["models"], without_aliases(content)
             files.append(str(file))
-            given_keys = [k for k, v in names.items() if v is not None and k != "models"]
-            for key, value in _flat({k: getattr(spec, k) for k in given_keys}).items():
+            given_keys = [
+                key for key, name in names.items() if name is not None and key != "models"
+            ]
+            for key, value in _flat({key: getattr(spec, key) for key in given_keys}).items():
                 if key not in by_flags and joined.setdefault(key, value) != value:
                     raise UsageError(
                         f"{' and '.join(files)} state different values of `{key}:`; both models "
@@ -328,7 +333,7 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
 def _flat(values: Mapping[str, Any]) -> Values:
     """Return options in one level, those of ``harness`` by their paths."""
     outer = {key: value for key, value in values.items() if key != "harness"}
-    return outer | {f"harness.{k}": v for k, v in (values.get("harness") or {}).items()}
+    return outer | {f"harness.{key}": value for key, value in (values.get("harness") or {}).items()}
 
 
 def shared_outcomes(
@@ -357,7 +362,8 @@ def shared_outcomes(
     held = [side.outcomes or list(requests.values()) for side in sides]
     shared: dict[Logged, str] = {}
     missing = list(metrics)
-    for outcome in (o for o in held[0] if any(_same(o, twin) for twin in held[1])):
+    in_both = [outcome for outcome in held[0] if any(_same(outcome, twin) for twin in held[1])]
+    for outcome in in_both:
         requested = requests or {"": Logged(task, outcome.metric)}
         names = [
             name
@@ -457,11 +463,11 @@ def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[An
     UsageError
         No document has such a field.
     """
-    values = [fields.get(d, {}).get(name) for d in ids]
-    if all(v is None for v in values):
-        known = sorted({str(k) for doc in fields.values() for k in doc})
+    values = [fields.get(doc_id, {}).get(name) for doc_id in ids]
+    if all(value is None for value in values):
+        known = sorted({str(field) for doc in fields.values() for field in doc})
         raise UsageError(
             f"no document has a field {name!r}"
             + (f"; there are {some(known, 20)}" if known else "; give items= in Python")
         )
-    return np.array(["(none)" if v is None else str(v) for v in values])
+    return np.array(["(none)" if value is None else str(value) for value in values])

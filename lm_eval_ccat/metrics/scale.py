@@ -415,8 +415,12 @@ def refusal(metric: str) -> tuple[str, str] | None:
 
 
 def _entry(metric: str, task: str) -> Entry | None:
-    entries = (e for e in ENTRIES if _matches(e.metrics, metric) and _matches(e.tasks, task))
-    return next(entries, None)
+    fitting = (
+        entry
+        for entry in ENTRIES
+        if _matches(entry.metrics, metric) and _matches(entry.tasks, task)
+    )
+    return next(fitting, None)
 
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:

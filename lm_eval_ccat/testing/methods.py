@@ -195,7 +195,7 @@ class MethodSuite:
     def test_a_score_outside_the_scale_or_twice_is_refused(self) -> None:
         policy = self.policy()
         for score in (-0.1, 1.1, float("nan")):
-            _error_of(lambda s=score: policy.told(0, 0, s), ValueError)
+            _error_of(lambda score=score: policy.told(0, 0, score), ValueError)
         policy.placed(0, 0)
         policy.told(0, 0, 0.5)
         _error_of(lambda: policy.told(0, 0, 0.5), ValueError)
