@@ -47,7 +47,8 @@ class MarginKnown(StoppingRule):
     margin: float
 
     def wants(self, standing: Standing) -> Any:
-        if len(standing.items) < 2:
+        # A pair that may not be decided is not known whatever is asked.
+        if len(standing.items) < 2 or standing.verdicts.barred[1, 0]:
             return standing.nobody
         n = int(standing.items.min())
         difference = Difference.of(standing.verdicts, documents=n, margin=self.margin)

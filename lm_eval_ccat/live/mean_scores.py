@@ -39,7 +39,7 @@ def compare_estimates(
         overall = Difference.stated(
             (baseline.mean, candidate.mean), (row["low"], row["high"]), row["p"], row["decision"],
             scale, documents=min(baseline.documents, candidate.documents), margin=gate.margin,
-            answers=baseline.fewer_answers(candidate),
+            answers=baseline.fewer_answers(candidate), barred=row.get("barred", False),
         )  # fmt: skip
         # The ranking itself states what would decide.
         overall = replace(overall, more_documents=None, more_answers=None)

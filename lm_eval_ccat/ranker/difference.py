@@ -120,6 +120,7 @@ class Difference:
             margin=margin,
             n_items=belief.n_items,
             answers=answers,
+            barred=bool(verdicts.barred[1, 0]),
         )
         if belief.question == POPULATION and answers is not None:  # these tell of no other document
             difference = replace(difference, more_answers=None)
@@ -138,6 +139,7 @@ class Difference:
         margin: float = 0.0,
         n_items: float = math.inf,
         answers: int | None = None,
+        barred: bool = False,
     ) -> Difference:
         """Build from an interval and the decision that goes with it.
 
@@ -157,6 +159,8 @@ class Difference:
             Items of the benchmark, if the question is about these.
         answers : int, optional
             Answers of each model, where documents are asked repeatedly.
+        barred : bool, optional
+            Whether the pair may not be decided, so that no margin is kept or missed either.
 
         Examples
         --------
@@ -171,7 +175,9 @@ class Difference:
         up = 1.0 if scale.higher_is_better else -1.0
         gain, (low, high) = up * difference, sorted(up * end for end in ends)
         limit = margin + ROUNDING * scale.span  # a difference of exactly the margin is no more
-        if decision == WORDS[EQUIVALENT] or (0.0 < margin and -limit <= low <= high <= limit):
+        if barred:
+            verdict = NOT_KNOWN
+        elif decision == WORDS[EQUIVALENT] or (0.0 < margin and -limit <= low <= high <= limit):
             verdict = WORDS[EQUIVALENT]
         elif decision == WORDS[DECIDED] and gain > 0.0:
             verdict = BETTER
@@ -180,7 +186,7 @@ class Difference:
         else:
             verdict = NOT_WORSE if 0.0 < margin and -limit <= low else NOT_KNOWN
         lacking, asked = None, documents if answers is None else answers
-        if verdict == NOT_KNOWN and math.isfinite(high - low) and gain != -margin:
+        if verdict == NOT_KNOWN and not barred and math.isfinite(high - low) and gain != -margin:
             needed = asked * (0.5 * (high - low) / abs(gain + margin)) ** 2
             if math.isfinite(n_items) and answers is None:  # at the last document the error is 0
                 needed = 1.0 / (1.0 / n_items + (1.0 - documents / n_items) / needed)

@@ -47,6 +47,21 @@ def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(ben
     assert all({"request_id", "model", "fingerprint", "sent"} <= set(one) for one in served)
 
 
+def test_a_gate_passes_no_pair_that_may_not_be_decided(bench, server, ccat, tmp_path):
+    """Not by its interval either, which lies above the margin: live, and of what is kept."""
+    server.says = swapped
+    sides = [bench.config(server.url, [name], name=name, bank=None) for name in ("m01", "m11")]
+    live = ["compare", *sides, "--margin", "0.1", "--run_dir", tmp_path / "versus"]
+    kept = ["compare", tmp_path / "versus", "--models", "m01,m11", "--margin", "0.5"]
+    said = ccat(*live, code=3)
+    assert "it is not known whether m11 is worse" in said.out and "would decide" not in said.out
+    assert "no pair with m11 is decided unless you accept that" in said.err
+    assert sum(server.asked.values()) < 80
+    ccat(*kept, code=3)
+    assert "accepted: the server of m11 changed" in ccat(*live, "--accept_change", "server").err
+    ccat(*kept)
+
+
 def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(bench, server):
     server.mood = trouble("truncate", of="m11")
     config = bench.config(server.url, THREE, max_items=30)
