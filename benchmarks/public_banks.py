@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,18 +25,26 @@ from benchmarks.quality_data import SHARED
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.harness.internals.task import hash_text
+from lm_eval_ccat.money import estimate_tokens
 from lm_eval_ccat.upkeep.score_tables import make_bank
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = SHARED / "data" / "mmlu_pro"
 SOURCE = "https://github.com/TIGER-AI-Lab/MMLU-Pro, eval_results, commit f418b11"
 MADE = "2026-11-23"
+#: Worked examples before each question, in the harness's tasks.
+SHOTS = 5
 #: Questions of which the published answers hold two versions; they stay out.
 TWO_VERSIONS = frozenset(map(int, """
     94 96 120 143 305 321 1289 2129 2253 2394 2453 2634 2817 3983 5457 5664 5666 6392 6921 7063
     7780 8015 8110 8122 8142 8230 8236 8263 8410 8419 8447 8547 8572 8582 8584 8618 8630 8680 8693
     8757 8762 8780 8881 8882 8884 8933 8955 11289
 """.split()))  # fmt: skip
+
+
+def task_of(category: str) -> str:
+    """The harness's task of a category of the data set."""
+    return f"mmlu_pro_{category.replace(' ', '_')}"
 
 
 def tables() -> dict[str, ScoreTable]:
@@ -52,7 +60,7 @@ def tables() -> dict[str, ScoreTable]:
     models = sorted(set(columns["model"]))
     by_task = {}
     for category, of_category in sorted(documents.items()):
-        task = f"mmlu_pro_{category.replace(' ', '_')}"
+        task = task_of(category)
         items = {
             doc_id: document
             for doc_id, document in enumerate(of_category)
@@ -69,15 +77,39 @@ def tables() -> dict[str, ScoreTable]:
             doc_hashes=[
                 hash_text(json.dumps(d, indent=2, ensure_ascii=False)) for d in items.values()
             ],
-            settings={"num_fewshot": 5},
+            settings={"num_fewshot": SHOTS},
         )
     return by_task
 
 
-def public(table: ScoreTable) -> ItemBank:
-    """A bank of published scores, which says where they come from."""
+def tokens_by_task() -> dict[str, dict[str, float]]:
+    """Mean tokens of an item of every task: of five worked examples, a question and an answer.
+
+    An answer is as long as the published texts are up to the task's stop, in the mean; so is the
+    worked part of an example, whose own text is not among what was published.
+    """
+    questions, answers = dict[str, list[float]](), dict[str, list[float]]()
+    category_of: dict[int, str] = {}
+    for document in pq.read_table(DATA / "documents.parquet").to_pylist():
+        category = category_of[document["question_id"]] = document["category"]
+        text = "\n".join([document["question"], *document["options"]])
+        questions.setdefault(category, []).append(estimate_tokens(text))
+    columns = pq.read_table(DATA / "texts.parquet").to_pydict()
+    for question, text in zip(columns["question_id"], columns["text"]):
+        length = estimate_tokens(text.partition("Question:")[0])
+        answers.setdefault(category_of[question], []).append(length)
+    tokens = {}
+    for category, lengths in questions.items():
+        question, answer = np.mean(lengths), np.mean(answers[category])
+        read = round(float((SHOTS + 1) * question + SHOTS * answer))
+        tokens[task_of(category)] = {"input": read, "output": round(float(answer))}
+    return tokens
+
+
+def public(table: ScoreTable, tokens: Mapping[str, float] | None = None) -> ItemBank:
+    """A bank of published scores, which says where they come from and what an item takes."""
     bank = make_bank(table, keep_scores=True, elsewhere=True)
-    facts = {"sources": [SOURCE], "license": "Apache-2.0"}
+    facts = {"sources": [SOURCE], "license": "Apache-2.0", **({"tokens": tokens} if tokens else {})}
     return replace(bank, made=MADE, provenance={**bank.provenance, **facts})
 
 
@@ -121,6 +153,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["judge"]:
         judge()
     else:
-        suite = SuiteBank({task: public(table) for task, table in tables().items()})
+        tokens = tokens_by_task()
+        suite = SuiteBank({task: public(table, tokens[task]) for task, table in tables().items()})
         suite.save(ROOT / "banks" / "mmlu_pro", compressed=True)
         print(suite, sum(f.stat().st_size for f in (ROOT / "banks").rglob("*.gz")), "bytes")

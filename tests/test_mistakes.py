@@ -51,7 +51,7 @@ COMMANDS = {
     ),
     "two models in a file": ("compare t.csv t.csv", 2, "--models BASELINE,CANDIDATE"),
     "another metric": ("compare t.csv t.csv --metric bleu", 2, "no metric 'bleu'; they hold acc"),
-    "a plan of nothing": ("plan", 2, "give a configuration file, or --task"),
+    "a plan of nothing": ("plan", 2, "give a configuration file, --task, or --bank"),
     "a plan with more models": ("plan good.yaml --models 4", 2, "cannot be combined with good"),
     "a plan with a bank": ("plan good.yaml --bank public", 2, "--bank cannot be combined with"),
     "a plan of no difference": ("plan good.yaml --gap 0", 2, "`--gap` must be"),

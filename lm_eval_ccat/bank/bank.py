@@ -33,8 +33,9 @@ _PARTS = (
 #: What ``provenance["prompts"]`` says if the calibration models answered other prompts than those
 #: that the harness makes.
 PUBLISHED_ELSEWHERE = "published elsewhere"
-#: Parts of ``provenance`` that say where published scores come from; they stay with the bank.
-ORIGIN = ("sources", "license", "prompts")
+#: Parts of ``provenance`` that say where published scores come from, and what an item takes; they
+#: stay with the bank.
+ORIGIN = ("sources", "license", "prompts", "tokens")
 _DIGITS = 6  # of a stored score
 LARGEST = 1e6  # most that a number in a bank may be
 _MOST_TEXT = 10_000
@@ -226,6 +227,14 @@ class ItemBank:
     def sha256(self) -> str:
         """SHA-256 of the bank's content; banks that behave identically have the same one."""
         return bank_file.checksum(self._content())
+
+    @property
+    def tokens(self) -> tuple[float, float] | None:
+        """Mean tokens of an item, read and written; None if the bank does not state them."""
+        match self.provenance.get("tokens"):
+            case {"input": int() | float() as read, "output": int() | float() as written}:
+                return (read, written) if 0 <= min(read, written) <= LARGEST else None
+        return None
 
     @property
     def short_hash(self) -> str:

@@ -37,6 +37,7 @@ def plan(args: argparse.Namespace) -> int:
     examples:
       lm-eval-ccat plan models.yaml
       lm-eval-ccat plan --task gsm8k --models 4 --gap 0.02
+      lm-eval-ccat plan --bank public
       lm-eval-ccat plan --task mmlu_pro_law --bank public --gap 0.05 -o law.svg
 
     The smallest difference that so many items of each model decide in 80% of rankings, and what a
@@ -46,8 +47,8 @@ def plan(args: argparse.Namespace) -> int:
     your own.
     """
     flags: dict[str, Any] = given_by_flags(args, "plan")
-    if (args.config is None) == ("tasks" not in flags):
-        raise UsageError("give a configuration file, or --task")
+    if args.config is None and not {"tasks", "bank"} & set(flags):
+        raise UsageError("give a configuration file, --task, or --bank")
     if args.config is not None and (args.models is not None or flags):
         flag = "models" if args.models is not None else next(iter(flags))
         raise UsageError(f"--{flag} cannot be combined with {args.config}; write it there")
@@ -56,7 +57,8 @@ def plan(args: argparse.Namespace) -> int:
         models = [{"name": f"model {n + 1}", "model": "dummy"} for n in range(args.models or 2)]
         flags["models"] = models
     config = flags if args.config is None else Path(args.config)
-    content = ranking_run.dry_run(config, Display(json=args.json), args.gap)
+    display = Display(json=args.json)
+    content = ranking_run.dry_run(config, display, args.gap, documents=args.config is not None)
     lines = forecast_lines(content)
     if args.config is not None:
         lines.append(f"Next: lm-eval-ccat rank {shlex.quote(args.config)}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..harness import TaskSession, internals
@@ -70,10 +71,9 @@ class Charges:
         # This needs the prompt of every document.
         if currency == "tokens" or any(model.price.known for model in spec.models):
             for task, outcomes in measured.items():
-                for doc, lengths in expected_tokens(
-                    sessions[task], leading(outcomes).bank.doc_ids
-                ).items():
-                    expected[task, doc] = lengths
+                bank = leading(outcomes).bank
+                lengths = expected_tokens(sessions.get(task), bank, bank.doc_ids)
+                expected |= {(task, doc): tokens for doc, tokens in lengths.items()}
         forecasts = {}
         for model in spec.models:
             mean = largest = 1.0
@@ -181,11 +181,18 @@ def currency_of(spec: Spec) -> str:
     return "usd"
 
 
-def expected_tokens(session: TaskSession, docs: Sequence[Any]) -> dict[Any, tuple[Tokens, Tokens]]:
+def expected_tokens(
+    session: TaskSession | None, bank: ItemBank, docs: Sequence[Any]
+) -> dict[Any, tuple[Tokens, Tokens]]:
     """Estimate the tokens of each document, from the lengths of its prompt and its reference.
 
-    The second of each pair is for answers at the token limit.
+    The second of each pair is for answers at the token limit. Without the task's documents both are
+    the mean that its bank states.
     """
+    if session is None:
+        assert bank.tokens is not None
+        mean = Tokens(*bank.tokens, "estimate")
+        return dict.fromkeys(docs, (mean, mean))
     documents = internals.documents(session.task)
     generates = internals.output_type(session.task) == "generate_until"
     expected = {}

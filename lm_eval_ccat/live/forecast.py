@@ -59,7 +59,7 @@ def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
     )
     return {
         "task": "+".join(plan.measured),
-        "documents": len(plan.documents()),
+        "documents": len(plan.documents() or plan.items()),
         "bank": "+".join(hashes) if spec.bank else None,
         "metric": plan.label,
         "budget": dict(spec.budget),
@@ -83,7 +83,7 @@ def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
 def _rehearsal(plan: Plan, most_items: Sequence[int]) -> RehearsalContent | None:
     """Play rankings of models as the banks know them; None without a bank that tells."""
     banks = plan if plan.spec.bank else with_public_bank(plan)
-    if banks is None or max(plan.repeats.values()) > 1:
+    if banks is None or plan.most_repeats > 1:
         return None
     newcomers = Newcomers.of(
         {
@@ -293,7 +293,7 @@ def _tokens_per_item(plan: Plan) -> Tokens:
     for task, outcome in plan.outcomes.items():
         doc_ids = outcome.bank.doc_ids
         step = max(len(doc_ids) * len(plan.outcomes) // SOME, 1)
-        documents = expected_tokens(plan.sessions[task], doc_ids[::step])
+        documents = expected_tokens(plan.sessions.get(task), outcome.bank, doc_ids[::step])
         lengths += [usual for usual, _ in documents.values()]
     read, written = (
         float(np.mean(part)) for part in zip(*((tokens.input, tokens.output) for tokens in lengths))

@@ -11,7 +11,7 @@ from ..bank import ItemBank
 from ..bank.file import located
 from ..bank.outcome import Outcome
 from ..bank.settings import check_prompts
-from ..bank.suite import SuiteBank
+from ..bank.suite import SuiteBank, suites_in
 from ..errors import BankError, PromptMismatchError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of
@@ -62,27 +62,65 @@ def measure(
             outcome = blank_outcome(session, metric or None, filter or None)
             outcomes[name or outcome.metric.name] = replace(outcome, weight=weight)
         return outcomes, []
-    banks = banks_of(bank, session.name, only)
+    warnings: dict[str, None] = {}
+    for name, outcome in outcomes_of_banks(bank, metrics, session.name, only).items():
+        bank_of_others, warning = of_others(outcome.bank, models)
+        outcomes[name] = replace(
+            outcome_of(outcome.bank, session), bank=bank_of_others, weight=outcome.weight
+        )
+        warnings |= {warning: None} if warning else {}
+    return outcomes, list(warnings)
+
+
+def outcomes_of_banks(
+    bank: Bank, metrics: Mapping[str, float], task: str, only: bool
+) -> dict[str, Outcome]:
+    """Return the outcomes of one task by its banks alone, as `measure` takes them.
+
+    Raises
+    ------
+    UsageError
+        A bank is missing for one of the metrics, or for the task.
+    """
+    banks = banks_of(bank, task, only)
     if not banks:
         raise UsageError(
-            f"there is no bank of task {session.name}; give one with --bank {session.name}=FILE, "
+            f"there is no bank of task {task}; give one with --bank {task}=FILE, "
             "name a folder that holds one, or remove the task"
         )
-    warnings: dict[str, None] = {}
+    outcomes = {}
     for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
         for key, known in banks.items():
             if name in (key, known.metric, f"{known.metric},{known.filter or 'none'}"):
                 break
         else:
             raise UsageError(
-                f"there is no bank of metric {name} for task {session.name}, only of "
+                f"there is no bank of metric {name} for task {task}, only of "
                 f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
             )
-        outcome = outcome_of(known, session)
-        bank_of_others, warning = of_others(known, models)
-        outcomes[name] = replace(outcome, bank=bank_of_others, weight=weight)
-        warnings |= {warning: None} if warning else {}
-    return outcomes, list(warnings)
+        outcomes[name] = Outcome.of(known, task, name, weight=weight)
+    return outcomes
+
+
+def tasks_of_bank(bank: Bank, named: Collection[str] = ()) -> list[str]:
+    """Return the tasks that a bank, or a folder of banks, has; or those of them that are named.
+
+    A name is a task's, or that of a suite, which stands for all tasks of it. A name of neither
+    stays as it is.
+
+    Examples
+    --------
+    >>> len(tasks_of_bank("public")), tasks_of_bank("public", ["mmlu_pro_law"])
+    (14, ['mmlu_pro_law'])
+    """
+    if not isinstance(bank, str | Path):
+        return list(named)
+    if not (place := located(bank)).is_dir():
+        return list(named) or list(filter(None, [ItemBank.load(place).task]))
+    suites = {suite.name: SuiteBank.tasks(suite) for suite in suites_in(place)}
+    if not named:
+        return SuiteBank.tasks(place)
+    return [task for name in named for task in suites.get(name, [name])]
 
 
 def as_prompted(

@@ -34,7 +34,16 @@ from .charges import Charges, currency_of
 from .earlier import known_means
 from .fields import Donors
 from .models import check_session
-from .outcomes import Bank, as_prompted, measure, own_weights, task_weights
+from .outcomes import (
+    Bank,
+    as_prompted,
+    banks_of,
+    measure,
+    outcomes_of_banks,
+    own_weights,
+    task_weights,
+    tasks_of_bank,
+)
 from .spec import Spec
 from .tasks import is_sampled, open_plain, repeats_of
 
@@ -305,6 +314,26 @@ def make_plan(spec: Spec) -> Plan:
         groups=reported, warnings=tuple(warnings), accepted=tuple(accepted),
         of_harness=dict(groups),
     )  # fmt: skip
+
+
+def plan_of_banks(spec: Spec) -> Plan | None:
+    """Make the plan of a ranking from what its banks know, without documents and for no run.
+
+    None if a bank does not state the tokens of its items, or if there is none of a task.
+    """
+    bank = spec.bank
+    if not bank or isinstance(bank, Donors):
+        return None
+    tasks, measured = tasks_of_bank(bank, spec.tasks), dict[str, dict[str, Outcome]]()
+    for task in tasks:
+        if not (banks := banks_of(bank, task, only=False)):
+            return None
+        if any(known.tokens is None for known in banks.values()):
+            return None
+        measured[task] = outcomes_of_banks(bank, spec.metrics, task, only=False)
+    sizes = {task: float(leading(outcomes).bank.n_items) for task, outcomes in measured.items()}
+    weights = task_weights(spec.weights, sizes, {}) if len(tasks) > 1 else {}
+    return plan_of(replace(spec, tasks=tuple(tasks)), measured, {}, weights=weights)
 
 
 def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:

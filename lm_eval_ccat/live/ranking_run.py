@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from ..cluster import address_of
 from ..content import ForecastContent
-from ..errors import PromptMismatchError, UsageError
+from ..errors import HarnessError, PromptMismatchError, UsageError
 from ..integrations.trackers import track, wanted
 from ..money import dollars, in_unit
 from ..ranker.accounts import SLACK
 from ..runs.book import PROMPTS
 from ..runs.directory import banks_at
 from .forecast import forecast, need_in_words, offer_in_words
-from .plan import Plan
+from .outcomes import tasks_of_bank
+from .plan import Plan, make_plan, plan_of_banks
 from .result import Observer, Result
 from .run import Run
 from .spec import Config, Spec
@@ -117,7 +118,10 @@ def _on_ray(address: str | None) -> Callable[[Run], list[RayModel]]:
 
 
 def dry_run(
-    config: Config, observer: Observer | None = None, gap: float | None = None
+    config: Config,
+    observer: Observer | None = None,
+    gap: float | None = None,
+    documents: bool = True,
 ) -> ForecastContent:
     """Forecast what a ranking may take, without loading or asking a model. See `forecast`.
 
@@ -127,17 +131,36 @@ def dry_run(
         As `rank` takes them.
     gap : float, optional
         Difference of two models that is to be decided, on the metric's own scale.
+    documents : bool, optional
+        Whether to load the documents of tasks whose bank states what its items take. Where they
+        cannot be loaded, the bank stands for them.
     """
     watcher = observer or Observer()
-    spec = Spec.read(config).require_ranking()
+    spec = Spec.read(config)
+    if not spec.tasks and not documents:
+        spec = replace(spec, tasks=tuple(tasks_of_bank(spec.bank)))
+    spec.require_ranking()
+    if not documents and (plan := plan_of_banks(spec)) is not None:
+        return _forecast(spec, watcher, gap, plan)
     try:
         return _forecast(spec, watcher, gap)
     except PromptMismatchError:  # nothing is asked, so there is nothing to refuse
         return _forecast(replace(spec, accept_change=(*spec.accept_change, PROMPTS)), watcher, gap)
+    except HarnessError as error:
+        if (plan := plan_of_banks(spec)) is None:
+            raise
+        watcher.warn(str(error))
+        return _forecast(spec, watcher, gap, plan)
 
 
-def _forecast(spec: Spec, observer: Observer, gap: float | None) -> ForecastContent:
-    with Run(spec, observer=observer) as run:
+def _forecast(
+    spec: Spec, observer: Observer, gap: float | None, of_banks: Plan | None = None
+) -> ForecastContent:
+    if of_banks is not None:
+        observer.note(
+            "The bank alone tells items and tokens: no document was loaded, and none was compared."
+        )
+    with Run(spec, observer=observer, plan=of_banks or make_plan) as run:
         for text in run.plan.accepted:
             observer.warn(text)
         _require_warmup(run.plan, observer)

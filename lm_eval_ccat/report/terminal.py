@@ -40,7 +40,7 @@ from ..ranker.columns import (
 )
 from ..ranker.headline import held
 from ..ranker.verdicts import EQUIVALENT, WORDS
-from ..shown import first_of, plural, to_draw, visible, visible_name, visible_values
+from ..shown import first_of, plural, some, to_draw, visible, visible_name, visible_values
 from .tables import (
     one_look,
     outlook,
@@ -445,9 +445,10 @@ def forecast_lines(content: ForecastContent) -> list[str]:
     """Format what `lm_eval_ccat.live.ranking_run.dry_run` returns as lines of text."""
     models, one_at_a_time = content["models"], content["one_at_a_time"]
     tokens = content["budget"].get("tokens")
-    bank = f"bank {content['bank']}." if content["bank"] else "no bank: random documents."
+    tasks, hashes = content["task"].split("+"), (content["bank"] or "").split("+")
+    bank = f"bank {some(hashes, 2)}." if content["bank"] else "no bank: random documents."
     lines = [
-        f"Task {content['task']}: {content['documents']} documents, metric {content['metric']}, "
+        f"Task {some(tasks, 2)}: {content['documents']} documents, metric {content['metric']}, "
         + bank,
         f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}",
     ]

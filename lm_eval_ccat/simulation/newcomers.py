@@ -28,9 +28,12 @@ def drawn_scores(mu: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
     >>> scores = drawn_scores(np.full(10_000, 0.3), np.full(10_000, 0.5), rng)
     >>> round(float(scores.mean()), 2), round(float(scores.var()) / 0.21, 2)
     (0.3, 0.5)
+    >>> sorted(set(drawn_scores(np.full(99, 1e-6), np.full(99, 1.0), rng).tolist()))
+    [0.0]
     """
     mu, width = np.clip(mu, CLOSE, 1.0 - CLOSE), 1.0 / np.clip(noise, CLOSE, 1.0 - CLOSE) - 1.0
-    return rng.beta(mu * width, (1.0 - mu) * width)
+    # Beta draws come as close as 1e-263 to 0, and no metric gives such a score.
+    return np.round(rng.beta(mu * width, (1.0 - mu) * width), 6)
 
 
 class Newcomers:

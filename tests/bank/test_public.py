@@ -1,6 +1,8 @@
 """Public banks: by name, compressed, and with what a stranger has to know of them."""
 
 import gzip
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE
 from lm_eval_ccat.bank.file import public_banks
 from lm_eval_ccat.errors import BankError, UsageError
-from lm_eval_ccat.live.outcomes import banks_of
+from lm_eval_ccat.live.outcomes import banks_of, tasks_of_bank
+from lm_eval_ccat.live.plan import plan_of_banks
+from lm_eval_ccat.live.spec import Spec
 
 TASK = "mmlu_pro_history"
 
@@ -75,3 +79,48 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     file.write_bytes(gzip.compress(b" " * (64 << 20)))
     with pytest.raises(BankError, match="too large"):
         ItemBank.load(file)
+
+
+def test_a_public_bank_plans_without_its_documents(ccat, tmp_path, monkeypatch):
+    """By name, or where a file's documents cannot be loaded; a bank without lengths cannot."""
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    of_task = ["plan", "--task", TASK, "--bank", "public", "--gap", 0.1, "--json"]
+    said = ccat(*of_task)
+    assert "no document was loaded" in said.err
+    content = json.loads(said.out)
+    assert content["documents"] == 381 and content["task"] == TASK
+    takes = content["by_gap"]["0.1"]
+    assert list(takes) == ["bank", "random", "full"]
+    # Five worked examples, a question and an answer, of two models.
+    assert 1000 < takes["full"]["input_tokens"] / (2 * 381) < 3000
+    models = [{"name": n, "model": "dummy", "price": {"input": 1.0, "output": 1.0}} for n in "ab"]
+    config = {"task": TASK, "bank": "public", "models": models, "max_items": 20}
+    (tmp_path / "c.yaml").write_text(json.dumps(config))
+    said = ccat("plan", tmp_path / "c.yaml", "--gap", 0.1, "--json")
+    assert "cannot load task" in said.err and "no document was loaded" in said.err
+    full = json.loads(said.out)["by_gap"]["0.1"]["full"]
+    tokens = full["input_tokens"] + full["output_tokens"]
+    assert full["usd"] == pytest.approx(tokens / 1e6, rel=1e-3)
+    known = SuiteBank.load("public", [TASK])[TASK]["exact_match"]
+    facts = {key: value for key, value in known.provenance.items() if key != "tokens"}
+    replace(known, provenance=facts).save(tmp_path / "silent.json")
+    (tmp_path / "c.yaml").write_text(json.dumps({**config, "bank": str(tmp_path / "silent.json")}))
+    assert "cannot load task" in ccat("plan", tmp_path / "c.yaml", code=1).err
+
+
+def test_a_plan_of_a_bank_alone_is_of_all_its_tasks(ccat):
+    suite = SuiteBank.load("mmlu_pro")
+    assert tasks_of_bank("public") == tasks_of_bank("public", ["mmlu_pro"]) == list(suite)
+    models = [{"model": "dummy"}]
+    plan = plan_of_banks(Spec.read({"tasks": ["mmlu_pro"], "bank": "public", "models": models}))
+    assert plan is not None and len(plan.items()) == 12032 - 48
+    for bank in (bank for _, _, bank in suite.banks()):
+        read, written = bank.tokens
+        assert 500 < read < 5000 and 50 < written < 300
+
+
+@pytest.mark.parametrize(
+    "stated", ["many", {"input": 3}, {"input": -1, "output": 1}, {"input": []}]
+)
+def test_a_bank_of_nonsense_lengths_states_none(stated):
+    assert replace(ItemBank.blank([1]), provenance={"tokens": stated}).tokens is None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lm_eval_ccat import ItemBank
 from lm_eval_ccat.live import charges as module
 from lm_eval_ccat.live.charges import Charges, Forecast, expected_tokens
 from lm_eval_ccat.live.spec import Spec
@@ -47,7 +48,7 @@ def test_a_document_reads_the_prompts_of_all_its_requests(monkeypatch):
     stated = {"output_type": "multiple_choice", "documents": {0: {}, 1: {}}}
     for name, value in stated.items():
         monkeypatch.setattr(module.internals, name, lambda task, value=value: value)
-    found = expected_tokens(session, [0, 1])
+    found = expected_tokens(session, ItemBank.blank([0, 1]), [0, 1])
     read = sum(estimate_tokens(prompt) for prompt in choices), 3 * estimate_tokens(repeated[0])
     assert [usual.input for usual, _ in found.values()] == pytest.approx(read)
     assert all(usual.output == limit.output == 0.0 for usual, limit in found.values())
