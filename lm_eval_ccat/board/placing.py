@@ -17,8 +17,8 @@ from .. import __version__
 from ..bank import ItemBank, SuiteBank
 from ..errors import OtherSettingsError, PromptMismatchError, RunError, UsageError
 from ..files import safe_name
+from ..harness import internals
 from ..journal import JOURNAL
-from ..live.fields import defines_task
 from ..plugins import existing
 from ..records import Asks, Header, Record, Tell
 from ..runs.book import PROMPTS
@@ -175,7 +175,7 @@ def _as_stated(tasks: Sequence[str], entries: Sequence[str]) -> list[str]:
         task: str(file)
         for task in tasks
         for file in files
-        if file.is_file() and defines_task(file, task)
+        if file.is_file() and internals.defines_task(file, task)
     }
     for file in files:
         if str(file) not in paths.values():

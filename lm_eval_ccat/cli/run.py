@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import HarnessError, UsageError
 from ..harness.opening import start_of_path, with_shipped_tasks
 from ..live.surfaces import add_flags, flags_given, given_by_flags
+from ..options import listed
 from ..scores.configuration import model_name_of
 
 EXAMPLES = """
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     from ..harness import internals
     from ..harness.scorers import record_scorers
     from ..live.spec import ModelSpec
-    from ..live.tasks import require_model_types
+    from ..live.tasks import own_file, require_model_types
 
     # The harness's command must see none of our flags.
     typed, flags = flags_given(args, "run"), given_by_flags(args, "run")
@@ -84,7 +85,14 @@ def run(args: argparse.Namespace) -> int:
         **{key: value for key, value in vars(args).items() if value not in (None, "", [])},
     }
     folders = harness_options.get("include_path") or []
-    args.include_path = with_shipped_tasks(folders if isinstance(folders, list) else [folders])
+    folders = folders if isinstance(folders, list) else [folders]
+    args.include_path = with_shipped_tasks(folders)
+    names = listed(harness_options.get("tasks") or [])
+    tasks = [task.strip() for part in names for task in str(part).split(",") if task.strip()]
+    if adaptive and all(isinstance(name, str) for name in names):  # not a task written in place
+        # Find the file of a task as `rank` does, beside the command or in a folder.
+        args.tasks = tasks = [own_file(task, folders) for task in tasks]
+        harness_options["tasks"] = tasks
 
     kind = str(harness_options.get("model") or "hf")  # the harness's own default
     arguments = internals.model_arguments(harness_options.get("model_args"))
@@ -93,9 +101,6 @@ def run(args: argparse.Namespace) -> int:
     require_model_types([ModelSpec(kind, kind, arguments)])
 
     def command() -> None:
-        names = harness_options.get("tasks") or []
-        parts = [names] if isinstance(names, str) else names
-        tasks = [task for part in parts for task in str(part).split(",") if task]
         internals.task_manager(tasks, args.include_path)  # close names of one that does not exist
         try:
             with internals.naming_extras():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -78,7 +78,8 @@ def blank_outcome(
         raise UsageError(
             f"task {name} has no filter {filter!r}; it has: {', '.join(session.filters)}"
         )
-    for candidate in [metric] if metric is not None else internals.metric_names(session.task):
+    listed = internals.metric_names(session.task)
+    for candidate in [metric] if metric is not None else listed:
         try:
             usable = metric_of_task(session.task, candidate)
         except MetricError as error:
@@ -86,6 +87,8 @@ def blank_outcome(
                 raise
             reasons.append(str(error))
             continue
+        if usable.source not in listed:
+            _require_reported(usable, session)
         bank = ItemBank.blank(
             session.doc_ids,
             task=name,
@@ -98,6 +101,27 @@ def blank_outcome(
     raise MetricError(
         f"task {name} has no metric with one score per document: {'; '.join(reasons)}"
     )
+
+
+def _require_reported(metric: Metric, session: TaskSession) -> None:
+    """Refuse a metric that a task's own scoring does not report for an empty answer.
+
+    Code that cannot score one tells nothing; the first answers of a run do.
+    """
+    if not internals.scores_by_itself(session.task) or session.judged:
+        return
+    try:
+        [answer] = session.administer(session.doc_ids[:1], internals.PlaceholderLM())
+    except Exception:
+        return
+    reported = sorted({name for name, _ in answer.values})
+    if metric.source not in reported:
+        raise MetricError(not_reported(session.name, metric.name, reported))
+
+
+def not_reported(task: str, metric: str, reported: Iterable[str]) -> str:
+    """Say that a task reports other metrics than the one that is asked for."""
+    return f"task {task} reports no {metric} for its documents; it reports {', '.join(reported)}"
 
 
 def score_of(outcome: Outcome, answer: Administered) -> tuple[float, float] | None:

@@ -30,7 +30,6 @@ from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot
 from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession
-from ..metrics.text_pairs import parts_of
 from ..options import options_of
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.book import PROMPTS
@@ -268,15 +267,6 @@ def refuse_early(
             warnings = check_session(measured, session, PROMPTS in spec.accept_change)
             _, _, doubts = as_prompted(measured, session, spec.accept_change)
             logged |= {f"{session.name}: {warning}": None for warning in (*warnings, *doubts)}
-            continue
-        # A task's own scoring may return more than the task lists: only an answer tells.
-        listed = internals.metric_names(session.task)
-        for metric in (name.partition(",")[0] for name in spec.metrics):
-            if parts_of(metric)[0] not in listed:
-                text = (
-                    f"lists {', '.join(listed)}; whether it reports {metric}, an answer will tell"
-                )
-                logged[f"{session.name}: {text}"] = None
     for text in logged:
         log.warning(text)
     return frozenset(logged)

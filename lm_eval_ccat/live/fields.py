@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from ..options import (
 )
 from ..ranker.stopping import TargetError, rule_of
 from ..scores import ScoreTable
-from ..scores.reading import YAML, task_of_file
+from ..scores.reading import YAML
 
 
 def _mapping(value: Any, place: OptionPlace) -> Values:
@@ -125,14 +124,8 @@ def _tasks(value: Any, place: OptionPlace) -> tuple[str, ...]:
 
 def _own_task(name: str, files: Sequence[Path]) -> str | None:
     """Return the one file among some that defines a task."""
-    defining = [file for file in files if defines_task(file, name)]
+    defining = [file for file in files if internals.defines_task(file, name)]
     return str(defining[0]) if len(defining) == 1 else None
-
-
-def defines_task(file: Path, name: str) -> bool:
-    """Whether a YAML file defines a task of this name, and is no configuration of a ranking."""
-    text = file.read_text(encoding="utf-8", errors="replace")
-    return task_of_file(file) == name and not re.search(r"^models:", text, re.MULTILINE)
 
 
 def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:

@@ -22,7 +22,7 @@ from ..bank.settings import check_bank, check_prompts
 from ..errors import MetricError, RunError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
-from ..harness.task_metrics import leading, score_of
+from ..harness.task_metrics import leading, not_reported, score_of
 from ..harness.transport import Transport, begin, pooled
 from ..money import Price, Tokens
 from ..records import Answered, Item, ServedContent
@@ -499,8 +499,7 @@ class HarnessModel(Model):
                     f"task {task} reports a {metric} that is no number, for each of the first "
                     f"{len(scored)} documents; look at the code that scores it"
                     if outcome.metric.source in reported
-                    else f"task {task} reports no {metric} for its documents; it reports "
-                    + ", ".join(reported)
+                    else not_reported(task, metric, reported)
                 )
 
     # -- recorded answers --------------------------------------------------------------------

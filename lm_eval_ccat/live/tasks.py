@@ -15,10 +15,10 @@ from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..methods.belief import RUN
-from ..options import Values
+from ..options import OptionPlace, Values
 from ..plugins import did_you_mean, existing, near_path
 from ..scores.reading import YAML
-from .fields import HUB, defines_task
+from .fields import HUB, TASKS
 from .spec import ModelSpec, Spec
 
 #: Settings of the harness's --config that determine how requests are built.
@@ -71,6 +71,14 @@ def _group_in(file: Path) -> str:
     return "" if definition is None else definition[2]
 
 
+def own_file(name: str, folders: list[str]) -> str:
+    """Return the YAML file beside the command, or in a folder, that defines a task; else `name`."""
+    if Path(name).suffix in YAML:
+        return name
+    [beside] = TASKS.read(name, OptionPlace("tasks"))
+    return _by_file(beside, folders)
+
+
 def _by_file(name: str, folders: list[str]) -> str:
     """Return the YAML file that `name` is or that defines a task of this name, else `name`."""
     file = Path(name)
@@ -79,7 +87,7 @@ def _by_file(name: str, folders: list[str]) -> str:
             raise UsageError(f"`task:` names a file that does not exist: {file}{near_path(file)}")
         return str(file.absolute())
     paths = (path for folder in folders for path in sorted(_yaml_files(Path(folder))))
-    files = [path for path in paths if defines_task(path, name)]
+    files = [path for path in paths if internals.defines_task(path, name)]
     return str(files[0].absolute()) if len(files) == 1 else name
 
 

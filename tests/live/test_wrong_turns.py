@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 
@@ -58,6 +59,21 @@ def test_a_task_beside_the_configuration_needs_no_folder(bench, server, ccat, tm
     assert content_of(config)["items_administered"] >= 20
 
 
+@pytest.mark.parametrize("where", ["beside", "folder"])
+def test_run_finds_a_task_as_rank_does(bench, server, ccat, tmp_path, monkeypatch, where):
+    """In its file beside the command or in a folder, and never in a ranking that names it."""
+    folder = tmp_path / "mine"
+    shutil.copytree(bench.folder / "tasks", folder)
+    (folder / "a.yaml").write_text(f"task: {TASK}\nmodels: [{{model: dummy}}]\n")
+    monkeypatch.chdir(folder if where == "beside" else "/")
+    words = bench.adaptive(server, "m09", "--max_items", 12, "--output_path", tmp_path / "out")
+    place = words.index("--include_path")
+    words[place : place + 2] = ["--include_path", str(folder)] if where == "folder" else []
+    ccat(*words)
+    [results] = (tmp_path / "out").rglob("results_*.json")
+    assert list(json.loads(results.read_text())["results"]) == [TASK]
+
+
 @pytest.mark.parametrize("how", ["rank", "run", "python"])
 @pytest.mark.parametrize("what", ["bank", "metric"])
 def test_what_does_not_fit_is_refused_before_weights_load(bench, ccat, tmp_path, how, what):
@@ -78,13 +94,21 @@ def test_what_does_not_fit_is_refused_before_weights_load(bench, ccat, tmp_path,
     assert remedy in ccat(how, *words, *more, code=(1, 2)).err
 
 
-@pytest.mark.parametrize(("metric", "doubted"), [("acc", True), ("share", False)])
-def test_a_metric_that_a_task_does_not_list_is_doubted_before_weights_load(bench, metric, doubted):
-    """The task scores in code of its own, which may return more than the task lists."""
+def test_a_metric_that_a_task_does_not_report_is_refused_before_weights_load(bench):
+    """Its own scoring may return more than it lists; code that fails tells nothing."""
     harness = {"include_path": [str(bench.folder / "tasks")]}
-    logged = refuse_early(Adaptive.read({"metrics": [metric]}), "hf", [TASK], harness)
-    said = f"{TASK}: lists share; whether it reports {metric}, an answer will tell"
-    assert logged == ({said} if doubted else set())
+
+    def early(metric: str) -> None:
+        refuse_early(Adaptive.read({"metrics": [metric]}), "hf", [TASK], harness)
+
+    early("share")
+    with pytest.raises(CcatError, match="reports no acc for its documents; it reports share"):
+        early("acc")
+    beside = "'share': right / len(wanted)"
+    bench.rewrite(lambda _, text: text.replace(beside, f"'acc': right / 10, {beside}"))
+    early("acc")
+    bench.rewrite(lambda _, text: text.replace("'acc': right", "'f1': right / len(results[0])"))
+    early("acc")
 
 
 def command(how: str, bench, server, metric: str) -> list:

@@ -58,6 +58,14 @@ class PlaceholderLM:
         """Return the messages in the form that models behind a server get."""
         return json.dumps(chat, ensure_ascii=False)
 
+    def generate_until(self, requests: Sequence[Any]) -> list[str]:
+        """Return an empty text for each request."""
+        return [""] * len(requests)
+
+    def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
+        """Return the same log-likelihood for each request."""
+        return [(-1.0, False)] * len(requests)
+
 
 # -- model types ----------------------------------------------------------------------------------
 

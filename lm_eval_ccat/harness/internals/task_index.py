@@ -18,6 +18,7 @@ from typing import Any
 
 from ...errors import UsageError
 from ...plugins import did_you_mean
+from ...scores.reading import task_of_file
 from .names import attribute, hush, resolve
 
 _INDEX = "task_index|_task_index"
@@ -82,6 +83,16 @@ def task_manager(
 def is_ranking(config: Mapping[str, Any] | None) -> bool:
     """Whether a configuration is that of a ranking: a task has no models."""
     return "models" in (config or {})
+
+
+def defines_task(file: Path, name: str) -> bool:
+    """Whether a YAML file defines a task of this name, and is no configuration of a ranking."""
+    if task_of_file(file) != name:
+        return False
+    try:
+        return not is_ranking(_plain_yaml(file))
+    except Exception:  # loading the task will say what is wrong with it
+        return True
 
 
 def _find_again(name: str, include_path: Any, index: dict[str, Any]) -> None:
