@@ -527,6 +527,6 @@ def environment() -> jinja2.Environment:
     environment.filters["difference"] = difference
     environment.filters["whole_percent"] = whole_percent
     environment.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
-    for name in ("item_text", "percent", "plain", "probability"):
+    for name in ("item_text", "percent", "plain"):
         environment.filters[name] = getattr(tables, name)
     return environment

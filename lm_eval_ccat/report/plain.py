@@ -15,10 +15,9 @@ from ..live.losses import MOST_LOSSES
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..ranker.verdicts import BETTER, EQUIVALENT, NOT_KNOWN, NOT_WORSE, WORDS, WORSE
-from ..shown import difference, in_markdown, plural
+from ..shown import difference, in_markdown, plural, whole_percent
 from .chart import asset, axis
 from .page import environment, own_files
-from .tables import probability
 
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
@@ -178,7 +177,7 @@ def figures(comparison: Comparison, contrast: Difference) -> str:
     low, gap, high = difference(contrast.low, contrast.difference, contrast.high, comparison.margin)
     ends = f"{percent(comparison)}: {low} to {high}" if contrast.low < contrast.high else "exact"
     return (
-        f"{gap} [{ends}], P(better) {probability(contrast.p_better)}, "
+        f"{gap} [{ends}], P(better) {whole_percent(contrast.p_better)}%, "
         f"{plural(contrast.documents, 'document')}{clusters}{answers}"
     )
 

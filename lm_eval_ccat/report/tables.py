@@ -213,21 +213,6 @@ def parts(result: RankingContent) -> list[PartColumn]:
 _SCRIPT_ENDING = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def probability(chance: float) -> str:
-    """Format a probability in per cent, never rounded to certainty.
-
-    Examples
-    --------
-    >>> probability(0.5), probability(0.99999), probability(0.973)
-    ('50%', '>99.9%', '97.3%')
-    """
-    if chance > 0.999:
-        return ">99.9%"
-    if chance < 0.001:
-        return "<0.1%"
-    return f"{100 * chance:.1f}%".replace(".0%", "%")
-
-
 def one_look(result: RankingContent) -> str | None:
     """Explain why a pair that one look would decide is still open; None if there is none."""
     if not any(pair.get("one_look") for pair in result.get("open_pairs") or ()):

@@ -40,12 +40,20 @@ from ..ranker.columns import (
 )
 from ..ranker.headline import held
 from ..ranker.verdicts import EQUIVALENT, WORDS
-from ..shown import first_of, plural, some, to_draw, visible, visible_name, visible_values
+from ..shown import (
+    first_of,
+    plural,
+    some,
+    to_draw,
+    visible,
+    visible_name,
+    visible_values,
+    whole_percent,
+)
 from .tables import (
     one_look,
     outlook,
     parts,
-    probability,
     stands_beyond,
 )  # fmt: skip
 from .trust import of_models
@@ -284,7 +292,7 @@ def _open(content: RankingContent) -> Iterator[str]:
     plan = outlook(content, content["cost_unit"])
     if plan is not None:
         first, n = plan.pairs[0], len(plan.pairs)
-        of_pair = f"{first['a']} over {first['b']} ({probability(first['p'])})"
+        of_pair = f"{first['a']} over {first['b']} ({whole_percent(first['p'])}%)"
         (model, number), *further = first["items"].items()
         answers = f"{plural(number, 'more answer')} of {model}"
         answers += "".join(f" and {n:,} of {model}" for model, n in further)
@@ -315,7 +323,9 @@ def _matrix(content: RankingContent) -> Iterator[str]:
     order = content["order"]
     if not 2 < len(order) <= MATRIX_MODELS or not content["ties"]:
         return  # of decided neighbours the table says enough
-    chances = {(pair["a"], pair["b"]): probability(pair["p"]) for pair in content["pairwise"]}
+    chances = {
+        (pair["a"], pair["b"]): f"{whole_percent(pair['p'])}%" for pair in content["pairwise"]
+    }
     yield "Probability that the row is better than the column:"
     names = shortened(order, 11)
     width = max(6, *map(len, names.values())) + 1

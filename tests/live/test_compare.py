@@ -268,7 +268,7 @@ def test_every_form_of_a_comparison_names_the_question_it_decides(
     assert head.split(" | ")[3:6] == ["difference", "95% interval", "P(better)"]
     name, *_, difference, interval, better, documents, verdict = row.strip("| ").split(" | ")
     of_metric = "demo/exact\\_match (0 to 1, higher is better)"
-    assert (name, better, documents, verdict) == (of_metric, "<0.1%", "300", "worse")
+    assert (name, better, documents, verdict) == (of_metric, "<1%", "300", "worse")
     assert re.fullmatch(r"-0\.\d+", difference)
     assert interval == "exact" or re.fullmatch(r"-0\.\d+ to -0\.\d+", interval)
     failure = ElementTree.fromstring(report).find("testcase/failure")

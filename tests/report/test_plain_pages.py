@@ -31,7 +31,7 @@ def test_compare_writes_a_page_that_says_what_it_prints(tmp_path, capsys) -> Non
     said = lines[0]
     html = page.read_text("utf-8")
     shown = html.replace("&lt;", "<").replace("&gt;", ">").replace("&#39;", "'")
-    assert "P(better) >99.9%" in said
+    assert "P(better) >99%" in said
     assert said.partition(": ")[2] in shown and len(lines) == 2  # one for each question
     assert "<b>new" not in html and "<script" not in html
     assert "default-src 'none'; style-src 'sha256-" in html
