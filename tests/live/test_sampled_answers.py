@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,6 +36,14 @@ def test_logs_of_equal_models_differ_in_at_most_a_twentieth(n_items: int, pairs:
 
     assert wrong(question="benchmark") <= 0.05 * pairs + 2.5 * (0.05 * 0.95 * pairs) ** 0.5
     assert wrong(question="run") > 0.5 * pairs  # these very answers do differ
+
+
+def test_of_the_temperatures_of_a_model_s_runs_the_highest_is_told() -> None:
+    old, new = one_answer_each(30, 1, {})
+    runs = {"old": {"model": "old"}, "new": {"model": "new", "temperature": "0.2,0.7,usual"}}
+    found = compare(*(replace(table, configurations=runs) for table in (old, new)))
+    [told] = [warning for warning in found.warnings if "one draw" in warning]
+    assert "old is greedy" in told and "new is sampled (temperature 0.7)" in told
 
 
 def test_a_comparison_of_sampled_logs_names_its_question() -> None:

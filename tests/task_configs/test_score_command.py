@@ -40,6 +40,22 @@ def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
     assert set(np.unique(table.raw)) <= {2.0, 10.0} and table.raw.size > 16
 
 
+def test_answers_without_a_rating_are_counted_apart(logs, tmp_path, capsys):
+    def rate(messages, n):
+        answer = re.search(r"<answer \w+>\n(.*)\n</answer", messages[0]["content"], re.DOTALL)[1]
+        return "I cannot say" if "hum" in answer.split() else "Rating: [[5]]"
+
+    out, path = tmp_path / "judge.csv", tmp_path / "judge.yaml"
+    with JudgeServer(rate) as server:
+        path.write_text(yaml.safe_dump({"model": "a-judge", "base_url": server.base_url}))
+        command = ["score", "judge", str(logs), "--task", "ccat_truthfulqa_gen", "-o", str(out)]
+        assert main([*command, "--judge", str(path)]) == 0
+    said = re.search(r"(\d+) answers .* are scored; (\d+) have no score", capsys.readouterr().err)
+    scored, missing = map(int, said.groups())
+    assert scored == np.isfinite(ScoreTable.read(out, metric="judge_score").raw).sum()
+    assert missing > 0
+
+
 def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path):
     metric = "rougeL"
     out = tmp_path / "table.parquet"
@@ -57,6 +73,11 @@ def test_mistakes_are_named(logs, tmp_path, capsys):
         ("rougeL LOGS --task ccat_govreport -o x.txt", 2, ".parquet or a .csv"),
         ("blue LOGS -o x.parquet", 2, "did you mean bleu"),
         ("judge LOGS --task ccat_truthfulqa_gen -o x.csv", 2, "--judge FILE"),
+        (
+            "comet LOGS --task ccat_flores200_tur_eng -o x.csv --source_field nowhere",
+            2,
+            "under nowhere; name the field",
+        ),
     ):
         assert main(["score", *command.replace("LOGS", str(logs)).split()]) == code
         assert words in capsys.readouterr().err
