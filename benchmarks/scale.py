@@ -56,12 +56,14 @@ def _scores(
     return scores
 
 
-def _bank(n_items: int, method: str) -> Any:
+def _bank(n_items: int, method: str, n_models: int = 0) -> Any:
+    """Return a bank, and the scores of further models on its items."""
     from lm_eval_ccat import ScoreTable, calibrate
 
     n = 12 if method == "paper" else 16
-    table = ScoreTable.from_arrays(_scores(n, n_items), [f"m{j}" for j in range(n)])
-    return calibrate(table, method=method)
+    scores = _scores(n + n_models, n_items)
+    table = ScoreTable.from_arrays(scores[:n], [f"m{j}" for j in range(n)])
+    return calibrate(table, method=method), scores[n:]
 
 
 def calibrate_real(method: str) -> Callable[[], Any]:
@@ -132,7 +134,7 @@ def rank(
 
     from lm_eval_ccat import Ranker
 
-    bank, scores = _bank(items, method), _scores(models, items, seed=1)
+    bank, scores = _bank(items, method, models)
 
     def work() -> dict[str, float]:
         ranker = Ranker(

@@ -108,8 +108,8 @@ class Accounts:
         back), of each task.
     spent_on : ndarray of shape (n_models, n_tasks)
         Amount spent so far, without items in flight.
-    prices : ndarray of shape (n_models,)
-        Price of one unit, from `price`.
+    prices, flying : ndarray of shape (n_models,)
+        Price of one unit, from `price`, and units in flight.
     limit, lost : float
         Budget as set, and the cost of attempts without an answer, which lowers it.
     changes : int
@@ -138,7 +138,8 @@ class Accounts:
         self.loads, self.remaining, self.asked = np.zeros((3, 0, len(contents.tasks)), dtype=int)
         # `_ahead`: units of the item of a task that must fit the budget; NaN if out of date.
         self.spent_on, self._ahead = np.zeros((2, 0, len(contents.tasks)))
-        self.prices = np.zeros(0)
+        self.prices, self.flying = np.zeros((2, 0))
+        self._active = np.zeros(0, dtype=bool)
         for name, price in prices.items():
             self.add(name, price)
 
@@ -149,7 +150,8 @@ class Accounts:
         self.remaining = np.vstack([self.remaining, self.contents.n_kept])
         self.spent_on = np.vstack([self.spent_on, none])
         self._ahead = np.vstack([self._ahead, none + np.nan])
-        self.prices = np.append(self.prices, float(price))
+        self.prices, self.flying = np.append(self.prices, float(price)), np.append(self.flying, 0.0)
+        self._active = np.append(self._active, True)
         self._accounts.append(Account(name, float(price), number, self.contents.kept_items.copy()))
         self.position[name] = number
         self.touch()
@@ -184,7 +186,7 @@ class Accounts:
     @property
     def active(self) -> Mask:
         """Which models are not set aside; shape (n_models,)."""
-        return np.array([account.dropped is None for account in self._accounts])
+        return self._active.copy()
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -216,10 +218,7 @@ class Accounts:
     def committed(self) -> float:
         """Amount spent so far, plus the cost of items in flight as answers so far let expect."""
         if self._committed is None:
-            expected = (
-                self.price(account) * sum(account.pending.values()) for account in self._accounts
-            )
-            self._committed = self.spent + sum(expected)
+            self._committed = self.spent + float(self.prices.dot(self.flying))
         return self._committed
 
     def left(self, budget: float | None = None) -> float:
@@ -317,11 +316,12 @@ class Accounts:
         account.available[item] = available
         self._ahead[cell] = np.nan
         self.prices[account.number] = self.price(account)
+        self.flying[account.number] = sum(account.pending.values())
         self.touch()
 
     def set_aside(self, account: Account, reason: str | None) -> None:
         """Set a model aside, or take it back if `reason` is None."""
-        account.dropped = reason
+        account.dropped, self._active[account.number] = reason, reason is None
         self.touch()
 
     def reprice(self, prices: Mapping[str, float]) -> None:

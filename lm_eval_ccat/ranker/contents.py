@@ -36,6 +36,8 @@ class OutcomeState:
     policy : Policy
     scores : list of dict of int to float
         Each model's scores, by position in the task, in the order of the answers.
+    scored : set of int
+        Positions with a score of any model.
     failed : list of list of int
         Positions of the items that each model failed on.
     kept : ndarray of bool
@@ -48,6 +50,7 @@ class OutcomeState:
         self._repeats = repeats
         self.kept_items = np.tile(outcome.bank.kept, repeats)
         self.scores: list[dict[int, float]] = [{} for _ in range(n_models)]
+        self.scored: set[int] = set()
         self.failed: list[list[int]] = [[] for _ in range(n_models)]
         self._beliefs: dict[str, Belief] = {}
 
@@ -227,6 +230,7 @@ class Task:
             else:
                 state.policy.told(model, item, score)
                 state.scores[model][item] = score
+                state.scored.add(item)
 
     def read(self, model: str, item: int, named: Any, score: Any) -> list[float | None]:
         """Return the checked scores of one answer by outcome; None for an outcome it lacks.

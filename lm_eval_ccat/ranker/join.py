@@ -216,6 +216,8 @@ class _Tested:
 
     def wrong(self) -> Join | None:
         """Return why the bank is to be set aside now, or None; take a test if one is due."""
+        if len(self._state.scored) < self._due:
+            return None
         size = self._bank.n_items
         # Of repeats, the first answer to an item.
         scores = np.full((len(self._state.scores), size), np.nan)

@@ -313,8 +313,8 @@ class Ranker:
     @property
     def done(self) -> bool:
         """Whether nothing is in flight and nothing more would be asked."""
-        return (
-            not any(account.pending for account in self._accounts) and not self._turns.candidates()
+        return not self._turns.candidates().models and not any(
+            account.pending for account in self._accounts
         )
 
     @property

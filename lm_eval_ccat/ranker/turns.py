@@ -44,6 +44,17 @@ class Turn(NamedTuple):
     task: int | None = None
 
 
+class Candidates(NamedTuple):
+    """Models that may get the next item, and during the warm-up the task of each."""
+
+    models: list[int]
+    tasks: list[int] | None = None
+
+    def turn(self, place: int) -> Turn:
+        """Return one of them as a turn."""
+        return Turn(self.models[place], None if self.tasks is None else self.tasks[place])
+
+
 @dataclass(eq=False)
 class Turns:
     """Decides which model is next; a decision changes no state except caches.
@@ -69,7 +80,7 @@ class Turns:
     seed: int
     exposure: int
     stopped: str | None = None
-    _cached: tuple[int, list[Turn]] | None = None
+    _cached: tuple[int, Candidates] | None = None
     _answers: int = 0  # since the last look
 
     def __post_init__(self) -> None:
@@ -105,21 +116,21 @@ class Turns:
             out[out] = self.rule.wants(self.standing)
         return out
 
-    def candidates(self) -> list[Turn]:
+    def candidates(self) -> Candidates:
         """Return who may get the next item; cached, because it depends only on the state."""
         accounts = self.accounts
         if self.stopped is not None:
-            return []
+            return Candidates([])
         if self._cached is None or self._cached[0] != accounts.changes:
             warming = self.warming()
             able = warming & accounts.affordable(self._free) if warming.any() else warming
             if able.any():
-                turns = _by_task(able & (accounts.loads == accounts.loads[able].min()))
+                candidates = _by_task(able & (accounts.loads == accounts.loads[able].min()))
             else:
                 able = self.wanted() & (accounts.n < self.cap)
                 able &= accounts.affordable(accounts.left()).any(axis=1)
-                turns = [Turn(model) for model in able.nonzero()[0].tolist()]
-            self._cached = accounts.changes, turns
+                candidates = Candidates(able.nonzero()[0].tolist())
+            self._cached = accounts.changes, candidates
         return self._cached[1]
 
     @property
@@ -138,21 +149,22 @@ class Turns:
         accounts, number = self.accounts, account.number
         if self.stopped is not None or account.dropped is not None:
             return None
-        warming, left = _by_task(self.warming()), accounts.left()
-        if first := [turn.task or 0 for turn in warming if turn.model == number]:
+        ahead, left = self.warming(), accounts.left()
+        if first := ahead[number].nonzero()[0].tolist():
             affordable = accounts.affordable(self._free)[number]
             able = [task for task in first if affordable[task]]
             return Turn(number, min(able, key=accounts.loads[number].__getitem__)) if able else None
+        warming = [(model, task) for task, model in np.argwhere(ahead.T).tolist()]
         for model, task in warming if math.isfinite(left) else ():
             budget = math.inf if self._policy.warmup_ignores_budget else left
-            if task is not None and accounts.affordable(budget)[model, task]:
-                ahead = self.warmup - int(accounts.loads[model, task])
-                left -= accounts.mean_price(accounts[model], task) * ahead
+            if accounts.affordable(budget)[model, task]:
+                items_ahead = self.warmup - int(accounts.loads[model, task])
+                left -= accounts.mean_price(accounts[model], task) * items_ahead
         goes_on = account.n < self.cap and self.wanted()[number]
         if not (goes_on and accounts.affordable(left)[number].any()):
             return None
         if math.isfinite(left):
-            models = sorted({turn.model for turn in (*self.candidates(), *warming)} | {number})
+            models = sorted({*self.candidates().models, *(model for model, _ in warming), number})
             rivals = [accounts[rival] for rival in models]
             if (
                 sum(accounts.mean_price(account) * (self.cap - account.n) for account in rivals)
@@ -163,9 +175,10 @@ class Turns:
                     for account in rivals
                     if (price := accounts.price(account)) > 0.0
                 }
-                worth = self._worth([*paid], [*paid.values()]) if number in paid else {}
-                if worth and worth[number] * _PATIENCE < max(worth.values()):
-                    return None
+                if number in paid:
+                    worth = self._worth([*paid], [*paid.values()])
+                    if worth[[*paid].index(number)] * _PATIENCE < worth.max():
+                        return None
         return Turn(number)
 
     def best(self, models: Collection[int] | None = None, least_share: float = 0.0) -> Turn | None:
@@ -173,37 +186,43 @@ class Turns:
 
         Nobody gets it if the best of these is worth less than `least_share` of the best of all.
         """
-        turns = self.candidates()
-        able = turns if models is None else [turn for turn in turns if turn.model in models]
+        candidates = self.candidates()
+        able = [
+            place
+            for place, model in enumerate(candidates.models)
+            if models is None or model in models
+        ]
         if not able:
             return None
-        if turns[0].task is not None or len(turns) == 1:
-            return able[0]
-        prices = self.accounts.prices.tolist()
-        free = {turn.model for turn in turns if prices[turn.model] == 0.0}
-        if free:  # a free model comes first, however informative the others are
-            able = [turn for turn in able if turn.model in free] or ([] if least_share else able)
-            turns, prices = able, [price or 1.0 for price in prices]
+        if candidates.tasks is not None or len(candidates.models) == 1:
+            return candidates.turn(able[0])
+        prices = self.accounts.prices[candidates.models].tolist()
+        if 0.0 in prices:  # a free model comes first, however informative the others are
+            free = [place for place in able if prices[place] == 0.0]
+            able = free or ([] if least_share else able)
             if not able:
                 return None
-        worth = self._worth([turn.model for turn in turns], [prices[turn.model] for turn in turns])
-        turn = max(able, key=lambda turn: worth[turn.model])
-        return None if worth[turn.model] < least_share * max(worth.values()) else turn
+            candidates = Candidates([candidates.models[place] for place in able])
+            prices = [prices[place] or 1.0 for place in able]
+            able = [*range(len(able))]
+        worth = self._worth(candidates.models, prices)
+        best = able[int(worth[able].argmax())]
+        return None if worth[best] < least_share * worth.max() else candidates.turn(best)
 
-    def _worth(self, models: Sequence[int], prices: Sequence[float]) -> dict[int, float]:
+    def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:
         """Return how much the next item of each model is worth, relative to the largest.
 
         Models take turns unless the method says otherwise: a pair knows the items that both of its
         models have, so whoever gives more of them to one model spends them on none of its pairs.
         """
-        accounts, alone = [self.accounts[model] for model in models], self.standing.score.alone
+        alone = self.standing.score.alone
         worth: Floats | None = None
         if alone is not None:
-            pending = [tuple(account.pending) for account in accounts]
+            pending = [tuple(self.accounts[model].pending) for model in models]
             worth = alone.policy.priorities(models, pending, prices)
         if worth is None:
-            worth = 1.0 / np.array([account.n + 1.0 for account in accounts]) ** 2
-        return dict(zip(models, rounded(worth).tolist()))
+            worth = np.asarray(1.0 / (self.accounts.n[models] + 1.0) ** 2)
+        return rounded(worth)
 
     # -- which item ---------------------------------------------------------------------------
 
@@ -235,6 +254,7 @@ class Turns:
         return self.standing.score.next(turn.model, choosable, tuple(account.pending), price, k)
 
 
-def _by_task(where: Mask) -> list[Turn]:
-    """Return the turns of the warm-up, task by task."""
-    return [Turn(model, task) for task, model in np.argwhere(where.T).tolist()]
+def _by_task(where: Mask) -> Candidates:
+    """Return the candidates of the warm-up, task by task."""
+    tasks, models = where.T.nonzero()
+    return Candidates(models.tolist(), tasks.tolist())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.blas import dger
 
 from ...metrics.scale import Floats
-from ..belief import Places
 
 _RIDGE = 1e-12
 
@@ -40,20 +40,31 @@ class Effects:
     def learn(self, model: int, item: int, score: float) -> None:
         """Take in a score, or the mean that replaces one after a further answer."""
         column = self.scores[:, item]
-        self.counts[model] += np.isnan(column[model])
-        models = np.flatnonzero(np.isfinite(column))
-        if len(models):
-            self._item(models, column[models], -1.0)
+        self._item(column, -1.0)
+        if np.isnan(column[model]):
+            self.counts[model] += 1
+            self._connect(model, np.isfinite(column).astype(np.float64))
         column[model] = score
-        models_after = np.flatnonzero(np.isfinite(column))
-        self._item(models_after, column[models_after], 1.0)
+        self._item(column, 1.0)
         self._solved = None
 
-    def _item(self, models: Places, y: Floats, sign: float) -> None:
-        size = len(models)
+    def _connect(self, model: int, others: Floats) -> None:
+        """Add a model to the `others` that have an item, all of which it is compared with."""
+        size, laplacian = float(others.sum()), self.laplacian
+        share = 1.0 / (size + 1.0)
+        if size:  # an update of rank one, in place
+            dger(share / size, others, others, a=laplacian.T, overwrite_a=1)
+        laplacian[model] -= share * others
+        laplacian[:, model] -= share * others
+        laplacian[model, model] += 1.0 - share
+
+    def _item(self, column: Floats, sign: float) -> None:
+        """Add what the scores of one item say of effects, or take it away."""
+        models = np.flatnonzero(np.isfinite(column))
+        y, size = column[models], len(models)
+        if not size:
+            return
         mean = float(y.sum()) / size
-        part = sign * (np.eye(size) - 1.0 / size)
-        self.laplacian[models[:, None], models] += part
         self.right[models] += sign * (y - mean)
         self.share[models] += sign / size
         self.item_means += sign * mean
