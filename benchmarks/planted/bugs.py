@@ -1183,4 +1183,32 @@ BUGS: tuple[Bug, ...] = (
         "np.maximum(np.abs(pair.size) + loss, 0.0)",
         ("tests/ranker/test_verdicts.py",),
     ),
+    Bug(
+        "the note of rated answers counts those without a rating",
+        "lm_eval_ccat/upkeep/rescore",
+        'f"{len(scores) - missing} answers',
+        'f"{len(scores)} answers',
+        ("tests/task_configs/test_score_command.py",),
+    ),
+    Bug(
+        "the field of source texts that the user names is not read",
+        "lm_eval_ccat/upkeep/rescore",
+        "for name in [field] if field else _SOURCES",
+        "for name in _SOURCES",
+        ("tests/task_configs/test_score_command.py",),
+    ),
+    Bug(
+        "models that are left out lend to a bank",
+        "lm_eval_ccat/upkeep/build",
+        "table, query, exclude, method",
+        "table, query, (), method",
+        ("tests/upkeep/test_borrow.py",),
+    ),
+    Bug(
+        "of the temperatures of a model's runs the lowest is told",
+        "lm_eval_ccat/live/shared_documents",
+        "{key: max(values)} if",
+        "{key: min(values)} if",
+        ("tests/live/test_sampled_answers.py",),
+    ),
 )

@@ -14,6 +14,7 @@ from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.upkeep import borrow as room
 from lm_eval_ccat.upkeep.borrow import borrow, borrow_from, donors_of
+from lm_eval_ccat.upkeep.build import bank_of
 
 N_ITEMS = 150
 HARD = np.random.default_rng(1).normal(size=N_ITEMS)
@@ -183,3 +184,13 @@ def test_tables_banks_and_suites_lend_once_for_each_task(tmp_path, monkeypatch, 
             donors_of(lenders, what)
     with pytest.raises(UsageError, match="1 donor left"):
         borrow_from(["suite"], replace(TWO, metric="chrf", filter="strict"))
+
+
+def test_excluded_models_lend_nothing(tmp_path):
+    paths = [tmp_path / f"{name}.parquet" for name in DONORS]
+    for path, table in zip(paths, DONORS.values()):
+        table.write(path)
+    _, bank = bank_of(None, borrow=paths, exclude=["m0", "m5"])
+    without = {name: table.without(["m0", "m5"]) for name, table in DONORS.items()}
+    for name, values in borrowed(without).parameters.items():
+        np.testing.assert_allclose(bank.parameters[name], values, atol=1e-12)
