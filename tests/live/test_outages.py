@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections import Counter
 from typing import Any
@@ -16,6 +15,7 @@ from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.money import dollars
 from lm_eval_ccat.report import read_run, write_report
+from lm_eval_ccat.report.terminal import Progress
 
 THREE = ["m01", "m05", "m11"]
 
@@ -115,7 +115,14 @@ def test_answers_that_wait_for_another_are_told_of(bench, server, monkeypatch, c
     monkeypatch.setattr("lm_eval_ccat.report.terminal.PLAIN_SECONDS", 0.5)
     monkeypatch.setattr("lm_eval_ccat.live.sender.FAREWELL", 0.2)
     server.mood = trouble("hang", 30.0, of="m05")
-    threading.Timer(2.5, signal.raise_signal, [signal.SIGINT]).start()
+    line_of = Progress.line
+
+    def interrupted(progress: Progress) -> str:
+        if "16 answers will count once m05" in (line := line_of(progress)):  # m11's whole window
+            signal.raise_signal(signal.SIGINT)
+        return line
+
+    monkeypatch.setattr(Progress, "line", interrupted)
     config = bench.config(
         server.url, ["m05", "m11"], bank=None, entry={"price": {"item": 0.01}},
         budget={"usd": 0.5}, model_args={"timeout": 60},
