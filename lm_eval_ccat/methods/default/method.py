@@ -34,6 +34,9 @@ FEWEST_TO_FIND = 10
 FEW, SHARE_PER_LOOK = 50, 5
 #: Weight, in items, of what the bank says of the noise of answers before there are any.
 BANKED = 2.0
+#: Least share of a variance that counts as noise where a bank knows the noise of its own models: of
+#: a share of half the truth, 7% of equal models are called different.
+LEAST_NOISE = 0.5
 #: A departure that fewer than this share of new models shows is a finding.
 UNLIKE = 0.01
 #: Power of an item's price that the gain of a chosen item is divided by: between buying the most
@@ -145,18 +148,13 @@ class DefaultPolicy(Policy):
         """Return the variance that the noise of the answers so far adds; as `_sampling`.
 
         An estimate has the scores of ``n`` of ``N`` items where their expectations belong. A bank
-        of repeated answers knows the noise of each (`fit.noise_within`). Single answers do not tell
-        how much of their variance is noise; if all of it is, this adds ``n s^2 / N^2``, with
+        of repeated answers knows the noise of each (`fit.noise_within`), but new models may be less
+        sure of their answers than its own: at least `LEAST_NOISE` of the variance is noise. Single
+        answers do not tell how much of it is; if all is, this adds ``n s^2 / N^2``, with
         ``s^2`` the variance of scores, or of two models' differences on the items that both have.
         Before the first items it is that of the bank's residuals. (Residuals of the answers
         themselves are no guide: the response model has learned from these.)
         """
-        if (within := self.fields[0].model.within) is not None:
-            posteriors = [member.posterior for member in self._members]
-            alone = np.array([within[p.answered] @ p.w[p.answered] for p in posteriors])
-            together = alone[:, None] + alone
-            np.fill_diagonal(together, alone)
-            return np.asarray(together / self._bank.n_items**2)
         residuals = block_diag(*(field.moments().S for field in self.fields))
         before = spread(residuals)
         scores = np.array([member.posterior.score for member in self._members])
@@ -175,7 +173,14 @@ class DefaultPolicy(Policy):
         apart = np.maximum(before, alone[:, None] + alone)
         before = np.where(common > 1.0, before, apart)
         of_one = (BANKED * before + squares_about_mean) / (BANKED + np.maximum(common - 1.0, 0.0))
-        return np.asarray(of_one * np.maximum(n[:, None], n) / self._bank.n_items**2)
+        noise = of_one * np.maximum(n[:, None], n)
+        if (within := self.fields[0].model.within) is not None:
+            posteriors = [member.posterior for member in self._members]
+            alone = np.array([within[p.answered] @ p.w[p.answered] for p in posteriors])
+            measured = alone[:, None] + alone
+            np.fill_diagonal(measured, alone)
+            noise = np.maximum(measured, LEAST_NOISE * noise)
+        return np.asarray(noise / self._bank.n_items**2)
 
     def _sampling(self) -> Floats:
         """Return the sampling variance of the benchmark's items; shape (n_models, n_models).
