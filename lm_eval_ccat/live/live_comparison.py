@@ -79,6 +79,11 @@ def compare_live(
     for key in ("models", "prior", "save_bank", "known"):
         if key in settings:
             raise UsageError(f"`{key}:` cannot be used in a comparison")
+    if settings.get("min_difference"):
+        raise UsageError(
+            "`min_difference:` cannot be used in a comparison; --margin says how much worse is "
+            "still good enough"
+        )
     baseline, candidate = names = _names(sides, models)
     resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
     logs = {name: [str(side)] for name, side in zip(names, sides) if not isinstance(side, Mapping)}

@@ -10,6 +10,8 @@ from scipy.special import ndtr, stdtrit
 
 from ..content import RankingContent
 from ..methods.belief import BENCHMARK
+from ..methods.sample.bets import LEAST
+from ..methods.sample.pairs import IMAGINED
 from ..metrics.scale import Scale
 from ..ranker.difference import Difference
 from ..ranker.looks import ROUNDING
@@ -97,6 +99,9 @@ class MeanScore:
         n, mean = len(raw), float(raw.mean())
         unseen = max(1.0 - n / content["items_of_benchmark"], 0.0) if _is_exact(content) else 1.0
         spread = float(raw.std(ddof=1)) if n > 1 else side.scale.span
+        if spread <= ROUNDING * side.scale.span:  # equal scores do not prove no variance
+            largest = max(abs(mean - end) for end in side.scale.ends)
+            spread = side.scale.span if n < LEAST else math.sqrt(IMAGINED / (n - 1)) * largest
         error = spread * math.sqrt(unseen / n)
         half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half, mean + half, n)

@@ -177,7 +177,8 @@ class Difference:
         limit = margin + ROUNDING * scale.span  # a difference of exactly the margin is no more
         if barred:
             verdict = NOT_KNOWN
-        elif decision == WORDS[EQUIVALENT] or (0.0 < margin and -limit <= low <= high <= limit):
+        # A ranking's equivalence is within its own `min_difference`, which is not this margin.
+        elif -limit <= low <= high <= limit and (0.0 < margin or decision == WORDS[EQUIVALENT]):
             verdict = WORDS[EQUIVALENT]
         elif decision == WORDS[DECIDED] and gain > 0.0:
             verdict = BETTER

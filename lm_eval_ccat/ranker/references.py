@@ -16,6 +16,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.belief import References, spread_of_mean
+from ..methods.sample.pairs import IMAGINED
 from ..methods.sample.repeats import EVENTS
 from ..metrics.scale import Floats, differing_scales
 from ..scores.prompts import compare_prompts
@@ -177,7 +178,9 @@ def means_of_known(
     # has a finite-population correction.
     seen_share = n / bank.n_items
     share = np.zeros(len(n)) if population or sampled else seen_share
-    # A model with a single score gets the largest possible spread.
+    # A model with a single score gets the largest possible spread, and one whose scores are equal
+    # that of half a score at the other end of the scale, as `sample` has it.
+    squares = np.where(squares > 0.0, squares, IMAGINED * np.maximum(mean, 1.0 - mean) ** 2)
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
     kept_present = present & bank.kept
     kept_mean = np.where(kept_present, scores, 0.0).sum(axis=1) / kept_present.sum(axis=1)

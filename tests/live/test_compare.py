@@ -836,6 +836,38 @@ def test_two_models_of_a_run_are_judged_by_the_interval_that_the_run_states(tmp_
         compare(path, path, models=("a", "b"), confidence=0.9)
 
 
+def test_a_margin_is_not_the_smallest_difference_of_the_ranking(tmp_path):
+    """The ranking calls models equivalent within 0.3; a gate of 0.01 does not pass the worse."""
+    y, path = draw([0.0, -0.4], 200, seed=4), tmp_path / "result.json"
+    ranker = Ranker(ItemBank.blank(range(200)), ["a", "b"], min_difference=0.3)
+    result = drive(ranker, of(y, ["a", "b"]))
+    assert result.decisions["a", "b"] == "equivalent"
+    terms = [{"task": "t", "metric": "acc", "filter": None, "weight": 1.0}]
+    path.write_text(json.dumps({"terms": terms, **result.to_dict()}))
+    verdicts = {
+        margin: compare(path, path, margin=margin, models=("a", "b")).verdict
+        for margin in (0.0, 0.01, 0.3)
+    }
+    assert verdicts == {0.0: "not known", 0.01: "not known", 0.3: "equivalent"}
+    with pytest.raises(UsageError, match="--margin says how much worse is still good enough"):
+        side = tmp_path / "side.yaml"
+        side.write_text("task: t\nmin_difference: 0.2\nmodels: [{model: echo}]\n")
+        compare({"model": "echo"}, side)
+
+
+@pytest.mark.parametrize("n", [2, 9, 20])
+def test_equal_scores_beside_a_run_do_not_prove_that_none_is_lower(n, tmp_path):
+    y, path = draw([-1.0], 100, seed=4), tmp_path / "result.json"
+    result = drive(Ranker(ItemBank.blank(range(100)), ["a"], max_items=50), of(y, ["a"]))
+    terms = [{"task": "t", "metric": "acc", "filter": None, "weight": 1.0}]
+    path.write_text(json.dumps({"terms": terms, **result.to_dict()}))
+    table = ScoreTable.from_arrays(np.ones((1, n)), ["b"], metric="acc", task="t")
+    said = compare(path, table, models=("a", "b")).outcomes[0].overall
+    width = said.high - said.low
+    low, high = result.interval("a")
+    assert width > 1.05 * (high - low) if n > 9 else said.low < 0.0 < said.high
+
+
 def test_a_result_beside_a_journal_of_other_answers_is_made_anew(bench, server, ccat):
     """The journal has as many lines as before, each with the seal that fits it."""
     bench.ranked(server, ["m01", "m05"], bank=None, budget={"items": 60}, stop="limits")

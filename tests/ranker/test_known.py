@@ -266,3 +266,12 @@ def test_known_models_of_other_prompts_are_refused_as_in_a_run():
                 Ranker(bank, {"new": 1.0}, known=known)
             known = replace(known, prompts=None)  # as the message says
         assert len(Ranker(bank, {"new": 1.0}, known=known).result().known) == N_KNOWN
+
+
+def test_equal_scores_on_some_items_are_no_known_mean():
+    few = ScoreTable.from_arrays(np.ones((1, 2)), ["k"], doc_ids=KNOWN.doc_ids[:2])
+    found = drive(
+        Ranker(bank_of("default"), {"new": 1.0}, known=few, max_items=10),
+        {"new": draw(0.14, 5)[0]},
+    )
+    assert found.standard_errors["k"] > 0.1
