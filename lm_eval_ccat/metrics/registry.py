@@ -38,6 +38,7 @@ from .scale import (
     PAIR_SCALES,
     USE_MEAN,
     Scale,
+    has_error_word,
     lookup,
     range_holding,
     refusal,
@@ -74,8 +75,8 @@ class _Declared(NamedTuple):
     """What a task configuration says about one metric.
 
     `aggregation` is "custom" for the task's own function and None if not stated. `source` is the
-    name of the metric whose function reports this one. `own_results` says whether the task has its
-    own `process_results`.
+    name of the metric whose function reports this one; the direction may be `inherited` from it.
+    `own_results` says whether the task has its own `process_results`.
     """
 
     aggregation: str | None = None
@@ -85,17 +86,19 @@ class _Declared(NamedTuple):
     source: str = ""
     own_results: bool = False
     output_type: str = ""
+    inherited: bool = False
 
 
-def _declared(config: Mapping[str, Any] | None, metric: str) -> _Declared:
+def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None) -> _Declared:
     """Read what `task.dump_config()`, or an entry of ``configs``, says about a metric."""
     if not config:
         return _Declared()
     entries = _entries(config)
     names = [metric_name(entry.get("metric")) for entry in entries]
     named = [entry for name, entry in zip(names, entries) if name == metric]
-    # A metric function may return several keys (pass@1 ...); they inherit its entry. Of what a
-    # task's own process_results returns beside the metrics listed the harness takes the mean.
+    # A metric function may return several keys (pass@1 ...); they inherit its entry, and its
+    # direction if their names tell none. Of what a task's own process_results returns beside the
+    # metrics listed the harness takes the mean.
     sources = [entry for name, entry in zip(names, entries) if (name, metric) in HF_SCALES]
     only: list[Mapping[str, Any]] = entries if len(entries) == 1 else []
     if entries and config.get("process_results"):
@@ -112,6 +115,9 @@ def _declared(config: Mapping[str, Any] | None, metric: str) -> _Declared:
     if isinstance(scales, Mapping):
         declaration = scales.get(metric, declaration)
     higher = higher if isinstance(higher, bool) else None
+    inherited = higher is not None and not (named or sources)
+    if inherited and (known or has_error_word(metric) or _states_direction(declaration)):
+        higher, inherited = None, False
     return _Declared(
         aggregation,
         higher,
@@ -120,6 +126,7 @@ def _declared(config: Mapping[str, Any] | None, metric: str) -> _Declared:
         metric_name(entry["metric"]) if "metric" in entry else "",
         bool(config.get("process_results")),
         str(config.get("output_type") or ""),
+        inherited,
     )
 
 
@@ -127,6 +134,11 @@ def _entries(config: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     return [
         entry for entry in (config or {}).get("metric_list") or () if isinstance(entry, Mapping)
     ]
+
+
+def _states_direction(declaration: Any) -> bool:
+    parts = declaration if isinstance(declaration, Mapping) else {}
+    return any(parts.get(key) is not None for key in ("cap", "lower_is_better", "higher_is_better"))
 
 
 def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | None:
@@ -196,6 +208,8 @@ class Metric:
         Whether the harness reports pairs of texts, which are scored here.
     skips_nan : bool
         Whether the task aggregates by ``nanmean``: a document whose value is NaN has no score.
+    directed_by : str
+        The listed metric whose direction this one, which is not listed, takes; empty if none.
 
     Examples
     --------
@@ -210,6 +224,7 @@ class Metric:
     prefix: str = ""
     pairs: bool = False
     skips_nan: bool = False
+    directed_by: str = ""
 
     @property
     def source(self) -> str:
@@ -339,10 +354,10 @@ def find_metric(
     '0 to 100, higher is better'
     """
     base, tokenizer = parts_of(name)
-    where, declared = in_task(name, task), _declared(config, base)
-    if declared.higher_is_better is None:
-        declared = declared._replace(higher_is_better=higher_is_better)
     known = known_scale(base, task=task)
+    where, declared = in_task(name, task), _declared(config, base, known)
+    if declared.higher_is_better is None or (declared.inherited and higher_is_better is not None):
+        declared = declared._replace(higher_is_better=higher_is_better, inherited=False)
     if declared.higher_is_better is not None:
         known = known or lookup(base, task)
     averaged = declared.aggregation in (None, *MEANS)
@@ -402,7 +417,9 @@ def find_metric(
         raise UnknownMetricError(f"{listed}; if its code has {name}: {declare}")
     # A metric with the task's own aggregation gets here only with a declared scale.
     prefix, skips_nan = "" if averaged else "mean_", declared.aggregation == "nanmean"
-    return Metric(name, scale, prefix, skips_nan=skips_nan)
+    taken = declared.inherited and lower_is_better is None
+    source = declared.source if taken else ""
+    return Metric(name, scale, prefix, skips_nan=skips_nan, directed_by=source)
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:

@@ -13,6 +13,7 @@ counts. Ranges were read from the tasks of lm-eval 0.4.13 (the comment names the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -269,7 +270,8 @@ class Entry:
         Shell patterns of task names; all tasks by default.
     tells_direction : bool
         Whether such a name always means this direction. Where it does not, a task may give it to
-        what it likes (``acc_drop``), and has to state the direction.
+        what it likes (``acc_drop``), and has to state the direction. A name that a pattern only
+        fits never does if it has a word of error (`has_error_word`).
     """
 
     metrics: tuple[str, ...]
@@ -317,17 +319,26 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(("f1", "f1_abstractive", "flexible_f1", "fscore", "precision", "recall"), UNIT),
     Entry(("rouge1", "rouge2", "rougeL", "rougeLsum"), UNIT),
     # truthfulqa_gen and its translations (truthfulqa/utils.py): percentages and their differences.
-    Entry(("bleu_acc", "rouge*_acc"), UNIT),
-    Entry(("bleu_max", "rouge*_max"), PERCENT),
-    Entry(("bleu_diff", "rouge*_diff"), Scale(-100, 100)),
+    Entry(("bleu_acc", "rouge1_acc", "rouge2_acc", "rougeL_acc"), UNIT),
+    Entry(("bleu_max", "rouge1_max", "rouge2_max", "rougeL_max"), PERCENT),
+    Entry(("bleu_diff", "rouge1_diff", "rouge2_diff", "rougeL_diff"), Scale(-100, 100)),
     # code_x_glue/code-text/bleu.py
     Entry(("smoothed_bleu_4",), PERCENT),
     # Means of best cosine similarities, positive in practice. Rescaled by a baseline they can fall
     # below 0: such a task must declare its range.
-    Entry(("bert_score", "bertscore*", "bert_score_*"), UNIT),
+    Entry(("bert_score", "bertscore", "bertscore_*", "bert_score_*"), UNIT),
     # longbench/metrics.py, longproc/metrics.py, infinitebench/utils.py: all shares.
     Entry(("score", "qa_f1_score", "qa_f1_zh_score", "rouge_score", "rouge_zh_score"), UNIT),
-    Entry(("classification_score", "code_sim_score", "count_score", "retrieval_*score"), UNIT),
+    Entry(
+        (
+            "classification_score",
+            "code_sim_score",
+            "count_score",
+            "retrieval_score",
+            "retrieval_*_score",
+        ),
+        UNIT,
+    ),
     # eq_bench/utils.py: 100 - 7.477 x four differences of at most 10; random answers give 0.
     Entry(("eqbench",), Scale(100 - 7.477 * 40, 100)),
     Entry(("percent_parseable",), PERCENT),
@@ -388,6 +399,27 @@ REFUSED: dict[str, tuple[str, str]] = {
 }
 
 
+#: Words in names of metrics that are better when they are low, as patterns.
+_ERROR_WORD = re.compile(
+    r"err|errors?|wrong(ly)?|mistakes?|incorrect|inaccura\w+|invalid|false|loss(es)?|lost|costs?|"
+    r"dist|distances?|drop(s|ped)?|diffs?|differences?|gap|regret|penalt\w+|fail\w*|miss|missed|"
+    r"misses|missing|violat\w+|degrad\w+|bias(es|ed)?|toxic\w*|hallucinat\w+|refus\w+|latency|"
+    r"perplexity|ppl|wer|cer|ter"
+)
+
+
+def has_error_word(metric: str) -> bool:
+    """Whether a word in a metric's name means an error, so that less of it may be better.
+
+    Examples
+    --------
+    >>> [has_error_word(name) for name in ("pass@1_error", "passLoss", "retrieval_term_score")]
+    [True, True, False]
+    """
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", metric)
+    return any(_ERROR_WORD.fullmatch(word.lower()) for word in words)
+
+
 def lookup(metric: str, task: str = "") -> Scale | None:
     """Return the scale of a metric reported as a number per document; None if not in the table."""
     entry = _entry(metric, task)
@@ -399,11 +431,13 @@ def tells_direction(metric: str, task: str = "") -> bool:
 
     Examples
     --------
-    >>> tells_direction("acc_norm"), tells_direction("acc_drop")
-    (True, False)
+    >>> tells_direction("pass@1"), tells_direction("pass@1_error"), tells_direction("bleu_diff")
+    (True, False, True)
     """
     entry = _entry(metric, task)
-    return entry is not None and entry.tells_direction
+    if entry is None or not entry.tells_direction:
+        return False
+    return metric in entry.metrics or not has_error_word(metric)
 
 
 def refusal(metric: str) -> tuple[str, str] | None:

@@ -197,6 +197,55 @@ def test_what_a_task_returns_beside_its_only_metric_does_not_take_its_direction(
     )
 
 
+ERRORS = """pass@1_error pass_at_1_error pass@1Error r@1_err bertscore_error bert_score_distance
+retrieval_error_score rougeL_error_acc rouge1_diff_max rouge1_loss_diff error_item_scaled
+prompt_level_failure_acc""".split()
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_name_with_a_word_of_error_tells_no_direction_and_the_task_may_state_it(name):
+    assert known_scale(name) is None
+    with pytest.raises(MetricError, match=f"{name}.*(is not known|higher_is_better)"):
+        find_metric(name)
+    if name.startswith("rouge"):
+        return  # no family of the table
+    for higher in (True, False):
+        config = listed(name, higher_is_better=higher)
+        assert find_metric(name, config=config).scale == Scale(0, 1, higher)
+
+
+def test_metrics_of_the_harness_with_such_a_word_keep_their_direction():
+    for name in ("bleu_diff", "rouge1_diff", "rouge2_diff", "rougeL_diff"):
+        assert known_scale(name) == Scale(-100, 100), name
+        listing = listed(name, higher_is_better=True)
+        assert find_metric(name, task="truthfulqa_gen", config=listing).scale == Scale(-100, 100)
+    for name in "bertscore_precision retrieval_zh_score prompt_level_strict_acc pass@k".split():
+        assert known_scale(name) == Scale(), name
+
+
+def test_a_metric_that_is_not_listed_takes_the_direction_of_the_only_one_if_its_name_tells_none():
+    for higher in (True, False):
+        config = listed("acc", higher_is_better=higher)
+        for name in ("f1", "wer", "pass@1"):  # their names tell
+            metric = find_metric(name, config=config)
+            assert (metric.scale, metric.directed_by) == (known_scale(name), "")
+        for name in ("acc_error", "acc_drop", "pct_wrong", "exact_match_error", *ERRORS):
+            with pytest.raises(MetricError, match=name):
+                find_metric(name, config=config)
+            # What the results say of this very metric counts.
+            if name.startswith("acc"):
+                stated = find_metric(name, config=config, higher_is_better=not higher)
+                assert stated.scale == Scale(0, 1, not higher)
+        inheriting = find_metric("acc_strict", config=config)
+        assert (inheriting.scale, inheriting.directed_by) == (Scale(0, 1, higher), "acc")
+        of_results = find_metric("acc_strict", config=config, higher_is_better=not higher)
+        assert (of_results.scale, of_results.directed_by) == (Scale(0, 1, not higher), "")
+        stated = find_metric("acc_strict", config=config, range=(0, 1), lower_is_better=higher)
+        assert (stated.scale, stated.directed_by) == (Scale(0, 1, not higher), "")
+        config["metadata"] = {"ccat_scales": {"edits": {"cap": 1.0}}}
+        assert find_metric("edits", config=config).scale == Scale(cap=1.0)
+
+
 @pytest.mark.parametrize(
     ("metric", "higher", "scale"),
     [

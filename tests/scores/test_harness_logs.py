@@ -296,6 +296,23 @@ def test_a_scale_that_only_the_values_tell(tmp_path):
     assert stated.scores.tolist() == [[0.2, 0.9]]
 
 
+def test_a_metric_beside_the_only_listed_one_is_read_by_its_own_name(tmp_path):
+    """Of `f1` the name tells the direction, `acc_error` has none, `acc_strict` takes acc's."""
+    for task, metric in (("f", "f1"), ("e", "acc_error"), ("s", "acc_strict")):
+        config = {"metric_list": [{"metric": "acc", "higher_is_better": False}]}
+        rows = rows_of([0.2, 0.9], metric=metric)
+        write_run(tmp_path, "a", rows, task=task, configs={task: config})
+    by_name = ScoreTable.read(tmp_path, task="f")
+    assert by_name.scores.tolist() == [[0.2, 0.9]] and not by_name.warnings
+    [warning] = ScoreTable.read(tmp_path, task="e").warnings
+    assert "neither the scale nor the direction of 'acc_error' is known" in warning
+    inheriting = ScoreTable.read(tmp_path, task="s")
+    assert inheriting.scores.tolist() == [[0.8, pytest.approx(0.1)]]
+    [warning] = inheriting.warnings
+    assert "does not list acc_strict; as its one metric acc, a lower one" in warning
+    assert not ScoreTable.read(tmp_path, task="s", range=(0, 1), lower_is_better=True).warnings
+
+
 def test_what_is_no_log_and_one_file_alone(tmp_path):
     with pytest.raises(ScoreTableError, match="--log_samples"):
         ScoreTable.read(tmp_path)

@@ -81,6 +81,11 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         find_metric, name, task=task, config=config, otherwise=_ANY_NUMBER, higher_is_better=higher
     )
     metric = finding(range=ends, lower_is_better=lower)
+    if metric.directed_by:
+        warnings.append(
+            f"the task does not list {name}; as its one metric {metric.directed_by}, "
+            f"a {'higher' if metric.scale.higher_is_better else 'lower'} one is taken to be better"
+        )
     unknown, scale = metric.scale is _ANY_NUMBER, metric.scale
     if query.beside is not None and None not in (scale.cap, query.beside[1].cap):
         # Where the scores of an unbounded metric are cut is the reader's choice.
