@@ -20,6 +20,7 @@ from .live_comparison import compare_live
 from .losses import size_of
 from .mean_scores import compare_estimates
 from .result import Observer
+from .run_documents import beside_each_other
 from .scored import differing_scoring
 from .shared_documents import SharedDocuments
 from .sides import (
@@ -180,6 +181,7 @@ def compare(
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         else:
+            first, second = beside_each_other(first, second, names, warnings)
             compared = compare_estimates(first, second, names, gate)
         steered = all(side.steers for side in (first, second) if isinstance(side, StoredRanking))
         decisive = weights[requested] > 0.0 if weights else steered

@@ -75,7 +75,7 @@ class MeanScore:
     def of(
         cls, side: ScoreTable | StoredRanking, name: str, content: RankingContent, gate: Gate
     ) -> MeanScore:
-        """Return what a run states of a model, or what scores say under the question of a run.
+        """Return what a run states of a model, or what scores of all documents say to its question.
 
         Parameters
         ----------
@@ -97,12 +97,11 @@ class MeanScore:
         unit = side.select([name]).model_scores()[0]
         raw = side.scale.restore(unit[np.isfinite(unit)])
         n, mean = len(raw), float(raw.mean())
-        unseen = max(1.0 - n / content["items_of_benchmark"], 0.0) if _is_exact(content) else 1.0
         spread = float(raw.std(ddof=1)) if n > 1 else side.scale.span
         if spread <= ROUNDING * side.scale.span:  # equal scores do not prove no variance
             largest = max(abs(mean - end) for end in side.scale.ends)
             spread = side.scale.span if n < LEAST else math.sqrt(IMAGINED / (n - 1)) * largest
-        error = spread * math.sqrt(unseen / n)
+        error = 0.0 if _is_exact(content) else spread / math.sqrt(n)
         half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half, mean + half, n)
 

@@ -67,7 +67,7 @@ class SharedDocuments:
         warnings += [
             *first_table.warnings,
             *second_table.warnings,
-            *_differing(first_table, second_table),
+            *differing_settings(first_table.settings, second_table.settings, first_table.metric),
         ]
         drawn = [_sampling(table, name) for table, name in zip((first_table, second_table), names)]
         if {how for how, _ in drawn} == {SAMPLED, GREEDY}:
@@ -184,7 +184,9 @@ def _sampling(table: ScoreTable, name: str) -> tuple[str, Any]:
     return of_server if of_server[0] == SAMPLED else drawn
 
 
-def _differing(first_table: ScoreTable, second_table: ScoreTable) -> list[str]:
+def differing_settings(
+    first: Mapping[str, Any], second: Mapping[str, Any], metric: str
+) -> list[str]:
     """Return the settings in which the two sides differ, in words.
 
     Raises
@@ -193,27 +195,21 @@ def _differing(first_table: ScoreTable, second_table: ScoreTable) -> list[str]:
         Another judge, encoder or checkpoint scored the candidate, so not only the models
         differ.
     """
-    first, second = (table.settings.get("scorer") for table in (first_table, second_table))
     refused, differences = (
         [
             text.replace("the bank", "the baseline").replace("the run", "the candidate")
             for text in texts
         ]
-        for texts in compare_scorers(first, second, first_table.metric)
+        for texts in compare_scorers(first.get("scorer"), second.get("scorer"), metric)
     )
     if refused:
         raise UsageError(
             f"the two sides were not scored alike: {'; '.join(refused)}; score both with one scorer"
         )
     for key in COMPARED:
-        x, y = first_table.settings.get(key), second_table.settings.get(key)
-        if (
-            key != "scorer"
-            and key in first_table.settings
-            and key in second_table.settings
-            and x != y
-        ):
+        if key != "scorer" and key in first and key in second and first[key] != second[key]:
             differences.append(
-                f"{key} differs: {x!r:.60} and {y!r:.60}; part of the difference may come from that"
+                f"{key} differs: {first[key]!r:.60} and {second[key]!r:.60}; part of the "
+                "difference may come from that"
             )
     return differences

@@ -12,12 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from ..bank.bank import ItemBank
 from ..content import RESULT, PairContent, RankingContent
 from ..errors import CcatError, RunError, ScoreTableError, UsageError
 from ..metrics.scale import Scale
 from ..plugins import existing
 from ..ranker.headline import WEIGHTED_MEAN
-from ..runs.directory import RunDirectory, read_object
+from ..runs.directory import RunDirectory, load_banks, read_object
 from ..scores.configuration import model_of
 from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import mark_of_row, sound_rows
@@ -106,6 +107,37 @@ class StoredRanking:
                 for run in find_runs(file, task)[0]
                 for row in sound_rows(run.samples)
             }
+        return {}
+
+    def documents_of(self, model: str, task: str) -> ItemBank | None:
+        """Return the documents of a task that a model's file knows, as a bank; None if unknown.
+
+        A run directory knows all of them, the samples beside a results file those that were asked.
+        """
+        file = self.source_of(model)
+        if file.name == RESULT:
+            if not RunDirectory(file.parent).journal.exists():
+                return None
+            banks = load_banks(file.parent)
+            of_task = {"": banks} if isinstance(banks, ItemBank) else banks.get(task, {})
+            return next(iter(of_task.values()), None)
+        hashes: dict[Any, str | None] = {}
+        with suppress(ScoreTableError):
+            for run in find_runs(file, task)[0]:
+                hashes |= {row["doc_id"]: row.get("doc_hash") for row in sound_rows(run.samples)}
+        return ItemBank.blank(list(hashes), doc_hashes=list(hashes.values())) if hashes else None
+
+    def settings_of(self, model: str, task: str) -> Mapping[str, Any]:
+        """Return the settings with which a model's file says that a task was run; {} if unknown."""
+        file = self.source_of(model)
+        if file.name == RESULT:
+            directory = RunDirectory(file.parent)
+            if not directory.journal.exists():
+                return {}
+            settings = directory.present_identity().task.get("settings", {})
+            return cast(Mapping[str, Any], settings.get(task, settings))
+        with suppress(ScoreTableError):
+            return find_runs(file, task)[0][-1].settings
         return {}
 
     def pair(self, a: str, b: str) -> PairContent | None:

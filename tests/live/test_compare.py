@@ -429,14 +429,12 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     with_full = compare(path, table.select(["m8"]), models=("m2", None))
     assert with_full.verdict == "better"
     assert with_full.outcomes[0].overall.candidate == pytest.approx(y[8].mean())
-    # Full scores have no error; a part of them has that of a sample of a finite benchmark.
-    arms = np.subtract(r.interval("m2"), r.estimates["m2"])
-    for n, part in ((200, table.select(["m8"])), (80, table.select(["m8"]).take(np.arange(80)))):
-        error = y[8, :n].std(ddof=1) * np.sqrt((1 - n / 200) / n)
-        own, gain = stdtrit(n - 1, 0.975) * error, y[8, :n].mean() - r.estimates["m2"]
-        beside = compare(path, part, models=("m2", None)).outcomes[0].overall
-        ends = [gain - np.hypot(arms[1], own), gain + np.hypot(arms[0], own)]
-        assert [beside.low, beside.high] == pytest.approx(ends) and beside.documents <= n
+    # Full scores have no error; a part of them is no mean over the benchmark.
+    arms, gain = np.subtract(r.interval("m2"), r.estimates["m2"]), y[8].mean() - r.estimates["m2"]
+    beside = with_full.outcomes[0].overall
+    assert [beside.low, beside.high] == pytest.approx([gain - arms[1], gain - arms[0]])
+    with pytest.raises(UsageError, match=r"scores on 80 documents, the baseline .* over 200\."):
+        compare(path, table.select(["m8"]).take(np.arange(80)), models=("m2", None))
     gap, low, high = r.difference("m8", "m2")
     assert (said.difference, said.low, said.high) == pytest.approx((gap, low, high))
     # What the ranking's rule, valid at every look, left open is not decided by one look at it.
@@ -860,7 +858,8 @@ def test_equal_scores_beside_a_run_do_not_prove_that_none_is_lower(n, tmp_path):
     y, path = draw([-1.0], 100, seed=4), tmp_path / "result.json"
     result = drive(Ranker(ItemBank.blank(range(100)), ["a"], max_items=50), of(y, ["a"]))
     terms = [{"task": "t", "metric": "acc", "filter": None, "weight": 1.0}]
-    path.write_text(json.dumps({"terms": terms, **result.to_dict()}))
+    of_like = {"question": "population", "items_of_benchmark": n}  # of all it would be exact
+    path.write_text(json.dumps({"terms": terms, **result.to_dict(), **of_like}))
     table = ScoreTable.from_arrays(np.ones((1, n)), ["b"], metric="acc", task="t")
     said = compare(path, table, models=("a", "b")).outcomes[0].overall
     width = said.high - said.low

@@ -1,0 +1,108 @@
+"""Scores beside the estimates of an adaptive run: they must be of all documents of that run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from ..scores import ScoreTable
+from ..shown import plural, some
+from .shared_documents import differing_settings
+from .sides import SIDES
+from .stored import StoredRanking
+
+
+def beside_each_other(
+    first: ScoreTable | StoredRanking,
+    second: ScoreTable | StoredRanking,
+    names: tuple[str, str],
+    warnings: list[str],
+) -> tuple[ScoreTable | StoredRanking, ScoreTable | StoredRanking]:
+    """Return two sides, of scores only those on the documents of the run beside them.
+
+    What the reader of the scores said and what was left out goes to `warnings`.
+
+    Raises
+    ------
+    UsageError
+        Scores are of other documents than the run's, or not of all of them.
+    """
+    metric = first.outcome.metric if isinstance(first, StoredRanking) else first.metric
+    if isinstance(first, ScoreTable) and isinstance(second, StoredRanking):
+        warnings += first.warnings
+        settings = second.settings_of(names[1], str(second.outcome.task))
+        warnings += differing_settings(first.settings, settings, metric)
+        return _of_run(first.select([names[0]]), second, names[1], SIDES, warnings), second
+    if isinstance(first, StoredRanking) and isinstance(second, ScoreTable):
+        warnings += second.warnings
+        settings = first.settings_of(names[0], str(first.outcome.task))
+        warnings += differing_settings(settings, second.settings, metric)
+        turned = SIDES[1], SIDES[0]
+        return first, _of_run(second.select([names[1]]), first, names[0], turned, warnings)
+    return first, second
+
+
+def _of_run(
+    table: ScoreTable,
+    ranking: StoredRanking,
+    model: str,
+    sides: tuple[str, str],
+    warnings: list[str],
+) -> ScoreTable:
+    """Return the scores of one model on the documents that a run asked another.
+
+    `sides` says what the scores are called, and what the run is.
+    """
+    task, size = str(ranking.outcome.task), ranking.content["items_of_benchmark"]
+    table = table.take(np.flatnonzero(np.isfinite(table.model_scores()[0])))
+    documents = ranking.documents_of(model, task)
+    if documents is None:
+        _require_all(table, size, (), sides)
+        return table
+    compared = documents.compare(table.doc_ids, table.doc_hashes)
+    if compared.changed:
+        doc_id = compared.changed[0]
+        scored, asked = (
+            str(dict(zip(side.doc_ids, side.doc_hashes or ()))[doc_id])[:8]
+            for side in (table, documents)
+        )
+        count = len(compared.changed) + len(compared.same)
+        raise UsageError(
+            f"document {doc_id!r} is {scored} in the {sides[0]} and {asked} in the {sides[1]}; "
+            f"{len(compared.changed)} of {count} documents differ (doc_hash). Run both models on "
+            "the same documents"
+        )
+    # Samples of a run know only what was asked; there the number of documents has to do.
+    if compared.new and documents.n_items == size:
+        of_task = ranking.prompts_of(model, task)
+        if foreign := [doc_id for doc_id in compared.new if doc_id not in of_task]:
+            raise UsageError(
+                f"{len(foreign)} of {plural(table.n_items, 'document')} of the {sides[0]} are none "
+                f"of {task} as the {sides[1]} has it (doc_id {some(foreign, 3)}). Give scores on "
+                "that task's documents, under their doc_id in its logs"
+            )
+        warnings.append(
+            f"{plural(len(compared.new), 'score')} left out: the bank of the {sides[1]} does not "
+            "know these documents"
+        )
+        places = [n for n, doc_id in enumerate(table.doc_ids) if doc_id in documents.index]
+        table = table.take(np.array(places, dtype=np.intp))
+    _require_all(table, size, compared.missing, sides)
+    return table
+
+
+def _require_all(
+    table: ScoreTable, size: int, missing: Sequence[Any], sides: tuple[str, str]
+) -> None:
+    """Refuse scores of fewer or more documents than a run's mean is over."""
+    if table.n_items == size and not missing:
+        return
+    lacking = f"; doc_id {some(missing, 3)} lack" if missing else ""
+    raise UsageError(
+        f"the {sides[0]} has scores on {plural(table.n_items, 'document')}, the {sides[1]} "
+        f"estimates the mean over {size:,}{lacking}. Give scores on all of them (logs without "
+        "--limit)"
+    )

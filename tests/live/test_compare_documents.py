@@ -1,0 +1,113 @@
+"""Scores beside an adaptive run: they are of all of its documents, or refused by what differs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scores.test_harness_logs import sample_row, write_run
+from worlds.bench import TASK
+
+from lm_eval_ccat import ItemBank, ScoreTable, compare
+from lm_eval_ccat.errors import UsageError
+
+SETTINGS = {"max_items": 40, "stop": "limits"}
+
+
+@pytest.fixture
+def run(bench, server):
+    bench.ranked(server, ["m01", "m11"], bank="", **SETTINGS)
+    return bench.run()
+
+
+@pytest.fixture
+def documents(run):
+    """doc_id and hash of each document of the task, as the run's directory lists them."""
+    bank = ItemBank.load(run / "bank.json")
+    return dict(zip(bank.doc_ids, bank.doc_hashes))
+
+
+def scores_on(documents, **about):
+    scores = np.random.default_rng(1).random((1, len(documents)))
+    hashes = list(documents.values())
+    return ScoreTable.from_arrays(
+        scores, ["full"], list(documents), metric="share", task=TASK,
+        doc_hashes=hashes if any(hashes) else None, **about,
+    )  # fmt: skip
+
+
+def both_ways(run, table, fitting):
+    """Compare with the run as baseline and as candidate; the outcomes, or what is refused."""
+    for sides, names in (((run, table), ("m11", "full")), ((table, run), ("full", "m11"))):
+        if fitting is None:
+            yield compare(*sides, models=names)
+            continue
+        with pytest.raises(UsageError, match=fitting):
+            compare(*sides, models=names)
+
+
+def test_scores_on_all_documents_of_a_run_are_an_exact_mean(run, documents):
+    table = scores_on(documents)
+    for found in both_ways(run, table, None):
+        overall = found.outcomes[0].overall
+        assert table.raw.mean() in (
+            pytest.approx(overall.baseline), pytest.approx(overall.candidate)
+        )  # fmt: skip
+        assert not any("task_version" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_scores_on_other_documents_than_a_run_asked_are_refused(run, documents, hashed):
+    size, ids = len(documents), list(documents)
+    known = documents if hashed else dict.fromkeys(documents)
+    half = {doc_id: known[doc_id] for doc_id in ids[: size // 2]}
+    more = {**known, "x1": None}
+    for table, words in (
+        (scores_on(half), rf"has scores on {size // 2} documents, .* mean over {size}; doc_id "),
+        (scores_on({f"z{k}": None for k in ids}), rf"{size} of {size} documents of .* none of"),
+        (scores_on({str(k): value for k, value in more.items()}), r"none of .*doc_id '?0"),
+    ):
+        list(both_ways(run, table, words))
+
+
+def test_documents_of_another_text_are_refused_by_both_hashes(run, documents):
+    changed = {**documents, 7: "f" * 64}
+    for sides in (("candidate", "baseline"), ("baseline", "candidate")):
+        words = f"document 7 is ffffffff in the {sides[0]} and {documents[7][:8]} in the {sides[1]}"
+        fitting = ((run, scores_on(changed)), ("m11", "full"))
+        if sides[0] == "baseline":
+            fitting = tuple(part[::-1] for part in fitting)
+        with pytest.raises(UsageError, match=rf"{words}; 1 of {len(documents)} documents differ"):
+            compare(*fitting[0], models=fitting[1])
+
+
+def test_an_estimate_of_one_model_is_compared_with_all_of_its_documents(
+    bench, server, ccat, documents
+):
+    """Of `run --adaptive`, whose samples name the documents that were asked."""
+    out = bench.folder / "adaptive"
+    ccat(*bench.adaptive(server, "m11", "--max_items", 40, "--log_samples", "--output_path", out))
+    list(both_ways(out, scores_on(documents), None))
+    other, fewer = dict.fromkeys(documents, "f" * 64), dict(list(documents.items())[:100])
+    list(both_ways(out, scores_on(other), r"ffffffff in the .* differ \(doc_hash\)"))
+    list(both_ways(out, scores_on(fewer), r"has scores on 100 documents, .* the mean over 120"))
+
+
+def test_what_the_reader_says_of_scores_reaches_the_comparison(run, documents, tmp_path):
+    rows = [
+        {**sample_row(doc_id, {"share": 0.5 + doc_id % 2 / 4}), "doc_hash": sha}
+        for doc_id, sha in documents.items()
+    ]
+    for row in rows:
+        del row["arguments"], row["prompt_hash"]
+    write_run(tmp_path / "logs", "full", rows, task=TASK, version=99, shots=7)
+    table = ScoreTable.read(tmp_path / "logs", range=(0, 1))
+    for found in both_ways(run, table, None):
+        for setting in ("task_version", "num_fewshot"):
+            assert any(warning.startswith(f"{setting} differs: ") for warning in found.warnings)
+        assert set(table.warnings) <= set(found.warnings)
+    write_run(
+        tmp_path / "limited", "full", rows[:100], task=TASK, limit=100,
+        samples={"original": len(rows), "effective": 100},
+    )  # fmt: skip
+    limited = ScoreTable.read(tmp_path / "limited", range=(0, 1))
+    list(both_ways(run, limited, r"has scores on 100 documents, .*--limit"))
