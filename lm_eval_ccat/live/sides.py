@@ -353,13 +353,18 @@ def shared_outcomes(
     Raises
     ------
     UsageError
-        The sides share none, or lack one that is requested.
+        The sides share none, lack one that is requested, or are logs that state none.
     """
     requests: dict[str, Logged] = {}
     for name in metrics:
         metric, _, filter = name.partition(",")
         requests[name] = Logged(task, metric, filter or None)
     held = [side.outcomes or list(requests.values()) for side in sides]
+    for side, outcomes in zip(sides, held):
+        if not outcomes and not isinstance(side.source, ScoreTable):
+            notes = find_runs(Path(side.source), task)[1]
+            reasons = f" ({'; '.join(notes)})" if notes else ""
+            raise UsageError(f"the {side.which} states no metric{reasons}; name it with --metric")
     shared: dict[Logged, str] = {}
     missing = list(metrics)
     in_both = [outcome for outcome in held[0] if any(_same(outcome, twin) for twin in held[1])]

@@ -313,6 +313,22 @@ def test_a_metric_beside_the_only_listed_one_is_read_by_its_own_name(tmp_path):
     assert not ScoreTable.read(tmp_path, task="s", range=(0, 1), lower_is_better=True).warnings
 
 
+def test_logs_that_state_no_metric_are_refused_with_what_is_wrong_or_missing(tmp_path, capsys):
+    old, new = rows_of([0, 1] * 5), rows_of([1, 1] * 5)
+    write_run(tmp_path / "plain", "a", old)
+    without = write_run(tmp_path / "without", "b", new, results=False)
+    config = {"metadata": {"ccat_scorer": {"exact_match": "judgeA"}}}
+    write_run(tmp_path / "text", "c", new, configs={"demo": config})
+    for name, words in (("without", f"no results_<date>.json beside {without}"),
+                        ("text", "'ccat_scorer', 'exact_match' is no JSON object")):  # fmt: skip
+        sides = [str(tmp_path / "plain"), str(tmp_path / name)]
+        assert main(["compare", *sides]) == 2
+        error = capsys.readouterr().err
+        assert "the candidate states no metric" in error and words in error
+        assert main(["compare", *sides, "--metric", "exact_match"]) not in (1, 2)
+        assert words in capsys.readouterr().err
+
+
 def test_what_is_no_log_and_one_file_alone(tmp_path):
     with pytest.raises(ScoreTableError, match="--log_samples"):
         ScoreTable.read(tmp_path)

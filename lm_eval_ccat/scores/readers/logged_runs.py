@@ -40,7 +40,7 @@ _RESULTS = re.compile(rf"(?!samples_).+_(?P<date>{_DATE})\.json(?:\.gz)?")
 SCORER = "ccat_scorer"
 # Objects that results files hold, if they have them; "*" stands for every task.
 _OBJECTS = (
-    ("config",), ("configs", "*", "metadata"), ("configs", "*", "dataset_kwargs"),
+    ("config",), ("configs", "*", "metadata", SCORER, "*"), ("configs", "*", "dataset_kwargs"),
     ("results", "*"), ("versions",), ("n-shot",), ("n-samples", "*"), ("higher_is_better", "*"),
     ("group_subtasks",),
 )  # fmt: skip
