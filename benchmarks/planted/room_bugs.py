@@ -964,7 +964,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             '"low", "high", "p", "decision", "population"',
             '"p"',
         ),
-        ("a journal that lost lines is sound", "if last > condition.records:", "if last < 0:"),
+        (
+            "a journal that lost lines is sound",
+            "if outdated or last > condition.records:",
+            "if last < 0:",
+        ),
         (
             "a repair keeps the torn part",
             "replace_bytes(folder.journal.path, sound, private=True)",

@@ -19,13 +19,13 @@ from .. import __version__
 from ..content import RESULT, RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_bytes, sync_folder, writing
-from ..journal import JournalFile
+from ..journal import JournalFile, read_journal
 from ..money import COLUMNS, dollars
 from ..plugins import existing
 from ..records import FORMAT, NewerRecord
 from ..runs.directory import RunDirectory, read_result
 from ..shown import short
-from .result import state
+from .result import NOT_OF_THE_RANKING, state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
 #: Tolerance within which figures count as equal.
@@ -137,12 +137,22 @@ def verify(run: str | Path) -> Verification:
     # Ignore records after the result, such as those of `complete`.
     at_result = state(folder, last).content if 0 < last < condition.records else recomputed
     counted, judged = _contradictions(result, at_result)
-    if last > condition.records:
+    outdated = 0 < last and any(
+        not isinstance(record, NOT_OF_THE_RANKING)
+        for record in itertools.islice(read_journal(directory.journal.path)[1], last, None)
+    )
+    if outdated or last > condition.records:
         counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
     if lines := [*counted, *judged]:
         words = "The journal gives another result:"
         if not counted and made_by != __version__:
             words = f"Made by {made_by}; {__version__} comes to other verdicts:"
+        if outdated:
+            words = (
+                f"The result is of {at_result['items_administered']} answers, the journal has "
+                f"{recomputed['items_administered']}: rank --resume writes it anew, and report "
+                "reads the journal:"
+            )
         rest_of_lines = [f"and {len(lines) - 12} more"] if len(lines) > 12 else []
         return Verification(
             condition, counted, judged, made_by, "\n  ".join([words, *lines[:12], *rest_of_lines])

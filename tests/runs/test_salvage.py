@@ -158,6 +158,18 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
         assert verdict[0] == code and words in verdict[1]
 
 
+def test_a_result_older_than_its_journal_is_told(run, ccat):
+    """What a result of the first lines says of them is true, but it is not the run's."""
+    last = state(run).content["last_line"]
+    older = state(run, last - 20).content
+    assert older["items_administered"] < state(run).content["items_administered"]
+    (run / "result.json").write_text(json.dumps({**older, "last_line": last - 20}))
+    said = ccat("verify", run, code=1).out
+    counts = [content["items_administered"] for content in (older, state(run).content)]
+    assert "The result is of {} answers, the journal has {}: rank --resume".format(*counts) in said
+    assert f"lines of the journal: recorded {last - 20}, now {last}" in said
+
+
 def test_a_run_that_ends_while_it_is_verified_is_sound(run, ccat, monkeypatch):
     journal, whole = run / "journal.jsonl", (run / "journal.jsonl").read_bytes()
     content, examined = state(run).content, verify._examined
