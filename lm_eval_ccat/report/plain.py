@@ -197,13 +197,15 @@ def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
     if outcome.sampled:  # all documents, answered once, leave the noise of answers
         known = replace(outcome, question=BENCHMARK)
         return [f"  {about(known)}: {in_words(comparison, outcome, contrast)}"]
-    # As the other answer prints it, unless they differ by what groups of answers weigh.
-    gap = difference(outcome.overall.low, contrast.difference, outcome.overall.high)[1]
+    # As the other answer prints it, or to two digits of its own, where that interval is wide.
+    gap, half = contrast.difference, 0.5 * abs(contrast.difference)
+    low, high = max(outcome.overall.low, gap - half), min(outcome.overall.high, gap + half)
+    digits = difference(low, gap, high)[1]
     clause = sentence(comparison, contrast.verdict)
     documents = (
         "this document" if contrast.documents == 1 else f"these {contrast.documents:,} documents"
     )
-    return [f"  in full runs of {documents}: {clause} ({gap})"]
+    return [f"  in full runs of {documents}: {clause} ({digits})"]
 
 
 def sentence(comparison: Comparison, verdict: str) -> str:

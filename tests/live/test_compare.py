@@ -834,6 +834,14 @@ def test_two_models_of_a_run_are_judged_by_the_interval_that_the_run_states(tmp_
         compare(path, path, models=("a", "b"), confidence=0.9)
 
 
+def test_an_exact_difference_is_told_by_its_own_digits_beside_a_wide_interval(tmp_path, ccat):
+    for side, score in (("a", 0.5), ("b", 0.47)):
+        rows = "".join(f"{doc},acc,{score}\n" for doc in range(5))
+        (tmp_path / f"{side}.csv").write_text(f"doc_id,metric,score\n{rows}")
+    told = ccat("compare", tmp_path / "a.csv", tmp_path / "b.csv", code=3).out
+    assert "in full runs of these 5 documents: b is worse than a (-0.030)" in told
+
+
 def test_a_margin_is_not_the_smallest_difference_of_the_ranking(tmp_path):
     """The ranking calls models equivalent within 0.3; a gate of 0.01 does not pass the worse."""
     y, path = draw([0.0, -0.4], 200, seed=4), tmp_path / "result.json"
