@@ -103,6 +103,7 @@ def calibrate(
                 part: table.settings.get(f"dataset_{part}") for part in ("path", "name", "revision")
             },
             "sources": list(table.sources),
+            **({"tokens": table.tokens} if table.tokens else {}),
             "rows": len(table.row_model),
             "options": dict(options),
             "report": fitted.report,

@@ -113,6 +113,8 @@ class ScoreTable:
         model's earlier scores); empty if none was chosen.
     guessed : bool
         Whether the scale was guessed from the scores, as nothing states it.
+    tokens : dict or None
+        Estimated mean tokens of an item, ``input`` and ``output``; None if no text tells.
 
     Examples
     --------
@@ -137,6 +139,7 @@ class ScoreTable:
     sources: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     guessed: bool = False
+    tokens: dict[str, int] | None = None
 
     def __repr__(self) -> str:
         subject = f"{self.task}, {self.metric}" if self.task else self.metric

@@ -299,7 +299,9 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
             f"the donors share {len(positions)} documents by doc_id: too few to borrow from"
         )
     none = first.select([]).take(positions)
-    return replace(none, doc_hashes=None, task=None, settings={}, sources=(), warnings=())
+    return replace(
+        none, doc_hashes=None, task=None, settings={}, sources=(), warnings=(), tokens=None
+    )
 
 
 def _on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:

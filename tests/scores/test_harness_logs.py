@@ -547,3 +547,33 @@ def test_a_metric_that_is_a_list_is_refused_by_its_name_and_others_are_read(tmp_
     assert ScoreTable.read(tmp_path, metric="acc").raw.tolist() == [[1, 0]]
     with pytest.raises(CcatError, match="parts"):
         ScoreTable.read(tmp_path, metric="parts")
+
+
+def test_what_an_item_takes_is_the_mean_of_prompts_and_answers(tmp_path):
+    """Four characters of plain text are a token."""
+    for model, length in (("a", 40), ("b", 80)):
+        rows = rows_of([1, 0], answer="x" * length)
+        for row, prompt in zip(rows, ("p" * 100, "p" * 300)):
+            row["arguments"]["gen_args_0"]["arg_0"] = prompt
+        write_run(tmp_path / "generated", model, rows)
+    table = ScoreTable.read(tmp_path / "generated")
+    assert table.tokens == {"input": 50, "output": 15}
+    # A likelihood is no text; every choice is a request.
+    choices = {f"gen_args_{n}": {"arg_0": "q" * 36, "arg_1": "c" * 4} for n in range(3)}
+    rows = [row | {"arguments": choices, "resps": [["-1.25", "False"]] * 3} for row in rows]
+    write_run(tmp_path / "chosen", "a", rows)
+    assert ScoreTable.read(tmp_path / "chosen").tokens == {"input": 30, "output": 0}
+
+
+def test_a_bank_made_from_logs_plans_without_its_task(tmp_path, capsys):
+    for number in range(6):
+        scores = np.random.default_rng(number).random(30) < 0.2 + 0.1 * number
+        write_run(tmp_path / "logs", f"m{number}", rows_of(scores, answer="x" * 80))
+    bank = tmp_path / "bank.json"
+    assert main(["calibrate", str(tmp_path / "logs"), "-o", str(bank)]) == 0
+    assert ItemBank.load(bank).tokens == (3.0, 20.0)  # the prompt has eleven characters
+    capsys.readouterr()
+    assert main(["plan", "--bank", str(bank), "--json"]) == 0
+    needed = json.loads(capsys.readouterr().out)["by_gap"]
+    full = next(iter(needed.values()))["full"]
+    assert (full["input_tokens"], full["output_tokens"]) == (2 * 30 * 3, 2 * 30 * 20)

@@ -14,6 +14,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
+
+import numpy as np
 
 from ...errors import MetricError, ScoreTableError
 from ...metrics import Metric, Scale, find_metric
@@ -25,11 +28,12 @@ from ..reading import Logged, Progress, Query, one_of
 from ..table import Reader, ScoreTable
 from .comparable_runs import comparable_runs, full_runs, labels_of, shared_settings
 from .logged_runs import LoggedRun, can_read, configurations_of, every_run, find_runs, groups_of
-from .samples import Asked, File, FileScores, read_files, sound_rows
+from .samples import Asked, File, FileScores, read_files, sound_rows, tokens_of_row
 
 _ANY_NUMBER = Scale(-1e300, 1e300)
 _ROUNDED = 1e-6  # within which a mean that was computed in another order is the same
-_LOOKED_AT = 20  # rows, for what the targets look like
+_LOOKED_AT = 20  # rows, for what targets look like and what an item takes
+_RUNS_LOOKED_AT = 10
 
 
 def outcomes(path: Path) -> list[Logged]:
@@ -115,7 +119,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     warnings += [*left_out, *differing, *_earlier_runs(labels), *troubles]
     if filters:
         filter = one_of(path, "filter", None, filters)
-    first_rows = islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT)
+    first_rows = list(islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT))
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
     with suppress(MetricError):
@@ -134,6 +138,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         settings=shared_settings(runs),
         configurations=configurations_of(runs, sent),
         sources=tuple(str(_source(run.samples)) for run in runs),
+        tokens=_mean_tokens(runs),
     )
     by_answers = {label for run, label in zip(runs, labels) if run.adaptive}
     if not by_answers:
@@ -142,6 +147,16 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     return replace(
         scores, chosen=tuple("adaptive" if label in by_answers else "all" for label in rows_of)
     )
+
+
+def _mean_tokens(runs: Sequence[LoggedRun]) -> dict[str, int] | None:
+    """Estimate the mean tokens of an item from the first rows of an even part of the runs."""
+    part = {int(k) for k in np.linspace(0, len(runs) - 1, _RUNS_LOOKED_AT).round()}
+    rows = (row for k in sorted(part) for row in islice(sound_rows(runs[k].samples), _LOOKED_AT))
+    counts = [tokens for tokens in map(tokens_of_row, rows) if tokens is not None]
+    if not counts:
+        return None
+    return {key: round(fmean(tokens[key] for tokens in counts)) for key in ("input", "output")}
 
 
 def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from ...cluster import in_processes
 from ...errors import MetricError, OutsideScaleError, ScoreTableError
 from ...metrics import Metric
+from ...money import estimate_tokens
 from ..prompts import (
     DIGITS,
     as_sent,
@@ -218,6 +219,32 @@ def mark_of_row(row: SampleRow, template: str | None) -> str | None:
     if template and not (requests and messages_of(requests[0][0])):
         return hashed and written_mark(hashed, template)
     return mark_of(asked(requests)) if requests else None
+
+
+def tokens_of_row(row: SampleRow) -> dict[str, float] | None:
+    """Estimate the tokens of a row's requests and of its answers; None where it states no request.
+
+    Examples
+    --------
+    >>> asks = {"gen_args_0": {"arg_0": "Two and two?", "arg_1": {"until": []}}}
+    >>> tokens_of_row({"arguments": asks, "resps": [["four", "five"]]})
+    {'input': 6.0, 'output': 2.0}
+    """
+    requests, answers = requests_of(row.get("arguments")), row.get("resps")
+    if not requests or not isinstance(answers, list):
+        return None
+    # Likelihoods are no text, though the harness writes them as one; repeats ask the same again.
+    texts = [
+        [text for text in responses if isinstance(text, str)]
+        for (_, continuation), responses in zip(requests, answers)
+        if continuation is None and isinstance(responses, list)
+    ]
+    repeats = max(map(len, texts), default=1)
+    prompts = (estimate_tokens(f"{prompt}{ending or ''}") for prompt, ending in requests)
+    return {
+        "input": sum(prompts) * max(repeats, 1),
+        "output": sum((estimate_tokens(text) for responses in texts for text in responses), 0.0),
+    }
 
 
 def filter_of(row: SampleRow, file: File, earlier: Counter[Any]) -> str:
