@@ -32,8 +32,8 @@ sacrebleu's settings
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..errors import BankMismatchError, PromptMismatchError
 from ..scores.prompts import compare_prompts
@@ -49,6 +49,8 @@ TOKEN_LIMITS = (
     "max_length",
 )
 _CUTTING = ("until", *TOKEN_LIMITS)
+#: The harness takes any of these names of the limit of an answer; the last one counts the prompt.
+_ONE_NAME = dict.fromkeys(TOKEN_LIMITS[:-1], TOKEN_LIMITS[0])
 #: What the harness assumes if a task says nothing.
 _DEFAULTS = {"temperature": 0.0, "do_sample": False}
 #: How `sampling` names settings at which a second answer may differ from the first.
@@ -272,6 +274,49 @@ def compare_settings(
     return refusals + refused, warnings + doubts
 
 
+class OtherGeneration(NamedTuple):
+    """A generation setting in which a run differs from what is recorded; None is not stated."""
+
+    name: str
+    recorded: Any
+    run: Any
+
+    @property
+    def cuts(self) -> bool:
+        """Whether both values cut answers off, each in its own place."""
+        return self.name in _CUTTING and None not in (self.recorded, self.run)
+
+    def in_words(self, names: tuple[str, str]) -> str:
+        """Return both values, with the names of whose they are."""
+        values = zip((self.recorded, self.run), names)
+        texts = " and ".join(f"{_show(value)} in {name}" for value, name in values)
+        return f"generation setting {self.name} is {texts}"
+
+
+def differing_generation(
+    recorded: Mapping[str, Any], run: Mapping[str, Any], varied: Collection[str] = ()
+) -> Iterator[OtherGeneration]:
+    """Yield the generation settings that differ, but for those in `varied`.
+
+    Examples
+    --------
+    >>> [difference] = differing_generation({"max_gen_toks": 256}, {"max_tokens": 512})
+    >>> difference.cuts, difference.in_words(("the bank", "the run"))
+    (True, 'generation setting max_gen_toks is 256 in the bank and 512 in the run')
+    """
+    recorded_by_name, run_by_name = (
+        {_ONE_NAME.get(name, name): value for name, value in settings.items()}
+        for settings in (recorded, run)
+    )
+    for name in sorted({*recorded_by_name, *run_by_name} - {*varied}):
+        values = (
+            settings.get(name, _DEFAULTS.get(name)) for settings in (recorded_by_name, run_by_name)
+        )
+        difference = OtherGeneration(name, *values)
+        if not _same(difference.recorded, difference.run):
+            yield difference
+
+
 def _compare_generation(
     recorded: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
@@ -293,12 +338,9 @@ def _compare_generation(
             f"(temperature {bank_temperature}): set gen_kwargs alike"
         )
         varied |= _SAMPLING
-    for key in sorted({*of_bank, *of_run} - varied):
-        a, b = (settings.get(key, _DEFAULTS.get(key)) for settings in (of_bank, of_run))
-        if _same(a, b):
-            continue
-        words = f"generation setting {key} is {_show(b)}, the bank has {_show(a)}"
-        if key in _CUTTING and a is not None and b is not None:
+    for difference in differing_generation(of_bank, of_run, varied):
+        words = difference.in_words(("the bank", "the run"))
+        if difference.cuts:
             refusals.append(words)
         else:
             warnings.append(f"{words}, the only value that the calibration saw")

@@ -1,4 +1,4 @@
-"""How the full results of a board were scored, which those that come later must be alike."""
+"""How the full results of a board were asked and scored; those that come later must be alike."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 from ..errors import RunError
 from ..files import replace_text
-from ..live.scored import Scoring
+from ..live.scored import LoggedDocuments, Scoring
 from ..live.sides import logged_runs
+from ..runs.book import CUT_SHORT, SCORING_CODE
 from ..scores import ScoreTable
 from ..scores.readers.logged_runs import LoggedRun
 from ..scores.reading import Logged
@@ -51,13 +52,15 @@ def other_scoring(
             known[name] = next(scorings[model] for model in digests if digests[model] == common)
         for model, scoring in scorings.items():
             differences = known[name].differences(scoring, ("the board", "the source"))
-            if difference := next(differences, ""):
-                refused.setdefault(model, f"{task}: {difference}; {_REMEDY}")
+            for text, change in differences:
+                if change in (SCORING_CODE, CUT_SHORT):  # prompts are compared by themselves
+                    refused.setdefault(model, f"{task}: {text}; {_REMEDY}")
     return refused, known
 
 
 def _digest(scoring: Scoring) -> int:
-    return hash((*sorted(scoring.settings.items()), frozenset(scoring.targets.items())))
+    texts = json.dumps([scoring.settings, scoring.generation], sort_keys=True)
+    return hash((texts, frozenset(scoring.documents.targets.items())))
 
 
 def keep_scoring(board: Board, scorings: Scorings) -> None:
@@ -65,7 +68,8 @@ def keep_scoring(board: Board, scorings: Scorings) -> None:
     content = {
         name: {
             "settings": dict(scoring.settings),
-            "targets": [[*document, mark] for document, mark in scoring.targets.items()],
+            "targets": [[*document, mark] for document, mark in scoring.documents.targets.items()],
+            "generation": dict(scoring.generation),
         }
         for name, scoring in scorings.items()
     }
@@ -80,8 +84,11 @@ def _read(board: Board) -> Scorings:
         content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return {
             name: Scoring(
-                {(doc_id, mark): target for doc_id, mark, target in entry["targets"]},
+                LoggedDocuments(
+                    {}, {(doc_id, mark): target for doc_id, mark, target in entry["targets"]}
+                ),
                 entry["settings"],
+                entry["generation"],
             )
             for name, entry in content.items()
         }

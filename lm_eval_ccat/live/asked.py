@@ -15,6 +15,7 @@ from .sides import logged_runs, prompts_in
 from .stored import StoredRanking
 
 _THE_SIDES = ("the baseline", "the candidate")
+_NEITHER = "prompts unknown: neither side states them, so it is not verified that they are the same"
 
 
 class AskedSide(NamedTuple):
@@ -23,8 +24,8 @@ class AskedSide(NamedTuple):
     Attributes
     ----------
     marks : mapping of doc_id to (str or None)
-    source : path or anything else
-        Logs, which alone hold the prompts as texts.
+    source : path, ScoreTable or anything else
+        Logs, or a table of them: they alone hold the prompts as texts.
     """
 
     marks: Marks
@@ -54,8 +55,8 @@ class AskedSide(NamedTuple):
 
 def differing_prompts(
     baseline: AskedSide, candidate: AskedSide, task: str | None, accepted: Collection[str]
-) -> list[str]:
-    """Return what differs between the prompts of two sides or is not known, as warnings.
+) -> tuple[str, str]:
+    """Return what differs between the prompts of two sides and is accepted, and what is not known.
 
     Raises
     ------
@@ -64,7 +65,7 @@ def differing_prompts(
         hold both texts, the first place that differs.
     """
     if not (baseline.marks or candidate.marks):
-        return []
+        return "", _NEITHER
 
     def texts(doc_ids: Sequence[Any]) -> Texts:
         first, second = (
@@ -76,8 +77,7 @@ def differing_prompts(
         }
 
     marks = baseline.marks, candidate.marks
-    difference, doubt = checked_prompts(marks, _THE_SIDES, texts, accepted)
-    return [f"accepted: {difference}"] if difference else [doubt] if doubt else []
+    return checked_prompts(marks, _THE_SIDES, texts, accepted)
 
 
 def checked_prompts(

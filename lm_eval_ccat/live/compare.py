@@ -242,12 +242,12 @@ def _identity_warnings(
     paths: tuple[Any, Any],
     accepted: Collection[str],
 ) -> list[str]:
-    """Return what differs between the prompts and the scoring of two models, by task.
+    """Return what differs between the asking and the scoring of two models, by task.
 
     Raises
     ------
     UsageError
-        A prompt, a target or the scoring differs, and that is not accepted.
+        A prompt, a target, the scoring or what cuts answers off differs, and that is not accepted.
     """
     # Runs that rank by a weighted mean have several tasks in one outcome.
     stated = (side.tasks if isinstance(side, StoredRanking) else [side.task] for side in sides)
@@ -257,7 +257,9 @@ def _identity_warnings(
         baseline, candidate = (
             AskedSide.of(side, name, path, task) for side, name, path in zip(sides, names, paths)
         )
-        warnings += differing_prompts(baseline, candidate, task, accepted)
+        difference, doubt = differing_prompts(baseline, candidate, task, accepted)
+        warnings += [f"accepted: {difference}"] if difference else []
+        warnings += [doubt] if doubt else []
         logs = [side.runs_of(name, task) for side, name in zip((baseline, candidate), names)]
-        warnings += differing_scoring(logs, outcome, accepted)
+        warnings += differing_scoring(logs, outcome, accepted, not doubt)
     return warnings

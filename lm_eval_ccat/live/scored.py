@@ -1,4 +1,4 @@
-"""How harness logs scored answers: what is compared must have equal targets and scoring."""
+"""How harness logs asked for answers and scored them, which both sides of a comparison share."""
 
 from __future__ import annotations
 
@@ -7,27 +7,64 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ..bank.settings import TOKEN_LIMITS, differing_generation
 from ..errors import UsageError
 from ..harness import TaskSession
 from ..metrics.text_pairs import parts_of
-from ..runs.book import SCORING_CODE
-from ..scores.prompts import DIGITS, WRITTEN, Marks, differing, first_place, hash_of
+from ..runs.book import CUT_SHORT, PROMPTS, SCORING_CODE
+from ..scores.prompts import (
+    DIGITS,
+    WRITTEN,
+    Marks,
+    differing,
+    first_place,
+    generation_of,
+    hash_of,
+)
 from ..scores.readers.logged_runs import LoggedRun
 from ..scores.readers.samples import SampleRow, rows_of
 from ..scores.reading import Logged
 
+#: Keys of a task's configuration: how often an item is asked, and what makes its prompt.
+_REPEATS = "repeats"
+_WRITING = (
+    "description", "doc_to_text", "doc_to_choice", "fewshot_delimiter", "target_delimiter",
+    "gen_prefix",
+)  # fmt: skip
+#: How answers are drawn, beside the temperature; servers are not sent it.
+_DRAWING = "do_sample"
+#: Limits of answers that a model's arguments may state.
+_LIMITS = frozenset(TOKEN_LIMITS[:-1])
 #: What a metric's entry in a task's configuration says of all documents, not of one.
 _OF_THE_MEAN = ("aggregation", "higher_is_better")
 #: Where Python kept a function whose code it could not find, which tells nothing.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
+class Discrepancy(NamedTuple):
+    """Something in which two sides differ, beside their models.
+
+    Attributes
+    ----------
+    text : str
+    change : str
+        What accepts it, as `accept_change` takes it; "" for what is only told.
+    """
+
+    text: str
+    change: str = ""
+
+
 def differing_scoring(
-    sides: Sequence[Sequence[LoggedRun]], outcome: Logged, accepted: Collection[str]
+    sides: Sequence[Sequence[LoggedRun]],
+    outcome: Logged,
+    accepted: Collection[str],
+    prompts_known: bool = False,
 ) -> list[str]:
-    """Return in what the scoring of two sides differs, as warnings.
+    """Return in what the scoring or the asking of two sides differs, as warnings.
 
     Parameters
     ----------
@@ -37,81 +74,142 @@ def differing_scoring(
     outcome : Logged
     accepted : collection of str
         Changes that the user accepts.
+    prompts_known : bool, optional
+        Whether prompts are compared, so that what makes them need not be.
 
     Raises
     ------
     UsageError
-        A document's target, the task's scoring code, or the settings of its metric or filter
-        differ, and that is not accepted.
+        A document's text or target, the task's scoring code, the settings of its metric or filter,
+        or what cuts answers off differ, and that is not accepted.
     """
     if not all(sides):
         return []
     baseline, candidate = (Scoring.of(runs, outcome) for runs in sides)
-    differences = list(baseline.differences(candidate, ("the baseline", "the candidate")))
-    if differences and SCORING_CODE not in accepted:
-        raise UsageError(
-            f"{differences[0]}. Score both sides alike, or accept it: --accept_change "
-            f"{SCORING_CODE} (in Python settings={{'accept_change': '{SCORING_CODE}'}})"
-        )
-    return [f"accepted: {difference}" for difference in differences]
+    differences = baseline.differences(candidate, ("the baseline", "the candidate"))
+    ignored = {PROMPTS} if prompts_known else set()
+    return as_warnings(
+        (difference for difference in differences if difference.change not in ignored), accepted
+    )
+
+
+def as_warnings(discrepancies: Iterable[Discrepancy], accepted: Collection[str]) -> list[str]:
+    """Return discrepancies as warnings.
+
+    Raises
+    ------
+    UsageError
+        One is neither accepted nor only told.
+    """
+    warnings = []
+    for text, change in discrepancies:
+        if change and change not in accepted:
+            raise UsageError(
+                f"{text}. Ask and score both sides alike, or accept it: --accept_change {change} "
+                f"(in Python settings={{'accept_change': '{change}'}})"
+            )
+        part = "part of the difference may come from that"
+        warnings.append(f"accepted: {text}" if change else f"{text}; {part}")
+    return warnings
 
 
 class Scoring(NamedTuple):
-    """How harness logs scored the answers of a model on a task.
+    """How harness logs asked for the answers of a model on a task, and scored them.
 
     Attributes
     ----------
-    targets : mapping of (doc_id, str) to (str or None)
-        Mark of the target of each document, which its number and the mark of its hash name.
+    documents : LoggedDocuments
     settings : mapping of str to str
-        Scoring code, and what the task says of metric and filter; empty where logs do not tell.
+        Scoring code, and what the task says of metric, filter and prompts; empty where logs do not
+        tell.
+    generation : mapping of str to object
+        Generation settings.
     """
 
-    targets: Marks
+    documents: LoggedDocuments
     settings: Mapping[str, str]
+    generation: Mapping[str, object]
 
     @classmethod
     def of(cls, runs: Sequence[LoggedRun], outcome: Logged) -> Scoring:
-        """Return how a model was scored by its runs on a task, the latest last."""
-        targets = {document: mark for run in runs for document, mark in _targets_of(run).items()}
-        config = runs[-1].of_task("configs")
-        return cls(targets, _scoring_of(config, outcome) if config else {})
+        """Return how a model was asked and scored by its runs on a task, the latest last."""
+        logged = [_documents_of(run.samples, run.samples.stat().st_mtime_ns) for run in runs]
+        documents = LoggedDocuments(
+            {name: mark for of_run in logged for name, mark in of_run.texts.items()},
+            {name: mark for of_run in logged for name, mark in of_run.targets.items()},
+        )
+        config, run = runs[-1].of_task("configs"), runs[-1]
+        limits = {name: run.configuration[name] for name in _LIMITS & run.configuration.keys()}
+        generation = {**limits, **logged[-1].generation, **run.generation}
+        return cls(documents, _settings_of(config, outcome) if config else {}, generation)
 
     @classmethod
     def of_task(cls, session: TaskSession, outcome: Logged, doc_ids: Iterable[Any]) -> Scoring:
-        """Return how a loaded task scores some of its documents."""
+        """Return how a loaded task asks and scores some of its documents."""
         hashes = dict(zip(session.doc_ids, session.doc_hashes))
         targets = {
             (doc_id, hashes[doc_id][:DIGITS]): hash_of(session.target(doc_id))[:DIGITS]
             for doc_id in doc_ids
         }
-        return cls(targets, _scoring_of(session.config, outcome))
+        config = session.config
+        generation = config.get("generation_kwargs") or {}
+        return cls(LoggedDocuments({}, targets), _settings_of(config, outcome), generation)
 
-    def differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[str]:
-        """Yield a sentence on a document whose targets differ, and on each setting that does."""
-        changed, compared = differing(self.targets, peer.targets)
-        for document in changed[:1]:
-            extent = f"; {len(changed)} of {compared} targets differ" if len(changed) > 1 else ""
-            marks = zip((self.targets[document], peer.targets[document]), names)
-            places = " and ".join(f"{mark} in {name}" for mark, name in marks)
-            yield f"the target of document {document[0]!r} is {places}{extent}"
+    def differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
+        """Yield a document whose text or target differs, and each setting that does."""
+        for what, change in (("text", PROMPTS), ("target", SCORING_CODE)):
+            marks, of_peer = (getattr(side.documents, f"{what}s") for side in (self, peer))
+            changed, compared = differing(marks, of_peer)
+            for document in changed[:1]:
+                extent = f"; {len(changed)} of {compared} {what}s differ"
+                values = zip((marks[document], of_peer[document]), names)
+                places = " and ".join(f"{mark} in {name}" for mark, name in values)
+                yield Discrepancy(
+                    f"the {what} of document {document[0]!r} is {places}"
+                    f"{extent if len(changed) > 1 else ''}",
+                    change,
+                )
         for key in [key for key in self.settings if key in peer.settings]:
             text, of_peer = self.settings[key], peer.settings[key]
-            if text != of_peer and (key == "process_results" or (text and of_peer)):
-                yield f"{key} differs between {' and '.join(names)}{first_place(text, of_peer)}"
+            if text != of_peer:
+                place = first_place(text, of_peer)
+                words = f"{key} differs between {' and '.join(names)}{place}"
+                change = PROMPTS if key in _WRITING else "" if key == _REPEATS else SCORING_CODE
+                yield Discrepancy(words, change)
+        for setting in differing_generation(self.generation, peer.generation, (_DRAWING,)):
+            yield Discrepancy(setting.in_words(names), CUT_SHORT if setting.cuts else "")
 
 
-def _targets_of(run: LoggedRun) -> Marks:
-    return _read_targets(run.samples, run.samples.stat().st_mtime_ns)
+class LoggedDocuments(NamedTuple):
+    """Documents of a log by doc_id and mark of their hash, and how their answers were asked for.
+
+    Attributes
+    ----------
+    texts, targets : mapping of (doc_id, str) to (str or None)
+        Marks: of the texts of documents without a hash, and of targets.
+    generation : mapping of str to object
+        Generation settings as sent.
+    """
+
+    texts: Marks
+    targets: Marks
+    generation: Mapping[str, object] = MappingProxyType({})
 
 
 @lru_cache(maxsize=64)  # every metric of a task has the same targets
-def _read_targets(samples: Path, changed: int) -> Marks:
-    # A document that has another text is left out of a comparison, so that its target is, too.
-    rows = (row for _, row in rows_of(samples, "target_hash") if isinstance(row, dict))
-    return {
-        (row["doc_id"], str(row.get("doc_hash"))[:DIGITS]): _mark_of_target(row) for row in rows
-    }
+def _documents_of(samples: Path, changed: int) -> LoggedDocuments:
+    texts: dict[Any, str | None] = {}
+    targets: dict[Any, str | None] = {}
+    generation: Mapping[str, object] = {}
+    for row in (row for _, row in rows_of(samples, "target_hash") if isinstance(row, dict)):
+        # A document that has another hash is left out of a comparison, so that its target is, too.
+        document = row["doc_id"], str(hashed := row.get("doc_hash"))[:DIGITS]
+        if not targets:
+            generation = generation_of(row.get("arguments"))
+        if hashed is None:
+            texts[document] = _mark_of(row.get("doc"))
+        targets[document] = _mark_of_target(row)
+    return LoggedDocuments(texts, targets, generation)
 
 
 def _mark_of_target(row: SampleRow) -> str | None:
@@ -120,30 +218,35 @@ def _mark_of_target(row: SampleRow) -> str | None:
     Before 0.4.3 the harness wrote no hash. A target that JSON has changed has a mark of another
     kind, which can be compared with its like alone.
     """
-    match row:
-        case {"target_hash": str(hashed)}:
-            return hashed[:DIGITS]
-        case {"target": target}:
-            return WRITTEN + hash_of(str(target))[:DIGITS]
-    return None
+    hashed = row.get("target_hash")
+    return hashed[:DIGITS] if isinstance(hashed, str) else _mark_of(row.get("target"))
 
 
-def _scoring_of(config: Mapping[str, Any], outcome: Logged) -> dict[str, str]:
-    """Return the scoring of a metric and a filter in a task's configuration, as texts."""
+def _mark_of(value: Any) -> str | None:
+    """Return the mark of what JSON has changed; None of nothing."""
+    return None if value is None else WRITTEN + hash_of(str(value))[:DIGITS]
 
-    def entry(key: str, name_key: str, name: str | None) -> str:
-        entries = (e for e in config.get(key) or () if isinstance(e, Mapping))
-        for settings in entries:
-            if settings.get(name_key) == name:
-                stated = {k: v for k, v in settings.items() if k not in _OF_THE_MEAN}
-                return _plain(json.dumps(stated, sort_keys=True))
-        return ""
+
+def _settings_of(config: Mapping[str, Any], outcome: Logged) -> dict[str, str]:
+    """Return what a task's configuration says of its scoring and its prompts, as texts."""
+
+    def entry(key: str, usual: Mapping[str, Any]) -> str:
+        [(name_key, name)] = list(usual.items())[:1]
+        entries = [e for e in config.get(key) or () if isinstance(e, Mapping)]
+        settings = next((e for e in entries if e.get(name_key) == name), {})
+        stated = {k: v for k, v in {**usual, **settings}.items() if k not in _OF_THE_MEAN}
+        return _plain(json.dumps(stated, sort_keys=True))
 
     metric, _ = parts_of(outcome.metric)
+    # A task that lists neither has the metrics of its kind, and takes the first answer.
     return {
         "process_results": _plain(str(config.get("process_results") or "")),
-        f"the setting of metric {outcome.metric}": entry("metric_list", "metric", metric),
-        f"the setting of filter {outcome.filter}": entry("filter_list", "name", outcome.filter),
+        f"the setting of metric {outcome.metric}": entry("metric_list", {"metric": metric}),
+        f"the setting of filter {outcome.filter}": entry(
+            "filter_list", {"name": outcome.filter, "filter": [{"function": "take_first"}]}
+        ),
+        _REPEATS: str(config.get(_REPEATS) or 1),
+        **{key: _plain(repr(config[key])) for key in _WRITING if key in config},
     }
 
 

@@ -432,12 +432,14 @@ def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> F
 
 
 def logged_runs(side: Any, task: str | None) -> list[LoggedRun]:
-    """Return the runs of a task in a side that is logs of the harness; none in any other."""
-    if not isinstance(side, (str, Path)) or task is None or not can_read(Path(side)):
-        return []
-    with suppress(ScoreTableError):
-        return find_runs(Path(side), task)[0]
-    return []
+    """Return the runs of a task in a side that is, or was read from, logs of the harness."""
+    paths = side.sources if isinstance(side, ScoreTable) else [side]
+    runs: list[LoggedRun] = []
+    for path in (Path(path) for path in paths if isinstance(path, (str, Path))):
+        if task is not None and can_read(path):
+            with suppress(ScoreTableError):
+                runs += find_runs(path, task)[0]
+    return runs
 
 
 def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:

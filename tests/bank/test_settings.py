@@ -53,7 +53,10 @@ DRAWN = {"until": ["\n"], "max_gen_toks": 64, "temperature": 0.7}
         ({"task_version": 2.0}, "task_version is 2.0, the bank has 1.0"),
         ({"system_instruction": "Be brief."}, "system_instruction is 'Be brief.'"),
         ({"generation_kwargs": {"until": ["\n\n"], "max_gen_toks": 64}}, "setting until"),
-        ({"generation_kwargs": {"until": ["\n"], "max_gen_toks": 8}}, "setting max_gen_toks is 8"),
+        (
+            {"generation_kwargs": {"until": ["\n"], "max_gen_toks": 8}},
+            "max_gen_toks is 64 in the bank and 8",
+        ),
         ({"generation_kwargs": DRAWN}, "temperature 0.7"),
         ({"generation_kwargs": {**DRAWN, "temperature": None, "do_sample": True}}, "of the model"),
     ],
@@ -76,9 +79,9 @@ def test_another_benchmark_is_refused_by_name(bank, changes, words):
         ({}, {"chat_template_sha": "bb"}, "differs from that of the calibration models"),
         ({}, {"fewshot_as_multiturn": False}, "fewshot_as_multiturn is False"),
         ({}, {"generation_kwargs": {**SETTINGS["generation_kwargs"], "top_p": 0.9}}, "top_p is"),
-        ({}, {"generation_kwargs": {"until": ["\n"]}}, "max_gen_toks is none"),
+        ({}, {"generation_kwargs": {"until": ["\n"]}}, "max_gen_toks is 64 in the bank and none"),
         ({"generation_kwargs": DRAWN}, {"generation_kwargs": {**DRAWN, "temperature": 1.0}},
-         "temperature is 1.0, the bank has 0.7"),
+         "temperature is 0.7 in the bank and 1.0 in"),
     ],
 )  # fmt: skip
 def test_what_belongs_to_how_a_model_is_run_is_told(bank, recorded, changes, words):

@@ -9,7 +9,7 @@ import pytest
 from scores.test_harness_logs import sample_row, write_run
 from worlds.bench import write_adaptive
 
-from lm_eval_ccat import compare
+from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.errors import UsageError
 
 
@@ -95,12 +95,15 @@ def of_metric(**settings):
         (of_metric(ignore_case=True), of_metric(ignore_case=False), "the setting of metric acc"),
         ({"filter_list": [{"name": "none", "n": 1}]}, {"filter_list": [{"name": "none", "n": 2}]},
          "the setting of filter none"),
-        # Layout, addresses, means and what only one side states tell nothing.
+        (of_metric(ignore_case=True), {}, "the setting of metric acc"),
+        ({"filter_list": [{"name": "none", "filter": [{"function": "lowercase"}]}]}, {},
+         "the setting of filter none"),
+        # Layout, addresses, means and what the harness does without being told tell nothing.
         ({"process_results": "def f(x):\n  pass"}, {"process_results": "def f(x): pass"}, ""),
         (of_metric(metric="<function f at 0x7f1>"), of_metric(metric="<function f at 0x8e2>"), ""),
         ({"process_results": "<f at 0x7f1>"}, {"process_results": "<f at 0x8e2>"}, ""),
         (of_metric(), {"metric_list": [{"metric": "acc"}]}, ""),
-        (of_metric(ignore_case=True), {}, ""),
+        ({"filter_list": [{"name": "none", "filter": [{"function": "take_first"}]}]}, {}, ""),
     ],
 )  # fmt: skip
 def test_another_scoring_of_the_metric_is_refused(tmp_path, first, second, differs):
@@ -115,10 +118,120 @@ def test_another_scoring_of_the_metric_is_refused(tmp_path, first, second, diffe
 
 @pytest.mark.parametrize("folder", ["one", "two"])
 @pytest.mark.parametrize(
+    ("first", "second", "key", "values"),
+    [
+        ({"until": ["a"]}, {"until": ["b", "c"]}, "until", ("['a']", "['b', 'c']")),
+        ({"max_gen_toks": 64}, {"max_gen_toks": 8}, "max_gen_toks", ("64", "8")),
+        ({"max_gen_toks": 64}, {"max_tokens": "8"}, "max_gen_toks", ("64", "'8'")),
+        ({"max_gen_toks": 64}, {"max_tokens": "64"}, "", ()),
+    ],
+)
+def test_answers_that_are_cut_off_in_two_ways_are_refused_or_accepted_and_told(
+    tmp_path, ccat, folder, first, second, key, values
+):
+    a, b = write(tmp_path, "old", generation=first), write(tmp_path, "new", generation=second)
+    sides = (a, b) if folder == "two" else (tmp_path, "--models", "old,new")
+    if not key:
+        assert "generation setting" not in ccat("compare", *sides, code=(0, 3, 5)).err
+        return
+    words = "generation setting {} is {} in the baseline and {} in the candidate"
+    words = words.format(key, *values)
+    for accepted in ((), ("--accept_change", "prompts")):
+        err = ccat("compare", *sides, *accepted, code=2).err
+        assert words in err and "--accept_change cut" in err
+    files = tmp_path / "c.json", tmp_path / "c.md"
+    flags = "--accept_change", "cut", "--json", files[0], "-o", files[1]
+    said = ccat("compare", *sides, *flags, code=(0, 3, 5)).err
+    [warning] = [w for w in json.loads(files[0].read_text())["warnings"] if "setting" in w]
+    assert warning == f"accepted: {words}" and warning in said
+    assert "in the baseline and" in files[1].read_text()
+
+
+def test_tables_that_were_read_from_logs_are_asked_and_scored_alike_as_their_logs_are(tmp_path):
+    write(tmp_path / "a", "old", generation={"max_gen_toks": 64})
+    write(tmp_path / "b", "new", generation={"max_gen_toks": 8})
+    tables = [ScoreTable.read(tmp_path / side) for side in "ab"]
+    with pytest.raises(UsageError, match="max_gen_toks is 64 in the baseline and 8 in the cand"):
+        compare(*tables)
+
+
+def test_limits_that_only_samples_or_model_arguments_state_count(tmp_path):
+    """A results file beside samples need not state what was sent."""
+    paths = []
+    for name, limit in (("old", 64), ("new", 8)):
+        rows = [sample_row(k, {"acc": float((k + len(name)) % 3 > 0)}) for k in range(20)]
+        for row in rows:
+            row["arguments"]["gen_args_0"]["arg_1"] = {"max_tokens": limit}
+        write_run(tmp_path, name, rows, results=False)
+        paths.append(tmp_path / name)
+    with pytest.raises(UsageError, match="max_gen_toks is 64 in the baseline and 8 in the"):
+        compare(*paths, "acc")
+    a, b = (write(tmp_path, name) for name in ("m1", "m2"))
+    for side, limit in ((a, 1), (b, 2)):
+        arguments = {"config": {"model_args": f"max_gen_toks={limit}"}}
+        edited(side, lambda content, arguments=arguments: content.update(arguments))
+    with pytest.raises(UsageError, match="max_gen_toks is '1' in the baseline and '2' in the"):
+        compare(a, b)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ({"repeats": 8}, {}, "repeats differs between the baseline and the candidate, from char"),
+        (
+            {"generation_kwargs": {"top_p": 0.9}},
+            {},
+            "setting top_p is 0.9 in the baseline and none",
+        ),
+        (
+            {"generation_kwargs": {"max_tokens": 8}},
+            {},
+            "max_gen_toks is 8 in the baseline and none",
+        ),
+    ],
+)
+def test_what_need_not_make_two_models_unlike_is_told(tmp_path, first, second, words):
+    found = compare(write(tmp_path, "old", config=first), write(tmp_path, "new", config=second))
+    [warning] = [warning for warning in found.warnings if words in warning]
+    assert warning.endswith("; part of the difference may come from that")
+
+
+def test_where_logs_hold_no_prompts_what_makes_them_and_the_texts_of_documents_must_agree(tmp_path):
+    def logged(name, question="Q", prompt=None, **config):
+        rows = [sample_row(k, {"acc": 1.0}, doc={"text": f"{question}{k}"}) for k in range(20)]
+        for row in rows:
+            del row["prompt_hash"], row["doc_hash"]
+            row["arguments"] = {"gen_args_0": {"arg_0": prompt}} if prompt else {}
+        write_run(tmp_path, name, rows)
+        edited(tmp_path / name, lambda content: content["configs"]["demo"].update(config))
+        return tmp_path / name
+
+    base = logged("base", target_delimiter=" ")
+    told = compare(base, logged("same", target_delimiter=" ")).warnings
+    assert [w for w in told if "unknown" in w] == [
+        "prompts unknown: neither side states them, so it is not verified that they are the same"
+    ]
+    assert len(told) == 1
+    for name, other, words in (
+        ("delimiter", {"target_delimiter": ""}, "target_delimiter differs between the baseline"),
+        ("text", {"question": "R"}, r"text of document 0 is ~\w{8} in .*; 20 of 20 texts differ"),
+    ):
+        side = logged(name, **other)
+        with pytest.raises(UsageError, match=rf"{words}.*accept_change prompts"):
+            compare(base, side)
+        accepted = compare(base, side, settings={"accept_change": "prompts"}).warnings
+        assert sum(w.startswith("accepted: ") for w in accepted) == 1
+    # Prompts that are known to agree are the same, whatever made them.
+    known, alike = (logged(f"p{n}", prompt="Say.", target_delimiter=str(n)) for n in (1, 2))
+    assert not compare(known, alike).warnings
+
+
+@pytest.mark.parametrize("folder", ["one", "two"])
+@pytest.mark.parametrize(
     ("first", "second", "words"),
     [
         ({}, {"do_sample": True, "temperature": 0.8}, "sampled (temperature 0.8)"),
-        ({"do_sample": False, "until": ["a"]}, {"temperature": 0.8}, "sampled (temperature 0.8)"),
+        ({"do_sample": False}, {"temperature": 0.8}, "sampled (temperature 0.8)"),
         ({"temperature": 0.0}, {"do_sample": True}, "sampled (temperature of the model)"),
         ({}, {"do_sample": False, "temperature": 0.0}, ""),
         ({"temperature": 0.8}, {"temperature": 0.9}, ""),
