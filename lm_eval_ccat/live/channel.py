@@ -115,6 +115,7 @@ class Channel:
     _heard: float | None = None
     _slow_scoring: bool = False
     _proof: float = -math.inf  # when the youngest request was sent that was answered
+    _unheard: set[Item] = field(default_factory=set)  # failed since, and no later one was answered
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=99))
     _median: float | None = None
 
@@ -164,7 +165,15 @@ class Channel:
         self._proof = max(self._proof, sending.sent)
         self._latencies.append(moment - sending.sent)
         self._median = None
+        waits = self.gate.state is State.PROBING
+        self._is_there(sending, moment)
+        if waits and self.gate.state is State.OPEN:
+            self.pace.begin_again(len(self.wire))
         self.pace.answered()
+
+    def _is_there(self, sending: Sending, moment: float) -> None:
+        """Note that the server has replied to a call, if only by a refusal."""
+        self._unheard.clear()
         self.gate.succeeded(moment, sending.sent)
 
     @property
@@ -315,7 +324,9 @@ class Channel:
         hiccup = self.median is not None and failure.status in (401, 403, 404)
         if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
             remedy = Remedy.RETRY
-        probing = self.gate.state is not State.OPEN and failure.on_the_way
+        unheard = (self.gate.state is not State.OPEN or self._is_unheard(sending, failure)) and (
+            failure.on_the_way
+        )
         # A rate limit that asks for a longer pause, or is what a probe finds, is an outage.
         paced = (failure.wait or 0.0) <= SILENCE and self.name not in aside
         if remedy is Remedy.MODEL:
@@ -323,8 +334,8 @@ class Channel:
             self.set_aside(failure.text)
         elif failure.status == 429 and paced:
             self._slow_down(asks, sending, failure, moment)
-        elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and probing):
-            self._not_reached(asks, sending, failure, probing, moment)
+        elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and unheard):
+            self._not_reached(asks, sending, failure, unheard, moment)
         elif len(asks) > 1:
             self.again += [(moment, Sending([ask])) for ask in asks]  # one may spoil the batch
         elif asks and (remedy is Remedy.DOCUMENT or sending.attempt >= failure.attempts(rule)):
@@ -332,7 +343,7 @@ class Channel:
             self._give_up(asks[0], failure, sending, passes, moment)
         else:
             if not failure.on_the_way:
-                self.gate.succeeded(moment, sending.sent)  # the server is there
+                self._is_there(sending, moment)  # the server is there
             self._again(Sending(asks, sending.attempt + 1, sending.away), failure, moment)
 
     def displaced(self, sending: Sending, error: Exception) -> None:
@@ -383,19 +394,28 @@ class Channel:
         limit = 60.0 * self.rule.outage_minutes
         wait = None if failure.wait is None else min(failure.wait, limit)
         self.pace.refused(moment, sending.sent, wait)
-        self.gate.succeeded(moment, sending.sent)
+        self._is_there(sending, moment)
         self.line.back(asks)
 
+    def _is_unheard(self, sending: Sending, failure: Failure) -> bool:
+        """Note a failure; return whether so many failed in a row that the server is to blame.
+
+        Those do not count that were sent before a request that was answered: they fail alone.
+        """
+        if failure.remedy in (Remedy.AWAY, Remedy.RETRY) and sending.sent >= self._proof:
+            self._unheard.add(sending.asks[0].item)
+        return len(self._unheard) >= self.rule.in_a_row
+
     def _not_reached(
-        self, asks: list[Ask], sending: Sending, failure: Failure, probing: bool, moment: float
+        self, asks: list[Ask], sending: Sending, failure: Failure, unheard: bool, moment: float
     ) -> None:
         """Try once more, or note that the server is away.
 
-        A first failure may be a single dropped connection; a server that says how long to wait, or
-        a probe that fails, means that the server is away.
+        A first failure may be a single dropped connection; a server that says how long to wait,
+        several failures in a row or a probe that fails mean that the server is away.
         """
         last = sending.attempt >= failure.attempts(self.rule)
-        if sending.away or failure.wait is not None or probing or last:
+        if sending.away or failure.wait is not None or unheard or last:
             self._is_away(asks, sending.sent, failure, moment)
         else:
             self._again(Sending(asks, sending.attempt + 1, 1), failure, moment)
@@ -460,13 +480,7 @@ class Channel:
         self.in_a_row += 1
         many = self.in_a_row >= self.rule.in_a_row
         if not passes:
-            self.gate.succeeded(moment, sending.sent)  # the server is there
-        elif many:
-            of_all = f"{self.in_a_row} documents failed in a row; {reason}"
-            self.line.back(self._take_all())
-            self.gate.failed(moment, sending.sent, of_all, hung=failure.hung)
-            self.in_a_row = 0
-            logger.warning("%s is away: %s", name, self.gate.reason)
+            self._is_there(sending, moment)  # the server is there
         self._set_aside_if(many and not passes, reason)
 
     # -- whether it takes part -------------------------------------------------------------

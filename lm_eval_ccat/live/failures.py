@@ -446,6 +446,10 @@ class Pace:
             return math.inf
         return max(0.0, self._pause - moment, self._next - moment)
 
+    def begin_again(self, in_flight: int) -> None:
+        """Begin with two requests again, besides those in flight: the server is back."""
+        self._at_once = in_flight + FIRST
+
     def sent(self, moment: float) -> None:
         """Note that a request has gone out."""
         if self._began is None:

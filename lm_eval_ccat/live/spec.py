@@ -128,13 +128,13 @@ class FailureRule:
     item not asked.
 
     An unavailable server (no connection, a status such as 503, a rate limit that asks for more than
-    a minute of waiting, or ``in_a_row`` documents given up) costs no document: after a pause, one
-    request checks whether it is back, at least every two seconds. Where such requests time out,
-    pauses grow to 75 seconds, because each may be billed. After a minute the run goes on without
-    its model. A model is set aside for good after an outage of ``outage_minutes``;
-    immediately after a status that a retry cannot fix (401, 402, 403, 404), and if nobody is found
-    at its address at first contact; after ``in_a_row`` documents whose answers could not be
-    scored; and when more than ``share`` of ten or more documents have failed.
+    a minute of waiting, or ``in_a_row`` documents that fail without an answer between) costs no
+    document: after a pause, one request checks whether it is back, at least every two seconds.
+    Where such requests time out, pauses grow to 75 seconds, because each may be billed. After a
+    minute the run goes on without its model. A model is set aside for good after an outage of
+    ``outage_minutes``; immediately after a status that a retry cannot fix (401, 402, 403, 404), and
+    if nobody is found at its address at first contact; after ``in_a_row`` documents whose answers
+    could not be scored; and when more than ``share`` of ten or more documents have failed.
     """
 
     # fmt: off
@@ -145,7 +145,7 @@ class FailureRule:
     )
     max_backoff: float = option(30.0, AT_LEAST_0, "Longest such pause, in seconds.")
     in_a_row: int = option(
-        3, whole(1), "Documents given up in a row after which the model counts as away, or is "
+        3, whole(1), "Documents that fail in a row after which the model counts as away, or is "
         "set aside if the server was reached.",
     )
     share: float = option(

@@ -10,6 +10,7 @@ import pytest
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.channel import Channel, Sending
+from lm_eval_ccat.live.failures import State
 from lm_eval_ccat.live.models import Answer
 from lm_eval_ccat.live.spec import FailureRule
 from lm_eval_ccat.records import Lost, Tell
@@ -36,7 +37,7 @@ def test_a_model_leaves_when_more_than_the_stated_share_of_ten_documents_failed(
     assert aside == ["a"] * leaves
 
 
-ITEMS = [("t", number) for number in range(4)]
+ITEMS = [("t", number) for number in range(20)]
 BUSY, REFUSED, MALFORMED = (
     ServerError("status", "no", status=status) for status in (500, 403, 400)
 )
@@ -50,7 +51,13 @@ def channel(**of_model: Any) -> Any:
         journal=SimpleNamespace(filed=lambda item: item[1]),
     )  # fmt: skip
     line: Any = SimpleNamespace(
-        book=book, away=set(), arrival=False, aside=[], arrived=[], lost=lambda record: None
+        book=book,
+        away=set(),
+        arrival=False,
+        aside=[],
+        arrived=[],
+        lost=lambda record: None,
+        back=list,
     )
     line.arrive = line.arrived.extend
     line.set_aside = lambda name, reason, back: line.aside.append(reason)
@@ -140,6 +147,34 @@ def test_who_has_answered_is_tried_again_when_it_is_refused_once():
             made.again.clear()
             made.failed(again, REFUSED, 10.0 * attempt)
         assert made.line.aside == ["no"]
+
+
+def test_documents_that_fail_with_no_answer_between_them_mean_that_the_server_is_away():
+    for sent, answered, away in (
+        (1.0, None, True),
+        (1.0, 0.5, True),  # what was sent before them says nothing
+        (1.0, 2.0, False),  # a later request was answered: they fail alone
+    ):
+        made = channel()
+        if answered is not None:
+            made.answered(call(9, sent=answered), 5.0)
+        for number in range(made.rule.in_a_row):
+            assert made.gate.state is State.OPEN
+            made.failed(call(number, sent=sent), BUSY, 6.0)
+        assert (made.gate.state is State.WAITING) == away
+        assert len(made.again) == (0 if away else made.rule.in_a_row)  # else each by itself
+
+
+def test_a_server_that_is_back_gets_few_requests_at_once():
+    made = channel()
+    for number in range(20):
+        made.answered(call(number, sent=1.0), 2.0)
+    assert not made.pace.wait(2.0, in_flight=20)
+    for number in range(3):
+        made.failed(call(number, sent=2.0), BUSY, 3.0)
+    assert made.gate.may_ask(9.0)
+    made.answered(call(0, sent=9.0), 9.5)
+    assert not made.pace.wait(9.5, in_flight=2) and made.pace.wait(9.5, in_flight=3)
 
 
 def test_a_document_that_a_full_run_needs_ends_it():

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from worlds.bench import PROMPT, content_of
+from worlds.bench import PROMPT, content_of, facts
 from worlds.server import trouble
 
 from lm_eval_ccat.live.ranking_run import rank
@@ -64,6 +64,38 @@ def test_a_server_that_hangs_is_probed_ever_less_often_and_missed_by_nobody(
         assert block["n_items"] == 20 and not block["failed"] and not block["set_aside"]
     # Pauses of 0.05, 0.2, 0.8 and 3 seconds, and not of 0.05 each: every probe may be billed.
     assert len(began) <= 4
+
+
+@pytest.mark.parametrize("mood", [("hang", 2.0), ("status", 500), ("status", 502), ("drop",)])
+def test_an_outage_in_mid_run_costs_a_request_a_slot_and_changes_nothing(bench, server, mood):
+    """It is noticed once three documents fail with no answer between them, and then probed."""
+    asked: list[float] = []
+
+    def away(model: str, prompt: str, before: int) -> tuple | None:
+        if model != "m05" or server.answers(model) < 20:
+            return None
+        asked.append(time.monotonic())
+        return mood if asked[-1] - asked[0] < 5.0 else None
+
+    server.latency = 0.02
+    config = {
+        "bank": None, "max_items": 60, "stop": "limits", "entry": {"concurrency": 8},
+        "model_args": {"timeout": 1}, "failures": {"backoff": 0.25},
+    }  # fmt: skip
+    calm = bench.ranked(server, THREE, name="calm", **config)
+    server.answered.clear()
+    server.asked.clear()
+    server.mood = away
+    content = bench.ranked(server, THREE, **config)
+    assert facts(content) == facts(calm)
+    during = [moment for moment in asked if moment - asked[0] < 5.0]
+    # A request of each slot, two of them tried again, a second one, and the probes.
+    assert len(during) <= 8 + 2 + 1 + 5
+    back = asked[len(during) :]
+    # A request that hangs may be billed, so it is waited longer from one to the next.
+    assert back[0] - asked[0] < 5.0 + (5.0 if mood[0] == "hang" else 2.5)
+    # Twice as many from answer to answer, and not all slots at once.
+    assert sum(moment - back[0] < 0.01 for moment in back) <= 3
 
 
 def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench, server):
