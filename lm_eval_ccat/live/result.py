@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from .. import __version__
 from ..bank.settings import TOKEN_LIMITS
 from ..content import (
     RESULT,
@@ -355,17 +356,22 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
 
 
 def latest_content(folder: str | Path) -> RankingContent:
-    """Return the content of a run's ``result.json``, made anew if it is not of this journal.
+    """Return the content of a run's result, made anew from its journal.
+
+    What another version recorded of this journal is kept, as this one may judge otherwise.
 
     Raises
     ------
     RunError
         The folder holds no ranking, or its journal is damaged.
+    BankError
+        The directory's copy of the bank is missing or damaged.
     """
     file = Path(folder) / RESULT
-    if file.is_file():
+    journal, records = read_journal(RunDirectory(folder).journal.path)
+    if file.is_file() and journal.header.versions["lm_eval_ccat"] != __version__:
         stored = read_result(file)
-        if is_of_journal(stored, *read_journal(RunDirectory(folder).journal.path)):
+        if is_of_journal(stored, journal, records):
             return stored
     return state(folder).content
 

@@ -141,6 +141,10 @@ def verify(run: str | Path) -> Verification:
         not isinstance(record, NOT_OF_THE_RANKING)
         for record in itertools.islice(read_journal(directory.journal.path)[1], last, None)
     )
+    digests = result.get("journal_sha256"), at_result["journal_sha256"]
+    if recorded is not None and digests[0] != digests[1]:
+        recorded_digest, digest = map(_text, digests)
+        counted.insert(0, f"journal_sha256: recorded {recorded_digest}, now {digest}")
     if outdated or last > condition.records:
         counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
     if lines := [*counted, *judged]:

@@ -897,6 +897,23 @@ def test_a_result_beside_a_journal_of_other_answers_is_made_anew(bench, server, 
     assert compare(run, run, models=("m01", "m05")) == before
 
 
+def test_a_result_that_was_edited_is_not_believed(bench, server):
+    """Its journal is as it was, and says what the run found."""
+    bench.ranked(server, ["m01", "m05"], bank=None, budget={"items": 60}, stop="limits")
+    run = bench.run()
+    before, file = compare(run, run, models=("m01", "m05")), run / "result.json"
+    content = json.loads(file.read_text())
+    for pair in content["pairwise"]:
+        ends = {"low": -pair["high"], "high": -pair["low"], "difference": -pair["difference"]}
+        pair.update(ends, p=1.0 - pair["p"])
+    models = content["models"]
+    models["m01"], models["m05"] = models["m05"], models["m01"]
+    file.write_text(json.dumps(content))
+    for side in (run, file):
+        assert compare(side, side, models=("m01", "m05")) == before
+    assert before.verdict == "better"
+
+
 def test_a_result_that_is_not_of_the_journal_beside_it_is_made_anew(bench, server, ccat):
     """An older one, one of a journal that was longer, and one that is missing."""
     some = ["m01", "m05", "m11"]

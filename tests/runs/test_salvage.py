@@ -150,6 +150,8 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
         (1, "order: recorded []", verified(lines, {"order": []})),
         (1, "scale: recorded {", verified(lines, {"scale": turned})),
         (1, "high: recorded", verified(lines, {"pairwise": exchanged})),
+        (1, 'journal_sha256: recorded "00", now', verified(lines, {"journal_sha256": "00"})),
+        (1, "journal_sha256: recorded null, now", verified(lines, {"journal_sha256": None})),
         (1, "usd: recorded 7.5, now null", verified(older, {"usd": 7.5})),
         (1, f"lines of the journal: recorded {n}, now {n - 1}", verified(lines[:-1])),
         (3, "Made by 0.0.9; ", verified(older, estimate=2.0)),
