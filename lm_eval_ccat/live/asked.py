@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..content import RESULT
@@ -11,6 +12,8 @@ from ..runs.book import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import Marks, Texts, compare_prompts
 from ..scores.readers.logged_runs import LoggedRun
+from ..scores.reading import Logged
+from .scored import LoggedDocuments, Scoring
 from .sides import logged_runs, prompts_in
 from .stored import StoredRanking
 
@@ -26,10 +29,16 @@ class AskedSide(NamedTuple):
     marks : mapping of doc_id to (str or None)
     source : path, ScoreTable or anything else
         Logs, or a table of them: they alone hold the prompts as texts.
+    settings : mapping of str to object
+        Of a run, as `StoredRanking.settings_of` has them.
+    scoring_code : mapping of str to str
+        The same of `StoredRanking.scoring_code_of`.
     """
 
     marks: Marks
     source: Any
+    settings: Mapping[str, Any] = MappingProxyType({})
+    scoring_code: Mapping[str, str] = MappingProxyType({})
 
     @classmethod
     def of(
@@ -41,7 +50,8 @@ class AskedSide(NamedTuple):
         file = side.source_of(name)
         # A run directory has the samples of its models below it.
         place = file.parent if file.name == RESULT else file
-        return cls(side.prompts_of(name, str(task)), place)
+        settings, scoring_code = side.settings_of(name, str(task)), side.scoring_code_of(name)
+        return cls(side.prompts_of(name, str(task)), place, settings, scoring_code)
 
     def runs_of(self, name: str, task: str | None) -> list[LoggedRun]:
         """Return the runs of a model on a task that logs hold, the latest last.
@@ -51,6 +61,16 @@ class AskedSide(NamedTuple):
         runs = sorted(logged_runs(self.source, task), key=lambda run: run.date)
         alone = len({run.model for run in runs}) == 1
         return [run for run in runs if alone or run.model == name]
+
+    def scoring(self, name: str, outcome: Logged, task: str | None) -> Scoring | None:
+        """Return how answers of a model on a task were asked for and scored; None if unknown."""
+        runs = self.runs_of(name, task)
+        known = Scoring.of(runs, outcome) if runs else None
+        if known is None and not self.settings:
+            return None
+        generation = self.settings.get("generation_kwargs") or {}
+        known = known or Scoring(LoggedDocuments({}, {}), {}, generation)
+        return known._replace(settings={**known.settings, **self.scoring_code})
 
 
 def differing_prompts(

@@ -260,6 +260,10 @@ def _identity_warnings(
         difference, doubt = differing_prompts(baseline, candidate, task, accepted)
         warnings += [f"accepted: {difference}"] if difference else []
         warnings += [doubt] if doubt else []
-        logs = [side.runs_of(name, task) for side, name in zip((baseline, candidate), names)]
-        warnings += differing_scoring(logs, outcome, accepted, not doubt)
+        warnings += differing_scoring(
+            baseline.scoring(names[0], outcome, task),
+            candidate.scoring(names[1], outcome, task),
+            accepted,
+            not doubt,
+        )
     return warnings

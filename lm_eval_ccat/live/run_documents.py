@@ -1,4 +1,4 @@
-"""Scores beside the estimates of an adaptive run: they must be of all documents of that run."""
+"""Estimates of adaptive runs beside one another or scores: all are of the same documents."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from ..bank import ItemBank
+from ..bank.bank import Documents
 from ..errors import UsageError
 from ..scores import ScoreTable
+from ..scores.prompts import DIGITS
 from ..shown import plural, some
 from .shared_documents import differing_settings
 from .sides import SIDES
 from .stored import StoredRanking
+
+_UNKNOWN = (
+    "documents unknown: {} stands without its journal or samples, so only their number is verified"
+)
 
 
 def beside_each_other(
@@ -31,6 +38,10 @@ def beside_each_other(
         Scores are of other documents than the run's, or not of all of them.
     """
     metric = first.outcome.metric if isinstance(first, StoredRanking) else first.metric
+    if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
+        if first.source_of(names[0]) != second.source_of(names[1]):
+            _require_same(first, second, names, warnings)
+        return first, second
     if isinstance(first, ScoreTable) and isinstance(second, StoredRanking):
         warnings += first.warnings
         settings = second.settings_of(names[1], str(second.outcome.task))
@@ -43,6 +54,64 @@ def beside_each_other(
         turned = SIDES[1], SIDES[0]
         return first, _of_run(second.select([names[1]]), first, names[0], turned, warnings)
     return first, second
+
+
+def _require_same(
+    first: StoredRanking, second: StoredRanking, names: tuple[str, str], warnings: list[str]
+) -> None:
+    """Refuse two runs of other documents; what is not known or differs goes to `warnings`."""
+    size, of_second = (side.content["items_of_benchmark"] for side in (first, second))
+    if size != of_second:
+        raise UsageError(
+            f"the {SIDES[0]} estimates the mean over {plural(size, 'document')}, the {SIDES[1]} "
+            f"over {of_second:,}. Run both models on the same documents"
+        )
+    for task in first.tasks:
+        warnings += differing_settings(
+            first.settings_of(names[0], task),
+            second.settings_of(names[1], task),
+            first.outcome.metric,
+        )
+        baseline = first.documents_of(names[0], task)
+        candidate = second.documents_of(names[1], task)
+        if baseline is None or candidate is None:
+            silent = first.source_of(names[0]) if baseline is None else second.source_of(names[1])
+            warnings.append(_UNKNOWN.format(silent))
+            continue
+        compared = _unchanged(candidate, baseline, SIDES[::-1])
+        # Samples of a run know only what was asked.
+        if compared.missing and baseline.n_items == candidate.n_items == size:
+            raise UsageError(
+                f"{len(compared.missing)} of {plural(size, 'document')} of the {SIDES[0]} are none "
+                f"of the {SIDES[1]} (doc_id {some(compared.missing, 3)}). Run both models on the "
+                "same documents"
+            )
+
+
+def _unchanged(
+    scored: ScoreTable | ItemBank, documents: ItemBank, sides: tuple[str, str]
+) -> Documents:
+    """Return how the documents of two sides compare.
+
+    Raises
+    ------
+    UsageError
+        One has another text.
+    """
+    compared = documents.compare(scored.doc_ids, scored.doc_hashes)
+    if compared.changed:
+        doc_id = compared.changed[0]
+        marks = [
+            str(dict(zip(side.doc_ids, side.doc_hashes or ()))[doc_id])[:DIGITS]
+            for side in (scored, documents)
+        ]
+        count = len(compared.changed) + len(compared.same)
+        raise UsageError(
+            f"document {doc_id!r} is {marks[0]} in the {sides[0]} and {marks[1]} in the "
+            f"{sides[1]}; {len(compared.changed)} of {count} documents differ (doc_hash). Run both "
+            "models on the same documents"
+        )
+    return compared
 
 
 def _of_run(
@@ -61,20 +130,9 @@ def _of_run(
     documents = ranking.documents_of(model, task)
     if documents is None:
         _require_all(table, size, (), sides)
+        warnings.append(_UNKNOWN.format(ranking.source_of(model)))
         return table
-    compared = documents.compare(table.doc_ids, table.doc_hashes)
-    if compared.changed:
-        doc_id = compared.changed[0]
-        scored, asked = (
-            str(dict(zip(side.doc_ids, side.doc_hashes or ()))[doc_id])[:8]
-            for side in (table, documents)
-        )
-        count = len(compared.changed) + len(compared.same)
-        raise UsageError(
-            f"document {doc_id!r} is {scored} in the {sides[0]} and {asked} in the {sides[1]}; "
-            f"{len(compared.changed)} of {count} documents differ (doc_hash). Run both models on "
-            "the same documents"
-        )
+    compared = _unchanged(table, documents, sides)
     # Samples of a run know only what was asked; there the number of documents has to do.
     if compared.new and documents.n_items == size:
         of_task = ranking.prompts_of(model, task)

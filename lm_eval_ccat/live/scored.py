@@ -59,8 +59,8 @@ class Discrepancy(NamedTuple):
 
 
 def differing_scoring(
-    sides: Sequence[Sequence[LoggedRun]],
-    outcome: Logged,
+    baseline: Scoring | None,
+    candidate: Scoring | None,
     accepted: Collection[str],
     prompts_known: bool = False,
 ) -> list[str]:
@@ -68,10 +68,8 @@ def differing_scoring(
 
     Parameters
     ----------
-    sides : (list of LoggedRun, list of LoggedRun)
-        Logs of the baseline's and of the candidate's model on a task, the latest last; a side
-        without logs says nothing.
-    outcome : Logged
+    baseline, candidate : Scoring or None
+        None of a side that says nothing.
     accepted : collection of str
         Changes that the user accepts.
     prompts_known : bool, optional
@@ -83,9 +81,8 @@ def differing_scoring(
         A document's text or target, the task's scoring code, the settings of its metric or filter,
         or what cuts answers off differ, and that is not accepted.
     """
-    if not all(sides):
+    if baseline is None or candidate is None:
         return []
-    baseline, candidate = (Scoring.of(runs, outcome) for runs in sides)
     differences = baseline.differences(candidate, ("the baseline", "the candidate"))
     ignored = {PROMPTS} if prompts_known else set()
     return as_warnings(

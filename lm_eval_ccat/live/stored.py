@@ -23,6 +23,7 @@ from ..scores.configuration import model_of
 from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import mark_of_row, sound_rows
 from ..scores.reading import Logged
+from .identity import SCORING
 from .result import latest_content
 
 
@@ -139,6 +140,14 @@ class StoredRanking:
         with suppress(ScoreTableError):
             return find_runs(file, task)[0][-1].settings
         return {}
+
+    def scoring_code_of(self, model: str) -> dict[str, str]:
+        """Return the hash of what scored a model's answers, by what it is of; {} if unknown."""
+        directory = RunDirectory(self.source_of(model).parent)
+        if self.source_of(model).name != RESULT or not directory.journal.exists():
+            return {}
+        task = directory.present_identity().task
+        return {f"the scoring code of {task['name']}": task[SCORING]}
 
     def pair(self, a: str, b: str) -> PairContent | None:
         """Return the row of two models, `a` less `b`; None if the file has none."""

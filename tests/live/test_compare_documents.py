@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -114,3 +115,51 @@ def test_what_the_reader_says_of_scores_reaches_the_comparison(run, documents, t
     )  # fmt: skip
     limited = replace(ScoreTable.read(tmp_path / "limited", range=(0, 1)), sources=())
     list(both_ways(run, limited, r"has scores on 100 documents, .*--limit"))
+
+
+def test_runs_of_other_documents_are_refused_and_a_result_alone_is_said_to_know_none(
+    bench, server, run, tmp_path
+):
+    def ranked(name, change=lambda text: text):
+        bench.rewrite(lambda file, text: change(text))
+        bench.ranked(server, ["m01", "m11"], bank="", name=name, **SETTINGS)
+        return bench.run(name)
+
+    again = ranked("again")
+    assert not compare(run, again, models=("m01", "m11")).warnings
+    alone = tmp_path / "alone" / "result.json"
+    alone.parent.mkdir()
+    alone.write_bytes((run / "result.json").read_bytes())
+    for sides in ((alone, again), (again, alone)):
+        told = compare(*sides, models=("m01", "m11")).warnings
+        assert [w for w in told if w.startswith(f"documents unknown: {alone} stands without its")]
+    content = json.loads(alone.read_text()) | {"items_of_benchmark": 7}
+    alone.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match="over 7 documents, the candidate over 120"):
+        compare(alone, again, models=("m01", "m11"))
+
+
+@pytest.mark.parametrize("logged", [True, False])
+@pytest.mark.parametrize(
+    ("before", "after", "words", "change"),
+    [
+        ("max_gen_toks: 64", "max_gen_toks: 63", "max_gen_toks is 64 in the base", "cut"),
+        ("return {", "return  {", "the scoring code of loopback_task differs", "scoring"),
+        ("version: 1.0", "version: 2.0", "task_version differs: 1.0 and 2.0", ""),
+    ],
+)
+def test_runs_of_another_identity_are_refused_or_told(
+    bench, server, run, logged, before, after, words, change
+):
+    """By what the journals state, with and without the logs of the answers."""
+    bench.rewrite(lambda file, text: text.replace(before, after))
+    bench.ranked(server, ["m01", "m11"], bank="", name="other", **SETTINGS)
+    sides = run, bench.run("other")
+    for file in () if logged else [file for side in sides for file in side.glob("*/*_2*.json*")]:
+        file.unlink()
+    if change:
+        with pytest.raises(UsageError, match=rf"{words}.*--accept_change {change}"):
+            compare(*sides, models=("m01", "m11"))
+    settings = {"accept_change": [change] if change else []}
+    told = compare(*sides, models=("m01", "m11"), settings=settings).warnings
+    assert [warning for warning in told if words in warning]
