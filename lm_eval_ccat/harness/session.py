@@ -9,11 +9,13 @@ documents are built.
 from __future__ import annotations
 
 import copy
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from ..bank.settings import TOKEN_LIMITS
@@ -201,6 +203,15 @@ class TaskSession:
     def config(self) -> Mapping[str, Any]:
         """The task's configuration, as the harness dumps it."""
         return dict(self.task.dump_config())
+
+    @property
+    def file(self) -> str:
+        """The task's file, from the working directory; "" for a task of the harness or none."""
+        source = str(dict(self.config.get("metadata") or {}).get("config_source", "inline"))
+        stock = Path(internals.resolve("lm_eval:__file__")).parent
+        if source == "inline" or Path(source).is_relative_to(stock):
+            return ""
+        return os.path.relpath(source) if Path(source).is_relative_to(Path.cwd()) else source
 
     @property
     def _metrics(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..harness import internals
+from ..harness.opening import with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..money import Price
 from ..options import (
@@ -106,26 +107,38 @@ _PATHS = {"anyOf": [*TEXTS.schema["anyOf"], {"type": "object"}]}
 
 
 def _tasks(value: Any, place: OptionPlace) -> tuple[str, ...]:
-    """Read names, in a list or by commas.
-
-    A YAML file, or the one that defines the task, may be next to the configuration.
-    """
+    """Read names, in a list or by commas. A YAML file may be next to the configuration."""
     parts = [TEXT.read(part, place).split(",") for part in listed(value)]
     names = [name.strip() for part in parts for name in part]
     for name in names:
         if not name or names.count(name) > 1:
             problem = f"{name!r} twice" if name else "'' as a task"
             raise UsageError(f"`{place.path}:` names {problem}")
-    if place.recorded:
-        return tuple(names)
-    files = [file for kind in YAML for file in sorted((place.folder or Path()).glob(f"*{kind}"))]
-    return tuple(_own_task(name, files) or place.beside(name) for name in names)
+    return tuple(place.beside(name) if name.endswith(YAML) else name for name in names)
 
 
-def _own_task(name: str, files: Sequence[Path]) -> str | None:
-    """Return the one file among some that defines a task."""
-    defining = [file for file in files if internals.defines_task(file, name)]
-    return str(defining[0]) if len(defining) == 1 else None
+def own_task(name: str, folder: Path, searched: Sequence[str]) -> str:
+    """Return the YAML file of a folder that defines a task; `name` if something else has the name.
+
+    Parameters
+    ----------
+    name : str
+    folder : Path
+        That of the configuration, or of the command.
+    searched : sequence of str
+        Folders of tasks, which come first, as do the harness's own tasks.
+
+    Raises
+    ------
+    UsageError
+        Two files define it.
+    """
+    files = [file for kind in YAML for file in sorted(folder.glob(f"*{kind}"))]
+    if name.endswith(YAML) or not any(internals.defines_task(file, name) for file in files):
+        return name
+    if internals.is_known(name, with_shipped_tasks(searched)):
+        return name
+    return str(*internals.only_one(name, files))
 
 
 def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:

@@ -17,6 +17,7 @@ from ..money import dollars, in_unit
 from ..ranker.accounts import SLACK
 from ..runs.book import PROMPTS
 from ..runs.directory import banks_at
+from ..shown import some
 from .forecast import forecast, need_in_words, offer_in_words
 from .outcomes import tasks_of_bank
 from .plan import Plan, make_plan, plan_of_banks
@@ -169,6 +170,9 @@ def _forecast(
 
 def _before(plan: Plan, observer: Observer) -> None:
     """Print, confirm and refuse what must be settled before a ranking starts."""
+    files = {task: session.file for task, session in plan.sessions.items()}
+    if sources := [f"{task}: {file}" for task, file in files.items() if file]:
+        observer.note(f"Task {some(sources)}")
     for warning in plan.warnings:
         observer.warn(warning)
     _require_warmup(plan, observer)

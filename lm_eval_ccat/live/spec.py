@@ -60,6 +60,7 @@ from .fields import (
     TASKS,
     WEIGHTS,
     Weighting,
+    own_task,
 )
 from .line import GROWTH, WINDOW
 
@@ -372,11 +373,13 @@ class Spec:
             A value is invalid; the message names the key and what it may hold.
         """
         extra = read_values(cls, without_aliases(over or {}), OptionPlace())
+        beside = Path() if folder is None else folder  # where the file of a task may lie
         if isinstance(source, Spec):
             values = {field.name: getattr(source, field.name) for field in fields(cls)}
         elif isinstance(source, str | Path):
             file = Path(source)
             content = content_of(file)  # its errors name the file
+            beside = file.parent
             try:
                 content = without_aliases(content)
                 values = read_values(cls, content, OptionPlace("", file.parent))
@@ -388,6 +391,11 @@ class Spec:
         if "harness" in extra:
             extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
         spec = cls(**{**values, **extra})
+        if not recorded and ("tasks" in extra or not isinstance(source, Spec)):
+            beside = Path() if "tasks" in extra else beside
+            folders = spec.harness.get("include_path", ())
+            tasks = (own_task(name, beside, folders) for name in spec.tasks)
+            spec = replace(spec, tasks=tuple(tasks))
         for key in () if recorded else spec.options:
             if key in options_of(cls):
                 raise UsageError(f"`options.{key}` is no option of a method; write `{key}:` alone")

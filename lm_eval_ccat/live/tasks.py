@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..methods.belief import RUN
-from ..options import OptionPlace, Values
+from ..options import Values
 from ..plugins import did_you_mean, existing, near_path
 from ..scores.reading import YAML
-from .fields import HUB, TASKS
+from .fields import HUB, own_task
 from .spec import ModelSpec, Spec
 
 #: Settings of the harness's --config that determine how requests are built.
@@ -42,9 +41,6 @@ def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
     """Return the task names for the harness and the folders to search for them.
 
     ``task:`` may be a name, or the path of a YAML file: of a task, or of a group beside its tasks.
-    If a file in ``include_path`` defines the name, the path of that file is returned: otherwise the
-    harness would take this configuration, which has a ``task:`` too, for a second task of that
-    name.
     """
     folders = list(spec.harness.get("include_path") or [])
     for folder in folders:
@@ -72,34 +68,23 @@ def _group_in(file: Path) -> str:
 
 
 def own_file(name: str, folders: list[str]) -> str:
-    """Return the YAML file beside the command, or in a folder, that defines a task; else `name`."""
-    if Path(name).suffix in YAML:
-        return name
-    [beside] = TASKS.read(name, OptionPlace("tasks"))
-    return _by_file(beside, folders)
+    """Return the YAML file in a folder, or beside the command, that defines a task; else `name`.
+
+    The harness's command would take a configuration of a ranking for the task that it names.
+    """
+    file = internals.file_of_task(name, folders)
+    return own_task(name, Path(), folders) if file is None else str(file.absolute())
 
 
 def _by_file(name: str, folders: list[str]) -> str:
     """Return the YAML file that `name` is or that defines a task of this name, else `name`."""
     file = Path(name)
-    if file.suffix in YAML:
-        if not file.is_file():
-            raise UsageError(f"`task:` names a file that does not exist: {file}{near_path(file)}")
-        return str(file.absolute())
-    paths = (path for folder in folders for path in sorted(_yaml_files(Path(folder))))
-    files = [path for path in paths if internals.defines_task(path, name)]
-    return str(files[0].absolute()) if len(files) == 1 else name
-
-
-def _yaml_files(folder: Path) -> Iterator[Path]:
-    # Follow links to folders, as the harness does, but visit each folder once.
-    visited: set[str] = set()
-    for place, folders, files in os.walk(folder, followlinks=True):
-        if os.path.realpath(place) in visited:
-            folders.clear()
-            continue
-        visited.add(os.path.realpath(place))
-        yield from (Path(place, name) for name in files if name.endswith(YAML))
+    if file.suffix not in YAML:
+        in_folder = internals.file_of_task(name, folders)
+        return name if in_folder is None else str(in_folder.absolute())
+    if not file.is_file():
+        raise UsageError(f"`task:` names a file that does not exist: {file}{near_path(file)}")
+    return str(file.absolute())
 
 
 def session_options(spec: Spec) -> Values:

@@ -13,6 +13,7 @@ from worlds.bench import TASK, content_of
 from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate
 from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.live.adaptive import Adaptive, refuse_early
+from lm_eval_ccat.live.spec import Spec
 
 CHAT = "local-chat-completions"
 
@@ -57,6 +58,79 @@ def test_a_task_beside_the_configuration_needs_no_folder(bench, server, ccat, tm
     config = bench.config(server.url, ["m03", "m09"], bank=None, max_items=10, harness={})
     ccat("rank", config, code=(0, 3))
     assert content_of(config)["items_administered"] >= 20
+
+
+def copies_beside(bench):
+    """Puts a task of another prompt, under the same name, beside the configurations; its path."""
+    shutil.copy(bench.folder / "tasks" / "scoring.py", bench.folder)
+    text = (bench.folder / "tasks" / f"{TASK}.yaml").read_text()
+    file = bench.folder / "old.yaml"
+    file.write_text(text.replace("Repeat the numbers", "Say the old numbers"))
+    return file
+
+
+BESIDE = {"old": "", "half": "bank: b.json\nharness: {}\n", "broken": "include: nowhere.yaml\n"}
+
+
+@pytest.mark.parametrize(
+    "how, beside", [*(("rank", name) for name in BESIDE), ("run", "old"), ("harness", "old")]
+)
+def test_a_task_of_the_folder_is_that_of_the_harness_whatever_lies_beside(
+    bench, server, ccat, monkeypatch, how, beside
+):
+    file = copies_beside(bench)
+    if rest := BESIDE[beside]:
+        file.write_text(f"task: {TASK}\n{rest}")
+    monkeypatch.chdir(bench.folder)
+    if how == "rank":
+        ccat("rank", bench.config(server.url, ["m03", "m09"], max_items=10), code=(0, 3))
+    else:
+        words = bench.adaptive(server, "m09", "--output_path", bench.folder / "out")
+        if how == "harness":
+            words.remove("--adaptive")
+        ccat(*words)
+    prompts = {body["prompt"] for body in server.bodies}
+    assert prompts and not any("old" in str(prompt) for prompt in prompts)
+
+
+def test_a_task_beside_serves_a_name_that_nothing_else_has_and_is_told(
+    bench, server, ccat, monkeypatch
+):
+    monkeypatch.chdir(bench.folder)
+    file = copies_beside(bench)
+    file.write_text(file.read_text().replace(f"task: {TASK}", "task: own_name"))
+    (bench.folder / "half.yaml").write_text("task: own_name\nbank: b.json\n")
+    settings = {"task": "own_name", "bank": None, "max_items": 10}
+    out = ccat("rank", bench.config(server.url, ["m03", "m09"], **settings), code=(0, 3))
+    assert "Task own_name: old.yaml" in out.err + out.out
+    (bench.folder / "task.yaml").write_text("task: own_name\ndataset_path: json\n")
+    config = bench.config(server.url, ["m03", "m09"], name="again", **settings)
+    error = ccat("rank", config, code=2).err
+    assert "two files define task own_name" in error and "old.yaml" in error and "task.y" in error
+
+
+@pytest.mark.parametrize("name", ["gsm8k", "mmlu", "mmlu_stem_tasks"])
+def test_a_name_of_the_harness_is_no_file_beside(tmp_path, name):
+    (tmp_path / "mine.yaml").write_text(f"task: {name}\ndataset_path: json\n")
+    models = [{"model": "dummy"}]
+    assert Spec.read({"task": name, "models": models}, folder=tmp_path).tasks == (name,)
+
+
+def test_two_files_of_a_folder_that_define_a_task_are_named(bench, ccat):
+    bench.rewrite(lambda name, text: text)
+    shutil.copy(bench.folder / "tasks" / f"{TASK}.yaml", bench.folder / "tasks" / "also.yaml")
+    error = ccat("check", TASK, "--include_path", bench.folder / "tasks", code=2).err
+    assert f"two files define task {TASK}" in error
+    assert "also.yaml" in error and f"{TASK}.yaml" in error
+
+
+def test_a_key_that_no_task_has_is_named_with_its_file(bench, ccat):
+    change = {f"{TASK}.yaml": "\noutputtype: generate_until\n"}
+    bench.rewrite(lambda name, text: text + change.get(name, ""))
+    for words in ([TASK, "--include_path", bench.folder / "tasks"],
+                  [bench.folder / "tasks" / f"{TASK}.yaml"]):  # fmt: skip
+        error = ccat("check", *words, code=2).err
+        assert f"{TASK}.yaml is no task: none has a key `outputtype`; did you mean output_" in error
 
 
 @pytest.mark.parametrize("where", ["beside", "folder"])

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,10 @@ _WILD = re.compile(r"[*?]|\[.*?\]")
 #: Parts of a task file's text: the files that it includes; the name that it defines.
 _INCLUDED = re.compile(r"^include[ \t]*:(.*(?:\n[ \t]*-.*)*)", re.MULTILINE)
 _PATH = re.compile(r"[^\s,\"'\[\]]+")
+#: Keys of a file that the harness drops before it makes a task.
+_DROPPED = {"group", "tag", "task_list"}
+#: Folders in which it looks for no tasks.
+_IGNORED = {"__pycache__", ".ipynb_checkpoints"}
 _DEFINED = re.compile(r"^(?:task|group)[ \t]*:[ \t]*[\"']?([\w./:+-]+)", re.MULTILINE)
 
 
@@ -51,26 +55,30 @@ def task_manager(
     Raises
     ------
     UsageError
-        If there is no such task, group or tag; the message suggests close names.
+        If there is no such task, group or tag, with close names; if two files define a task.
     """
     hush()
     make = resolve("lm_eval.tasks:TaskManager")
     manager = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
     index = attribute(manager, _INDEX)
+    folders = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
     # A configuration of a ranking names its task, and would take the place of that task.
-    for name in [name for name, entry in index.items() if is_ranking(entry.cfg)]:
+    for name in [name for name, entry in index.items() if foreign_key(entry.cfg or {})]:
         del index[name]
-        _find_again(name, include_path, index)
+        _find_again(name, folders, index)
     for name, entry in _stock_entries(names, index).items():
         index.setdefault(name, entry)
     for name in names:
         file = Path(name) if isinstance(name, str) and name.endswith(".yaml") else None
-        if file is not None and file.is_file() and is_ranking(_plain_yaml(file)):
-            raise UsageError(
-                f"{file} is no task but a configuration of `rank`: its task is named under `task:`"
-            )
-        plain = isinstance(name, str) and not _WILD.search(name)
-        if plain and name not in index and not Path(name).exists():
+        if file is not None and file.is_file():
+            _require_task(file)
+        if not isinstance(name, str) or _WILD.search(name):
+            continue
+        file_of_task(name, folders)
+        if name not in index and not Path(name).exists():
+            for folder in folders:  # a mistake in its file may hide it
+                for file in (path for path in _task_files(folder) if task_of_file(path) == name):
+                    _require_task(file)
             defined = dict.fromkeys(n for text in _texts().values() for n in _DEFINED.findall(text))
             meant = did_you_mean(name, {**index, **defined}, listing=False)
             raise UsageError(
@@ -80,29 +88,92 @@ def task_manager(
     return manager
 
 
-def is_ranking(config: Mapping[str, Any] | None) -> bool:
-    """Whether a configuration is that of a ranking: a task has no models."""
-    return "models" in (config or {})
+def foreign_key(config: Mapping[str, Any]) -> str:
+    """Return the first key that no task has; "" for a task, a group or a class of tasks.
+
+    A configuration of a ranking names a task, too, but has keys of its own, such as ``models``.
+    """
+    if "class" in config or "group" in config or not isinstance(config.get("task"), str):
+        return ""
+    return next((key for key in config if key not in {*_task_keys(), *_DROPPED}), "")
+
+
+def _task_keys() -> list[str]:
+    """Return the keys of a task's configuration."""
+    return [field.name for field in fields(resolve("lm_eval.config.task:TaskConfig"))]
 
 
 def defines_task(file: Path, name: str) -> bool:
-    """Whether a YAML file defines a task of this name, and is no configuration of a ranking."""
-    if task_of_file(file) != name:
-        return False
+    """Whether a YAML file defines a task of this name, and no configuration that only names it."""
     try:
-        return not is_ranking(_plain_yaml(file))
-    except Exception:  # loading the task will say what is wrong with it
-        return True
+        return task_of_file(file) == name and not foreign_key(_plain_yaml(file))
+    except Exception:  # what cannot be read defines nothing
+        return False
 
 
-def _find_again(name: str, include_path: Any, index: dict[str, Any]) -> None:
-    """Add to an index what a folder defines of a name beside a configuration of a ranking."""
+def file_of_task(name: str, folders: Iterable[str | Path]) -> Path | None:
+    """Return the file that defines a task in some folders: of the last that has one, if any.
+
+    Raises
+    ------
+    UsageError
+        Two files of a folder define it.
+    """
+    defining: list[Path] = []
+    for folder in folders:
+        defining = only_one(name, _task_files(folder)) or defining
+    return defining[0] if defining else None
+
+
+def only_one(name: str, files: Iterable[Path]) -> list[Path]:
+    """Return the files that define a task, of which there may be no more than one.
+
+    Raises
+    ------
+    UsageError
+        Two files define it.
+    """
+    defining = [file for file in files if defines_task(file, name)]
+    if len(defining) > 1:
+        raise UsageError(
+            f"two files define task {name}: {defining[0]} and {defining[1]}; rename the task of "
+            "one, or name the file in place of the task"
+        )
+    return defining
+
+
+def is_known(name: str, folders: Sequence[str | Path]) -> bool:
+    """Whether some folders, or the harness, have a task, group or tag of this name."""
+    with suppress(UsageError):
+        return name in attribute(task_manager([name], list(folders)), _INDEX)
+    return False
+
+
+def _require_task(file: Path) -> None:
+    """Raise a `UsageError` that names the key by which a file is no task."""
+    if key := foreign_key(_plain_yaml(file)):
+        if key == "models":
+            raise UsageError(
+                f"{file} is no task but a configuration of `rank`: its task is named under `task:`"
+            )
+        suggestion = did_you_mean(key, _task_keys())
+        raise UsageError(f"{file} is no task: none has a key `{key}`{suggestion}")
+
+
+def _task_files(folder: str | Path) -> list[Path]:
+    """Return the YAML files of a folder in which the harness looks for tasks, in its order."""
+    files = (file for file in Path(folder).glob("**/*.yaml") if not _IGNORED & {*file.parts})
+    return sorted(files, key=Path.as_posix)
+
+
+def _find_again(name: str, folders: Sequence[str | Path], index: dict[str, Any]) -> None:
+    """Add to an index what folders define of a name beside a configuration of a ranking."""
     add = resolve("lm_eval.tasks._index:TaskIndex.process_cfg")
-    for folder in [include_path] if isinstance(include_path, str | Path) else include_path or ():
-        for file in sorted(Path(folder).glob("**/*.yaml")):
+    for folder in reversed(folders):  # the first that is added stays
+        for file in _task_files(folder):
             with suppress(Exception):  # what it cannot read, the harness skips
                 config = _plain_yaml(file)
-                if name in (config.get("task"), config.get("group")) and not is_ranking(config):
+                if name in (config.get("task"), config.get("group")) and not foreign_key(config):
                     add(config, file, index)
 
 
