@@ -19,6 +19,7 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
 from lm_eval_ccat.board.folder import Rules, not_comparable, offered
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
+from lm_eval_ccat.board.publish import copies
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import Observer
@@ -568,6 +569,20 @@ def test_models_with_equal_results_are_marked_and_facts_are_those_of_the_file(
     (board.path / "models.csv").write_text("name,size\nx/one,7B\n")
     with pytest.raises(RunError, match=r"models\.csv: no column 'model'"):
         publish(board, tmp_path / "site")
+
+
+def test_a_model_that_is_not_on_the_board_is_no_copy(world, board, tmp_path):
+    """A file of evidence may hold more models than those whose rows count."""
+    table = ScoreTable.read(world.scores(tmp_path / "m.parquet", ["m02"]))
+    trio = ScoreTable.from_arrays(
+        np.repeat(table.raw, 3, axis=0), ["x/one", "x/two", "x/gone"], table.doc_ids,
+        scale=table.scale, metric=table.metric, task=table.task, doc_hashes=table.doc_hashes,
+    )  # fmt: skip
+    trio.write(tmp_path / "trio.parquet")
+    add(board, tmp_path / "trio.parquet")
+    rewrite(board, [row for row in board.ledger.rows() if row.model != "x/gone"])
+    twins = copies(board, standing(board))
+    assert set(twins["x/one"]) == {"m02", "x/two"} and "x/gone" not in twins
 
 
 def test_rules_are_checked(world):

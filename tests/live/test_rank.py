@@ -119,6 +119,25 @@ def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat)
     assert rehearsal("m01", "m03", bank=None) is None
 
 
+def test_what_is_not_played_on_goes_to_the_limits_and_costs_nothing_known_without_a_price(
+    bench, server, ccat, monkeypatch
+):
+    """However early the play ends, two models with a limit of 30 items take 60, a quarter each."""
+    settings = {"bank": "default.bank.json", "stop": "limits", "max_items": 30}
+    quarter = {"price": {"item": 0.25}}
+
+    def rehearsed(**more):
+        config = bench.config(server.url, ["m01", "m03"], **settings, **more)
+        return json.loads(ccat("plan", config, "--json").out)["rehearsal"]
+
+    for longest in (25, 10_000):
+        monkeypatch.setattr(rehearsal, "LONGEST", longest)
+        played = rehearsed(entry=quarter)
+        assert played["answers"] == {"expected": 60.0, "low": 60.0, "high": 60.0}
+        assert played["cost"] == {"expected": 15.0, "low": 15.0, "high": 15.0}
+        assert rehearsed(of={"m03": quarter})["cost"] is None
+
+
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
