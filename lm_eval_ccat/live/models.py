@@ -206,6 +206,11 @@ class Model(ABC):
         """What it waits for before it can be opened; "" if for nothing."""
         return ""
 
+    @property
+    def too_large(self) -> bool:
+        """Whether it will never have what it waits for."""
+        return False
+
     def fits_beside(self, others: Sequence[Model]) -> bool:
         """Whether it can be open together with these, if not all models can."""
         return not others

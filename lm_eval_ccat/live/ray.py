@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,24 @@ class Nodes:
             self._listed = time.monotonic()
         return self._amounts
 
+    @property
+    def scaled(self) -> list[dict[str, float]] | None:
+        """Amounts of each resource, by kind of node that an autoscaler may add, if there is one."""
+        with suppress(ImportError, AttributeError):  # Ray tells it to its own libraries alone
+            state = import_module("ray._private.state").state
+            if config := state.get_cluster_config():
+                groups = [group for group in config.node_group_configs if group.max_count]
+                return [dict(group.resources) for group in groups]
+        return None
+
+    def may_ever_hold(self, bundle: Mapping[str, float]) -> bool:
+        """Whether a node holds it, or may join that does: without an autoscaler, any may."""
+        scaled = self.scaled
+        return scaled is None or any(
+            all(node.get(kind, 0.0) >= amount for kind, amount in bundle.items())
+            for node in (*self.amounts, *scaled)
+        )
+
     def hold(self, bundles: Sequence[Mapping[str, float]]) -> bool:
         """Whether each bundle finds a node, the largest first."""
         free = [dict(amounts) for amounts in self.amounts]
@@ -116,6 +135,11 @@ class RayModel(HarnessModel):
         free, total = ray.available_resources(), ray.cluster_resources()
         counts = (f"{free.get(k, 0.0):g} of {total.get(k, 0.0):g} {k}s" for k in self.bundle)
         return f"it asks for {amounts}; free in the cluster: {', '.join(counts)}"
+
+    @property
+    def too_large(self) -> bool:
+        """Whether neither a node of the cluster nor one that its autoscaler may add holds it."""
+        return bool(self.bundle) and not self._nodes.may_ever_hold(self.bundle)
 
     def ready(self) -> bool:
         """Reserve a place, start the actor there and let it load; return whether it has."""

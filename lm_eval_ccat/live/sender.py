@@ -280,8 +280,9 @@ class Sender:
             return
         beginning, report = self._waits.setdefault(channel.name, (moment, moment))
         limit = 60.0 * self.rule.outage_minutes
-        if moment - beginning >= limit:
-            channel.set_aside(f"no node had room for it within {limit:g} s: {missing}")
+        if (hopeless := channel.model.too_large) or moment - beginning >= limit:
+            late = "and none that may join has" if hopeless else f"within {limit:g} s"
+            channel.set_aside(f"no node had room for it {late}: {missing}")
             channel.model.close()
             channel.to_open = False
             self._seats = [seat for seat in self._seats if seat is not channel]

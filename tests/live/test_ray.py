@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -166,6 +167,38 @@ def test_a_model_that_no_node_holds_is_set_aside_and_the_others_go_on(bench, ser
     reason = content["models"]["m01"]["set_aside"]
     assert "no node had room for it within 3 s: it asks for 3 CPUs" in reason
     assert {content["models"][m]["n_items"] for m in TWO} == {50}
+
+
+@pytest.mark.slow
+def test_a_model_beyond_what_an_autoscaler_states_is_set_aside_at_once(
+    bench, server, cluster, monkeypatch
+):
+    from lm_eval_ccat.live.ray import Nodes
+
+    monkeypatch.setattr(Nodes, "scaled", [{"CPU": 2.0}])
+    with_nodes(cluster, 1, 1)
+    began = time.monotonic()
+    content = ranked_on(
+        cluster, bench, server, ["m01", *TWO], code=(4,), of={"m01": {"num_cpus": 3.0}}
+    )
+    assert [name for name, block in content["models"].items() if block["set_aside"]] == ["m01"]
+    assert "none that may join has" in content["models"]["m01"]["set_aside"]
+    assert {content["models"][m]["n_items"] for m in TWO} == {50}
+    assert time.monotonic() - began < 600.0  # others would be waited for 15 minutes
+
+
+def test_the_nodes_that_may_join_are_those_that_the_autoscaler_states(monkeypatch):
+    from lm_eval_ccat.live.ray import Nodes
+
+    nodes, stated = Nodes(), [({"CPU": 8.0, "GPU": 1.0}, 2), ({"CPU": 64.0}, 0)]  # none of these
+    groups = [SimpleNamespace(resources=amounts, max_count=n) for amounts, n in stated]
+    config = SimpleNamespace(node_group_configs=groups)
+    monkeypatch.setattr(Nodes, "amounts", [{"CPU": 16.0}])
+    monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: config)
+    sizes = [{"CPU": 16.0}, {"GPU": 1.0, "CPU": 8.0}, {"CPU": 17.0}, {"GPU": 2.0}]
+    assert [nodes.may_ever_hold(size) for size in sizes] == [True, True, False, False]
+    monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
+    assert all(map(nodes.may_ever_hold, sizes))  # without an autoscaler any node may join
 
 
 def test_a_model_behind_a_server_reserves_no_cpu():
