@@ -174,18 +174,19 @@ class Looks:
     ) -> PairEvidence:
         """Return the evidence by the boundary alone; see `evidence_at`."""
         gaps, limit = self._with_luck(gaps), self.boundary(level, gaps.n, n_items)
+
+        def beyond(size: Floats, zero: Floats, zeros: Floats) -> Floats:
+            return self._beyond(size, gaps, zero, zeros, limit, n_items)
+
+        of_row, of_column = (gaps.row_zero, gaps.row_zeros), (gaps.column_zero, gaps.column_zeros)
+        better = beyond(gaps.size - gaps.down, *of_row)
+        worse = beyond(-gaps.size - gaps.up, *of_column)
+        if min_difference <= 0.0:
+            return PairEvidence(better, worse, np.zeros(gaps.size.shape))
         within = min_difference / gaps.slope
-        better, worse, below, above = (
-            self._beyond(size, gaps, *zeros, limit, n_items)
-            for size, zeros in (
-                (gaps.size - gaps.down, (gaps.row_zero, gaps.row_zeros)),
-                (-gaps.size - gaps.up, (gaps.column_zero, gaps.column_zeros)),
-                (within - gaps.size - gaps.up, (gaps.column_zero, gaps.column_zeros)),
-                (within + gaps.size - gaps.down, (gaps.row_zero, gaps.row_zeros)),
-            )
-        )
-        close = np.minimum(below, above) if min_difference > 0.0 else np.zeros(gaps.size.shape)
-        return PairEvidence(better, worse, close)
+        below = beyond(within - gaps.size - gaps.up, *of_column)
+        above = beyond(within + gaps.size - gaps.down, *of_row)
+        return PairEvidence(better, worse, np.minimum(below, above))
 
     def _beyond(
         self, size: Floats, gaps: Gaps, zero: Floats, zeros: Floats, limit: Floats, n_items: float

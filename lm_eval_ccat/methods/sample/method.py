@@ -30,7 +30,7 @@ from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .bets import Betting, betting_interval
 from .effects import Effects
-from .pairs import IMAGINED, Pairs, SharedSequence
+from .pairs import Pairs, SharedSequence
 from .passes import RepeatsPolicy
 
 GUARANTEES = ("asymptotic", "finite")
@@ -270,9 +270,9 @@ class SamplePolicy(Policy):
         means, residual_variance = self.effects.solve()
         models, single = np.arange(len(means)), self.pairs.single
         n, n_seen, size = self.effects.counts, self.effects.n_seen, len(self.sequence.order)
-        of_one = single.variances(models, IMAGINED * self.pairs.largest_departures(models))[1]
+        item_variance, of_one = self.pairs.of_one
         # The imagined item departs from the other models, too.
-        apart = residual_variance + of_one - single.variances(models)[1]
+        apart = residual_variance + of_one - item_variance
         full = n == size
         means = np.where(full, np.nan_to_num(single.means(models) + self.pairs.shift), means)
         every_one = 1.0 / max(n_seen, 1)

@@ -169,6 +169,7 @@ class Pairs:
         self.progress = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
         self.shift = np.full(n_models, np.nan)  # first scores: `single` sums up the rest
         self.sums, self.single = Sums(n_models**2, size), Sums(n_models, size)
+        self._of_one: tuple[Floats, Floats] | None = None
         if self.bets is not None:
             self.bets.start(n_models)
 
@@ -184,6 +185,7 @@ class Pairs:
     def settle(self, model: int, item: int, score: float) -> None:
         """Record that `model` is done with `item`; the score of a failure is NaN."""
         self.scores[model, item], self.done[model, item] = score, True
+        self._of_one = None
         if score > 0.0:
             self.earned[model] += score
             self.positive[model] += 1.0
@@ -218,26 +220,22 @@ class Pairs:
     # of Agresti and Coull's intervals (The American Statistician 52, 1998), what this adds falls
     # with one over the number of items; without replacement it ends at 0.
 
-    def largest_departures(self, models: Places) -> Floats:
-        """Return the departure to imagine: the whole scale if a model's scores crowd an end of it.
+    @property
+    def of_one(self) -> tuple[Floats, Floats]:
+        """The variance of one item of each model, as seen and with the departure to imagine.
 
-        They do if a single item at the other end would move the mean by more than all items seen
-        have moved it, and if their spread reaches the end: scores of BERTScore lie narrowly around
-        0.9 and do not crowd 1.
-
-        Parameters
-        ----------
-        models : ndarray of int
-
-        Returns
-        -------
-        ndarray of shape (len(models),)
-            1 or 0, on [0, 1].
+        That is the whole scale if a model's scores crowd an end of it. They do if a single item at
+        the other end would move the mean by more than all items seen have moved it, and if their
+        spread reaches the end: scores of BERTScore lie narrowly around 0.9 and do not crowd 1.
         """
-        mean = self.single.means(models) + self.shift[models]
-        edge = np.minimum(mean, 1.0 - mean)
-        crowded = edge <= NEAR * np.sqrt(self.single.variances(models)[1])
-        return np.where(crowded & (edge * self.single.items(models) <= 1.0), 1.0, 0.0)
+        if self._of_one is None:
+            single, models = self.single, np.arange(len(self.scores))
+            mean, variance = single.means(models) + self.shift, single.variances(models)[1]
+            edge = np.minimum(mean, 1.0 - mean)
+            crowded = (edge <= NEAR * np.sqrt(variance)) & (edge * single.items(models) <= 1.0)
+            departure = np.where(crowded, 1.0, 0.0)
+            self._of_one = variance, single.variances(models, IMAGINED * departure)[1]
+        return self._of_one
 
     def zeros(self, models: Places) -> tuple[Floats, Floats]:
         """Return what one score of 0 loses, and how many each of two models has lost so far.
@@ -266,8 +264,6 @@ class Pairs:
         The departure to imagine is at least the typical difference of two unrelated models on an
         item: two models that were equal on all items so far may differ on the next one.
         """
-        models = np.arange(len(self.scores))
-        of_one = self.single.variances(models, IMAGINED * self.largest_departures(models))[1]
-        row, column = np.divmod(pairs, len(models))
-        apart = np.minimum(of_one[row] + of_one[column], 1.0)
+        row, column = np.divmod(pairs, len(self.scores))
+        apart = np.minimum(self.of_one[1][row] + self.of_one[1][column], 1.0)
         return self.sums.variances(pairs, IMAGINED * apart, finite)[0]
