@@ -133,6 +133,8 @@ class Levers:
         Squared standard error of an estimate.
     share : ndarray
         Share of `error` that the ability explains, 0 to 1.
+    outside : ndarray
+        Probability that the ability lies beyond those of all of the bank's models.
     """
 
     ability: Floats
@@ -141,6 +143,7 @@ class Levers:
     slope: Floats
     error: Floats
     share: Floats
+    outside: Floats
 
 
 class Policy(ABC):

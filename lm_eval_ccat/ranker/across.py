@@ -182,6 +182,12 @@ class Across:
         """
         return _more(weights, self._hangs, self._joint, self._loose)
 
+    def own_changes(self) -> Floats:
+        """Return by how much the prior changes each task's own variance; (n_tasks, n_models)."""
+        return np.asarray(
+            self._hangs**2 * np.einsum("mtt->tm", self._joint) - self._loose, dtype=np.float64
+        )
+
     def covariances(self, model: int) -> Floats:
         """Return covariances of the errors of one model's tasks; shape (n_tasks, n_tasks).
 

@@ -149,7 +149,7 @@ class RankingBuilder:
             float(belief.df[model, model]),
             float(belief.n[model, model]),
             belief.n_items,
-            zero=described.zero if described else 0.0,
+            zero=score.zero(model),
             looks=verdicts.looks.anew,
             of_method=described.interval if described else None,
         )

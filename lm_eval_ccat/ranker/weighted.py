@@ -22,6 +22,7 @@ from ..metrics.scale import Floats
 from .across import Across, Replays
 from .contents import Contents, OutcomeState, Task
 
+_ROUNDING = 1e-12  # relative, of a variance
 _NEARLY_FREE = 1e-12
 
 
@@ -132,26 +133,64 @@ class WeightedSum:
         belief = beliefs[0] if len(beliefs) == 1 else Belief.sum(beliefs, np.ones(len(beliefs)))
         if self._replays is not None and len(self._factors) and question == BENCHMARK:
             belief = self._replays.judge(belief, self._factors, len(self.tasks))
+        if question == BENCHMARK:
+            belief = self._with_common_errors(belief)
         return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
+
+    def _with_common_errors(self, belief: Belief) -> Belief:
+        """Return a belief whose variances hold for models beyond all that the banks know.
+
+        There curves are extrapolated, in every task to the same side: with ``o_t`` the probability
+        that a model is beyond the bank of task ``t``, and ``v_t`` its variance there, errors of two
+        tasks have the covariance ``sqrt(o_s v_s o_t v_t)``. Models left out of the banks, by which
+        variances are judged, seldom show it.
+        """
+        variance = np.array([term.belief(BENCHMARK).variance.diagonal() for term in self._terms])
+        if self._across is not None:
+            change = dict(zip(self._across.tasks, self._across.own_changes()))
+            for place, task in enumerate(self.tasks):
+                variance[place] += self.weights[place] ** 2 * change.get(task, 0.0)
+        common = np.sqrt(variance * [term.outside(len(belief.location)) for term in self._terms])
+        together = variance.sum(axis=0) + common.sum(axis=0) ** 2 - (common**2).sum(axis=0)
+        widened = belief.variance.copy()
+        np.fill_diagonal(widened, np.maximum(widened.diagonal(), together))
+        return replace(belief, variance=widened)
+
+    def zero(self, model: int) -> float:
+        """Return how much lower the estimate would be if one more answer had scored 0.
+
+        It is of one task; of which, is not known: the largest counts. See `Description.zero`.
+        """
+        return max(
+            float(term.weights[n]) * state.policy.describe(model).zero
+            for term in self._terms
+            for n, state in enumerate(term.states)
+        )
 
     def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
         """Return covariances of the errors of one model's tasks, by task and other task.
 
-        What the errors of models left out share beyond the prior counts as one correlation.
+        What they share beyond the prior, as errors of models left out do, and those of models
+        beyond the banks, counts as one correlation.
         """
         names = [term.task.name for term in self._terms]
         shared = np.zeros((len(names), len(names)))
         if self._across is not None:
             places = [self.tasks.index(number) for number in self._across.tasks]
             shared[np.ix_(places, places)] = self._across.covariances(model)
-        if len(self._factors):
+        if len(self.tasks) == 1:
+            return {}
+        if len(self.outcomes) == len(self.tasks):
             weights = self.weights
             alone = [term.beliefs(BENCHMARK)[0].variance[model, model] for term in self._terms]
             alone = np.maximum(alone + shared.diagonal(), 0.0)
             alike = np.sqrt(np.outer(alone, alone))
             np.fill_diagonal(alike, 0.0)
             np.fill_diagonal(shared, alone)
-            unexplained = self.belief().variance[model, model] - weights @ shared @ weights
+            variance = self.belief().variance[model, model]
+            unexplained = variance - weights @ shared @ weights
+            if self._across is None and unexplained <= _ROUNDING * variance:
+                return {}
             shared += alike * unexplained / max(weights @ alike @ weights, 1e-300)
         elif self._across is None:
             return {}
@@ -246,6 +285,12 @@ class _Term:
     def beliefs(self, question: str) -> list[Belief]:
         """Return the beliefs about the task's outcomes, on the scale of scores."""
         return [state.belief(question).on_scores for state in self.states]
+
+    def outside(self, n_models: int) -> Floats:
+        """Return the probability that each model is beyond the bank of the first outcome."""
+        first = self.states[0]
+        levers = first.policy.levers(first.belief(BENCHMARK))
+        return np.zeros(n_models) if levers is None else levers.outside
 
     def belief(self, question: str) -> Belief:
         """Return the belief about the weighted sum of the task's outcomes."""

@@ -69,7 +69,7 @@ def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
         Levers(
             *(np.array([v]) for v in (alone[t] * seen[t], alone[t] * noise[t])),
             p[t] ** 2,
-            *(np.array([v]) for v in (slope[t], error[t], share)),
+            *(np.array([v]) for v in (slope[t], error[t], share, 0.0)),
         )
         for t in range(3)
     ]
@@ -117,15 +117,37 @@ def told(world, across: bool, tasks=("a",), n: int = 25) -> Ranker:
     return ranker
 
 
-def test_errors_and_what_they_share_make_the_error_of_the_mean(world):
-    ranker = told(world, True, ("a", "b", "apart"), 4)
-    found, shared = ranker.result(), ranker.shared_errors("strong")
-    own = sum(found.tasks[t].standard_errors["strong"] ** 2 for t in world[0])
+def error_of_the_mean(ranker: Ranker, model: str) -> tuple[float, float, float]:
+    """The stated error, that of independent tasks, and that of errors that are all alike."""
+    found = ranker.result()
+    alone = np.array([found.tasks[t].standard_errors[model] for t in found.tasks])
+    return found.standard_errors[model], math.sqrt(alone @ alone) / 3.0, alone.sum() / 3.0
+
+
+@pytest.mark.parametrize("across", [True, False])
+def test_errors_and_what_they_share_make_the_error_of_the_mean(world, across):
+    ranker = told(world, across, ("a", "b", "apart"), 4)
+    shared = ranker.shared_errors("strong")
+    stated, independent, _ = error_of_the_mean(ranker, "strong")
     both = sum(c for of in shared.values() for c in of.values())
-    assert found.standard_errors["strong"] == pytest.approx(math.sqrt(own + both) / 3.0)
+    assert 9.0 * stated**2 == pytest.approx(9.0 * independent**2 + both)
     assert shared["a"]["b"] == pytest.approx(shared["b"]["a"])
-    assert shared["a"]["b"] > abs(shared["a"]["apart"])
-    assert told(world, False).shared_errors("strong") == {}
+    if across:
+        assert shared["a"]["b"] > abs(shared["a"]["apart"])
+
+
+def test_a_model_beyond_all_banks_errs_to_the_same_side_in_every_task(world):
+    """One that answers everything wrongly is beyond the banks; one that answers half is not."""
+    banks = {t: untried(b) for t, b in world[0].items()}
+    ranker = Ranker(banks, {"strong": 1.0, "weak": 1.0}, weights="equal", across=False)
+    for task in banks:
+        for item in range(24):
+            ranker.tell("weak", (task, item), 0.0)
+            ranker.tell("strong", (task, item), float(item % 2))
+    stated, independent, alike = error_of_the_mean(ranker, "weak")
+    assert independent < 0.7 * alike and stated > 0.9 * alike
+    stated, independent, _ = error_of_the_mean(ranker, "strong")
+    assert stated < 1.2 * independent
 
 
 def test_only_tasks_of_one_metric_whose_banks_know_the_same_models_share_a_prior(world):
