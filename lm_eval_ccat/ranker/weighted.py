@@ -159,12 +159,15 @@ class WeightedSum:
     def zero(self, model: int) -> float:
         """Return how much lower the estimate would be if one more answer had scored 0.
 
-        It is of one task; of which, is not known: the largest counts. See `Description.zero`.
+        The answer is of one task, where all its outcomes are 0; of which task is not known, and the
+        largest counts. See `Description.zero`.
         """
         return max(
-            float(term.weights[n]) * state.policy.describe(model).zero
+            sum(
+                float(weight) * state.policy.describe(model).zero
+                for weight, state in zip(term.weights, term.states)
+            )
             for term in self._terms
-            for n, state in enumerate(term.states)
         )
 
     def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
