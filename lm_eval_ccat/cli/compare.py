@@ -99,21 +99,21 @@ def compare(args: argparse.Namespace) -> int:
             "compare takes two sides, logs or runs (A B) or live models (--model), or one that "
             f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
-    (a, b), query, settings = sides, reading_of(args), given_by_flags(args, "compare")
+    (a, b), query, options = sides, reading_of(args), given_by_flags(args, "compare")
     display = Display(quiet=True)
     compared = comparing.compare(
         a,
         b,
         margin=args.margin,
-        question=args.question,
         models=(names[0] or None, names[1] or None),
         by=args.by,
         cluster=args.cluster,
-        settings=settings,
         run_dir=args.run_dir,
         observer=display,
         range=query.range,
         lower_is_better=query.lower_is_better,
+        question=args.question,
+        **options,
     )
     doubts = [
         doubt
@@ -135,7 +135,7 @@ def compare(args: argparse.Namespace) -> int:
     for path, text in outputs:
         write_file(path, text(compared))
     keeps_answers = not live or args.run_dir is not None
-    next_step = after_comparison(compared, pages, live, settings.get("max_items"), keeps_answers)
+    next_step = after_comparison(compared, pages, live, options.get("max_items"), keeps_answers)
     emit(args.json, compared.to_dict(), [*lines(compared), next_step])
     warn(*(warning for warning in warnings if warning not in display.warned))
     return compared.exit_code

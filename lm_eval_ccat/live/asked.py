@@ -117,6 +117,6 @@ def checked_prompts(
     if difference and PROMPTS not in accepted:
         raise UsageError(
             f"{difference}. Ask both models in the same way, or accept other prompts: "
-            f"--accept_change {PROMPTS} (in Python settings={{'accept_change': '{PROMPTS}'}})"
+            f"--accept_change {PROMPTS} (in Python accept_change='{PROMPTS}')"
         )
     return difference, doubt

@@ -4,38 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import MetricError, ScaleError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
-from ..options import AT_LEAST_0, CONFIDENCE, OptionPlace, choice
+from ..options import AT_LEAST_0
 from ..scores import ScoreTable
-from ..scores.reading import Logged, task_name
+from ..scores.reading import Logged, Query, task_name
 from .asked import AskedSide, differing_prompts
 from .comparison import Compared, Comparison, Gate, require_margin
-from .fields import METRICS
 from .live_comparison import compare_live
 from .losses import size_of
 from .mean_scores import compare_estimates
 from .result import Observer
 from .run_documents import beside_each_other
 from .scored import differing_scoring
-from .shared_documents import SharedDocuments
+from .shared_documents import Grouping, SharedDocuments
 from .sides import (
     SIDES,
+    Fields,
+    Held,
     Side,
     doubt_of_scale,
-    fields_of,
     require_one_promise,
     require_one_scale,
     shared_outcomes,
     told_apart,
     without_files,
 )
-from .spec import Spec
+from .spec import Spec, without_aliases
 from .stored import StoredRanking
+
+#: The keys of a configuration that a comparison of stored results has.
+_OF_STORED = {"tasks", "metrics", "confidence", "question", "accept_change"}
 
 
 def compare(
@@ -44,18 +47,15 @@ def compare(
     metric: str | Sequence[str] | Mapping[str, float] | None = None,
     margin: float = 0.0,
     *,
-    question: str | None = None,
     models: tuple[str | None, str | None] = (None, None),
-    task: str | None = None,
-    confidence: float | None = None,
     by: str | None = None,
     cluster: str | None = None,
-    items: Mapping[Any, Mapping[str, Any]] | None = None,
+    items: Fields | None = None,
     range: tuple[float, float] | None = None,
     lower_is_better: bool | None = None,
-    settings: Mapping[str, Any] | None = None,
     run_dir: str | Path | None = None,
     observer: Observer | None = None,
+    **options: Any,
 ) -> Comparison:
     """Compare a candidate with a baseline on the documents that both have.
 
@@ -74,17 +74,8 @@ def compare(
         steered it decide.
     margin : float, optional
         Largest acceptable loss, on the metric's own scale.
-    question : {"population", "benchmark", "run"}, optional
-        Whether scores decide about documents like these, of which the benchmark is a sample (the
-        default), about these documents, or about these very answers, even if they are sampled. Live
-        models decide about these documents or answers, and estimates about what their run asked;
-        another question is refused.
     models : (str or None, str or None), optional
         Names of the two models, if a side holds several.
-    task : str, optional
-        Default: all that both sides have.
-    confidence : float, optional
-        Two-sided confidence for each outcome and group; default 0.95.
     by, cluster : str, optional
         Field of the documents to group the comparison by, and field whose equal values form a
         cluster.
@@ -92,14 +83,20 @@ def compare(
         Fields that the logs' documents lack: ``{doc_id: {field: value}}``.
     range, lower_is_better : optional
         As in `ScoreTable.read`.
-    settings : mapping, optional
-        ``accept_change``; for live models also further keys of a configuration of `rank`
-        (``harness``, ``budget``, ...).
     run_dir : path, optional
         For live models: directory that keeps their answers; where it holds some already, the
         comparison goes on from them.
     observer : Observer, optional
         For live models: receives warnings and progress.
+    **options
+        Keys of a configuration of `rank`, which replace those of YAML files. For stored results
+        ``task`` (default: all that both sides have), ``confidence`` (two-sided, for each outcome
+        and group; default 0.95), ``accept_change`` and ``question``: whether scores decide about
+        documents like these, of which the benchmark is a sample (``"population"``, the default),
+        about these documents (``"benchmark"``), or about these very answers, even if they are
+        sampled (``"run"``). Estimates decide about what their run asked, and live models about
+        these documents or answers; another question is refused. For live models also ``harness``,
+        ``max_items`` and the like.
 
     Returns
     -------
@@ -120,79 +117,105 @@ def compare(
     >>> compare(table, table, models=("old", "new")).verdict
     'better'
     """
-    (a, b), settings = without_files((a, b), settings or {})
-    metric = settings.pop("metrics", None) if metric is None else metric
-    tasks = settings.pop("tasks", (task,)) if task is None else (task,)
-    if len(tasks) > 1:
-        raise UsageError("compare takes one task")
-    [task] = tasks
-    level, asked_question = (settings.pop(key, None) for key in ("confidence", "question"))
-    confidence = level if confidence is None else confidence
-    question = asked_question if question is None else question
-    if confidence is not None:
-        CONFIDENCE.check(confidence, "confidence")
     AT_LEAST_0.check(margin, "margin")
-    if question is not None:
-        choice(POPULATION, BENCHMARK, RUN).check(question, "question")
-    weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
-    if isinstance(a, Mapping) or isinstance(b, Mapping):
-        if by or cluster or range:
+    named_options = without_aliases({"metric": metric, **options})
+    sources, keys = without_files(
+        (a, b), {key: value for key, value in named_options.items() if value is not None}
+    )
+    spec = Spec.read(keys)
+    if len(spec.tasks) > 1:
+        raise UsageError("compare takes one task")
+    grouping = Grouping(by, cluster, items)
+    if any(isinstance(source, Mapping) for source in sources):
+        if grouping or range:
             raise UsageError("--by, --cluster and --range are for stored scores")
-        if question == POPULATION:
-            raise UsageError(
-                "live models are asked until it is known which is better on these documents, and "
-                "the answer for documents like these is printed beside it: leave --question out"
-            )
-        live = {**settings, "task": task, "metrics": list(weights)}
-        live["confidence"] = Spec().confidence if confidence is None else confidence
-        live["question"] = question or BENCHMARK
-        return compare_live((a, b), models, margin, live, run_dir, observer)
-    changes = {"accept_change": settings.pop("accept_change", ())}
-    accepted = Spec.read(changes).accept_change
-    if settings or run_dir:
+        return compare_live(sources, models, margin, keys, run_dir, observer)
+    if run_dir or keys.keys() - _OF_STORED:
         raise UsageError("--include_path, --max_items and the like are for live models")
-    sides = Side(a, SIDES[0]), Side(b, SIDES[1])
-    gate = Gate(margin, _confidence(sides, confidence), _question(sides, question))
-    task = None if task is None else task_name(task)
-    warnings = [side.warning for side in sides if side.warning]
-    outcomes: list[Compared] = []
-    names, refused = ("", ""), None
-    for outcome, requested in shared_outcomes(sides, list(weights), task).items():
-        try:
-            first, second = (side.of(outcome, range, lower_is_better) for side in sides)
-        except (MetricError, ScaleError) as error:
-            if weights:
-                raise
-            refused = error
-            warnings.append(f"{outcome.metric} is left out: {error}")
-            continue
-        names = sides[0].model(first.models, models[0]), sides[1].model(second.models, models[1])
-        require_margin(margin, outcome.metric, require_one_scale(outcome.metric, first, second))
+    sides = tuple(map(Side, sources, SIDES, models))
+    gate = Gate(
+        margin, _confidence(sides, keys.get("confidence")), _question(sides, keys.get("question"))
+    )
+    query = Query(range=range, lower_is_better=lower_is_better)
+    return _StoredComparison(sides, gate, query, grouping, spec).result()
+
+
+@dataclass(frozen=True)
+class _StoredComparison:
+    """A comparison of two sides that hold scores, or what adaptive runs state.
+
+    Attributes
+    ----------
+    sides : (Side, Side)
+    gate : Gate
+    query : Query
+        What the user states about the scale.
+    grouping : Grouping
+    spec : Spec
+        Its task and metrics, and the changes that it accepts.
+    """
+
+    sides: tuple[Side, ...]
+    gate: Gate
+    query: Query
+    grouping: Grouping
+    spec: Spec
+    warnings: list[str] = field(default_factory=list)
+
+    def result(self) -> Comparison:
+        """Return the comparison on every outcome that both sides have."""
+        self.warnings.extend(side.warning for side in self.sides if side.warning)
+        task = task_name(self.spec.tasks[0]) if self.spec.tasks else None
+        outcomes: list[Compared] = []
+        names, refused = ("", ""), None
+        for outcome, requested in shared_outcomes(
+            self.sides, list(self.spec.metrics), task
+        ).items():
+            try:
+                first, second = (side.of(outcome, self.query) for side in self.sides)
+            except (MetricError, ScaleError) as error:
+                if self.spec.metrics:
+                    raise
+                refused = error
+                self.warnings.append(f"{outcome.metric} is left out: {error}")
+                continue
+            names = self.sides[0].model(first.models), self.sides[1].model(second.models)
+            compared = self._compared(outcome, (first, second), names)
+            steered = all(s.steers for s in (first, second) if isinstance(s, StoredRanking))
+            decisive = self.spec.metrics[requested] > 0.0 if self.spec.metrics else steered
+            outcomes.append(replace(compared, decisive=decisive))
+        if refused is not None and not outcomes:
+            raise refused
+        if not any(compared.decisive for compared in outcomes):  # the other side lacks what steered
+            outcomes = [replace(compared, decisive=True) for compared in outcomes]
+        if names[0] == names[1] and not any(side.named for side in self.sides):
+            first_side, second_side = self.sides
+            names = told_apart(first_side.source, second_side.source, names)
+        warnings = list(dict.fromkeys(self.warnings))
+        return Comparison(*names, self.gate.margin, self.gate.confidence, outcomes, warnings)
+
+    def _compared(
+        self, outcome: Logged, held: tuple[Held, Held], names: tuple[str, str]
+    ) -> Compared:
+        """Compare two models on an outcome, by what their sides hold of it."""
+        (first, second), sources = held, [side.source for side in self.sides]
+        scale = require_one_scale(outcome.metric, first, second)
+        require_margin(self.gate.margin, outcome.metric, scale)
         if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
             require_one_promise(first, second)
-        warnings += _identity_warnings(outcome, (first, second), names, (a, b), accepted)
+        accepted = self.spec.accept_change
+        self.warnings.extend(_identity_warnings(outcome, held, names, sources, accepted))
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
-            if doubt := doubt_of_scale((first, second), names, (a, b), range is not None):
-                warnings.append(doubt)
-            fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
-            documents = SharedDocuments.of(first, second, names, warnings)
-            compared = documents.compared(gate, fields, by, cluster)
-            compared = replace(compared, n_items=size_of((a, b), outcome.task))
-        elif by or cluster:
+            by_user = self.query.range is not None
+            if doubt := doubt_of_scale((first, second), names, sources, by_user):
+                self.warnings.append(doubt)
+            documents = SharedDocuments.of(first, second, names, self.warnings)
+            compared = documents.compared(self.gate, self.grouping, sources)
+            return replace(compared, n_items=size_of(sources, outcome.task))
+        if self.grouping:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
-        else:
-            first, second = beside_each_other(first, second, names, warnings)
-            compared = compare_estimates(first, second, names, gate)
-        steered = all(side.steers for side in (first, second) if isinstance(side, StoredRanking))
-        decisive = weights[requested] > 0.0 if weights else steered
-        outcomes.append(replace(compared, decisive=decisive))
-    if refused is not None and not outcomes:
-        raise refused
-    if not any(compared.decisive for compared in outcomes):  # the other side lacks what steered
-        outcomes = [replace(compared, decisive=True) for compared in outcomes]
-    if names[0] == names[1] and models == (None, None):
-        names = told_apart(a, b, names)
-    return Comparison(*names, margin, gate.confidence, outcomes, list(dict.fromkeys(warnings)))
+        first, second = beside_each_other(first, second, names, self.warnings)
+        return compare_estimates(first, second, names, self.gate)
 
 
 def _confidence(sides: Sequence[Side], confidence: float | None) -> float:
@@ -237,9 +260,9 @@ def _question(sides: Sequence[Side], question: str | None) -> str:
 
 def _identity_warnings(
     outcome: Logged,
-    sides: tuple[ScoreTable | StoredRanking, ScoreTable | StoredRanking],
+    sides: tuple[Held, Held],
     names: tuple[str, str],
-    paths: tuple[Any, Any],
+    paths: Sequence[Any],
     accepted: Collection[str],
 ) -> list[str]:
     """Return what differs between the asking and the scoring of two models, by task.

@@ -60,10 +60,10 @@ class MarginKnown(StoppingRule):
 
 
 def compare_live(
-    sides: tuple[Any, Any],
-    models: tuple[str | None, str | None],
+    sides: Sequence[Any],
+    models: Sequence[str | None],
     margin: float,
-    settings: Mapping[str, Any],
+    options: Mapping[str, Any],
     run_dir: str | Path | None,
     observer: Observer | None,
 ) -> Comparison:
@@ -71,16 +71,17 @@ def compare_live(
 
     Both get the same random documents; a stored run answers from its logs.
     """
+    if options.get("question") == POPULATION:
+        raise UsageError(
+            "live models are asked until it is known which is better on these documents, and the "
+            "answer for documents like these is printed beside it: leave --question out"
+        )
     if any(isinstance(side, ScoreTable) for side in sides):
         raise UsageError("a live model is compared with logs that have samples, not with a table")
-    if settings["task"] is None or len(settings["metrics"]) > 1:
-        raise UsageError(
-            "a live model is compared on one task and by one metric; name the task (--task)"
-        )
     for key in ("models", "prior", "save_bank", "known"):
-        if key in settings:
+        if key in options:
             raise UsageError(f"`{key}:` cannot be used in a comparison")
-    if settings.get("min_difference"):
+    if options.get("min_difference"):
         raise UsageError(
             "`min_difference:` cannot be used in a comparison; --margin says how much worse is "
             "still good enough"
@@ -89,8 +90,12 @@ def compare_live(
     resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
     logs = {name: [str(side)] for name, side in zip(names, sides) if not isinstance(side, Mapping)}
     entries = [{**({} if n in logs else side), "name": n} for n, side in zip(names, sides)]
-    options = {key: value for key, value in settings.items() if value not in (None, [])}
     spec = Spec.read({**options, "models": entries})
+    if not spec.tasks or len(spec.metrics) > 1:
+        raise UsageError(
+            "a live model is compared on one task and by one metric; name the task (--task)"
+        )
+    spec = replace(spec, metrics=dict.fromkeys(spec.metrics, 1.0))  # it decides
     asked = [name for name in names if name not in logs]
     stored = StoredSides(logs, margin, observer or Observer())
     with Run(

@@ -103,7 +103,7 @@ def as_warnings(discrepancies: Iterable[Discrepancy], accepted: Collection[str])
         if change and change not in accepted:
             raise UsageError(
                 f"{text}. Ask and score both sides alike, or accept it: --accept_change {change} "
-                f"(in Python settings={{'accept_change': '{change}'}})"
+                f"(in Python accept_change='{change}')"
             )
         part = "part of the difference may come from that"
         warnings.append(f"accepted: {text}" if change else f"{text}; {part}")

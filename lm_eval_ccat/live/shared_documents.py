@@ -22,10 +22,27 @@ from ..scores.reading import Logged
 from ..shown import plural
 from .comparison import Compared, Gate
 from .losses import losses_of
-from .sides import (
-    Fields,
-    values_of_field,
-)
+from .sides import Fields, fields_of, values_of_field
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Fields of the documents by which a comparison looks at them; none make it false.
+
+    Attributes
+    ----------
+    group_by, cluster : str or None
+        The field to group by, and the field whose equal values form a cluster.
+    items : mapping or None
+        Fields that the documents in the logs lack.
+    """
+
+    group_by: str | None = None
+    cluster: str | None = None
+    items: Fields | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.group_by or self.cluster)
 
 
 @dataclass(frozen=True)
@@ -123,15 +140,17 @@ class SharedDocuments:
         sampled = any(how == SAMPLED for how, _ in drawn) or answers is not None
         return cls(outcome, first_table.scale, ids, baseline, candidate, answers, sampled)
 
-    def compared(
-        self, gate: Gate, fields: Fields, group_field: str | None, cluster: str | None
-    ) -> Compared:
-        """Compare all documents under both questions, and groups of them under the gate's."""
+    def compared(self, gate: Gate, grouping: Grouping, sources: Sequence[Any]) -> Compared:
+        """Compare all documents under both questions, and groups of them under the gate's.
+
+        `sources` are what the sides were read from; logs hold the fields of documents.
+        """
         all_documents = np.ones(len(self.ids), dtype=bool)
-        clusters = values_of_field(fields, cluster, self.ids) if cluster else None
+        fields = fields_of(grouping.items, sources, self.outcome.task) if grouping else {}
+        clusters = values_of_field(fields, grouping.cluster, self.ids) if grouping.cluster else None
         groups: dict[str, Difference] = {}
-        if group_field:
-            values = values_of_field(fields, group_field, self.ids)
+        if grouping.group_by:
+            values = values_of_field(fields, grouping.group_by, self.ids)
             for value in sorted(set(values.tolist())):
                 groups[value] = self._difference(gate, gate.question, values == value, clusters)
         other_question = BENCHMARK if gate.question == POPULATION else POPULATION

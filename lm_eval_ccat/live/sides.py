@@ -36,6 +36,8 @@ _UNIT, _FAR = 1.0, 10.0
 _ENOUGH = 10  # scores that show that there is only right and wrong
 #: Fields of documents by doc_id.
 Fields = Mapping[Any, Mapping[str, Any]]
+#: What a side holds of an outcome: scores, or what adaptive runs state of it.
+Held = ScoreTable | StoredRanking
 
 
 @dataclass
@@ -47,6 +49,8 @@ class Side:
     source : ScoreTable or path
     which : str
         ``"baseline"`` or ``"candidate"``.
+    named : str or None
+        The model to compare, if the user names one.
     rankings : dict of Logged to StoredRanking
         What adaptive runs state; empty if the side holds scores.
     warning : str
@@ -55,6 +59,7 @@ class Side:
 
     source: ScoreTable | str | Path
     which: str
+    named: str | None = None
     rankings: dict[Logged, StoredRanking] = field(default_factory=dict)
     warning: str = ""
 
@@ -118,10 +123,8 @@ class Side:
                 f"({why})"
             ) from None
 
-    def of(
-        self, outcome: Logged, range: tuple[float, float] | None, lower_is_better: bool | None
-    ) -> ScoreTable | StoredRanking:
-        """Return its scores on an outcome, or what adaptive runs state of it.
+    def of(self, outcome: Logged, query: Query) -> Held:
+        """Return what it holds of an outcome, read on the scale that a query states.
 
         Raises
         ------
@@ -136,52 +139,46 @@ class Side:
                     f"the scale of {self.source.metric!r} of the {self.which} was guessed when its "
                     "table was read; state it there: range= and lower_is_better="
                 )
-            self._require_as_stated(self.source.metric, self.source.scale, range, lower_is_better)
+            self._require_as_stated(self.source.metric, self.source.scale, query)
             return self.source
         if self.rankings:
             ranking = next(
                 stored for logged, stored in self.rankings.items() if _same(logged, outcome)
             )
-            self._require_as_stated(outcome.metric, ranking.scale, range, lower_is_better)
+            self._require_as_stated(outcome.metric, ranking.scale, query)
             return ranking
         # A side is judged by its direction, so none is guessed.
-        query = Query(range=range, lower_is_better=lower_is_better, guess=False)
         path = Path(self.source)
-        return reader_of(path).read(path, outcome.query(query), None)
+        return reader_of(path).read(path, outcome.query(replace(query, guess=False)), None)
 
-    def _require_as_stated(
-        self,
-        metric: str,
-        scale: Scale,
-        range: tuple[float, float] | None,
-        lower_is_better: bool | None,
-    ) -> None:
-        direction = lower_is_better in (None, not scale.higher_is_better)
-        if range not in (None, scale.ends) or not direction:
+    def _require_as_stated(self, metric: str, scale: Scale, query: Query) -> None:
+        direction = query.lower_is_better in (None, not scale.higher_is_better)
+        if query.range not in (None, scale.ends) or not direction:
             raise UsageError(
                 f"the {self.which} states the scale of {metric}, {scale.describe()}: leave --range "
                 "(range=, lower_is_better=) out"
             )
 
-    def model(self, models: Iterable[str], name: str | None) -> str:
-        """Return the name of the model to compare: `name`, or the only one.
+    def model(self, models: Iterable[str]) -> str:
+        """Return the model to compare: the one that the user names, or the only one.
 
         Raises
         ------
         UsageError
-            The side holds several models and `name` is None, or no model has that name.
+            The side holds several models and the user names none, or no model has that name.
         """
         known = list(models)
-        if name is None and len(known) == 1:
+        if self.named is None and len(known) == 1:
             return known[0]
-        if name is None:
+        if self.named is None:
             raise UsageError(
                 f"the {self.which} holds {len(known)} models ({some(known, 8)}); name the two with "
                 "--models BASELINE,CANDIDATE"
             )
-        if name not in known:
-            raise UsageError(f"the {self.which} has no model {name!r}{did_you_mean(name, known)}")
-        return name
+        if self.named not in known:
+            suggestion = did_you_mean(self.named, known)
+            raise UsageError(f"the {self.which} has no model {self.named!r}{suggestion}")
+        return self.named
 
 
 def models_in(source: str | Path) -> tuple[str, ...]:
@@ -189,7 +186,7 @@ def models_in(source: str | Path) -> tuple[str, ...]:
     if Path(source).suffix in YAML:
         return ()
     side = Side(source, SIDES[0])
-    return tuple(side.of(side.outcomes[0], None, None).models)
+    return tuple(side.of(side.outcomes[0], Query()).models)
 
 
 def require_one_scale(

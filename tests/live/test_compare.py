@@ -379,7 +379,7 @@ def test_another_prompt_is_refused_by_name_or_accepted_and_told():
     _, other = pair(TWO, prompts=Prompts.of_rows([["4e5f6a7b", *marks[1:]]]))
     with pytest.raises(UsageError, match=r"document 0 is 00000000 in the baseline and 4e5f6a7b in"):
         compare(one, other)
-    found = compare(one, other, settings={"accept_change": ("prompts",)})
+    found = compare(one, other, accept_change=("prompts",))
     assert found.warnings[0].startswith("accepted: the prompt of document 0")
     assert not compare(one, same).warnings
     assert "prompts unknown: the candidate" in compare(one, pair(TWO)[1]).warnings[0]
@@ -941,3 +941,16 @@ def test_a_result_that_is_not_of_the_journal_beside_it_is_made_anew(bench, serve
     journal.write_bytes(b"".join(short.splitlines(keepends=True)[:30]))
     with pytest.raises(RunError, match=r"no result.json; the run has not ended"):
         compare(run, run, models=("m01", "m05"))
+
+
+def test_nothing_is_given_twice():
+    """An option has one place: a second name or value is refused, and none is passed over."""
+    sides = pair(TWO)
+    found = compare(*sides, "score", question="benchmark", confidence=0.9)
+    assert (found.confidence, found.outcomes[0].question) == (0.9, "benchmark")
+    with pytest.raises(UsageError, match="`metric:` and `metrics:` mean the same"):
+        compare(*sides, "score", metrics=["score"])
+    with pytest.raises(UsageError, match="`task:` and `tasks:` mean the same"):
+        compare(*sides, task="t", tasks=["t"])
+    with pytest.raises(UsageError, match="unknown key `settings`"):
+        compare(*sides, settings={"question": "run"})

@@ -161,5 +161,5 @@ def test_runs_of_another_identity_are_refused_or_told(
         with pytest.raises(UsageError, match=rf"{words}.*--accept_change {change}"):
             compare(*sides, models=("m01", "m11"))
     settings = {"accept_change": [change] if change else []}
-    told = compare(*sides, models=("m01", "m11"), settings=settings).warnings
+    told = compare(*sides, models=("m01", "m11"), **settings).warnings
     assert [warning for warning in told if words in warning]

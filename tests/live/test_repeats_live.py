@@ -266,7 +266,7 @@ def versus(bench: Bench, *sides, **settings):
     harness = {**HARNESS, "include_path": str(bench.folder / "tasks")}
     settings = {"harness": harness, "repeats": REPEATS, **settings}
     models = (settings.pop("stored", None), None)
-    return compare(*sides, "share", task=TASK, models=models, settings=settings)
+    return compare(*sides, "share", task=TASK, models=models, **settings)
 
 
 def test_a_live_comparison_counts_documents_and_answers(few, sampling) -> None:

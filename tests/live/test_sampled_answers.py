@@ -82,7 +82,7 @@ def test_a_live_comparison_at_a_temperature_is_about_expected_scores(bench, serv
         "gen_kwargs": {"temperature": 0.7},
     }
     settings = {"harness": harness, "max_items": 20}
-    found = compare(*sides, task="loopback_task", settings=settings)
+    found = compare(*sides, task="loopback_task", **settings)
     assert found.outcomes[0].sampled and found.outcomes[0].question == "benchmark"
     assert "in expected scores on these documents" in lines(found)[0]
 

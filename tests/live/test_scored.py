@@ -112,7 +112,7 @@ def test_another_scoring_of_the_metric_is_refused(tmp_path, first, second, diffe
         with pytest.raises(UsageError, match=differs):
             compare(a, b)
     settings = {"accept_change": ["scoring"]}
-    found = compare(a, b, settings=settings)
+    found = compare(a, b, **settings)
     assert [w.startswith(f"accepted: {differs}") for w in found.warnings] == [True] * bool(differs)
 
 
@@ -219,7 +219,7 @@ def test_where_logs_hold_no_prompts_what_makes_them_and_the_texts_of_documents_m
         side = logged(name, **other)
         with pytest.raises(UsageError, match=rf"{words}.*accept_change prompts"):
             compare(base, side)
-        accepted = compare(base, side, settings={"accept_change": "prompts"}).warnings
+        accepted = compare(base, side, accept_change="prompts").warnings
         assert sum(w.startswith("accepted: ") for w in accepted) == 1
     # Prompts that are known to agree are the same, whatever made them.
     known, alike = (logged(f"p{n}", prompt="Say.", target_delimiter=str(n)) for n in (1, 2))

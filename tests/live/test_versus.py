@@ -30,7 +30,7 @@ def live(server: CompletionsServer, name: str) -> dict:
 def test_two_live_models(bench, server, baseline, candidate, margin, verdict):
     found = compare(
         live(server, baseline), {**live(server, candidate), "name": "new"}, "share", margin,
-        task=TASK, settings={"harness": {"include_path": str(bench.folder / "tasks")}},
+        task=TASK, harness={"include_path": str(bench.folder / "tasks")},
     )  # fmt: skip
     [one] = found.outcomes
     assert one.overall.documents < bench.n_docs
