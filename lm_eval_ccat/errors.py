@@ -34,12 +34,14 @@ class UnknownMetricError(MetricError, UsageError):
     """A metric that the task does not report."""
 
 
-class ScaleError(MetricError):
-    """A raw score outside its metric's scale, or a scale that is not known."""
+class ScaleError(MetricError, UsageError):
+    """A scale or direction that is not known, contradictory or not that of the other side."""
 
 
 class OutsideScaleError(ScaleError):
     """A raw score outside its metric's scale: what it is and, after it, the remedy if any."""
+
+    exit_code = 1  # the scores are wrong, not what the user says of them
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.args))

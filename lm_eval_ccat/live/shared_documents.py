@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bank.settings import GREEDY, SAMPLED, compare_scorers, sampling
-from ..errors import ScoreTableError, UsageError
+from ..errors import UnknownScoresError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..methods.policy import Mask
 from ..methods.sample.repeats import RepeatSums
@@ -114,7 +114,7 @@ class SharedDocuments:
                 f"{plural(changed, 'document')} left out: the same doc_id, but different text"
             )
         if not ids:
-            raise ScoreTableError(
+            raise UnknownScoresError(
                 f"{' and '.join(names)} have no document of {first_table.metric} in common"
             )
         if alone := len(first) + len(second) - 2 * len(shared):

@@ -55,14 +55,14 @@ def test_scores_on_another_scale_are_refused_by_name(board, tmp_path, ccat, case
     file = scores(tmp_path / "new.csv", *OTHER[case])
     bank = tmp_path / "t.bank.json"
     if way in ("add", "place"):
-        said = ccat("board", way, board.path, file, code=1).err
+        said = ccat("board", way, board.path, file, code=2).err
     elif way == "known":
         with pytest.raises(ScaleError) as caught:
             read_known(str(file), board.banks["t"])
         said = str(caught.value)
     else:
         output = () if way == "bank check" else ("-o", tmp_path / "again.json")
-        said = ccat(*way.split(), bank, "--scores", file, *output, code=1).err
+        said = ccat(*way.split(), bank, "--scores", file, *output, code=2).err
     other = "0 to 2, lower" if case == "scale" else "0 to 1, higher"
     assert "different scales of misses: the bank 0 to 1, lower is better" in said
     assert f"new.csv {other} is better" in said
@@ -119,7 +119,7 @@ def test_a_scale_that_nothing_states_is_the_bank_s_and_said(board, tmp_path, cca
 def test_a_harness_log_states_its_direction(board, tmp_path, ccat, higher):
     write_run(tmp_path / "logs", "new", rows_of(RAW[3], metric="misses"), task="t",
               higher_is_better={"t": {"misses": higher}})  # fmt: skip
-    said = ccat("board", "add", board.path, tmp_path / "logs", code=int(higher)).err
+    said = ccat("board", "add", board.path, tmp_path / "logs", code=2 * higher).err
     assert ("different scales of misses" in said) == higher
 
 
@@ -131,7 +131,7 @@ def test_an_adaptive_run_is_verified_by_full_results_of_its_scale(tmp_path, ccat
     ccat("verify", run, "--full", good)
     for case in OTHER.values():
         bad = scores(tmp_path / "bad.csv", *case)
-        said = ccat("verify", run, "--full", bad, code=1).err
+        said = ccat("verify", run, "--full", bad, code=2).err
         assert "different scales of misses: the run 0 to 1, lower" in said
 
 

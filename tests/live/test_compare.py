@@ -367,6 +367,11 @@ def test_documents_that_changed_are_left_out():
     assert "1 document left out: the same doc_id" in found.warnings[1]
 
 
+def test_sides_without_a_document_in_common_are_wrong_input(logs, ccat):
+    a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2, range(300, 330))
+    assert "have no document of acc in common" in ccat("compare", a, b, code=2).err
+
+
 @pytest.mark.parametrize("key", ["num_fewshot", "fewshot_as_multiturn", "dataset_revision"])
 def test_settings_in_which_the_sides_differ_are_told(key):
     one, other = (pair(TWO, settings={key: n})[n] for n in (0, 1))
@@ -602,7 +607,7 @@ def test_sides_of_different_scales_are_refused_by_name_until_the_scale_is_stated
         rows = [f"{name},{k},bleu,{score}" for k, score in enumerate(raw)]
         files.append(tmp_path / f"{name}.csv")
         files[-1].write_text("\n".join(["model,doc_id,metric,score", *rows]))
-    said = ccat("compare", *files, "--metric", "bleu", code=1).err
+    said = ccat("compare", *files, "--metric", "bleu", code=2).err
     assert "bad.csv: scores of 'bleu' look like 0 to 1, but the metric table has 0 to 100" in said
     assert "--range" in said
     out = ccat("compare", *files, "--metric", "bleu", "--range", "0,100", code=5).out
@@ -669,7 +674,7 @@ def test_a_side_within_0_to_1_beside_one_far_above_is_refused_or_told(
     table.write_text("\n".join(["model,doc_id,metric,score", *rows]))
     for models in ("low,high", "high,low"):
         asked = "compare", table, "--models", models, "--metric", metric, *flags, "--json", file
-        said = ccat(*asked, code=1 if told.startswith("refused") else (0, 3, 5))
+        said = ccat(*asked, code=2 if told.startswith("refused") else (0, 3, 5))
         assert (f"{metric} of low lies within 0 to 1" in said.err) == bool(told)
         assert told.removeprefix("refused: ").removeprefix("warned") in said.err
         if not told.startswith("refused"):
@@ -739,7 +744,7 @@ def test_a_metric_of_which_nothing_is_known_is_refused_until_its_scale_is_stated
             files[metric, name].write_text("\n".join([head, *(r.rstrip(",") for r in rows)]))
     sides = files["match", "old"], files["match", "new"]
     for stated in ((), ("--metric", "match")):
-        said = ccat("compare", *sides, *stated, code=1).err
+        said = ccat("compare", *sides, *stated, code=2).err
         assert "neither the scale nor the direction of 'match' is known" in said
         assert "--range WORST,BEST" in said
     ccat("compare", *sides, "--range", range_flag, code=code)
@@ -754,7 +759,7 @@ def test_a_metric_of_which_nothing_is_known_is_refused_until_its_scale_is_stated
     ends = {"range": (0, 1), "lower_is_better": code != 0}
     assert compare(*(ScoreTable.read(path, **ends) for path in sides)).exit_code == code
     for column, value in (("higher_is_better", code == 0), ("scale_min", 0), ("scale_max", 1)):
-        said = ccat("compare", *sides, code=1).err
+        said = ccat("compare", *sides, code=2).err
         if column == "scale_min":
             assert "the direction of 'match' is known, but not its scale; state it" in said
             ccat("compare", *sides, "--range", range_flag, code=code)

@@ -351,7 +351,7 @@ def test_a_gate_takes_no_direction_from_a_name_that_a_task_gives_to_what_it_like
     if stated is not None:
         ccat(*asked, "--metric", "acc_drop", code=0 if stated else 5)
         return
-    err = ccat(*asked, "--metric", "acc_drop", code=1).err
+    err = ccat(*asked, "--metric", "acc_drop", code=2).err
     assert "neither the scale nor the direction of 'acc_drop' is known" in err
     said = ccat(*asked, "--json", code=3)
     assert [o["metric"] for o in json.loads(said.out)["outcomes"]] == ["acc"]
