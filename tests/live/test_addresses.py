@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import socket
-import ssl
-import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from worlds.server import untrusted_server
 
 from lm_eval_ccat.live.failures import Availability
 from lm_eval_ccat.live.ranking_run import rank
@@ -34,28 +31,8 @@ def tls_server(tmp_path: Path) -> Iterator[str]:
     """The address of a server whose certificate nobody trusts."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
-         "/CN=localhost", "-keyout", str(key), "-out", str(certificate)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-
-    def greet() -> None:
-        with contextlib.suppress(OSError):  # closed at the end
-            while True:
-                connection, _ = listener.accept()
-                with (
-                    contextlib.suppress(OSError),
-                    context.wrap_socket(connection, server_side=True),
-                ):
-                    pass
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=greet, daemon=True).start()
-        yield f"https://127.0.0.1:{listener.getsockname()[1]}/v1/completions"
+    with untrusted_server(tmp_path) as address:
+        yield address
 
 
 @pytest.mark.parametrize(
@@ -77,7 +54,7 @@ def test_a_wrong_address_ends_its_model_at_once(bench, server, closed, address, 
     content = rank(config).content
     why = content["models"]["m05"]["set_aside"]
     assert why.startswith(f"wrong address {url}: {remedy}") and content["order"] == ["m11", "m01"]
-    assert time.monotonic() - began < 15.0  # an outage of a server that answered: 15 minutes
+    assert time.monotonic() - began < 60.0  # an outage of a server that answered: 15 minutes
 
 
 def test_an_untrusted_certificate_ends_its_model_at_once(bench, server, tls_server):

@@ -31,14 +31,16 @@ from lm_eval_ccat.live.result import Observer, state
 from lm_eval_ccat.records import Fail, Lost, Tell
 from lm_eval_ccat.runs.directory import rebuild
 
-from .server import CompletionsServer
+from .server import CompletionsServer, untrusted_server
 from .stages import Stage
 
 #: Seconds in which a session ends, whatever happens to it; generous, for a busy machine.
 LIMIT = 120.0
 PRICES = (0.01, 0.02, 0.05)
 #: What the server does of what a provider would bill; an answer by itself is "".
-BILLED = {"", "hang", "drip", "garbage", "cut", "swap", "truncate"}
+BILLED = {"", "hang", "drip", "garbage", "cut", "swap", "truncate", "think"}
+#: Tokens of an answer that only the total counts, where a server counts so.
+OUTSIDE = 7
 #: Requests in a second, and at once, that a server lets through that limits their rate.
 RATE, BURST = 40.0, 4.0
 #: What a process that is killed has imported before it starts.
@@ -47,7 +49,7 @@ PRELOADED = [
     "lm_eval.models.openai_completions", "datasets", "aiohttp", "requests",
 ]  # fmt: skip
 #: Those that go on until the session ends, once they have begun, and all.
-LASTING = ("slow", "token bucket", "truncation", "swapped model")
+LASTING = ("slow", "token bucket", "truncation", "swapped model", "tokens outside the count")
 SERVER_FAULTS = (
     "outage", "long outage", "dropped connection", "rate limit", "rate limit with a date", "hang",
     "slow drip", "garbage", "server error", "refused document", "cut after generation", *LASTING,
@@ -57,6 +59,7 @@ ENDINGS = ("kill", "hangup", "torn write", "full disk", "interrupt", "deadline",
 ENDED_BY = {"kill": signal.SIGKILL, "hangup": signal.SIGHUP}
 EDITS = (
     "concurrency", "timeout", "price", "budget", "added model", "url", "items", "turns", "scorer",
+    "certificate",
 )  # fmt: skip
 
 
@@ -119,6 +122,7 @@ class Weather:
             "slow": ("hang", 0.05),
             "truncation": ("truncate",),
             "swapped model": ("swap", self.other),
+            "tokens outside the count": ("think", OUTSIDE),
         }[fault]
 
 
@@ -214,16 +218,19 @@ class Night:
         self.settings: dict[str, Any] = {
             "at_once": self.rng.randint(1, 5), "timeout": 1.2, "price": self.rng.choice(PRICES),
             "budget": {"usd": 2.0}, "items": self.rng.randint(20, 45), "host": "127.0.0.1",
-            "ahead": None,
+            "ahead": None, "untrusted": "",  # the model whose certificate nobody trusts
         }  # fmt: skip
         self.bank = self.rng.choice(self.stage.banks)
         self._prompts = {item: prompt for prompt, item in self.stage.items.items()}
         self.billed = 0.0
-        with CompletionsServer(self.stage.outputs, latency=0.002) as self.server:
+        with (
+            untrusted_server(self.folder) as self.untrusted,
+            CompletionsServer(self.stage.outputs, latency=0.002) as self.server,
+        ):
             for number in range(self.sessions):
                 self._session(number, self._faults(), self._ending())
                 self._edit()
-            self.settings.update(budget=None, items=40)
+            self.settings.update(budget=None, items=40, untrusted="")
             self._session(self.sessions, {}, "none")
             self._look_at_the_end()
         return self
@@ -242,9 +249,10 @@ class Night:
         bank = {"metrics": [self.stage.metric]} if self.bank is None else {"bank": str(self.bank)}
         url = self.server.url.replace("127.0.0.1", now["host"])
         shared = {
-            "base_url": url, "tokenizer_backend": "none", "timeout": now["timeout"],
+            "tokenizer_backend": "none", "timeout": now["timeout"],
             "num_concurrent": now["at_once"],
         }  # fmt: skip
+        urls = dict.fromkeys(self.names, url) | {now["untrusted"]: self.untrusted}
         entry = {"model": "local-completions", "price": {"item": now["price"]}}
         return {
             "task": self.stage.task, "max_items": now["items"], "warmup": 6,
@@ -254,7 +262,8 @@ class Night:
                 "attempts": 3, "backoff": 0.02, "max_backoff": 0.1, "outage_minutes": 0.03,
             },
             "models": [
-                {**entry, "name": n, "model_args": {"model": n, **shared}} for n in self.names
+                {**entry, "name": n, "model_args": {"model": n, "base_url": urls[n], **shared}}
+                for n in self.names
             ],
         }  # fmt: skip
 
@@ -282,6 +291,7 @@ class Night:
         self._settle()
         self.billed += price * sum(_is_billed(kind) for *_, kind in self.server.log[before:])
         self._look(where, ended=ending == "none")
+        self.settings["untrusted"] = ""  # its owner has mended it
 
     def _here(self, resume: bool, retry: bool, ending: str, after: int) -> None:
         """A session in this process."""
@@ -349,6 +359,7 @@ class Night:
                 "budget": lambda: now.update(budget=rng.choice((None, {"usd": 3.0}))),
                 "added model": lambda: self.names.append(self.later.pop()),
                 "url": lambda: now.update(host=rng.choice(("localhost", "127.0.0.1"))),
+                "certificate": lambda: now.update(untrusted=rng.choice(self.names)),
                 "items": lambda: now.update(items=rng.randint(30, 45)),
                 "scorer": self._edit_scorer,
                 "turns": lambda: now.update(ahead=rng.choice((None, 1, 4))),
@@ -403,6 +414,12 @@ class Night:
         self._look_at_the_money(where, ended, records, content, done)
         self._look_at_the_servers(where, content)
 
+    def _kinds(self, model: str, item: int) -> list[bool]:
+        """Whether the answers to an item had tokens outside the count."""
+        asked = (model, self._prompts[item])
+        answers = [kind for _, *pair, kind in self.server.log if tuple(pair) == asked]
+        return [kind.startswith("think") for kind in answers if _is_billed(kind)]
+
     def _said(self, model: str, item: int) -> list[tuple[str, str, bool]]:
         return self.server.said.get((model, self._prompts[item]), [])
 
@@ -441,6 +458,16 @@ class Night:
         }
         by = {name: {who for who, *_ in of} for name, of in told.items()}
         cut = {name: sum(short for *_, short in of) / max(len(of), 1) for name, of in told.items()}
+        tally = rebuild(self.run_dir).tally
+        for name, block in content["models"].items():
+            kinds = [self._kinds(name, item) for item in block["items"]]
+            least, most = (OUTSIDE * sum(map(every, kinds)) for every in (all, any))
+            outside = tally.outside[name]
+            if not least <= outside <= most:
+                counts = f"{outside} tokens outside the count, and not {least} to {most}"
+                self._trouble(where, f"{name} has {counts}")
+            if outside and f"the server of {name} counts {outside:,} tokens in" not in warned:
+                self._trouble(where, f"{name} has {outside} tokens outside the count, in silence")
         for name, identities in by.items():
             if len(identities) > 1 and f"the server of {name} changed" not in warned:
                 self._trouble(where, f"{name} was answered by {identities}, and nobody says so")

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 #: Decides what a request gets: None for the answer, or ("status", 429), ("drop",), ("garbage",),
 #: ("empty",), ("hang", seconds), ("drip", seconds), ("say", status, body, headers), ("cut",) after
-#: the answer was made, ("swap", another model), ("truncate",).
+#: the answer was made, ("swap", another model), ("truncate",), ("think", tokens that only the total
+#: counts).
 Mood = Callable[[str, str, int], tuple | None]
 
 
@@ -179,6 +184,8 @@ class CompletionsServer:
                     "prompt_tokens": sum(len(p.split()) for p in prompts),
                     "completion_tokens": sum(len(t.split()) for t in texts),
                 }
+            if kind == "think":
+                reply["usage"]["total_tokens"] = sum(reply["usage"].values()) + about[0]
             drip = about[0] if kind == "drip" else 0.0
             self._reply(handler, 200, json.dumps(reply), drip=drip)
         finally:
@@ -215,6 +222,30 @@ class CompletionsServer:
                 time.sleep(drip / pieces)
         except OSError:
             pass  # the client gave up
+
+
+@contextmanager
+def untrusted_server(folder: Path) -> Iterator[str]:
+    """The address of a server whose certificate nobody trusts; needs openssl."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+         "/CN=localhost", "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    def greet() -> None:
+        with suppress(OSError):  # closed at the end
+            while True:
+                connection, _ = listener.accept()
+                with suppress(OSError), context.wrap_socket(connection, server_side=True):
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=greet, daemon=True).start()
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}/v1/completions"
 
 
 def _logprobs(tokens: Any) -> dict[str, Any]:
