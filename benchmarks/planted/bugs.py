@@ -1211,4 +1211,32 @@ BUGS: tuple[Bug, ...] = (
         "{key: min(values)} if",
         ("tests/live/test_sampled_answers.py",),
     ),
+    Bug(
+        "another seed of worked examples is told where there are none",
+        "lm_eval_ccat/bank/settings",
+        'if "fewshot_seed" in in_both and run.get("num_fewshot"):',
+        'if "fewshot_seed" in in_both:',
+        ("tests/bank/test_settings.py",),
+    ),
+    Bug(
+        "what is not played on goes to the limit beyond what was played",
+        "lm_eval_ccat/live/rehearsal",
+        "max(limit - paid[model], 0)",
+        "limit",
+        ("tests/live/test_rank.py",),
+    ),
+    Bug(
+        "the dollars of some models are those of all",
+        "lm_eval_ccat/live/rehearsal",
+        "if len(known) == len(dollars) else None",
+        "if known else None",
+        ("tests/live/test_rank.py",),
+    ),
+    Bug(
+        "a model that is not on the board is a copy of one that is",
+        "lm_eval_ccat/board/publish",
+        "        if model in full:\n",
+        "        if model:\n",
+        ("tests/board/test_board.py",),
+    ),
 )

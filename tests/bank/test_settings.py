@@ -120,3 +120,11 @@ def test_what_cannot_be_verified_is_told_and_what_decides_nothing_is_not(bank):
     changed = {**SETTINGS, "chat_template": False}
     changed["generation_kwargs"] = {**SETTINGS["generation_kwargs"], "temperature": 1.0}
     assert check(replace(bank, settings=mixed), settings=changed) == []
+
+
+@pytest.mark.parametrize("shots", [0, 5])
+def test_the_seed_of_worked_examples_matters_where_there_are_some(bank, shots):
+    stated = {**SETTINGS, "num_fewshot": shots, "fewshot_seed": 1234}
+    seeded = replace(bank, settings=stated)
+    warnings = check(seeded, settings={**stated, "fewshot_seed": 7})
+    assert ["fewshot_seed is 7" in warning for warning in warnings] == [True] * (shots > 0)
