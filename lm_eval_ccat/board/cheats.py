@@ -122,7 +122,8 @@ def alike(
     if not names:
         return ""
     return (
-        f"all of its {min(counts):,} scores equal those of {first_of(names, 3)} (chance "
+        f"its scores on all {min(counts):,} documents in common equal those of "
+        f"{first_of(names, 3)} (chance "
         f"{max(chances):.0e}): it may be the same model"
     )
 

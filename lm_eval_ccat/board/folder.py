@@ -339,7 +339,10 @@ class BoardStanding:
 
     def in_words(self, row: BoardRow) -> str:
         """Say in one line where a row stands."""
-        score = f"{row.model}: {'≈ ' if row.estimated else ''}{row.score:.4g}"
+        score = f"{row.model}: {row.score:.4g}"
+        if row.estimated:
+            asked = f"{row.items:,} of {row.documents:,} documents asked"
+            score = f"{row.model}: ≈ {row.score:.4g} ({row.low:.4g} to {row.high:.4g}, {asked})"
         for row_apart, reason in self.apart:
             if row_apart == row:
                 return f"{score}, not comparable: {reason}"

@@ -21,8 +21,9 @@ from ..ranker.headline import Lead
 from ..report.chart import asset
 from ..report.page import environment, own_files
 from ..report.tables import script_json
+from ..report.trust import WHATEVER_THE_BANK
 from ..scores import ScoreTable
-from ..shown import visible_line
+from ..shown import plural, visible_line
 from .checking import broken_evidence
 from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, standing
 from .ledger import BoardRow, TaskScore
@@ -315,11 +316,12 @@ def _of_task(task_score: TaskScore, estimated: bool) -> Any:
 
 
 def _samples(row: BoardRow) -> Iterator[str]:
-    """Yield what the items drawn at random say alone, task by task."""
+    """Yield what the items drawn at random say, task by task."""
     for task, task_score in row.tasks.items():
         if task_score.sample is not None:
             estimate, error, n = task_score.sample
-            yield f"{n:.0f} random items of {task} alone: {estimate:.4g} ± {error:.2g}"
+            items = f"{plural(round(n), 'random item')} of {task}"
+            yield f"{items}, {WHATEVER_THE_BANK}: {estimate:.4g} ± {error:.2g}"
 
 
 def _ends(task_score: TaskScore) -> tuple[float, float, float]:
@@ -351,7 +353,7 @@ def _notes(
     notes = [f"Score: {what}; {better} is better."]
     if estimated:
         notes.append(
-            f"≈ marks {estimated:,} estimates from some of the documents, with their "
+            f"≈ marks {plural(estimated, 'estimate')} from some of the documents, with their "
             f"{' or '.join(sorted(levels))} intervals; all other rows are full results. Where "
             "intervals leave the order open, a row shows a range of ranks."
         )
@@ -361,6 +363,6 @@ def _notes(
             of_task = f" of {task}" if n > 1 else ""
             notes.append(
                 f"Of {board.banks[task].n_items:,} documents{of_task}, the most used was shown to "
-                f"{highest:,} models, and {never:,} to none."
+                f"{plural(highest, 'model')}, and {never:,} to none."
             )
     return notes[:8]

@@ -7,7 +7,7 @@ nothing else.
 examples:
   lm-eval-ccat board init my_board --from logs/ --task gsm8k
   lm-eval-ccat board add my_board more_logs/       models with full results
-  lm-eval-ccat board place my_board models.yaml    asked a few per cent of the items
+  lm-eval-ccat board place my_board models.yaml    asked some of the items
   lm-eval-ccat board place my_board models.run     a run made with the board's banks
   lm-eval-ccat board publish my_board -o site
   lm-eval-ccat board check my_board

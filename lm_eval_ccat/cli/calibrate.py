@@ -127,7 +127,7 @@ def _one_bank(args: argparse.Namespace) -> int:
     bank.save(args.output)
     facts = report(table, bank)
     bank_line = f"{args.output}; --json shows every figure"
-    next_step = to_rank([bank.task or "TASK"], bank=args.output)
+    next_step = to_rank([bank.task or "TASK"], own_tasks=True, bank=args.output)
     emit(args.json, facts, [*columns([*in_lines(facts), ("bank", bank_line)]), next_step])
     warn(*dict.fromkeys([*facts["warnings_of_scores"], *facts["warnings"]]))
     return 0
@@ -156,6 +156,6 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
     warn(*together(warnings))
     banks = f"{plural(len(list(suite.banks())), 'bank')} of {plural(len(suite), 'task')}"
     content = {"tasks": facts, "without_bank": lacking}
-    next_step = to_rank(list(suite), bank=args.output)
+    next_step = to_rank(list(suite), own_tasks=True, bank=args.output)
     emit(args.json, content, [f"{args.output}: {banks}", next_step])
     return 3 if lacking else 0

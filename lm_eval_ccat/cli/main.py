@@ -81,8 +81,8 @@ def overview() -> str:
     lines = [
         "usage: lm-eval-ccat [--help] [--version] [--debug] COMMAND ...",
         "",
-        "Adaptive testing for the lm-evaluation-harness: rank language models with a few",
-        "per cent of the items, and know how sure you are.",
+        "Adaptive testing for the lm-evaluation-harness: rank language models with a part",
+        "of the items, and know how sure you are.",
         "",
     ]
     for title, commands in GROUPS.items():

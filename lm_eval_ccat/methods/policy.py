@@ -41,7 +41,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Estimate for a model from its randomly drawn items alone, without the bank.
+    """Estimate for a model from its randomly drawn items, unbiased however wrong the bank is.
 
     Attributes
     ----------

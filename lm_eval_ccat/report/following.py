@@ -56,7 +56,7 @@ def to_decide(content: RankingContent) -> str:
     >>> models = {"x": {"n_items": 200}, "y": {"n_items": 200}}
     >>> to_decide({"open_pairs": [pair], "models": models, "items_of_benchmark": 1000,
     ...            "stopped_because": "the limit of 200 items per model is reached"})
-    'To decide x and y: the same command with --resume --max_items 1000'
+    'To decide x and y in 4 of 5 cases: the same command with --resume --max_items 1000'
     """
     pairs, n_items = content.get("open_pairs"), content.get("items_of_benchmark", 0)
     in_full = content.get("answers_of_benchmark", n_items)  # of one model
@@ -65,7 +65,7 @@ def to_decide(content: RankingContent) -> str:
     first, stopped = pairs[0], content.get("stopped_because") or ""
     # As the difference may still go the other way, what probably decides and not what just does.
     models, answers_needed = content["models"], first["likely_items"]
-    names = visible_line(f"{first['a']} and {first['b']}")
+    names = visible_line(f"{first['a']} and {first['b']}") + " in 4 of 5 cases"
     if "items per model" in stopped:
         max_items = min(
             max(models[name]["n_items"] + n for name, n in answers_needed.items()), in_full
@@ -190,17 +190,23 @@ def after_simulation(scores: str, task: str | None, metric: str | None, file: st
     return " ".join(words)
 
 
-def to_rank(tasks: Sequence[str], **flags: str | None) -> str:
+def to_rank(tasks: Sequence[str], own_tasks: bool = False, **flags: str | None) -> str:
     """Return how to rank models on these tasks, with flags that are not None.
+
+    With `own_tasks` the tasks may be files of the user's, whose folder is not known.
 
     Examples
     --------
     >>> to_rank(["t"], bank="b.json", metric=None)
     'Next: lm-eval-ccat rank --task t --bank b.json, with --model and --model_args of each model'
+    >>> to_rank(["t"], bank="b.json", own_tasks=True).partition("each model")[2]
+    ', and --include_path of the folder if the task is your own'
     """
     values = {"task": ",".join(tasks), **flags}
     words = [f"--{flag} {shlex.quote(value)}" for flag, value in values.items() if value]
-    return f"Next: lm-eval-ccat rank {' '.join(words)}, with --model and --model_args of each model"
+    folder = ", and --include_path of the folder if the task is your own" if own_tasks else ""
+    command = f"lm-eval-ccat rank {' '.join(words)}"
+    return f"Next: {command}, with --model and --model_args of each model{folder}"
 
 
 def _rounded_up(amount: float, digits: int) -> str:

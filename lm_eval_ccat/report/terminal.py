@@ -305,7 +305,7 @@ def _open(content: RankingContent) -> Iterator[str]:
         if first.get("out_of_reach"):
             yield f"{of_pair}: not even all answers that remain would decide."
         else:
-            yield f"{of_pair}: about {answers}{cost_words}{close} would decide."
+            yield f"{of_pair}: about {answers}{cost_words}{close} may decide."
         if n > 1 and not plan.out_of_reach:
             yield (
                 f"About {plan.answers:,} more answers{price} would decide all {n} open "

@@ -14,6 +14,8 @@ from ..upkeep.words import facts_of, in_one_line
 from .stored_run import StoredRun
 from .tables import failures_in_words, item_text, pairs_decided
 
+#: What holds of estimates from drawn items: the bank lowers their errors, and can bias none.
+WHATEVER_THE_BANK = "true however wrong the bank is"
 #: Topics of sentences about a model that the page shows as warnings at its head.
 GRAVE = ("Set aside", "Failed", "Empty")
 
@@ -53,7 +55,7 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
             figures = f"{number(sample['estimate'])} ± {number(sample['standard_error'])}"
             samples.append(f"{name} {figures} (from {sample['n']})")
     if samples:
-        yield "Sample", f"By the random documents alone, without the bank: {first_of(samples, 4)}."
+        yield "Sample", f"By the random documents, {WHATEVER_THE_BANK}: {first_of(samples, 4)}."
 
 
 def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from worlds.bench import TASK
 from worlds.boards import draw
 
-from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.board import suspicions
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.board import BoardRow, TaskScore, init, publish, suspicions
 from lm_eval_ccat.board.cheats import alike, equal_chance, known_items
+from lm_eval_ccat.board.ledger import sha256_of
 
 RNG = np.random.default_rng(3)
 SKILLS = np.linspace(-2.0, 2.0, 40)
@@ -35,7 +38,10 @@ def test_a_copy_is_named_and_models_that_are_alike_are_not(bank):
     known = {f"k{n}": {"t": scores} for n, scores in enumerate(KNOWN)}
     items = RNG.permutation(300)[:100]
     said = alike({"t": bank}, {"t": part(KNOWN[12], items)}, known)
-    assert "all of its 100 scores equal those of k12" in said and "may be the same model" in said
+    assert (
+        "its scores on all 100 documents in common equal those of k12" in said
+        and "may be the same model" in said
+    )
     close = KNOWN[12].copy()
     close[items[:1]] = 1.0 - close[items[:1]]  # of 100 answers one differs
     assert alike({"t": bank}, {"t": part(close, items)}, known) == ""
@@ -69,11 +75,15 @@ def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
     some = replace(table.take(half), row_model=("part/of-m04",), task=TASK)
     some.write(tmp_path / "part.parquet")
     said = ccat("board", "add", board.path, tmp_path / "copy.parquet").err
-    assert "copy/of-m04: all of its 120 scores equal those of m04" in said
-    said = ccat("board", "place", board.path, tmp_path / "part.parquet").err
-    assert "part/of-m04: all of its 60 scores equal those of" in said and "m04" in said
+    assert "copy/of-m04: its scores on all 120 documents in common equal those of m04" in said
+    out, said = ccat("board", "place", board.path, tmp_path / "part.parquet")
+    assert re.search(r"part/of-m04: ≈ \S+ \(\S+ to \S+, 60 of 120 documents asked\), rank", out)
+    assert (
+        "part/of-m04: its scores on all 60 documents in common equal those of" in said
+        and "m04" in said
+    )
     checked = ccat("board", "check", board.path).err
-    assert checked.count("scores equal those of") == 3
+    assert checked.count("in common equal those of") == 3
     assert set(suspicions(board)) == {"m04", "copy/of-m04", "part/of-m04"}
 
 
@@ -87,3 +97,17 @@ def test_a_placed_model_under_another_name_is_known_by_its_answers(world, board,
     assert line.startswith("warning: new: ") and "imperfect answers are those of weak" in line
     found = suspicions(board)
     assert {"weak", "new"} <= set(found) and not {"able", "m01", "m07"} & set(found)
+
+
+def test_the_page_counts_one_estimate_and_one_model_in_the_singular(tmp_path):
+    bank = ItemBank.blank(range(50), task="t", metric="acc")
+    SuiteBank({"t": bank}).save(tmp_path / "suite")
+    board = init(tmp_path / "board", tmp_path / "suite")
+    (board.path / "evidence.txt").write_text("answers")
+    proof = "evidence.txt", sha256_of(board.path / "evidence.txt")
+    score = TaskScore(0.5, 0.4, 0.6, 20, 50, "acc,none", *proof, bank=bank.sha256)
+    row = BoardRow("a", "estimate", 0.5, 0.4, 0.6, {"t": score}, "2026-01-31", confidence=0.95)
+    board.ledger.append([replace(row, shares={"t": 1.0}, asked={"t": list(range(20))})])
+    page = publish(board.path, tmp_path / "site")[0].read_text()
+    assert "≈ marks 1 estimate from" in page
+    assert "the most used was shown to 1 model, and 30 to none" in page

@@ -82,7 +82,7 @@ TWELVE = ["claude", *(f"org/model-{n}-instruct" for n in range(2, 13))]
 def test_what_would_decide_a_pair_is_one_sentence(items, words):
     pair = {"a": "a", "b": "b", "p": 0.8, "items": items, "cost": 0.2, "all_items": True}
     text = " ".join(printed(content(("a", "b"), may=2, open_pairs=[pair]), 200).split())
-    assert f"a over b (80%): about {words} ($0.200), nearly all that remain, would decide." in text
+    assert f"a over b (80%): about {words} ($0.200), nearly all that remain, may decide." in text
 
 
 @pytest.mark.parametrize("chance", [0.6, 0.994, 0.996, 1.0])
@@ -214,7 +214,9 @@ def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from():
     starts = ["Warning", f"{LONG} scores", f"{LONG} failed on 1 document", "By the random", "Spent"]
     places = [next(n for n, line in enumerate(lines) if line.startswith(s)) for s in starts]
     assert places == sorted(places)
-    assert f"{LONG} 0.250 ± 0.031 (from 12)" in lines[places[3]]
+    # The bank has a part in these figures, and its mistakes have none.
+    sample = f"By the random documents, true however wrong the bank is: {LONG} 0.250 ± 0.031"
+    assert lines[places[3]].startswith(f"{sample} (from 12)")
 
 
 def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch, capsys):

@@ -83,7 +83,7 @@ def task_manager(
             meant = did_you_mean(name, {**index, **defined}, listing=False)
             raise UsageError(
                 f"cannot load task {name!r}: no task, group or tag has that name{meant} "
-                "(`lm_eval ls tasks` lists all, --include_path adds a folder)"
+                "(`lm_eval ls tasks` lists all; your own: its YAML file, or --include_path FOLDER)"
             )
     return manager
 
