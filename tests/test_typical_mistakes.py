@@ -63,7 +63,7 @@ MISTAKES = {
         ("loopback_tsk", "loopback_task"),
     ),
     "a task without its folder": Mistake(
-        "rank --task loopback_task --max_items 12 {m03} {m09}", 2, "or --include_path FOLDER",
+        "rank --task loopback_task --max_items 12 {m03} {m09}", 2, "or --include_path DIR",
         ("loopback_task", "loopback_task --include_path tasks"),
     ),
     "a task that compares log-likelihoods, by messages": Mistake(

@@ -36,8 +36,7 @@ from ..scores import ScoreTable
 from ..shown import first_of
 from .checking import tasks_of
 from .folder import Board, standing
-from .ledger import BoardRow
-from .publish import shown_items
+from .ledger import BoardRow, shown_items
 
 #: Chance below which equal scores, and a gain on shown items, are said.
 COPY_CHANCE, KNOWN_CHANCE = 1e-6, 1e-3
@@ -95,12 +94,20 @@ def equal_chance(bank: ItemBank, first: Floats, second: Floats) -> float:
     return float(np.exp(np.log(alike).sum()))
 
 
-def alike(
+class Likeness(NamedTuple):
+    """A model that scores like a new one on every common item: their number, and the chance."""
+
+    model: str
+    items: int
+    chance: float
+
+
+def all_alike(
     banks: Mapping[str, ItemBank],
     new: Mapping[str, Floats],
     known: Mapping[str, Mapping[str, Floats]],
-) -> str:
-    """Say which known models score like a new one on every item, beyond chance; else "".
+) -> list[Likeness]:
+    """Return the known models that score like a new one on every item, beyond chance.
 
     Parameters
     ----------
@@ -109,23 +116,49 @@ def alike(
         The new model's scores on [0, 1] in bank order; NaN where missing.
     known : mapping of model to (mapping of task to ndarray)
     """
-    names, chances, counts = [], [], []
+    likenesses = []
     for model, scores in known.items():
         shared = [task for task in new if task in scores]
         if not shared or any(_differ(new[task], scores[task]) for task in shared):
             continue
         chance = math.prod(equal_chance(banks[task], new[task], scores[task]) for task in shared)
         if chance * len(known) < COPY_CHANCE:
-            names.append(model)
-            chances.append(chance * len(known))
-            counts.append(sum(int(np.isfinite(new[task] + scores[task]).sum()) for task in shared))
-    if not names:
+            n_items = sum(int(np.isfinite(new[task] + scores[task]).sum()) for task in shared)
+            likenesses.append(Likeness(model, n_items, chance * len(known)))
+    return likenesses
+
+
+def alike(
+    banks: Mapping[str, ItemBank],
+    new: Mapping[str, Floats],
+    known: Mapping[str, Mapping[str, Floats]],
+) -> str:
+    """Say which models `all_alike` returns; "" if there are none."""
+    likenesses = all_alike(banks, new, known)
+    if not likenesses:
         return ""
+    names, counts, chances = zip(*likenesses)
     return (
         f"its scores on all {min(counts):,} documents in common equal those of "
-        f"{first_of(names, 3)} (chance "
-        f"{max(chances):.0e}): it may be the same model"
+        f"{first_of(names, 3)} (chance {max(chances):.0e}): it may be the same model"
     )
+
+
+def likely_copies(board: Board, rows: Sequence[BoardRow]) -> dict[str, tuple[str, ...]]:
+    """Return the models whose scores a placed model's equal beyond chance, by placed model."""
+    full, answers = _scores(board, rows)
+    scores = {**full, **{model: placed.scores for model, placed in answers.items()}}
+    return {
+        model: tuple(likeness.model for likeness in likenesses)
+        for model, placed in answers.items()
+        if (
+            likenesses := all_alike(
+                board.banks,
+                placed.scores,
+                {name: by_task for name, by_task in scores.items() if name != model},
+            )
+        )
+    }
 
 
 def same_texts(
@@ -242,8 +275,7 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
         Only rows of these; default all that are placed.
     """
     standing_rows = [place.row for place in standing(board).placed]
-    full = _full_results(board, [row for row in standing_rows if not row.estimated])
-    answers = {row.model: _answers(board, row) for row in standing_rows if row.estimated}
+    full, answers = _scores(board, standing_rows)
     scores = {**full, **{model: answered.scores for model, answered in answers.items()}}
     banks, rows, out = board.banks, board.ledger.rows(), dict[str, list[str]]()
     for row in standing_rows:
@@ -259,6 +291,14 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
         if any(warnings):
             out[row.model] = [text for text in warnings if text]
     return out
+
+
+def _scores(
+    board: Board, rows: Sequence[BoardRow]
+) -> tuple[dict[str, dict[str, Floats]], dict[str, PlacedAnswers]]:
+    """Return the scores of models with full results, and the answers of the others."""
+    full = _full_results(board, [row for row in rows if not row.estimated])
+    return full, {row.model: _answers(board, row) for row in rows if row.estimated}
 
 
 def _full_results(board: Board, rows: Sequence[BoardRow]) -> dict[str, dict[str, Floats]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -317,6 +318,22 @@ class BoardLedger:
             stream.write(text)
             stream.flush()
             sync_file(stream.fileno())
+
+
+def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
+    """Count the models that each item was shown to, by task.
+
+    Examples
+    --------
+    >>> row = BoardRow("a", "estimate", 0.5, 0.4, 0.6, {}, "2026-01-31", asked={"t": [3, 7]})
+    >>> shown_items([row, row])
+    {'t': Counter({3: 2, 7: 2})}
+    """
+    times_shown: dict[str, Counter[Any]] = {}
+    for row in rows:
+        for task, items in row.asked.items():
+            times_shown.setdefault(task, Counter()).update(items)
+    return times_shown
 
 
 def sha256_of(path: Path) -> str:

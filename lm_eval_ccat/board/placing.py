@@ -162,8 +162,8 @@ def _stands(board: Board, model: str) -> str:
     for place in standing(board).placed:
         if place.row.model == model:
             return (
-                f"{model} stands on the board since {place.row.date}: another configuration of it "
-                "needs a name of its own (`name:` of the model, or --name)"
+                f"{model} stands on the board since {place.row.date} and is not placed again; only "
+                "another configuration of it takes a name of its own (`name:`, or --name)"
             )
     return ""
 

@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -24,9 +23,10 @@ from ..report.tables import script_json
 from ..report.trust import WHATEVER_THE_BANK
 from ..scores import ScoreTable
 from ..shown import plural, visible_line
+from .cheats import likely_copies
 from .checking import broken_evidence
 from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, standing
-from .ledger import BoardRow, TaskScore
+from .ledger import BoardRow, TaskScore, shown_items
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
 _DIGITS = 6
@@ -80,7 +80,8 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
         for task, counts in times_shown.items()
         for n_models in counts.most_common()
     ]
-    facts, twins = facts_of_models(board), copies(board, state)
+    facts = facts_of_models(board)
+    twins = {**copies(board, state), **likely_copies(board, [place.row for place in state.placed])}
     head = "rank best worst model kind score low high confidence items documents date".split()
     of_tasks = [f"{task}{end}" for task in tasks for end in ("", "_low", "_high")]
     lines = [
@@ -209,22 +210,6 @@ def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
         for model in group
         if len(group) > 1
     }
-
-
-def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
-    """Count the models that each item was shown to, by task.
-
-    Examples
-    --------
-    >>> row = BoardRow("a", "estimate", 0.5, 0.4, 0.6, {}, "2026-01-31", asked={"t": [3, 7]})
-    >>> shown_items([row, row])
-    {'t': Counter({3: 2, 7: 2})}
-    """
-    times_shown: dict[str, Counter[Any]] = {}
-    for row in rows:
-        for task, items in row.asked.items():
-            times_shown.setdefault(task, Counter()).update(items)
-    return times_shown
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> str:

@@ -82,6 +82,11 @@ def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
         "part/of-m04: its scores on all 60 documents in common equal those of" in said
         and "m04" in said
     )
+    publish(board, tmp_path / "site")
+    table = (tmp_path / "site" / "board.csv").read_text().splitlines()
+    marked = {line.split(",")[3]: line.rpartition(",")[2] for line in table[1:]}
+    assert {*marked["part/of-m04"].split()} == {"m04", "copy/of-m04"}
+    assert {name for name, twins in marked.items() if twins} == set(suspicions(board))
     checked = ccat("board", "check", board.path).err
     assert checked.count("in common equal those of") == 3
     assert set(suspicions(board)) == {"m04", "copy/of-m04", "part/of-m04"}

@@ -83,7 +83,7 @@ def task_manager(
             meant = did_you_mean(name, {**index, **defined}, listing=False)
             raise UsageError(
                 f"cannot load task {name!r}: no task, group or tag has that name{meant} "
-                "(`lm_eval ls tasks` lists all; your own: its YAML file, or --include_path FOLDER)"
+                "(all: `lm_eval ls tasks`; yours: a file or --include_path DIR)"
             )
     return manager
 
