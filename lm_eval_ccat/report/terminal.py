@@ -512,7 +512,8 @@ def _rehearsal_lines(rehearsal: RehearsalContent | None) -> Iterator[str]:
     yield (
         f"Expected: {answers['expected']:,.0f} answers{costs}. Of {rehearsal['rankings']} rankings "
         f"of models like the bank's, 8 in 10 took {low if low == high else f'{low} to {high}'} "
-        f"answers{costs_range}; {rehearsal['decided']:.0%} met the goal (all pairs decided, or `stop:`)."
+        f"answers{costs_range}; {rehearsal['decided']:.0%} met the goal (every pair decided, or "
+        "`stop:`)."
     )
 
 
