@@ -11,9 +11,8 @@ from scipy.special import ndtr, stdtrit
 from ..content import RankingContent
 from ..methods.belief import BENCHMARK
 from ..methods.sample.bets import LEAST
-from ..methods.sample.pairs import IMAGINED
 from ..metrics.scale import Scale
-from ..ranker.difference import Difference
+from ..ranker.difference import Difference, error_of_equal_values
 from ..ranker.looks import ROUNDING
 from ..ranker.verdicts import DECIDED, EQUIVALENT, OPEN, WORDS
 from ..scores import ScoreTable
@@ -97,11 +96,13 @@ class MeanScore:
         unit = side.select([name]).model_scores()[0]
         raw = side.scale.restore(unit[np.isfinite(unit)])
         n, mean = len(raw), float(raw.mean())
-        spread = float(raw.std(ddof=1)) if n > 1 else side.scale.span
-        if spread <= ROUNDING * side.scale.span:  # equal scores do not prove no variance
+        error = float(raw.std(ddof=1) if n > 1 else side.scale.span) / math.sqrt(n)
+        if error <= ROUNDING * side.scale.span:
             largest = max(abs(mean - end) for end in side.scale.ends)
-            spread = side.scale.span if n < LEAST else math.sqrt(IMAGINED / (n - 1)) * largest
-        error = 0.0 if _is_exact(content) else spread / math.sqrt(n)
+            error = side.scale.span / math.sqrt(n)
+            if n >= LEAST:
+                error = error_of_equal_values(largest, n, gate.confidence)
+        error = 0.0 if _is_exact(content) else error
         half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half, mean + half, n)
 

@@ -24,7 +24,8 @@ from worlds.boards import draw, drive, of
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, compare
 from lm_eval_ccat.errors import RunError, ScaleError, UsageError
 from lm_eval_ccat.journal import JournalFile, read_journal
-from lm_eval_ccat.live.comparison import Compared
+from lm_eval_ccat.live.comparison import Compared, Gate
+from lm_eval_ccat.live.mean_scores import MeanScore
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.stored import stored_ranking
 from lm_eval_ccat.metrics import Scale
@@ -106,10 +107,30 @@ def test_more_documents_of_the_same_kind_decide():
 
 
 def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
-    assert compare_scores(np.ones(10), np.ones(10)).verdict == "equivalent"
-    assert compare_scores(np.ones(9), np.ones(9)).verdict == "not known"
+    assert compare_scores(np.ones(9), np.ones(9), margin=0.9).verdict == "not known"
     assert compare_scores(np.ones(9), np.ones(9), exact=True).verdict == "equivalent"
     assert compare_scores(np.zeros(1), np.ones(1), margin=0.5).verdict == "not known"
+
+
+def test_equal_scores_tell_of_documents_like_these_by_the_rule_of_live_models():
+    """300 of 300 equal right answers, asked live: -0.014 to +0.014."""
+    of_many = compare_scores(np.ones(300), np.ones(300))
+    assert (round(of_many.low, 3), round(of_many.high, 3)) == (-0.014, 0.014)
+    assert of_many.verdict == "not known" and of_many.p_better == 0.5
+    few = compare_scores(np.ones(10), np.ones(10), margin=0.01)
+    assert few.verdict == "not known" and -0.5 < few.low < -0.3  # 7 in 10 would show it: 0.7 ** 10
+    enough = np.ones(10 + few.more_documents)
+    assert compare_scores(enough, enough, margin=0.01).verdict == "equivalent"
+    assert compare_scores(enough[2:], enough[2:], margin=0.01).verdict == "not known"
+    always = compare_scores(np.zeros(10), np.ones(10))
+    assert always.verdict == "better" and always.low < 0.7  # 0.7 ** 10 = 0.03
+    assert compare_scores(np.full(10, 0.3), np.full(10, 0.31)).verdict == "not known"
+
+
+def test_equal_scores_of_one_side_beside_a_run_have_the_same_error():
+    scores = ScoreTable.from_arrays([np.ones(100)], ["full"], scale=Scale())
+    of_scores = MeanScore.of(scores, "full", {"question": "population"}, Gate(0.0, 0.95, ""))
+    assert of_scores.low == pytest.approx(compare_scores(np.ones(100), np.ones(100)).low + 1)
 
 
 @pytest.mark.parametrize("scale", [Scale(), Scale(0, 100), Scale(cap=3.0)])
@@ -127,7 +148,8 @@ def test_of_several_outcomes_the_worst_that_counts_is_the_verdict():
     y, n = np.random.default_rng(1).random(40), np.arange(40)
     of = {
         "better": compare_scores(y, y + 0.1), "worse": compare_scores(y, y - 0.1),
-        "equivalent": compare_scores(y, y), "not known": compare_scores(y, y + (-1.0) ** n),
+        "equivalent": compare_scores(y, y, margin=0.1),
+        "not known": compare_scores(y, y + (-1.0) ** n),
     }  # fmt: skip
     assert [one.verdict for one in of.values()] == list(of)
     for verdicts, whole, code in (
@@ -550,7 +572,7 @@ def test_no_more_documents_decide_between_estimates_than_are_left(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("documents", "verdict"), [(2, "not known"), (9, "not known"), (10, "better")]
+    ("documents", "verdict"), [(2, "not known"), (9, "not known"), (18, "better")]
 )
 @pytest.mark.parametrize(("low", "high"), [(0.2, 0.3), (0.25, 0.5), (0.3, 0.7)])
 def test_differences_that_are_equal_but_for_rounding_prove_nothing_of_other_documents(
