@@ -44,9 +44,9 @@ from ..records import (
     Session,
     Windows,
 )
-from ..runs.book import CUT, CUT_SHORT, SERVER, Book, Tally
+from ..runs.book import CUT, CUT_SHORT, SERVER, Book, ScoreRange, Tally
 from ..runs.directory import RunDirectory, read_result, rebuild
-from ..shown import Shown, ShownTable
+from ..shown import Shown, ShownTable, some
 from .line import ALL_ASIDE
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 MET, TIES, PARTIAL = 0, 3, 4
 #: Share of empty answers from which on the result warns of them.
 MANY_EMPTY = 0.1
+#: Fewest answers of each model that tell of a task when all scores are the lowest, or the highest.
+TELLING = 10
 #: Version of the JSON; the first results stated none.
 SCHEMA = 1
 #: Fewest items for which a board shows a score of their own.
@@ -591,11 +593,32 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
         for name, n in tally.outside.items()
         if n
     ]
+    for (task, outcome), by_model in tally.scores.items():
+        sentences += scored_alike(by_model, f"{task}/{outcome}" if outcome else task)
     return sentences + [
         f"the server of {name} reports impossible token counts ({counts}); they are estimated from "
         "the texts"
         for name, counts in tally.refused_usage.items()
     ]
+
+
+def scored_alike(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
+    """Warn if all answers of all models have the lowest score, or all the highest.
+
+    Examples
+    --------
+    >>> scored_alike({"a": ScoreRange(50, 0.0, 0.0), "b": ScoreRange(50, 0.0, 0.0)}, "t/acc")
+    ['all 100 answers of a, b score 0 on t/acc: is the extraction of the answers right?']
+    """
+    ends = {end for of_model in scores.values() for end in (of_model.low, of_model.high)}
+    if ends not in ({0.0}, {1.0}) or min(of_model.count for of_model in scores.values()) < TELLING:
+        return []
+    [end] = ends
+    raw = next(iter(scores.values())).raw
+    answers = sum(of_model.count for of_model in scores.values())
+    doubt = "is the task too easy" if end else "is the extraction of the answers right"
+    score = f"{end if raw is None else raw:g}"
+    return [f"all {answers:,} answers of {some([*scores], 4)} score {score} on {where}: {doubt}?"]
 
 
 def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]:

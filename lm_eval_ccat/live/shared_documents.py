@@ -16,12 +16,14 @@ from ..methods.policy import Mask
 from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import Floats, Scale
 from ..ranker.difference import Difference, compare_scores
+from ..runs.book import ScoreRange
 from ..scores import ScoreTable
 from ..scores.readers.comparable_runs import COMPARED
 from ..scores.reading import Logged
 from ..shown import plural
 from .comparison import Compared, Gate
 from .losses import losses_of
+from .result import scored_alike
 from .sides import Fields, fields_of, values_of_field
 
 
@@ -127,6 +129,14 @@ class SharedDocuments:
             first_table.filter or second_table.filter,
         )
         baseline, candidate = (np.array([side[doc_id][0] for doc_id in ids]) for side in scored)
+        warnings += scored_alike(
+            {
+                name: ScoreRange(len(side), float(side.min()), float(side.max()), raw)
+                for name, side in zip(names, (baseline, candidate))
+                for raw in [float(first_table.scale.restore(side[0]))]
+            },
+            outcome.name,
+        )
         answers = None
         if any(table.repeated for table in tables):
             answers = _answers_to(ids, tables[0]), _answers_to(ids, tables[1])

@@ -140,6 +140,21 @@ class Costs:
 
 
 @dataclass
+class ScoreRange:
+    """Scores of one model: how many, the lowest and the highest on [0, 1], and the last raw one."""
+
+    count: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    raw: float | None = None
+
+    def add(self, score: float, raw: float | None) -> None:
+        """Add one score."""
+        self.low, self.high = min(self.low, score), max(self.high, score)
+        self.count, self.raw = self.count + 1, raw
+
+
+@dataclass
 class Tally:
     """Sums over the records of a journal, by model.
 
@@ -157,6 +172,8 @@ class Tally:
         Seconds of all answers.
     answered, tokens, token_sources, empty_outputs, prior
         Sums over the answers that the Ranker knows.
+    scores : dict of (task, outcome) to dict of model to ScoreRange
+        What the scores of these reach; "" names a task's only outcome.
     outside : dict of model to int
         Tokens of these that the server counts in its total alone.
     served : dict of model to dict of (str, str) to int
@@ -200,6 +217,7 @@ class Tally:
     seconds: dict[str, float] = _by_model(float)
     tokens: dict[str, Tokens] = field(default_factory=dict)
     token_sources: dict[str, set[str]] = _by_model(set)
+    scores: dict[tuple[str, str], dict[str, ScoreRange]] = field(default_factory=dict)
     outside: dict[str, int] = _by_model(int)
     empty_outputs: dict[str, int] = _by_model(int)
     prior: dict[str, int] = _by_model(int)
@@ -316,6 +334,14 @@ class Tally:
             self.failures[model].append((answer.item, answer.reason))
             return
         self.answered[model] += 1
+        if isinstance(answer, Tell):
+            scores, raw = (
+                value if isinstance(value, dict) else {"": value}
+                for value in (answer.score, answer.raw)
+            )
+            for outcome, score in scores.items():
+                by_model = self.scores.setdefault((answer.item[0], outcome), {})
+                by_model.setdefault(model, ScoreRange()).add(score, raw.get(outcome))
         if answer.prior is not None:
             self.prior[model] += 1
         if tokens is not None:

@@ -31,7 +31,7 @@ from lm_eval_ccat.live.stored import stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.records import Tell
-from lm_eval_ccat.report.plain import markdown
+from lm_eval_ccat.report.plain import junit, markdown
 from lm_eval_ccat.report.stored_run import read_run
 from lm_eval_ccat.scores.prompts import Prompts
 
@@ -125,6 +125,16 @@ def test_equal_scores_tell_of_documents_like_these_by_the_rule_of_live_models():
     always = compare_scores(np.zeros(10), np.ones(10))
     assert always.verdict == "better" and always.low < 0.7  # 0.7 ** 10 = 0.03
     assert compare_scores(np.full(10, 0.3), np.full(10, 0.31)).verdict == "not known"
+
+
+@pytest.mark.parametrize(("raw", "doubt"), [(0, "extraction"), (100, "too easy"), (50, "")])
+def test_scores_that_are_all_the_lowest_or_all_the_highest_are_told(raw, doubt):
+    """As where no answer is found in the texts, so that a gate passes whatever the models say."""
+    found = compare(*pair([np.full(30, raw)] * 2, scale=Scale(0, 100)), margin=20)
+    assert found.verdict == "equivalent"
+    for text in ("\n".join(found.warnings), markdown(found), junit(found)):
+        assert (f"all 60 answers of a, b score {raw} on score: is the" in text) == bool(doubt)
+        assert doubt in text
 
 
 def test_equal_scores_of_one_side_beside_a_run_have_the_same_error():

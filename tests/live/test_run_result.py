@@ -13,7 +13,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.live.result import Result, board_of, on_own_scales, result_of, state_terms
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import no_money
-from lm_eval_ccat.records import Header
+from lm_eval_ccat.records import Header, Tell
 from lm_eval_ccat.runs.book import Tally
 
 SCALES = {"points": Scale(0, 100), "errors": Scale(0, 40, higher_is_better=False)}
@@ -96,3 +96,17 @@ def test_answers_without_text_are_told_if_they_are_many_and_end_a_run_beyond_its
     assert (result.exit_code == 4) == partial
     if told:
         assert result.warnings[0].startswith(f"{empty} of 11 answers of a are empty")
+
+
+@pytest.mark.parametrize(("score", "told"), [(0.0, True), (1.0, True), (0.5, False)])
+def test_answers_that_all_score_the_lowest_or_the_highest_are_told(run, score, told):  # noqa: F811
+    """As where no answer is found in the texts: every model is equivalent to every other."""
+    book, tally = Teller.of(run), Tally()
+    for name in ("a", "b"):
+        for doc_id in range(20):
+            tally.count_answer(Tell(model=name, item=("t", doc_id), score=score, raw=5 * score))
+    book.tally.scores = tally.scores
+    said = f"all 40 answers of a, b score {5 * score:g} on t: is the "
+    assert [text.startswith(said) for text in of_run(book).warnings] == [True] * told
+    tally.count_answer(Tell(model="b", item=("t", 20), score=0.25, raw=1.25))
+    assert not of_run(book).warnings
