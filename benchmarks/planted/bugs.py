@@ -1117,8 +1117,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "full results beside an estimate have the error of a sample",
         "lm_eval_ccat/live/mean_scores",
-        "0.0 if _is_exact(content) else spread / math.sqrt(n)",
-        "spread / math.sqrt(n)",
+        "0.0 if _is_exact(content) else error",
+        "error",
         ("tests/live/test_compare.py::test_a_stored_ranking_is_compared_by_what_it_says",),
     ),
     Bug(
