@@ -18,6 +18,7 @@ from lm_eval_ccat.errors import RunError, ScoreTableError
 from lm_eval_ccat.journal import JOURNAL, JournalFile
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.records import Asks, Header, Tell
+from lm_eval_ccat.scores.readers.frameworks import helm_rows
 from lm_eval_ccat.scores.table import READERS
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.testing.readers import ReaderSuite
@@ -206,3 +207,15 @@ def test_bank_update_takes_a_run_directory_and_dates_the_bank(tmp_path):
     assert main([*arguments, "-o", str(out)]) == 0
     new = ItemBank.load(out)
     assert {"m02", "m09"} <= set(new.models) and new.made == date.today().isoformat()
+
+
+def test_what_counted_nothing_is_no_score(tmp_path):
+    spec = {"name": "t:model=m", "adapter_spec": {"model": "m"}}
+    (tmp_path / "run_spec.json").write_text(json.dumps(spec))
+    stats = [
+        {"name": {"name": name}, "count": count, "mean": mean}
+        for name, count, mean in (("exact_match", 1, 1.0), ("f1_score", 0, 0.0))
+    ]
+    log = tmp_path / "per_instance_stats.json"
+    log.write_text(json.dumps([{"instance_id": "id1", "stats": stats}]))
+    assert [(row.metric, row.score) for row in helm_rows(log, [])] == [("exact_match", 1.0)]
