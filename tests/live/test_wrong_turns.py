@@ -223,7 +223,7 @@ def test_scores_that_mostly_lie_above_their_cap_end_a_run_after_its_first_answer
     beside, declared = "'share': right / len(wanted)", "ccat_scales: {"
     bench.rewrite(lambda _, text: text.replace(beside, f"'wer': 100 - 10 * right, {beside}"))
     call = command(how, bench, server, "wer")
-    err = ccat(*call, code=1).err
+    err = ccat(*call, code=2).err
     assert "scores of 'wer' run from" in err and "of them lie above 1, where they are" in err
     assert "ccat_scales: {wer: {cap: 100}}" in err
     # Not before the warm-up, and not much after it.
