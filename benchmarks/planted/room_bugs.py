@@ -999,7 +999,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "        if long:\n            raise CopiesError(",
             "        if not long:\n            raise CopiesError(",
         ),
-        ("a model whose repeats differ gives copies", " or not copied:", ":"),
+        (
+            "a model whose repeats differ gives copies",
+            " and differing <= DIFFERING * (equal + differing)",
+            "",
+        ),
     ),
     "live/models": (
         (

@@ -8,13 +8,15 @@ half of its documents is refused in .6% of runs: ``2^-10 + 10 2^-11`` and what c
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import RunError
 from ..money import estimate_tokens
 from ..records import Item
+from ..runs.kept_answers import KeptAnswers
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ class Copies:
     Parameters
     ----------
     model : str
+    warned : bool, optional
+        Whether short copies were warned of.
 
     Examples
     --------
@@ -49,10 +53,10 @@ class Copies:
     """
 
     model: str
+    warned: bool = False
     _first: dict[Item, str] = field(default_factory=dict)
     _equal: tuple[set[Item], set[Item]] = field(default_factory=lambda: (set(), set()))
     _differing: tuple[set[Item], set[Item]] = field(default_factory=lambda: (set(), set()))
-    _warned: bool = False
 
     def note(self, item: Item, responses: Sequence[Any]) -> None:
         """Take in an answer.
@@ -73,8 +77,7 @@ class Copies:
             equal.discard(document)
         elif document not in differing:
             equal.add(document)
-        copied = len(differing) <= DIFFERING * (len(equal) + len(differing))
-        if len(equal) < DOCUMENTS or not copied:
+        if not self._copied(long):
             return
         if long:
             raise CopiesError(
@@ -83,11 +86,33 @@ class Copies:
                 "server that ignores the temperature. Repair that and start a new run, or rank "
                 "without repeats (repeats: 1)"
             )
-        if not self._warned:
-            self._warned = True
-            logger.warning(
-                "%s answers %d documents with the same short text in every repeat: is a cache or "
-                "a fixed seed between?",
-                self.model,
-                len(equal),
-            )
+        if not self.warned:
+            self.warned = True
+            logger.warning(self.doubt)
+
+    def _copied(self, long: int) -> bool:
+        equal, differing = len(self._equal[long]), len(self._differing[long])
+        return equal >= DOCUMENTS and differing <= DIFFERING * (equal + differing)
+
+    @property
+    def doubt(self) -> str:
+        """How many documents have the same short text in every repeat; "" if that is no sign."""
+        if not self._copied(0):
+            return ""
+        return (
+            f"{self.model} answers {len(self._equal[0])} documents with the same short text in "
+            "every repeat: is a cache or a fixed seed between?"
+        )
+
+
+def doubts_of_repeats(answers: KeptAnswers, models: Iterable[str]) -> list[str]:
+    """Return a warning for each model whose short answers are the same in every repeat."""
+    warnings = []
+    for model in models:
+        of_model, copies = answers.of(model), Copies(model, warned=True)
+        if any(len(item) > 2 for item in of_model):
+            for item, answer in of_model.items():
+                with suppress(CopiesError):
+                    copies.note(item, answer.responses)
+            warnings += [copies.doubt] if copies.doubt else []
+    return warnings

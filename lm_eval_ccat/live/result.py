@@ -47,6 +47,7 @@ from ..records import (
 from ..runs.book import CUT, CUT_SHORT, SERVER, Book, ScoreRange, Tally
 from ..runs.directory import RunDirectory, read_result, rebuild
 from ..shown import Shown, ShownTable, some
+from .copies import doubts_of_repeats
 from .line import ALL_ASIDE
 
 if TYPE_CHECKING:
@@ -293,6 +294,7 @@ def result_of(
         for name, share in empty.items()
         if share > limit or share >= MANY_EMPTY
     ] + doubts(tally, calibrated, book.accepted)
+    warnings += doubts_of_repeats(book.answers, tally.answered)
     early = [text for key in ("warnings", "accepted") for text in facts.report.get(key, ())]
     early += warned
     warnings += early

@@ -18,6 +18,7 @@ from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.copies import Copies
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.report.following import to_decide
 from lm_eval_ccat.report.plain import lines
 
@@ -230,8 +231,14 @@ def test_a_sampler_that_repeats_half_of_its_long_answers_is_seldom_refused() -> 
 def test_short_copies_are_warned_of(few, sampling, capsys) -> None:
     sampling.draws = drawn(few, seeds=False)
     settings = {**SETTINGS, "repeats": 2, "stop": "limits"}
-    few.ranked(sampling, ["low", "mid"], (0, 3), **settings)
-    assert "same short text in every repeat" in capsys.readouterr().err
+    content = few.ranked(sampling, ["low", "mid"], (0, 3), **settings)
+    kept = [text for text in content["warnings"] if "same short text in every repeat" in text]
+    assert [text.split(" with ")[0] for text in kept] == [
+        f"{name} answers {few.n_docs} documents" for name in ("low", "mid")
+    ]
+    said = capsys.readouterr()
+    assert all(text in said.out and text not in said.err for text in kept)
+    assert state(few.run()).warnings == content["warnings"]
 
 
 def test_temperature_0_asks_one_answer_and_says_why(few, sampling, capsys) -> None:
