@@ -13,6 +13,7 @@ from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..options import AT_LEAST_0
 from ..scores import ScoreTable
 from ..scores.reading import Logged, Query, task_name
+from ..shown import whole_percent
 from .asked import AskedSide, differing_prompts
 from .comparison import Compared, Comparison, Gate, require_margin
 from .live_comparison import compare_live
@@ -211,11 +212,24 @@ class _StoredComparison:
                 self.warnings.append(doubt)
             documents = SharedDocuments.of(first, second, names, self.warnings)
             compared = documents.compared(self.gate, self.grouping, sources)
+            self.warnings.extend(_open_of_equal_scores(compared, self.gate.confidence))
             return replace(compared, n_items=size_of(sources, outcome.task))
         if self.grouping:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         first, second = beside_each_other(first, second, names, self.warnings)
         return compare_estimates(first, second, names, self.gate)
+
+
+def _open_of_equal_scores(compared: Compared, confidence: float) -> list[str]:
+    """Warn that equal scores of two models do not show that all other documents' are equal."""
+    overall = compared.overall
+    if compared.question != POPULATION or overall.low < overall.high:
+        return []
+    share = 1.0 - (1.0 - confidence) ** (1.0 / (overall.clusters or overall.documents))
+    return [
+        f"all {overall.documents:,} scores are equal; up to {whole_percent(share)}% of documents "
+        "like these may still differ"
+    ]
 
 
 def _confidence(sides: Sequence[Side], confidence: float | None) -> float:

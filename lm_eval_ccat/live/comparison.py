@@ -155,7 +155,7 @@ class Comparison(Shown):
         --------
         >>> from lm_eval_ccat import ScoreTable, compare
         >>> table = ScoreTable.from_arrays([[0.2, 0.5, 0.1] * 30], ["same"])
-        >>> compare(table, table, margin=0.02).to_dict()["verdict"]
+        >>> compare(table, table).to_dict()["verdict"]
         'equivalent'
         """
         outcomes = [outcome.to_dict() for outcome in self.outcomes]

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
-from ..methods.belief import BENCHMARK, POPULATION, Belief, zeros_to_come
+from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.sample.bets import LEAST
+from ..methods.sample.pairs import IMAGINED
 from ..methods.sample.repeats import Spread
 from ..metrics.scale import Floats, Scale
 from .looks import ROUNDING, Looks
@@ -200,21 +200,6 @@ class Difference:
         )  # fmt: skip
 
 
-def error_of_equal_values(size: float, n: float, confidence: float) -> float:
-    """Return the standard error of a mean of `n` equal values, which do not prove no variance.
-
-    By Student's quantile it gives an interval that ends where a live model's does: as many others
-    could still come as a score of 0 in place of `size`.
-
-    Examples
-    --------
-    >>> float(round(stdtrit(299, 0.975) * error_of_equal_values(1.0, 300, 0.95), 3))
-    0.014
-    """
-    reach = zeros_to_come(1.0 - confidence, 0.0) * size / n
-    return float(reach / stdtrit(n - 1.0, 0.5 + 0.5 * confidence))
-
-
 def compare_scores(
     baseline: Floats,
     candidate: Floats,
@@ -279,20 +264,17 @@ def compare_scores(
             n_clusters - 1.0,
         )
         variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
-    location = np.array([float(np.mean(baseline)), float(np.mean(candidate))])
-    equal = square == 0.0
-    if df < 1 or (equal and df + 1 < LEAST):
+    if square == 0.0:  # equal differences do not prove no variance
+        variance = IMAGINED * gap**2 / (df + 1) ** 2 if abs(gap) > ROUNDING else 0.0
+    if df < 1 or (square == 0.0 and df + 1 < LEAST):
         variance = math.inf
-    elif equal:  # what a score of 0 takes away is a usual score above 0
-        positive = [side[side > 0.0] for side in (np.asarray(baseline), candidate)]
-        usual = max(float(scores.mean()) if scores.size else 1.0 for scores in positive)
-        variance = error_of_equal_values(usual, df + 1, confidence) ** 2
     answers = None if repeats is None else int(repeats.answers[0])
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
     zero = 0.0
     if repeats is not None and of_answers:
         variance, df = float(repeats.variance[0]), float(repeats.df[0])
         zero = float(repeats.event[0] / repeats.answers[0])
+    location = np.array([float(np.mean(baseline)), float(np.mean(candidate))])
     variances, dfs, items = (
         np.full((2, 2), value) for value in (0.0 if exact else variance, max(df, 1), float(n))
     )
@@ -305,7 +287,4 @@ def compare_scores(
         verdicts, documents=n, margin=margin, scale=scale, clusters=n_clusters,
         answers=answers if of_answers else None,
     )  # fmt: skip
-    if equal and contrast.more_documents is not None:  # this error falls with one over their number
-        needed = math.ceil(math.sqrt(n * (n + contrast.more_documents)))
-        contrast = replace(contrast, more_documents=max(needed - n, 1))
     return replace(contrast, answers=answers)

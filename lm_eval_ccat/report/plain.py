@@ -175,7 +175,9 @@ def figures(comparison: Comparison, contrast: Difference) -> str:
         else ""
     )
     low, gap, high = difference(contrast.low, contrast.difference, contrast.high, comparison.margin)
-    ends = f"{percent(comparison)}: {low} to {high}" if contrast.low < contrast.high else "exact"
+    ends = "exact" if contrast.difference else "equal"
+    if contrast.low < contrast.high:
+        ends = f"{percent(comparison)}: {low} to {high}"
     return (
         f"{gap} [{ends}], P(better) {whole_percent(contrast.p_better)}%, "
         f"{plural(contrast.documents, 'document')}{clusters}{answers}"

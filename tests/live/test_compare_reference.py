@@ -6,7 +6,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 from scipy.stats import t as student
 
 from lm_eval_ccat import ScoreTable, compare
@@ -18,21 +17,16 @@ KINDS = ("graded", "right or wrong", "all equal", "equal differences", "equal bu
 SHAPES = tuple(product(KINDS, (False, True), (False, True), ("population", "benchmark")))
 
 
-def zeros_to_come(level=0.95):
-    """The mean of a Poisson variable of which only an imagined half came, by Chernoff's bound."""
-    return brentq(lambda x: x - 0.5 * np.log1p(2 * x) + np.log(1 - level), 1e-6, 99)
-
-
-def interval(d, clusters, usual):
+def interval(d, clusters, level=0.95):
     """Ends of the interval of a mean difference, for documents like these."""
     labels = np.arange(len(d)) if clusters is None else clusters
     n, gap, k = len(d), d.mean(), len(np.unique(labels))
     square = sum(np.sum(d[labels == label] - gap) ** 2 for label in np.unique(labels))
-    if square < 1e-18:  # equal differences: scores of 0 to come from ten on, else nothing
-        half = np.inf if k < 10 else zeros_to_come() * usual / k
+    if square < 1e-18:  # equal differences: an imagined half document from ten on, else nothing
+        error = np.inf if k < 10 else np.sqrt(0.5) * abs(gap) / k if abs(gap) > 1e-9 else 0.0
     else:
         error = np.inf if k < 2 else np.sqrt(square * k / (k - 1)) / n
-        half = error * student.ppf(0.975, max(k - 1, 1))
+    half = error and error * student.ppf(0.5 + 0.5 * level, max(k - 1, 1))
     return gap - half, gap + half
 
 
@@ -95,12 +89,8 @@ def check(seed, shape):
     }} if clusters is not None else {}  # fmt: skip
     found = compare(*tables, margin=margin, question=question, **fields)
     d = (raw[1] - raw[0])[shared] * (1 if scale.higher_is_better else -1)
-    usual = scale.span * max(
-        side[side > 0].mean() if (side > 0).any() else 1.0
-        for side in np.round(scale.normalise(raw)[:, shared], 12)
-    )
     ends = {
-        "population": interval(d, None if clusters is None else clusters[shared], usual),
+        "population": interval(d, None if clusters is None else clusters[shared]),
         "benchmark": (d.mean(), d.mean()),
     }
     wanted = verdict(*ends[question], margin)
