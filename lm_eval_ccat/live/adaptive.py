@@ -473,7 +473,7 @@ def adaptive_evaluate(
         As `lm_eval.simple_evaluate` takes them, plus ``include_path`` (a directory of task
         configurations); ``limit`` and ``samples`` are refused. Also every option of a run by its
         name (``bank``, ``metrics``, ``stop``, ``max_items``, ``budget``, ``price``, ``seed``,
-        ``prior``, ...; docs/reference/config lists them all), ``run_dir`` (directory of the
+        ``prior``, ...; docs/config.schema.json lists them all), ``run_dir`` (directory of the
         journal, from which the run can be resumed) and ``resume``.
     observer : Observer, optional
         Receives warnings and progress; default: a progress bar.

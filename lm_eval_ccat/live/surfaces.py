@@ -86,7 +86,7 @@ def starter(spec: Spec) -> str:
     """Return a YAML file of a run's options, each below its help; unset ones as comments."""
     known, default = options_of(Spec), Spec()
     changed = [n for n in known if n != "models" and getattr(spec, n) != getattr(default, n)]
-    lines = ["# lm-eval-ccat rank THIS_FILE; docs/reference/config.md has all keys", ""]
+    lines = ["# lm-eval-ccat rank THIS_FILE; docs/config.schema.json has all keys", ""]
     for name in dict.fromkeys([*STARTER, *changed]):
         value: Any = getattr(spec, name) if name in changed else STARTER[name]
         key = "task" if name == "tasks" else name

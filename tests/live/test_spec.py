@@ -213,5 +213,7 @@ def test_init_writes_what_the_flags_say_and_names_what_is_missing(tmp_path, caps
     models = [*"--model hf --model_args pretrained=a --model hf --model_args pretrained=b".split()]
     assert main(init) == 2 and "`models:` is missing" in capsys.readouterr().err
     assert main([*init, *models]) == 0 and "Wrote" in capsys.readouterr().out
+    [page] = re.findall(r"docs/\S+", file.read_text())
+    assert (Path(__file__).parents[2] / page).is_file()
     assert [m.name for m in Spec.read(file).models] == ["a", "b"]
     assert main([*init, *models]) == 2 and "exists" in capsys.readouterr().err
