@@ -161,8 +161,16 @@ def _require_task(file: Path) -> None:
 
 
 def _task_files(folder: str | Path) -> list[Path]:
-    """Return the YAML files of a folder in which the harness looks for tasks, in its order."""
-    files = (file for file in Path(folder).glob("**/*.yaml") if not _IGNORED & {*file.parts})
+    """Return the YAML files of a folder, and of those it links to, in the harness's order."""
+    files: list[Path] = []
+    visited: set[str] = set()  # a link may lead back
+    for place, folders, names in os.walk(folder, followlinks=True):
+        if os.path.realpath(place) in visited:
+            folders.clear()
+            continue
+        visited.add(os.path.realpath(place))
+        folders[:] = [name for name in folders if name not in _IGNORED]
+        files += [Path(place, name) for name in names if name.endswith(".yaml")]
     return sorted(files, key=Path.as_posix)
 
 
