@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank, SuiteBank, is_suite
+from ..bank.settings import compare_settings
 from ..bank.suite import bank_files
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
@@ -137,6 +138,7 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
             f"{source}: no results of the board's tasks ({', '.join(board.banks)}) by its metrics"
         )
     refused, scorings = other_scoring(board, source, tables)
+    refused |= _asked_otherwise(board, tables)
     added = Added(left_out=refused, notes=notes_of(tables))
     tables = {task: table.without(refused) for task, table in tables.items()}
     with board.locked():
@@ -174,6 +176,19 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
         if added.rows and scorings:
             keep_scoring(board, scorings)
     return added
+
+
+def _asked_otherwise(board: Board, tables: Mapping[str, ScoreTable]) -> dict[str, str]:
+    """Return why models of logs were given more or fewer examples than those of the banks.
+
+    Prompts tell more, but not every log states them.
+    """
+    refused: dict[str, str] = {}
+    for task, table in tables.items():
+        settings = {key: value for key, value in table.settings.items() if key == "num_fewshot"}
+        if differences := compare_settings(board.banks[task].settings, settings)[0]:
+            refused |= dict.fromkeys(table.models, f"{task}: {differences[0]}: run it alike")
+    return refused
 
 
 def _named_apart(

@@ -148,3 +148,14 @@ def test_logs_say_more_than_a_table_of_the_same_results_and_a_table_says_what_it
     added = add(board, logs(tmp_path))
     assert added.rows[0].tasks["demo"].version == "1.0"
     assert not any("states no configuration" in note for note in added.notes)
+
+
+def test_a_model_that_was_given_other_examples_takes_no_row(tmp_path):
+    """Its prompts would tell, where logs state them."""
+    for number in range(6):
+        write_run(tmp_path / "zero", f"m{number}", rows_of([int(n < number) for n in range(8)]))
+    board = init(tmp_path / "board", tmp_path / "zero", task="demo")
+    five = logs(tmp_path, written={"shots": 5})
+    said = add(board, five).left_out["org/m"]
+    assert said == "demo: num_fewshot is 5, the bank has 0: run it alike"
+    assert add(board, logs(tmp_path, written={"shots": 0})).rows
