@@ -390,8 +390,10 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
             bound = f"more than {min(item_cap, STOPS[-1])}"
         number = f"{bound} of {size} documents"
     goes = f"the run stops at a standard error of {target:g} (on a scale of 0 to 1), which "
-    if plan.noisy and plan.most_repeats == 1 and not any(items.values()):
+    if plan.noisy and not any(items.values()):
         goes += f"one sampled answer to each of {size} documents is not expected to reach"
+        if plan.most_repeats > 1:
+            goes += f" (up to {plan.most_repeats} are asked)"
     else:
         goes += f"is expected to take {number}"
     return f"by default {goes}; stop, max_items or a budget set another" if by_default else goes

@@ -89,3 +89,6 @@ def test_a_standard_error_below_the_noise_of_single_sampled_answers_is_not_promi
     words = target_in_words(plan, by_default=False)
     assert ("30 documents is not expected to reach" in words) is not reached
     assert ("is expected to take" in words) is reached and "30 of 30" not in words
+    monkeypatch.setattr(Plan, "most_repeats", 8)
+    words = target_in_words(plan, by_default=False)
+    assert ("is not expected to reach (up to 8 are asked)" in words) is not reached
