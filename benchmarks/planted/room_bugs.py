@@ -749,8 +749,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "live/line": (
         (
             "the youngest waiting ask is sent first",
-            "waiting.pop() if last else waiting.popleft()",
-            "waiting.pop()",
+            "ask = waiting.popleft()",
+            "ask = waiting.pop()",
         ),
         (
             "asks that come back stand behind all others",

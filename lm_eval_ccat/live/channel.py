@@ -96,6 +96,10 @@ class Channel:
         Whether the model is loaded or connected, and whether it should be.
     waited : int
         Minutes of the present outage that were reported.
+    unheard, alone : set of item
+        Items that failed since the last answer; those that failed while others were answered.
+    known_good : list of Ask
+        The last that was answered, or none: a probe asks it again where all that is open failed.
     """
 
     model: Model
@@ -115,7 +119,10 @@ class Channel:
     _heard: float | None = None
     _slow_scoring: bool = False
     _proof: float = -math.inf  # when the youngest request was sent that was answered
-    _unheard: set[Item] = field(default_factory=set)  # failed since, and no later one was answered
+    unheard: set[Item] = field(default_factory=set)
+    alone: set[Item] = field(default_factory=set)
+    known_good: list[Ask] = field(default_factory=list)
+    _tried: dict[Item, int] = field(default_factory=dict)  # attempts of items put back by an outage
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=99))
     _median: float | None = None
 
@@ -162,7 +169,7 @@ class Channel:
     def answered(self, sending: Sending, moment: float) -> None:
         """Note that a call has returned answers."""
         self._heard, self.refused, self.hangs = moment, None, False
-        self._proof = max(self._proof, sending.sent)
+        self._proof, self.known_good = max(self._proof, sending.sent), sending.asks[-1:]
         self._latencies.append(moment - sending.sent)
         self._median = None
         waits = self.gate.state is State.PROBING
@@ -173,7 +180,7 @@ class Channel:
 
     def _is_there(self, sending: Sending, moment: float) -> None:
         """Note that the server has replied to a call, if only by a refusal."""
-        self._unheard.clear()
+        self.unheard.clear()
         self.gate.succeeded(moment, sending.sent)
 
     @property
@@ -324,9 +331,10 @@ class Channel:
         hiccup = self.median is not None and failure.status in (401, 403, 404)
         if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
             remedy = Remedy.RETRY
-        unheard = (self.gate.state is not State.OPEN or self._is_unheard(sending, failure)) and (
-            failure.on_the_way
-        )
+        unheard = not self._is_heard(sending, failure) and failure.on_the_way
+        passing = remedy in (Remedy.AWAY, Remedy.RETRY) and self.name not in aside
+        if passing and asks and self._fails_alone(sending, failure):
+            return self._give_up(asks[0], failure, sending, True, moment)
         # A rate limit that asks for a longer pause, or is what a probe finds, is an outage.
         paced = (failure.wait or 0.0) <= SILENCE and self.name not in aside
         if remedy is Remedy.MODEL:
@@ -397,14 +405,31 @@ class Channel:
         self._is_there(sending, moment)
         self.line.back(asks)
 
-    def _is_unheard(self, sending: Sending, failure: Failure) -> bool:
-        """Note a failure; return whether so many failed in a row that the server is to blame.
+    def _is_heard(self, sending: Sending, failure: Failure) -> bool:
+        """Note a failure; return whether the server counts as there: few have failed in a row.
 
-        Those do not count that were sent before a request that was answered: they fail alone.
+        An item fails alone if a later request was answered, or if it fails again after an outage.
+        Such items count only if they are as many as slots.
         """
-        if failure.remedy in (Remedy.AWAY, Remedy.RETRY) and sending.sent >= self._proof:
-            self._unheard.add(sending.asks[0].item)
-        return len(self._unheard) >= self.rule.in_a_row
+        item, opened = sending.asks[0].item, self.gate.state is State.OPEN
+        if failure.remedy in (Remedy.AWAY, Remedy.RETRY):
+            later = sending.sent < self._proof
+            if later or (opened and item in self._tried):
+                self.alone.add(item)
+            if not later:
+                self.unheard.add(item)
+        fresh = len(self.unheard - self.alone)
+        most = max(self.rule.in_a_row, self.model.slots)
+        return opened and fresh < self.rule.in_a_row and len(self.unheard) < most
+
+    def _fails_alone(self, sending: Sending, failure: Failure) -> bool:
+        """Whether an item has failed at all attempts, before and after others were answered."""
+        alone = len(sending.asks) == 1 and sending.asks[0].item in self.alone
+        return alone and sending.attempt >= failure.attempts(self.rule)
+
+    def sending(self, asks: list[Ask]) -> Sending:
+        """Return a call with asks of the line; attempts before an outage count."""
+        return Sending(asks, 1 + (self._tried.get(asks[0].item, 0) if len(asks) == 1 else 0))
 
     def _not_reached(
         self, asks: list[Ask], sending: Sending, failure: Failure, unheard: bool, moment: float
@@ -416,7 +441,7 @@ class Channel:
         """
         last = sending.attempt >= failure.attempts(self.rule)
         if sending.away or failure.wait is not None or unheard or last:
-            self._is_away(asks, sending.sent, failure, moment)
+            self._is_away(asks, sending, failure, moment)
         else:
             self._again(Sending(asks, sending.attempt + 1, 1), failure, moment)
 
@@ -435,13 +460,20 @@ class Channel:
             )  # fmt: skip
             self.again.append((moment + wait, sending))
 
-    def _is_away(self, asks: Sequence[Ask], sent: float, failure: Failure, moment: float) -> None:
+    def _is_away(
+        self, asks: Sequence[Ask], sending: Sending, failure: Failure, moment: float
+    ) -> None:
         """Stop asking a model that is away; keep its open asks until it is back."""
         gate = self.gate
         self._refuse_beyond(asks, failure)
+        if gate.state is not State.PROBING:  # a probe that fails says nothing about its item
+            self._tried |= {ask.item: sending.attempt for ask in asks}
+            self._tried |= {
+                ask.item: again.attempt - 1 for _, again in self.again for ask in again.asks
+            }
         self.line.back([*asks, *self._take_all()])
         before = gate.state
-        gate.failed(moment, sent, failure.text, failure.wait, failure.hung)
+        gate.failed(moment, sending.sent, failure.text, failure.wait, failure.hung)
         if gate.state is State.CLOSED:
             self.closed(gate.reason)
         elif before is State.OPEN or gate.first_failure:

@@ -112,15 +112,24 @@ class Line:
 
     # -- what a sender calls ---------------------------------------------------------------
 
-    def next(self, model: str, n: int = 1, last: bool = False) -> list[Ask]:
-        """Take at most `n` asks of a model to send now, oldest first; with `last`, youngest."""
+    def next(self, model: str, n: int = 1) -> list[Ask]:
+        """Take at most `n` asks of a model to send now, oldest first."""
         asks: list[Ask] = []
         waiting = self._waiting[model]
         while waiting and len(asks) < n:
-            ask = waiting.pop() if last else waiting.popleft()
+            ask = waiting.popleft()
             if ask.state == OPEN:
                 asks.append(ask)
         return asks
+
+    def probe(self, model: str, failed: Set[Item]) -> list[Ask]:
+        """Take the youngest ask of a model whose item has not failed, if any."""
+        waiting = self._waiting[model]
+        for ask in reversed(waiting):
+            if ask.state == OPEN and ask.item not in failed:
+                waiting.remove(ask)
+                return [ask]
+        return []
 
     def back(self, asks: Iterable[Ask]) -> None:
         """Put asks that could not be sent back into the line, by their numbers."""

@@ -346,7 +346,10 @@ class Sender:
             return None  # waiting attempts keep their slots
         # A probe after a failure tries another item: perhaps the server fails on that one alone.
         again = probing and gate.outage(moment) > 0.0
-        asks = self.line.next(channel.name, 1 if probing else channel.model.batch, last=again)
+        if again:
+            asks = self.line.probe(channel.name, {*channel.unheard, *channel.alone})
+        else:
+            asks = self.line.next(channel.name, 1 if probing else channel.model.batch)
         if len(asks) > 1:  # the harness evaluates one task per call
             task = asks[0].item[0]
             self.line.back([ask for ask in asks if ask.item[0] != task])
@@ -354,9 +357,11 @@ class Sender:
         if not asks and probing and channel.left:
             channel.left.append(channel.left.pop(0))
             asks = [channel.left[-1]]
+        if not asks and again:
+            asks = channel.known_good or self.line.probe(channel.name, set())
         if not asks and probing:
             gate.give_up_probe(moment)
-        return Sending(asks) if asks else None
+        return channel.sending(asks) if asks else None
 
     def _first_contact(self, moment: float) -> bool:
         """Whether, just after the start, some server has yet to show that it works."""

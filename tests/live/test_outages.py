@@ -169,6 +169,23 @@ def test_answers_that_wait_for_another_are_told_of(bench, server, monkeypatch, c
     assert "; 16 unanswered" in line
 
 
+@pytest.mark.parametrize("slots", [1, 8])
+@pytest.mark.parametrize("mood", [("status", 500), ("drop",)])
+def test_a_fifth_of_the_documents_that_always_fail_are_given_up_and_no_model(
+    bench, server, slots, mood
+):
+    """However many of them fail in a row, and are all that is open: others were answered."""
+    server.mood = trouble(*mood, when=lambda number, before: number % 10 in (2, 3))
+    content = bench.ranked(
+        server, ["m01", "m11"], bank=None, max_items=40, stop="limits",
+        model_args={"num_concurrent": slots},
+        failures={"attempts": 3, "backoff": 0.05, "max_backoff": 0.4, "outage_minutes": 0.2},
+    )  # fmt: skip
+    for block in content["models"].values():
+        assert block["n_items"] == 40 and not block["set_aside"]
+        assert {document["doc_id"] % 10 for document in block["failed"]} == {2, 3}
+
+
 @pytest.mark.parametrize(
     ("seconds", "model_args", "silence", "requests"),
     [

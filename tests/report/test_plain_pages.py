@@ -98,7 +98,7 @@ def test_an_interval_of_a_comparison_excludes_0_as_printed_if_and_only_if_it_is_
         found = compare(*sides, question=question)
         verdicts.add(found.verdict)
         surfaces = lines(found)[0], junit(found), unescape(comparison_page(found))
-        in_text = r"(\S+) \[(?:95%: (\S+) to (\S+)|exact)\]"
+        in_text = r"(\S+) \[(?:95%: (\S+) to (\S+)|exact|equal)\]"
         in_cell = r'class="num">([-+<>][\d.e-]*)(?: \((\S+) to (\S+)\))?</td>'
         for text, pattern in zip(surfaces, (in_text, in_text, in_cell)):
             told = re.search(pattern, text.replace("&gt;", ">").replace("&lt;", "<")).groups()
