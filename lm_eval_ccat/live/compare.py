@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import MetricError, ScaleError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..options import AT_LEAST_0
@@ -212,7 +214,8 @@ class _StoredComparison:
                 self.warnings.append(doubt)
             documents = SharedDocuments.of(first, second, names, self.warnings)
             compared = documents.compared(self.gate, self.grouping, sources)
-            self.warnings.extend(_open_of_equal_scores(compared, self.gate.confidence))
+            if np.array_equal(documents.baseline, documents.candidate):
+                self.warnings.extend(_open_of_equal_scores(compared, self.gate.confidence))
             return replace(compared, n_items=size_of(sources, outcome.task))
         if self.grouping:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")

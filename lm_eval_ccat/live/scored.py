@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from ..scores.prompts import (
     generation_of,
     hash_of,
 )
+from ..scores.readers.comparable_runs import DEFINING
 from ..scores.readers.logged_runs import LoggedRun
 from ..scores.readers.samples import SampleRow, rows_of
 from ..scores.reading import Logged
@@ -121,15 +123,39 @@ class Scoring(NamedTuple):
         tell.
     generation : mapping of str to object
         Generation settings.
+    earlier : tuple of Scoring
+        The same of earlier runs that some of the model's scores are of.
     """
 
     documents: LoggedDocuments
     settings: Mapping[str, str]
     generation: Mapping[str, object]
+    earlier: tuple[Scoring, ...] = ()
 
     @classmethod
     def of(cls, runs: Sequence[LoggedRun], outcome: Logged) -> Scoring:
         """Return how a model was asked and scored by its runs on a task, the latest last."""
+        *before, last = runs
+        earlier: list[Scoring] = []
+        scored: dict[str, set[Any]] = {}  # documents of later runs, by their generation settings
+        for run in (last, *reversed(before)):
+            of_run = _documents_of(run.samples, run.samples.stat().st_mtime_ns)
+            documents = scored.setdefault(json.dumps(run.generation, sort_keys=True), set())
+            # Runs with other examples or of another version are left out of a table by themselves.
+            comparable = all(run.settings.get(key) == last.settings.get(key) for key in DEFINING)
+            if (
+                run is not last
+                and comparable
+                and run.why_not_full()[1]
+                and of_run.targets.keys() - documents
+            ):
+                earlier.append(cls._of_latest([run], outcome))
+            documents.update(of_run.targets)
+        return cls._of_latest(runs, outcome)._replace(earlier=tuple(earlier))
+
+    @classmethod
+    def _of_latest(cls, runs: Sequence[LoggedRun], outcome: Logged) -> Scoring:
+        """Return how the latest run asked and scored, with the documents of all runs."""
         logged = [_documents_of(run.samples, run.samples.stat().st_mtime_ns) for run in runs]
         documents = LoggedDocuments(
             {name: mark for of_run in logged for name, mark in of_run.texts.items()},
@@ -153,7 +179,16 @@ class Scoring(NamedTuple):
         return cls(LoggedDocuments({}, targets), _settings_of(config, outcome), generation)
 
     def differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
-        """Yield a document whose text or target differs, and each setting that does."""
+        """Yield a document whose text or target differs, and each setting that does, of any run."""
+        sides = product((self, *self.earlier), (peer, *peer.earlier))
+        yield from dict.fromkeys(
+            difference
+            for first, second in sides
+            for difference in first._differences(second, names)
+        )
+
+    def _differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
+        """Yield the same of the latest runs."""
         for what, change in (("text", PROMPTS), ("target", SCORING_CODE)):
             marks, of_peer = (getattr(side.documents, f"{what}s") for side in (self, peer))
             changed, compared = differing(marks, of_peer)

@@ -253,18 +253,17 @@ def compare_scores(
     gap = float(differences.mean())
     # Differences of equal decimals vary in their last bits, which is no variance.
     differences = np.where(np.abs(differences - gap) <= ROUNDING, gap, differences)
-    if clusters is None:
-        square, df = float(((differences - gap) ** 2).sum()), n - 1.0
-        variance = square / max(n - 1, 1) / n
-    else:
+    alone = float(((differences - gap) ** 2).sum())
+    square, df, variance = alone, n - 1.0, alone / max(n - 1, 1) / n
+    if clusters is not None:
         _, cluster_of = np.unique(clusters, return_inverse=True)
-        n_clusters = int(cluster_of.max()) + 1
-        square, df = (
-            float((np.bincount(cluster_of, differences - gap) ** 2).sum()),
-            n_clusters - 1.0,
-        )
-        variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
-    if square == 0.0:  # equal differences do not prove no variance
+        n_clusters, df = int(cluster_of.max()) + 1, float(cluster_of.max())
+        sums = np.bincount(cluster_of, differences - gap)
+        square = float((np.where(np.abs(sums) <= n * ROUNDING, 0.0, sums) ** 2).sum())
+        # Clusters whose means are equal, though their documents differ, prove no certainty.
+        if square > 0.0:
+            variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
+    if alone == 0.0:  # equal differences do not prove no variance
         variance = IMAGINED * gap**2 / (df + 1) ** 2 if abs(gap) > ROUNDING else 0.0
     if df < 1 or (square == 0.0 and df + 1 < LEAST):
         variance = math.inf

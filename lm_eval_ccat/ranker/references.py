@@ -23,6 +23,7 @@ from ..scores.prompts import compare_prompts
 from ..scores.table import ScoreTable
 from .contents import OutcomeState
 from .join import HARDLY_RELATED, VERIFIED, fault_of
+from .looks import ROUNDING
 
 #: Mean score of a known model on [0, 1], its standard error, and its mean over the items kept.
 KnownMean = tuple[float, float, float]
@@ -180,7 +181,8 @@ def means_of_known(
     share = np.zeros(len(n)) if population or sampled else seen_share
     # A model with a single score gets the largest possible spread, and one whose scores are equal
     # that of half a score at the other end of the scale, as `sample` has it.
-    squares = np.where(squares > 0.0, squares, IMAGINED * np.maximum(mean, 1.0 - mean) ** 2)
+    varies = squares > n * ROUNDING**2
+    squares = np.where(varies, squares, IMAGINED * np.maximum(mean, 1.0 - mean) ** 2)
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
     kept_present = present & bank.kept
     kept_mean = np.where(kept_present, scores, 0.0).sum(axis=1) / kept_present.sum(axis=1)

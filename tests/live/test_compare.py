@@ -113,6 +113,15 @@ def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
     assert compare_scores(np.zeros(1), np.ones(1), margin=0.5).verdict == "not known"
 
 
+def test_clusters_of_equal_sums_prove_no_certainty():
+    """Each of two or ten clusters holds one gain among three documents, or a gain and a loss."""
+    few = compare_scores(np.zeros(6), np.array([1.0, 0.0, 0.0] * 2), clusters=np.arange(6) // 3)
+    assert few.verdict == "not known"  # though 1 - 1/3 - 1/3 - 1/3 leaves a last bit
+    gains = np.array([1.0, -1.0] * 10)
+    many = compare_scores(np.zeros(20) + 1.0, 1.0 + gains, clusters=np.arange(20) // 2)
+    assert many.verdict == "not known" and many.low < -0.3 < 0.3 < many.high
+
+
 @pytest.mark.parametrize(("raw", "doubt"), [(0, "extraction"), (100, "too easy"), (50, "")])
 def test_scores_that_are_all_the_lowest_or_all_the_highest_are_told(raw, doubt):
     """As where no answer is found in the texts, so that a gate passes whatever the models say."""

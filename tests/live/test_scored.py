@@ -364,3 +364,19 @@ def test_a_gate_takes_no_direction_from_a_name_that_a_task_gives_to_what_it_like
     assert "acc_drop is left out" in said.err
     for ends, code in (("0,1", 0), ("1,0", 5)):
         ccat(*asked, "--metric", "acc_drop", "--range", ends, code=code)
+
+
+def test_an_earlier_run_whose_scores_count_was_asked_and_scored_alike_too(tmp_path):
+    """Runs of other generation settings are averaged, and a later part leaves the others."""
+    base = write(tmp_path, "old", config={"generation_kwargs": {"max_gen_toks": 64}})
+    side = tmp_path / "two"
+    write(side / "1", "new", config={"generation_kwargs": {"max_gen_toks": 8}}, day=1)
+    write(side / "2", "new", config={"generation_kwargs": {"max_gen_toks": 64}}, day=2)
+    with pytest.raises(UsageError, match="max_gen_toks is 64 in the baseline and 8 in the"):
+        compare(base, side)
+    again = tmp_path / "again"  # the same settings: a whole later run replaces the earlier one
+    for day, code in ((1, "def f(x): return 0"), (2, "")):
+        config = {"generation_kwargs": {"max_gen_toks": 64}, "process_results": code}
+        write(again / str(day), "new", config=config, day=day)
+    [left_out] = without_equal_scores(compare(base, again).warnings)
+    assert left_out.startswith("1 earlier run left out")

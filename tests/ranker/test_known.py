@@ -12,6 +12,7 @@ from worlds.boards import drive
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.ranker.references import means_of_known
 from lm_eval_ccat.scores.prompts import Prompts
 
 METHODS = ["paper", "default"]
@@ -275,3 +276,10 @@ def test_equal_scores_on_some_items_are_no_known_mean():
         {"new": draw(0.14, 5)[0]},
     )
     assert found.standard_errors["k"] > 0.1
+
+
+@pytest.mark.parametrize("score", [0.4, 0.5])
+def test_few_equal_scores_of_a_known_model_leave_the_rest_open(score):
+    """Also where their mean is another number in its last bit, as that of three times 0.4 is."""
+    few = ScoreTable.from_arrays([[score] * 3], ["k"], scale=Scale())
+    assert means_of_known(few, ItemBank.blank(range(100)))["k"][1] > 0.05

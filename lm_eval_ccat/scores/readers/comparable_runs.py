@@ -17,14 +17,14 @@ from ...shown import plural, short, some
 from .logged_runs import LoggedRun
 
 # Two values of these make two benchmarks.
-_DEFINING = ("task_version", "num_fewshot")
+DEFINING = ("task_version", "num_fewshot")
 # Two values of these are worth saying.
 _NOTED = (
     "chat_template", "system_instruction", "fewshot_as_multiturn", "dataset_path",
     "dataset_revision", "scorer",
 )  # fmt: skip
 #: Settings in which two runs should be alike.
-COMPARED = (*_DEFINING, *_NOTED)
+COMPARED = (*DEFINING, *_NOTED)
 
 
 def full_runs(
@@ -53,7 +53,7 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
     comparable, warnings = list(runs), []
     for key in COMPARED:
         values = [(run, json.dumps(run.settings[key])) for run in comparable if run.results]
-        if key in _DEFINING:
+        if key in DEFINING:
             values = [(run, value) for run, value in values if value != "null"]
         models: dict[str, set[str]] = {}
         for run, value in values:
