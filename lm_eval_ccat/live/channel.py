@@ -332,7 +332,7 @@ class Channel:
         if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
             remedy = Remedy.RETRY
         unheard = not self._is_heard(sending, failure) and failure.on_the_way
-        passing = remedy in (Remedy.AWAY, Remedy.RETRY) and self.name not in aside
+        passing = self._may_pass(failure) and self.name not in aside
         if passing and asks and self._fails_alone(sending, failure):
             return self._give_up(asks[0], failure, sending, True, moment)
         # A rate limit that asks for a longer pause, or is what a probe finds, is an outage.
@@ -412,7 +412,7 @@ class Channel:
         Such items count only if they are as many as slots.
         """
         item, opened = sending.asks[0].item, self.gate.state is State.OPEN
-        if failure.remedy in (Remedy.AWAY, Remedy.RETRY):
+        if self._may_pass(failure):
             later = sending.sent < self._proof
             if later or (opened and item in self._tried):
                 self.alone.add(item)
@@ -421,6 +421,11 @@ class Channel:
         fresh = len(self.unheard - self.alone)
         most = max(self.rule.in_a_row, self.model.slots)
         return opened and fresh < self.rule.in_a_row and len(self.unheard) < most
+
+    @staticmethod
+    def _may_pass(failure: Failure) -> bool:
+        """Whether a failure is of the item or of the server; a rate limit is of neither."""
+        return failure.remedy in (Remedy.AWAY, Remedy.RETRY) and failure.status != 429
 
     def _fails_alone(self, sending: Sending, failure: Failure) -> bool:
         """Whether an item has failed at all attempts, before and after others were answered."""

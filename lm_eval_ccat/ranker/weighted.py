@@ -150,6 +150,7 @@ class WeightedSum:
             change = dict(zip(self._across.tasks, self._across.own_changes()))
             for place, task in enumerate(self.tasks):
                 variance[place] += self.weights[place] ** 2 * change.get(task, 0.0)
+        variance = np.maximum(variance, 0.0)  # but for rounding, none is below 0
         common = np.sqrt(variance * [term.outside(len(belief.location)) for term in self._terms])
         together = variance.sum(axis=0) + common.sum(axis=0) ** 2 - (common**2).sum(axis=0)
         widened = belief.variance.copy()

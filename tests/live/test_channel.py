@@ -121,6 +121,18 @@ def test_a_second_answer_is_paid_and_does_not_count():
     assert {record.why for record in found[1:]} == {"second answer"}
 
 
+@pytest.mark.parametrize(("status", "given_up"), [(429, 0), (500, 1)])
+def test_an_item_that_fails_alone_is_given_up_but_for_the_rate_of_its_server(status, given_up):
+    made = channel()
+    refused, answered = call(0, attempt=made.rule.attempts), call(1)
+    made.sent(refused, 1.0)
+    made.sent(answered, 2.0)
+    made.wire.clear()
+    made.answered(answered, 3.0)
+    made.failed(refused, ServerError("status", "no", status=status), 4.0)
+    assert len(made.line.arrived) == given_up and not made.line.aside
+
+
 def test_documents_of_a_batch_that_fails_are_tried_one_by_one():
     made = channel()
     made.failed(call(0, 1, 2), MALFORMED, 1.0)
