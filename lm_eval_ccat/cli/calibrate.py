@@ -117,7 +117,7 @@ def _how(args: argparse.Namespace) -> dict[str, Any]:
 def _one_bank(args: argparse.Namespace) -> int:
     table, how = None, _how(args)
     if args.scores is not None:
-        table = read_scores(args.scores, args)
+        table = read_scores(args.scores, args, repeats=True)
         if set(how["exclude"]) >= set(table.models):
             raise UsageError("--exclude leaves no model")
         if how["exclude"]:
@@ -151,7 +151,8 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
             print(f"{task} {name}: {in_one_line(report)}; {report['trust']}", flush=True)
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
-    suite = build(args.scores, tasks, metrics, reading_of(args), show, **_how(args))
+    query = replace(reading_of(args), repeats=True)
+    suite = build(args.scores, tasks, metrics, query, show, **_how(args))
     suite.save(args.output)
     warn(*together(warnings))
     banks = f"{plural(len(list(suite.banks())), 'bank')} of {plural(len(suite), 'task')}"

@@ -382,10 +382,13 @@ def doubts_of_range(args: argparse.Namespace, metric: str, higher_is_better: boo
     return []
 
 
-def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
-    """Read a score table or logs as the arguments say, showing progress on long reads."""
+def read_scores(path: str, args: argparse.Namespace, repeats: bool = False) -> ScoreTable:
+    """Read a score table or logs as the arguments say, showing progress on long reads.
+
+    With `repeats` all runs of one sampled configuration are read, as repeats; else the latest.
+    """
     with progress("reading logs") as show:
-        query = replace(reading_of(args), metric=args.metric, task=args.task)
+        query = replace(reading_of(args), metric=args.metric, task=args.task, repeats=repeats)
         table = reader_of(Path(path)).read(Path(path), query, show)
     warn(*doubts_of_range(args, table.metric, table.scale.higher_is_better))
     return table

@@ -54,6 +54,8 @@ class Query:
         Whether scores in [0, 1] of a metric whose scale is not known, or known to be another, may
         be read as 0 to 1, higher is better if that is not known either; and whether
         `lower_is_better` may turn the direction that a file states.
+    repeats : bool
+        Whether all runs of one sampled configuration are read, as repeats; else the latest.
     """
 
     metric: str | None = None
@@ -65,6 +67,7 @@ class Query:
     scale: Scale | None = None
     guess: bool = True
     beside: tuple[str, Scale] | None = None
+    repeats: bool = False
 
     def guesses(self, metric: str, scale: Scale, stated_scale: Scale | None = None) -> bool:
         """Whether scores alone suggest a scale: neither user, file nor metric table states it."""

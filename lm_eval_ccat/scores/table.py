@@ -165,6 +165,7 @@ class ScoreTable:
         *,
         scale: Scale | None = None,
         partial: bool = False,
+        repeats: bool = False,
         on_progress: Progress = None,
     ) -> ScoreTable:
         """Read a score table (Parquet or CSV) or logs (of the harness, or of another tool).
@@ -191,6 +192,9 @@ class ScoreTable:
         partial : bool, optional
             Also read adaptive runs, whose items were chosen by the model's earlier scores;
             `chosen` marks them. Only `update` can use them.
+        repeats : bool, optional
+            Read every run of a model that samples its answers as another repeat, to calibrate a
+            bank that knows the noise within items; by default the latest run counts.
         on_progress : callable, optional
             Called with (bytes read, total bytes) by readers of large logs.
 
@@ -218,7 +222,7 @@ class ScoreTable:
                 "ScoreTable.from_dataframe"
             )
         path = Path(path)
-        query = Query(metric, task, filter, range, lower_is_better, partial, scale)
+        query = Query(metric, task, filter, range, lower_is_better, partial, scale, repeats=repeats)
         return reader_of(path).read(path, query, on_progress)
 
     @classmethod

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ScoreTable, compare
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate, compare
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.report.plain import comparison_page, lines, markdown
 
@@ -147,3 +149,56 @@ def test_a_repeat_that_is_no_number_is_refused(tmp_path: Path, wide: bool, numbe
     file.write_text("\n".join([*lines[:2], ",".join(cells), *lines[3:]]) + "\n")
     with pytest.raises(ScoreTableError, match=f"model 'a' has repeat {number!r}"):
         ScoreTable.read(file)
+
+
+def test_runs_of_one_sampled_model_give_a_bank_what_a_column_of_repeats_gives(
+    tmp_path: Path, ccat: Any
+) -> None:
+    """The harness has one answer a run, so who wants four runs the model four times."""
+    rng = np.random.default_rng(11)
+    n_items, models = 40, [f"m{number}" for number in range(6)]
+    chances = rng.beta(1.0, 1.0, n_items) ** np.linspace(0.3, 3.0, len(models))[:, None]
+    answers = (rng.random((4, len(models), n_items)) < chances) * 1.0
+    for (run, model), scores in zip(np.ndindex(answers.shape[:2]), answers.reshape(-1, n_items)):
+        write_log(tmp_path / "logs", models[model], scores, day=run + 1, temperature=0.8)
+    write_log(tmp_path / "logs", "greedy", np.zeros(n_items), day=1, temperature=0.0)
+    write_log(tmp_path / "logs", "greedy", np.ones(n_items), day=2, temperature=0.0)
+    rows = np.vstack([answers.transpose(1, 0, 2).reshape(-1, n_items), np.ones(n_items)])
+    repeats = [f"repeat {run + 1}" for run in range(4)] * len(models)
+    known = ScoreTable.from_arrays(
+        rows, [*np.repeat(models, 4).tolist(), "greedy"], configs=[*repeats, ""]
+    )
+    read = ScoreTable.read(tmp_path / "logs", repeats=True)
+    assert read.repeated and read.model_scores().tolist() == [
+        known.model_scores()[known.models.index(model)].tolist() for model in read.models
+    ]
+    earlier, repeated = read.warnings
+    assert "1 earlier run left out" in earlier and "greedy (1)" in earlier
+    assert "read as its repeats: m0 (4), m1 (4)" in repeated
+    ccat("calibrate", tmp_path / "logs", "-o", tmp_path / "bank.json")
+    within = ItemBank.load(tmp_path / "bank.json").parameters["within"]
+    assert within == pytest.approx(calibrate(known).parameters["within"], rel=1e-3)
+    latest = ScoreTable.read(tmp_path / "logs")
+    assert not latest.repeated
+    assert (latest.model_scores()[latest.models.index("m0")] == answers[-1, 0]).all()
+
+
+def write_log(logs: Path, model: str, scores: Any, *, day: int, temperature: float) -> None:
+    """Write one run of the harness with its samples."""
+    folder, date = logs / model, f"2026-01-{day:02d}T10-00-00.000001"
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {"doc_id": item, "doc": {"q": item}, "target": "t", "resps": [["a"]], "filter": "none",
+         "filtered_resps": ["a"], "metrics": ["acc"], "doc_hash": f"h{item}", "acc": score}
+        for item, score in enumerate(scores)
+    ]  # fmt: skip
+    (folder / f"samples_t_{date}.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
+    results = {
+        "results": {"t": {"acc,none": float(np.mean(scores))}},
+        "configs": {"t": {"generation_kwargs": {"temperature": temperature}}},
+        "higher_is_better": {"t": {"acc": True}},
+        "n-samples": {"t": {"original": len(scores), "effective": len(scores)}},
+        "model_name": model,
+        "config": {"model_args": {"model": model}, "limit": None},
+    }
+    (folder / f"results_{date}.json").write_text(json.dumps(results))

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 
 from ...errors import ScoreTableError
 from ...shown import plural, short, some
+from ..configuration import drawing
+from ..table import REPEAT
 from .logged_runs import LoggedRun
 
 # Two values of these make two benchmarks.
@@ -77,10 +79,12 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
     return comparable, warnings
 
 
-def labels_of(runs: Sequence[LoggedRun]) -> list[tuple[str, str]]:
+def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[str, str]]:
     """Model and config of each run: the generation settings that differ within any one model.
 
-    A config is such as ``"temperature=0.7"``, and empty where every model was run in one way.
+    A config is such as ``"temperature=0.7"``, and empty where every model was run in one way. With
+    `repeats` those of several runs that sample their answers are numbered, by date, such as
+    ``"temperature=0.7, repeat 2"``; of runs that do not, the latest counts.
     """
     by_model: dict[str, list[dict[str, object]]] = {}
     for run in runs:
@@ -92,11 +96,21 @@ def labels_of(runs: Sequence[LoggedRun]) -> list[tuple[str, str]]:
         for key in {key for generation in settings for key in generation}
         if not _alike(generation.get(key) for generation in settings)
     }
-    return [
+    labels = [
         (run.model, ",".join(f"{key}={json.dumps(value, sort_keys=True)}"
                              for key, value in sorted(run.generation.items()) if key in varied))
         for run in runs
     ]  # fmt: skip
+    if not repeats:
+        return labels
+    of_label: dict[tuple[str, str], list[int]] = {}
+    for position in sorted(range(len(runs)), key=lambda position: runs[position].date):
+        if drawing(runs[position].generation):
+            of_label.setdefault(labels[position], []).append(position)
+    for (model, config), positions in of_label.items():
+        for number, position in enumerate(positions if len(positions) > 1 else (), 1):
+            labels[position] = model, ", ".join(filter(None, (config, f"{REPEAT}{number}")))
+    return labels
 
 
 def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:

@@ -25,7 +25,7 @@ from ...metrics.text_pairs import SENTENCE, parts_of, script_warning
 from ...shown import plural, some
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, one_of
-from ..table import Reader, ScoreTable
+from ..table import REPEAT, Reader, ScoreTable
 from .comparable_runs import comparable_runs, full_runs, labels_of, shared_settings
 from .logged_runs import LoggedRun, can_read, configurations_of, every_run, find_runs, groups_of
 from .samples import Asked, File, FileScores, read_files, sound_rows, tokens_of_row
@@ -94,7 +94,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     if query.beside is not None and None not in (scale.cap, query.beside[1].cap):
         # Where the scores of an unbounded metric are cut is the reader's choice.
         scale = query.beside[1]
-    labels = labels_of(runs)
+    labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
     by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)
     filters: dict[str, None] = {}
@@ -116,7 +116,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     if unusable and not grid.placed:
         raise MetricError(unusable)
-    warnings += [*left_out, *differing, *_earlier_runs(labels), *troubles]
+    warnings += [*left_out, *differing, *_earlier_runs(labels), *_repeated_runs(labels), *troubles]
     if filters:
         filter = one_of(path, "filter", None, filters)
     first_rows = list(islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT))
@@ -206,6 +206,15 @@ def _earlier_runs(labels: Sequence[tuple[str, str]]) -> list[str]:
         f"{plural(sum(again.values()), 'earlier run')} left out where a later run of the same "
         f"model and settings has the document: {some(names, 4)}"
     ]
+
+
+def _repeated_runs(labels: Sequence[tuple[str, str]]) -> list[str]:
+    """Say in one line how many runs are read as repeats of one configuration."""
+    runs = Counter(model for model, config in labels if REPEAT in config)
+    if not runs:
+        return []
+    names = some([f"{model} ({n})" for model, n in runs.items()], 4)
+    return [f"runs of one model at a temperature are read as its repeats: {names}"]
 
 
 def _source(samples: Path) -> Path:
