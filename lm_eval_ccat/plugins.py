@@ -164,6 +164,8 @@ class Plugins(Generic[T]):
 def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:
     """Return the end of an error about an unknown name: the nearest known names, or all of them.
 
+    Names that begin with it are nearest.
+
     Parameters
     ----------
     name : str
@@ -175,11 +177,14 @@ def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:
     --------
     >>> did_you_mean("papre", ["default", "paper"])
     '; did you mean paper?'
+    >>> did_you_mean("--items", ["--filter", "--items_per_model"])
+    '; did you mean --items_per_model?'
     >>> did_you_mean("x", ["default", "paper"])
     '; choose from default, paper'
     """
     names = list(known)
-    if close := get_close_matches(name, names, n=2):
+    begun = [candidate for candidate in names if len(name) > 3 and candidate.startswith(name)]
+    if close := begun[:2] or get_close_matches(name, names, n=2):
         return f"; did you mean {' or '.join(close)}?"
     if not listing:
         return ""

@@ -21,6 +21,10 @@ COMMANDS = {
     "a command misspelt": ("rnak", 2, "no command 'rnak'; did you mean rank"),
     "a command made up": ("zzzzzz", 2, "choose from demo, check"),
     "an option misspelt": ("simulate --scores x --mehods a", 2, "did you mean --methods"),
+    "the beginning of an option": (
+        "simulate --scores x --items 5", 2, "did you mean --items_per_model?",
+    ),
+    "a dry run": ("compare a b --dry_run", 2, "`lm-eval-ccat plan` says what is asked"),
     "an option of another command": ("report --scores x", 2, "unknown option --scores"),
     "rank alone": ("rank", 2, "--task and --model"),
     "a configuration misspelt": ("rank good.yml", 2, "did you mean good.yaml"),

@@ -71,6 +71,8 @@ class CommandParser(argparse.ArgumentParser):
             hint = did_you_mean(unknown[0], known, listing=False)
             if unknown[0] in ("--limit", "--samples", "-L") and "--max_items" in known:
                 hint = ": documents are chosen for you; --max_items bounds their number"
+            elif unknown[0] == "--dry_run":
+                hint = ": `lm-eval-ccat plan` says what is asked and what that costs, and asks none"
             self.error(f"unknown option {unknown[0]}{hint}")
         return parsed, left
 

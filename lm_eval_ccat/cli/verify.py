@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from functools import reduce
 
 from ..errors import UsageError
 from ..live import verify as verifying
 from ..live.stored import stored_ranking
 from ..scores.table import read_beside
 from ..simulation.audit import audit
+from ..upkeep.update import union
 from .parsing import JSON, Opt, Options, emit, progress, task_names, warn
 
 OPTIONS: Options = {
     "RUN": "a run directory of `rank`; with --full also its result.json, or results_*.json of an "
     "adaptive `run`",
-    "--full LOGS": "compare with full results: a directory of harness outputs, or a table",
+    "--full LOGS...": "compare with full results: directories of harness outputs, or tables",
     "--repair": "keep the longest sound part of a damaged journal; the damaged one is renamed",
     "--metric M": "metric; needed where the run has several",
     "--task --tasks T": Opt("task; needed where the run has several", None, task_names),
@@ -71,8 +73,11 @@ def _repair(args: argparse.Namespace) -> int:
 def _against_full_results(args: argparse.Namespace) -> int:
     stored = stored_ranking(args.run, args.task, args.metric)
     with progress("reading logs") as show:
-        table = read_beside(args.full, stored.outcome, "the run", stored.scale, on_progress=show)
-    outcome = audit(stored.content, table)
+        tables = [
+            read_beside(logs, stored.outcome, "the run", stored.scale, on_progress=show)
+            for logs in args.full
+        ]
+    outcome = audit(stored.content, reduce(union, tables))
     emit(args.json, {"run": stored.source, **outcome.to_dict()}, [outcome.to_text()])
     warn(*outcome.content["warnings"])
     return 0

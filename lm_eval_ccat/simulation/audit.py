@@ -118,23 +118,23 @@ def audit(
     Raises
     ------
     UsageError
-        A model of the run is not in the table, or the table has another scale than the run.
+        No model of the run is in the table, or the table has another scale than the run.
     """
     claimed, scale = ranking["models"], Scale.from_dict(ranking["scale"])
     sides = ("the run", scale), ("the full results", table.scale)
     if difference := differing_scales(str(table.metric), *sides):
         raise UsageError(f"{difference}; read them with the range that both have")
     called = {name: (names or {}).get(name, name) for name in (*ranking["order"], *claimed)}
-    references = [model for model, block in claimed.items() if not block["n_items"]]
-    for name in [name for name in references if called[name] not in table.models]:
-        del called[name]
-    ranked, order = list(called), [name for name in ranking["order"] if name in called]
-    missing = [name for name in called.values() if name not in table.models]
-    if missing:
+    missing = {name for name in called if called[name] not in table.models}
+    asked = {name for name, block in claimed.items() if block["n_items"]}
+    left_out = ", ".join(called[name] for name in called if name in asked & missing)
+    if asked <= missing:
         raise UsageError(
-            f"no full results of {', '.join(missing)}; there are {some(table.models, 12)}; "
-            "say which is which: audit(..., names=) in Python"
+            f"no full results of {left_out}; there are {some(table.models, 12)}; say which is "
+            "which: audit(..., names=) in Python"
         )
+    called = {name: logged for name, logged in called.items() if name not in missing}
+    ranked, order = list(called), [name for name in ranking["order"] if name in called]
     full = table.select(called.values())
     scores = full.model_scores()
     means = mean_of_seen(scores, np.isfinite(scores))
@@ -200,7 +200,14 @@ def audit(
         "decided": {"held": sum(decided), "of": len(decided)},
         "ties": {"truly_tied": sum(left), "of": len(left)},
         "items": {"administered": asked, "full": len(models) * full.n_items},
-        "warnings": [*table.warnings, *_doubts(ranking, ranked, scores)],
+        "warnings": [
+            *(
+                [f"no full results of {left_out}: what the run says of it is not compared"]
+                * bool(left_out)
+            ),
+            *table.warnings,
+            *_doubts(ranking, ranked, scores),
+        ],
     }
     return Audit(ranking, content)
 

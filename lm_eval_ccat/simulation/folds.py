@@ -219,7 +219,8 @@ def hold_outs(
     if left < min_calibrating:
         raise UsageError(
             f"holding out {size} of {total} models leaves {max(left, 0)} to calibrate on; at least "
-            f"{min_calibrating} are needed"
+            f"{min_calibrating} are needed: give a smaller --holdout, or --methods sample, which "
+            "needs none"
             if min_calibrating
             else f"holdout {size}: there are {total} models; hold out at least 2, at most all"
         )
