@@ -6,6 +6,9 @@ than the margin, or by a hair less, and `compare`'s rule looks after every pair 
 pass says better, equivalent or not worse; a false fail says worse. Both are printed in per cent
 with standard errors: at most 5 each.
 
+The second table has equal models on documents in clusters (`--cluster`): the share of comparisons
+that call one of them better, at most 5 per cent.
+
     python benchmarks/gate.py [--logs 2000] [--live 200] [--items 200]
 """
 
@@ -33,6 +36,16 @@ WORLDS = {
     "graded": (0.6, 0.5, True),
     "graded, answers alike": (0.6, 0.95, True),
 }
+#: Sizes of clusters, and how far scores of one cluster correlate.
+CLUSTERS = {
+    "60, 8 of 2": [60] + 8 * [2],
+    "20 of 5": 20 * [5],
+    "1 to 30": [*range(1, 31)],
+    "60, 30, 20, .., 6 (Zipf)": [60 // k for k in range(1, 11)],
+    "5 of 10": 5 * [10],
+    "6 of 10": 6 * [10],
+}
+CORRELATIONS = (1.0, 0.5, 0.0)
 PASSES = ("better", "equivalent", "not worse")
 
 
@@ -73,6 +86,15 @@ def live(world: str, loss: float, n: int, rng: np.random.Generator) -> tuple[str
     return difference.verdict, documents
 
 
+def clustered(sizes: list[int], correlation: float, mean: float, rng: np.random.Generator) -> str:
+    """Return the verdict on two equal models that are right or wrong on clusters of documents."""
+    cluster = np.repeat(np.arange(len(sizes)), sizes)
+    shared, alone = rng.random((2, len(sizes)))[:, cluster], rng.random((2, len(cluster)))
+    luck = np.where(rng.random(alone.shape) < np.sqrt(correlation), shared, alone)
+    baseline, candidate = (luck < mean).astype(np.float64)
+    return compare_scores(baseline, candidate, clusters=cluster).verdict
+
+
 def share(count: float, n: int) -> str:
     """Format a share in per cent with its standard error."""
     p = count / n
@@ -105,6 +127,15 @@ def main() -> None:
         ]
         documents = np.median([items for _, items in more + less])
         print(f"| {world} | {' | '.join(cells)} | {documents:.0f} of {args.items} |", flush=True)
+    print("\n| clusters | correlation | means of 0.5: different | 0.8 |\n|---|---|---|---|")
+    for number, (words, sizes) in enumerate(CLUSTERS.items()):
+        for correlation in CORRELATIONS:
+            rng = np.random.default_rng([number, int(10 * correlation)])
+            cells = []
+            for mean in (0.5, 0.8):
+                verdicts = [clustered(sizes, correlation, mean, rng) for _ in range(args.logs)]
+                cells.append(share(sum(v in ("better", "worse") for v in verdicts), args.logs))
+            print(f"| {words} | {correlation:g} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

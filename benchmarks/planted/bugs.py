@@ -227,9 +227,9 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "clusters have the degrees of freedom of their documents",
-        "lm_eval_ccat/ranker/difference",
-        "int(cluster_of.max()) + 1, float(cluster_of.max())",
-        "int(cluster_of.max()) + 1, n - 1.0",
+        "lm_eval_ccat/ranker/clusters",
+        "q * q / trace",
+        "len(residuals) - 1.0",
         ("tests/live/test_compare.py", "tests/methods/sample/test_sample.py"),
     ),
     Bug(

@@ -213,7 +213,7 @@ class _StoredComparison:
             if doubt := doubt_of_scale((first, second), names, sources, by_user):
                 self.warnings.append(doubt)
             documents = SharedDocuments.of(first, second, names, self.warnings)
-            compared = documents.compared(self.gate, self.grouping, sources)
+            compared = documents.compared(self.gate, self.grouping, sources, self.warnings)
             if np.array_equal(documents.baseline, documents.candidate):
                 self.warnings.extend(_open_of_equal_scores(compared, self.gate.confidence))
             return replace(compared, n_items=size_of(sources, outcome.task))

@@ -15,6 +15,7 @@ from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..methods.policy import Mask
 from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import Floats, Scale
+from ..ranker.clusters import Clusters, fewest_clusters
 from ..ranker.difference import Difference, compare_scores
 from ..runs.book import ScoreRange
 from ..scores import ScoreTable
@@ -24,7 +25,7 @@ from ..shown import plural
 from .comparison import Compared, Gate
 from .losses import losses_of
 from .result import scored_alike
-from .sides import Fields, fields_of, values_of_field
+from .sides import NO_VALUE, Fields, fields_of, values_of_field
 
 
 @dataclass(frozen=True)
@@ -150,19 +151,28 @@ class SharedDocuments:
         sampled = any(how == SAMPLED for how, _ in drawn) or answers is not None
         return cls(outcome, first_table.scale, ids, baseline, candidate, answers, sampled)
 
-    def compared(self, gate: Gate, grouping: Grouping, sources: Sequence[Any]) -> Compared:
+    def compared(
+        self, gate: Gate, grouping: Grouping, sources: Sequence[Any], warnings: list[str]
+    ) -> Compared:
         """Compare all documents under both questions, and groups of them under the gate's.
 
-        `sources` are what the sides were read from; logs hold the fields of documents.
+        `sources` are what the sides were read from; logs hold the fields of documents. What
+        clusters cannot tell goes to `warnings`.
         """
         all_documents = np.ones(len(self.ids), dtype=bool)
         fields = fields_of(grouping.items, sources, self.outcome.task) if grouping else {}
-        clusters = values_of_field(fields, grouping.cluster, self.ids) if grouping.cluster else None
-        groups: dict[str, Difference] = {}
+        clusters = self._clusters(fields, grouping.cluster, warnings) if grouping.cluster else None
+        rows_of_groups: dict[str, Mask] = {}
         if grouping.group_by:
             values = values_of_field(fields, grouping.group_by, self.ids)
-            for value in sorted(set(values.tolist())):
-                groups[value] = self._difference(gate, gate.question, values == value, clusters)
+            rows_of_groups = {value: values == value for value in sorted(set(values.tolist()))}
+        groups = {
+            value: self._difference(gate, gate.question, rows, clusters)
+            for value, rows in rows_of_groups.items()
+        }
+        if clusters is not None and gate.question == POPULATION:
+            for place, rows in {"": all_documents, **rows_of_groups}.items():
+                warnings += _too_few_clusters(Clusters.of(clusters[rows]), gate.confidence, place)
         other_question = BENCHMARK if gate.question == POPULATION else POPULATION
         return Compared(
             self.outcome.task, self.outcome.metric, self.outcome.filter, self.scale.describe(),
@@ -172,6 +182,18 @@ class SharedDocuments:
             higher_is_better=self.scale.higher_is_better,
             losses=losses_of(self.ids, self.baseline, self.candidate, self.scale),
         )  # fmt: skip
+
+    def _clusters(self, fields: Fields, name: str, warnings: list[str]) -> NDArray[np.intp]:
+        """Return the cluster of each document; one without the field is a cluster of its own."""
+        values = values_of_field(fields, name, self.ids)
+        clusters, alone = np.unique(values, return_inverse=True)[1], values == NO_VALUE
+        clusters[alone] = len(values) + np.arange(alone.sum())
+        if alone.any():
+            warnings.append(
+                f"{plural(int(alone.sum()), 'document')} without {name!r}: each counts as a "
+                "cluster of its own"
+            )
+        return clusters
 
     def _difference(
         self, gate: Gate, question: str, rows: Mask, clusters: NDArray[Any] | None
@@ -187,6 +209,19 @@ class SharedDocuments:
             margin=gate.margin, confidence=gate.confidence,
             repeats=repeats, these_items=question == BENCHMARK,
         )  # fmt: skip
+
+
+def _too_few_clusters(clusters: Clusters, confidence: float, group: str) -> list[str]:
+    """Warn that the clusters of all documents, or of a group, are too few to tell anything."""
+    fewest = fewest_clusters(confidence)
+    if clusters.effective >= fewest:
+        return []
+    return [
+        f"{group and f'{group}: '}{plural(len(clusters.sizes), 'cluster')} of documents tell as "
+        f"much as {clusters.effective:.1f} of equal size, and fewer than {fewest:.1f} tell "
+        "nothing about documents like these: compare documents of more clusters, or decide about "
+        "these documents (--question benchmark)"
+    ]
 
 
 def _answers_to(ids: Sequence[Any], table: ScoreTable) -> Floats:

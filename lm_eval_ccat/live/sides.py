@@ -34,6 +34,8 @@ SIDES = ("baseline", "candidate")
 #: Scores up to the first beside some above the second may be on two scales; `doubt_of_scale`.
 _UNIT, _FAR = 1.0, 10.0
 _ENOUGH = 10  # scores that show that there is only right and wrong
+#: The value of a field that a document lacks.
+NO_VALUE = "(none)"
 #: Fields of documents by doc_id.
 Fields = Mapping[Any, Mapping[str, Any]]
 #: What a side holds of an outcome: scores, or what adaptive runs state of it.
@@ -460,7 +462,7 @@ def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:
 
 
 def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[Any]:
-    """Return the value of a field for some documents, as text.
+    """Return the value of a field for some documents, as text; `NO_VALUE` without one.
 
     Raises
     ------
@@ -468,10 +470,11 @@ def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[An
         No document has such a field.
     """
     values = [fields.get(doc_id, {}).get(name) for doc_id in ids]
-    if all(value is None for value in values):
+    empty = [value is None or str(value) in ("", "nan") for value in values]
+    if all(empty):
         known = sorted({str(field) for doc in fields.values() for field in doc})
         raise UsageError(
             f"no document has a field {name!r}"
             + (f"; there are {some(known, 20)}" if known else "; give items= in Python")
         )
-    return np.array(["(none)" if value is None else str(value) for value in values])
+    return np.array([NO_VALUE if none else str(value) for value, none in zip(values, empty)])

@@ -2,9 +2,7 @@
 
 `Verdicts` decide; a margin is compared with the ends of their interval. The compared documents
 count as a random sample of documents like them, so that an interval says what other such documents
-would show. Documents in clusters (questions on one passage) count by cluster: the variance is that
-of the clusters' sums (E. Miller, "Adding Error Bars to Evals", arXiv:2411.00640, section 2.2), with
-Student's quantiles.
+would show. Documents in clusters (questions on one passage) count by cluster (`clusters`).
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from ..methods.sample.bets import LEAST
 from ..methods.sample.pairs import IMAGINED
 from ..methods.sample.repeats import Spread
 from ..metrics.scale import Floats, Scale
+from .clusters import Clusters, fewest_clusters
 from .looks import ROUNDING, Looks
 from .verdicts import (
     BETTER,
@@ -247,25 +246,23 @@ def compare_scores(
     """
     candidate = np.where(np.abs(np.subtract(candidate, baseline)) <= ALIKE, baseline, candidate)
     differences = candidate - np.asarray(baseline, dtype=np.float64)
-    n, n_clusters = len(differences), None
+    n = len(differences)
     if n == 0:
         raise ValueError("no document that both models have a score on")
     gap = float(differences.mean())
     # Differences of equal decimals vary in their last bits, which is no variance.
     differences = np.where(np.abs(differences - gap) <= ROUNDING, gap, differences)
     alone = float(((differences - gap) ** 2).sum())
-    square, df, variance = alone, n - 1.0, alone / max(n - 1, 1) / n
-    if clusters is not None:
-        _, cluster_of = np.unique(clusters, return_inverse=True)
-        n_clusters, df = int(cluster_of.max()) + 1, float(cluster_of.max())
-        sums = np.bincount(cluster_of, differences - gap)
-        square = float((np.where(np.abs(sums) <= n * ROUNDING, 0.0, sums) ** 2).sum())
-        # Clusters whose means are equal, though their documents differ, prove no certainty.
-        if square > 0.0:
-            variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
+    of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)
+    variance, df = of_cluster.error(differences - gap)
+    alike = variance == 0.0
     if alone == 0.0:  # equal differences do not prove no variance
-        variance = IMAGINED * gap**2 / (df + 1) ** 2 if abs(gap) > ROUNDING else 0.0
-    if df < 1 or (square == 0.0 and df + 1 < LEAST):
+        variance = IMAGINED * (gap / of_cluster.effective) ** 2 if abs(gap) > ROUNDING else 0.0
+    elif alike:  # nor do clusters whose means are equal, though their documents differ
+        variance = alone / (n - 1) / n
+    # Fewer than `LEAST` equal values tell nothing, nor do too few clusters of any values.
+    tells = clusters is None or of_cluster.effective >= fewest_clusters(confidence)
+    if n < 2 or not tells or (alike and len(of_cluster.sizes) < LEAST):
         variance = math.inf
     answers = None if repeats is None else int(repeats.answers[0])
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
@@ -283,7 +280,8 @@ def compare_scores(
     looks = Looks(once=True, pass_length=n if of_answers else 0).after(belief, 1.0 - confidence)
     verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
     contrast = Difference.of(
-        verdicts, documents=n, margin=margin, scale=scale, clusters=n_clusters,
+        verdicts, documents=n, margin=margin, scale=scale,
+        clusters=None if clusters is None else len(of_cluster.sizes),
         answers=answers if of_answers else None,
     )  # fmt: skip
     return replace(contrast, answers=answers)

@@ -8,7 +8,7 @@ import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 from dataclasses import asdict, replace
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +111,49 @@ def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
     assert compare_scores(np.ones(9), np.ones(9)).verdict == "not known"
     assert compare_scores(np.ones(9), np.ones(9), exact=True).verdict == "equivalent"
     assert compare_scores(np.zeros(1), np.ones(1), margin=0.5).verdict == "not known"
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(60, *[2] * 8), [60 // k for k in range(1, 11)], [6] * 6, [50, *[9] * 9]],
+)
+def test_equal_models_differ_in_one_comparison_of_twenty_though_a_cluster_dominates(sizes):
+    """All documents of a cluster are gained or lost, by every sequence of as many coins."""
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    coins = np.array(list(product((-0.5, 0.5), repeat=len(sizes))))[:, of]
+    verdicts = [compare_scores(0.5 - 0.5 * d, 0.5 + 0.5 * d, clusters=of).verdict for d in coins]
+    assert sum(verdict in ("better", "worse") for verdict in verdicts) <= 0.05 * len(coins)
+
+
+def test_one_cluster_that_holds_most_documents_tells_nothing_and_is_named():
+    """Nine clusters, one of which holds 60 of 76 documents, are 76^2 / 3632 = 1.6 of one size."""
+    rows, passages = (
+        np.random.default_rng(0).random((2, 76)) / 2,
+        np.repeat(range(9), [60] + [2] * 8),
+    )
+    items = {k: {"passage": int(label), "half": k % 2} for k, label in enumerate(passages)}
+    found = compare(*pair([rows[0], 0.5 + rows[1]]), cluster="passage", by="half", items=items)
+    overall = found.outcomes[0].overall
+    assert (found.verdict, overall.low, overall.high) == ("not known", -1.0, 1.0)
+    warned = [text for text in found.warnings if "--question benchmark" in text]
+    told = "9 clusters of documents tell as much as 1.6 of equal size, and fewer than 5.3 tell"
+    assert [text.partition(told)[0] for text in warned] == ["", "0: ", "1: "]
+
+
+@pytest.mark.parametrize("none", [None, "", float("nan")])
+def test_documents_without_the_field_of_clusters_are_clusters_of_their_own(none):
+    """Sixteen of a hundred lie in pairs on one passage: eight clusters and 84."""
+    rows = np.random.default_rng(1).random((2, 100))
+    fields = {k: {"p": k // 2 if k < 16 else none} for k in range(100)}
+    found = compare(*pair(rows), cluster="p", items=fields)
+    labels = {k: {"p": k // 2 if k < 16 else k} for k in range(100)}
+    known = compare(*pair(rows), cluster="p", items=labels)
+    ends = [
+        [getattr(c.outcomes[0].overall, end) for end in ("low", "high")] for c in (found, known)
+    ]
+    assert ends[0] == pytest.approx(ends[1])
+    assert found.outcomes[0].overall.clusters == 92
+    assert "84 documents without 'p': each counts as a cluster of its own" in found.warnings
 
 
 def test_clusters_of_equal_sums_prove_no_certainty():

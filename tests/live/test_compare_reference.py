@@ -18,15 +18,23 @@ SHAPES = tuple(product(KINDS, (False, True), (False, True), ("population", "benc
 
 
 def interval(d, clusters, level=0.95):
-    """Ends of the interval of a mean difference, for documents like these."""
+    """Ends of the interval of a mean difference, for documents like these.
+
+    Of clusters by the matrix of their quadratic form (Bell and McCaffrey, as if all documents of
+    one differed by one amount); too few for signs alone to tell (2^(1 - k) > .05) tell nothing.
+    """
     labels = np.arange(len(d)) if clusters is None else clusters
-    n, gap, k = len(d), d.mean(), len(np.unique(labels))
-    square = sum(np.sum(d[labels == label] - gap) ** 2 for label in np.unique(labels))
-    if square < 1e-18:  # equal differences: an imagined half document from ten on, else nothing
-        error = np.inf if k < 10 else np.sqrt(0.5) * abs(gap) / k if abs(gap) > 1e-9 else 0.0
-    else:
-        error = np.inf if k < 2 else np.sqrt(square * k / (k - 1)) / n
-    half = error and error * student.ppf(0.5 + 0.5 * level, max(k - 1, 1))
+    names, sizes = np.unique(labels, return_counts=True)
+    gap, k, shares = d.mean(), len(d) ** 2 / np.sum(sizes**2), sizes / len(d)
+    residual = np.eye(len(names)) - shares
+    error, df = np.inf, 1.0
+    if len(names) > 1 and (clusters is None or 2 ** (1 - k) <= 1 - level):
+        form = residual.T @ np.diag(shares**2 / np.sum(residual**2, axis=1)) @ residual
+        means = np.array([d[labels == name].mean() for name in names]) - gap
+        error, df = np.sqrt(max(means @ form @ means, 0)), form.trace() ** 2 / np.sum(form**2)
+    if error < 1e-9:  # equal differences: an imagined half document from ten on, else nothing
+        error = np.inf if len(names) < 10 else np.sqrt(0.5) * abs(gap) / k if abs(gap) > 1e-9 else 0
+    half = error and error * student.ppf(0.5 + 0.5 * level, df)
     return gap - half, gap + half
 
 
