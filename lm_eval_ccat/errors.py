@@ -82,6 +82,27 @@ class PromptMismatchError(BankMismatchError):
         return f"{self.difference}. {self.remedy}"
 
 
+class OtherScoringError(UsageError):
+    """Two sides whose answers were asked for, cut off or scored in different ways.
+
+    Parameters
+    ----------
+    difference, remedy : str
+    change : str
+        What accepts it, as `accept_change` takes it.
+    """
+
+    def __init__(self, difference: str, remedy: str, change: str) -> None:
+        super().__init__(difference, remedy, change)
+        self.difference, self.remedy, self.change = difference, remedy, change
+
+    def __str__(self) -> str:
+        return (
+            f"{self.difference}. {self.remedy}, or accept it: --accept_change {self.change} (in "
+            f"Python accept_change='{self.change}')"
+        )
+
+
 class HarnessError(CcatError):
     """A task, model or harness feature that an adaptive run cannot use."""
 

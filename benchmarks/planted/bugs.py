@@ -1206,7 +1206,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "of the temperatures of a model's runs the lowest is told",
-        "lm_eval_ccat/live/shared_documents",
+        "lm_eval_ccat/live/scored",
         "{key: max(values)} if",
         "{key: min(values)} if",
         ("tests/live/test_sampled_answers.py",),

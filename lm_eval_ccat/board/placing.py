@@ -272,7 +272,7 @@ def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
         difference, doubt = compare_prompts(board.banks[task].marks, marks, names)
         if difference:
             return f"{task}: {difference}; {_OTHER_PROMPTS}", []
-        if doubt and header.report.get("accepted"):
+        if doubt and PROMPTS in header.report.get("accepted", ()):
             return f"{task}: {doubt}, and the run accepted that: {_NOT_ACCEPTED}", []
         doubts += [f"{task}: {doubt}"] if doubt else []
     return "", sorted(doubts)

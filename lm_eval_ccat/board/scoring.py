@@ -10,11 +10,9 @@ from typing import Any
 
 from ..errors import RunError
 from ..files import replace_text
-from ..live.scored import LoggedDocuments, Scoring
-from ..live.sides import logged_runs
+from ..live.scored import LoggedDocuments, Scoring, runs_by_model
 from ..runs.book import CUT_SHORT, SCORING_CODE
 from ..scores import ScoreTable
-from ..scores.readers.logged_runs import LoggedRun
 from ..scores.reading import Logged
 from .folder import SCORING, Board
 
@@ -38,21 +36,20 @@ def other_scoring(
     """
     known, refused = _read(board), dict[str, str]()
     for task, table in tables.items():
-        bank, runs = board.banks[task], dict[str, list[LoggedRun]]()
-        for run in sorted(logged_runs(source, table.task), key=lambda run: run.date):
-            if run.model in table.models:
-                runs.setdefault(run.model, []).append(run)
+        bank, runs = board.banks[task], runs_by_model(source, table.task)
         version = table.settings.get("task_version")
         name = task if version is None else f"{task} {version}"
         outcome = Logged(task, bank.metric, bank.filter)
-        scorings = {model: Scoring.of(of_model, outcome) for model, of_model in runs.items()}
+        scorings = {
+            model: Scoring.of(runs[model], outcome) for model in table.models if model in runs
+        }
         if name not in known and scorings:
             digests = {model: _digest(scoring) for model, scoring in scorings.items()}
             common = Counter(digests.values()).most_common(1)[0][0]
             known[name] = next(scorings[model] for model in digests if digests[model] == common)
         for model, scoring in scorings.items():
             differences = known[name].differences(scoring, ("the board", "the source"))
-            for text, change in differences:
+            for text, change, _ in differences:
                 if change in (SCORING_CODE, CUT_SHORT):  # prompts are compared by themselves
                     refused.setdefault(model, f"{task}: {text}; {_REMEDY}")
     return refused, known

@@ -40,8 +40,8 @@ _ABOUT = {
     "metrics": "Metrics that decide, of all filters or of one (METRIC,FILTER); weight 0 only "
     "reports a metric. Default: all in common.",
     "accept_change": "Changes to accept: `prompts` (the sides were asked in other ways), `scoring` "
-    "(other targets, scoring code or metric settings), `cut` (other limits of answers); of live "
-    "models also `server`, as in `rank`. Each is told.",
+    "(other targets, task version, code or metric settings), `cut` (other limits of answers); of "
+    "live models also `server`, as in `rank`. Each is told.",
     "max_items": "Maximum number of documents that a live model is asked, at least its first 10.",
 }
 OPTIONS: Options = {

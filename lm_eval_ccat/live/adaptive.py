@@ -225,7 +225,7 @@ def prepare(
         spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled,
         sessions={name: session}, warn=warnings.append, accept=accepted.append,
     )  # fmt: skip
-    warnings = list(dict.fromkeys([*warnings, *accepted]))
+    warnings = list(dict.fromkeys([*warnings, *(difference.text for difference in accepted)]))
     for warning in warnings:
         if (text := f"{name}: {warning}") not in logged:
             log.warning(text)
@@ -376,7 +376,7 @@ def _run(
     plan = plan_of(
         options.of_tasks(list(outcomes), budget, plans[0].outcome.bank.method),
         outcomes, sessions, plans[0].known, unit.weights,
-        accepted=tuple(text for task_plan in plans for text in task_plan.accepted),
+        accepted=tuple(difference for task_plan in plans for difference in task_plan.accepted),
     )  # fmt: skip
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.measured, log.warning, plan.sessions)

@@ -13,8 +13,8 @@ from ..scores import ScoreTable
 from ..scores.prompts import Marks, Texts, compare_prompts
 from ..scores.readers.logged_runs import LoggedRun
 from ..scores.reading import Logged
-from .scored import LoggedDocuments, Scoring
-from .sides import logged_runs, prompts_in
+from .scored import Scoring, runs_by_model
+from .sides import prompts_in
 from .stored import StoredRanking
 
 _THE_SIDES = ("the baseline", "the candidate")
@@ -30,7 +30,7 @@ class AskedSide(NamedTuple):
     source : path, ScoreTable or anything else
         Logs, or a table of them: they alone hold the prompts as texts.
     settings : mapping of str to object
-        Of a run, as `StoredRanking.settings_of` has them.
+        Of a run, as `StoredRanking.settings_of` has them; or of a table.
     scoring_code : mapping of str to str
         The same of `StoredRanking.scoring_code_of`.
     """
@@ -46,31 +46,30 @@ class AskedSide(NamedTuple):
     ) -> AskedSide:
         """Return how a model of a side, read from a path, was asked a task."""
         if isinstance(side, ScoreTable):
-            return cls(side.prompts_of(name), path)
+            return cls(side.prompts_of(name), path, side.settings)
         file = side.source_of(name)
         # A run directory has the samples of its models below it.
         place = file.parent if file.name == RESULT else file
         settings, scoring_code = side.settings_of(name, str(task)), side.scoring_code_of(name)
         return cls(side.prompts_of(name, str(task)), place, settings, scoring_code)
 
-    def runs_of(self, name: str, task: str | None) -> list[LoggedRun]:
-        """Return the runs of a model on a task that logs hold, the latest last.
+    def runs_of(self, name: str, task: str | None, other_versions: bool = False) -> list[LoggedRun]:
+        """Return the runs of a model on a task that logs hold, as `runs_by_model` does.
 
         Logs of one model are its logs, whatever the user calls it.
         """
-        runs = sorted(logged_runs(self.source, task), key=lambda run: run.date)
-        alone = len({run.model for run in runs}) == 1
-        return [run for run in runs if alone or run.model == name]
+        by_model = runs_by_model(self.source, task, other_versions)
+        return by_model.get(name if len(by_model) > 1 else next(iter(by_model), name), [])
 
     def scoring(self, name: str, outcome: Logged, task: str | None) -> Scoring | None:
         """Return how answers of a model on a task were asked for and scored; None if unknown."""
         runs = self.runs_of(name, task)
-        known = Scoring.of(runs, outcome) if runs else None
-        if known is None and not self.settings:
+        of_settings = Scoring.of_settings(self.settings)
+        scoring = Scoring.of(runs, outcome) if runs else of_settings
+        if scoring is None:
             return None
-        generation = self.settings.get("generation_kwargs") or {}
-        known = known or Scoring(LoggedDocuments({}, {}), {}, generation)
-        return known._replace(settings={**known.settings, **self.scoring_code})
+        version = of_settings.settings if of_settings else {}
+        return scoring._replace(settings={**version, **scoring.settings, **self.scoring_code})
 
 
 def differing_prompts(

@@ -18,9 +18,10 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
+from ..bank.settings import SAMPLED
 from ..errors import ScoreTableError, UsageError
 from ..harness import TaskSession
-from ..methods.belief import POPULATION
+from ..methods.belief import POPULATION, RUN
 from ..options import Values
 from ..plugins import did_you_mean
 from ..ranker.references import KnownMean, means_of_known
@@ -32,7 +33,8 @@ from ..scores.readers.logged_runs import LoggedRun, every_run
 from ..shown import some
 from ..upkeep.score_tables import scores_for
 from .fields import ANY
-from .outcomes import known_as_prompted
+from .outcomes import known_as_asked
+from .scored import Discrepancy, sampling_of
 from .spec import Spec
 
 #: Suffix that turns the name of an output folder into that of the run directory next to it.
@@ -268,7 +270,7 @@ def known_means(
     sampled: bool = False,
     sessions: Mapping[str, TaskSession] = MappingProxyType({}),
     warn: Callable[[str], object] = lambda line: None,
-    accept: Callable[[str], object] = lambda line: None,
+    accept: Callable[[Discrepancy], object] = lambda discrepancy: None,
 ) -> dict[str, KnownMean] | None:
     """Return the means of models with full results on all tasks; None if there are none.
 
@@ -290,16 +292,15 @@ def known_means(
         The tasks as the run asks them, with whose documents and prompts results are compared.
     warn, accept : callable, optional
         Called with what was passed over in the results or is not known of them, and with
-        differences of prompts that the user accepts.
+        differences that the user accepts.
 
     Raises
     ------
     ScoreTableError, ScaleError
         The results cannot be read, or are not of this metric.
     UsageError
-        Documents differ, or prompts, which is not accepted. The ranking has several metrics, the
-        results hold no other model, or no model has
-        results on all of several tasks.
+        Documents differ, or prompts or scoring, which is not accepted. The ranking has several
+        metrics, the results hold no other model, or no model has results on all of several tasks.
     """
     if spec.known is None:
         return None
@@ -318,16 +319,21 @@ def known_means(
             for line in table.warnings:
                 warn(f"known: {line}")
             bank, population = outcome.bank, spec.question == POPULATION
+            models = [name for name in table.models if name not in new]
             if session := sessions.get(task):
-                models = [name for name in table.models if name not in new]
-                agreed, doubts = known_as_prompted(table, models, session, spec.accept_change)
+                agreed, doubts = known_as_asked(table, models, outcome, session, spec.accept_change)
                 for line in doubts:
                     warn(line)
-                for line in agreed:
-                    accept(line)
+                for difference in agreed:
+                    accept(difference)
                 hash_of = dict(zip(session.doc_ids, session.doc_hashes))
                 bank = replace(bank, doc_hashes=tuple(map(hash_of.get, bank.doc_ids)))
             means = means_of_known(table, bank, population, sampled=sampled)
+            # A sampled answer is one draw, whether or not those of the models to be ranked are.
+            drawn = {name for name in models if sampling_of(table, name)[0] == SAMPLED}
+            if drawn and not sampled and spec.question != RUN:
+                with_noise = means_of_known(table, bank, population, sampled=True)
+                means |= {name: with_noise[name] for name in drawn & with_noise.keys()}
         by_task.append({name: mean for name, mean in means.items() if name not in new})
     total = sum(weights.get(task, 1.0) for task in measured)
     share = np.array([weights.get(task, 1.0) / total for task in measured])

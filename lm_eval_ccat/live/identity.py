@@ -24,6 +24,9 @@ def facts_of_plan(plan: Plan) -> Header:
         task: {key: facts_of_outcome(outcome) for key, outcome in outcomes.items()}
         for task, outcomes in plan.measured.items()
     }
+    accepted: dict[str, list[str]] = {}
+    for difference in plan.accepted:
+        accepted.setdefault(difference.change, []).append(difference.text)
     return Header(
         bank_sha256="+".join(outcome.bank.sha256 for outcome in plan.every),
         task={
@@ -38,7 +41,7 @@ def facts_of_plan(plan: Plan) -> Header:
             "scale": plan.scale.to_dict(),
             "estimand": estimand_of(plan),
             "currency": plan.charges.currency,
-            **({"accepted": list(plan.accepted)} if plan.accepted else {}),
+            **({"accepted": accepted} if accepted else {}),
             **({"warnings": list(plan.warnings)} if plan.warnings else {}),
             **({} if plan.alone else {"outcomes": of_each}),
         },

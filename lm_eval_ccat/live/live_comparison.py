@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -21,7 +21,7 @@ from ..ranker.difference import Difference
 from ..ranker.standing import Standing
 from ..ranker.verdicts import NOT_KNOWN
 from ..records import Item, Tell
-from ..runs.book import PROMPTS, SCORING_CODE
+from ..runs.book import PROMPTS
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer
@@ -36,7 +36,7 @@ from .models import HarnessModel, StoredModel
 from .plan import Plan, make_plan
 from .result import Observer
 from .run import Run, harness_models, holds_answers
-from .scored import Scoring, as_warnings
+from .scored import Discrepancy, Scoring
 from .sides import SIDES, prompts_in
 from .spec import Spec
 
@@ -215,9 +215,13 @@ class StoredSides:
                 documents = plural(changed, "document")
                 warnings.append(f"{documents} of {name} left out: the same doc_id, another text")
             difference, doubt = self._prompts(name, spec, session)
-            accepted += [f"accepted: {difference}"] if difference else []
+            accepted += [Discrepancy(f"accepted: {difference}", PROMPTS)] if difference else []
             warnings += [doubt] if doubt else []
-            warnings += self._asked_or_scored_otherwise(name, spec, outcome, session)
+            for otherwise in self._asked_or_scored_otherwise(name, spec, outcome, session):
+                if otherwise.change:
+                    accepted.append(otherwise)
+                else:
+                    warnings.append(otherwise.text)
         answers = np.array([self._fewest(item, plan.most_repeats) for item in plan.items()])
         if not answers.any():
             raise UsageError("the stored runs have no document in common with the task")
@@ -292,38 +296,28 @@ class StoredSides:
 
     def _asked_or_scored_otherwise(
         self, name: str, spec: Spec, outcome: Outcome, session: TaskSession
-    ) -> list[str]:
-        """Return in what a model's logs differ from the task as it asks and scores now.
+    ) -> Iterator[Discrepancy]:
+        """Yield in what a model's logs differ from the task as it asks and scores now.
 
         Raises
         ------
         UsageError
-            Answers are cut off in another way, and that is not accepted.
+            Answers are cut off in another way, or the task has another version, and that is not
+            accepted.
         """
         [source] = self.logs[name]
         logged = Logged(session.name, outcome.metric.name, outcome.filter)
-        if not (runs := AskedSide({}, source).runs_of(name, session.name)):
-            return []
+        if not (runs := AskedSide({}, source).runs_of(name, session.name, other_versions=True)):
+            return
         doc_ids = dict.fromkeys(item[1] for item in self.at_hand[name])
         scoring = Scoring.of_task(session, logged, doc_ids)
         names = f"the logs of {name}", f"task {session.name} now"
-        differences = list(Scoring.of(runs, logged).differences(scoring, names))
-        return [
-            *(
-                f"{text}; the answers of both models are scored as the task does now"
-                for text, change in differences
-                if change == SCORING_CODE
-            ),
-            *as_warnings(
-                # Prompts are compared by themselves.
-                (
-                    difference
-                    for difference in differences
-                    if difference.change not in (SCORING_CODE, PROMPTS)
-                ),
-                spec.accept_change,
-            ),
-        ]
+        for difference in Scoring.of(runs, logged).differences(scoring, names):
+            if difference.rescored:
+                scored = "the answers of both models are scored as the task does now"
+                yield Discrepancy(f"{difference.text}; {scored}")
+            elif difference.change != PROMPTS:  # which are compared by themselves
+                yield difference._replace(text=difference.accepted_by(spec.accept_change))
 
     def models(self, run: Run) -> list[HarnessModel]:
         """Return the models that are asked, and those that answer from their logs."""

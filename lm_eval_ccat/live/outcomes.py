@@ -20,10 +20,12 @@ from ..plugins import did_you_mean
 from ..runs.book import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
+from ..scores.reading import Logged
 from ..shown import some
 from ..upkeep.update import of_others
 from .fields import Weighting
 from .models import Measured
+from .scored import Discrepancy, Scoring, runs_by_model
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
 
@@ -125,15 +127,17 @@ def tasks_of_bank(bank: Bank, named: Collection[str] = ()) -> list[str]:
 
 def as_prompted(
     outcomes: Mapping[str, Outcome], session: TaskSession, accepted: Collection[str]
-) -> tuple[dict[str, Outcome], list[str], list[str]]:
+) -> tuple[dict[str, Outcome], list[Discrepancy], list[str]]:
     """Compare the prompts of a task's banks with those of its session.
 
     Returns
     -------
     outcomes : dict of str to Outcome
         With a wide prior where other prompts are accepted.
-    accepted, doubts : list of str
-        Differences that the user accepts, and what is not known of the prompts.
+    accepted : list of Discrepancy
+        Those that the user accepts.
+    doubts : list of str
+        What is not known of the prompts.
 
     Raises
     ------
@@ -141,7 +145,7 @@ def as_prompted(
         See `check_prompts`.
     """
     prompted: dict[str, Outcome] = {}
-    agreed: dict[str, None] = {}
+    agreed: dict[Discrepancy, None] = {}
     doubts: dict[str, None] = {}
     for name, outcome in outcomes.items():
         bank, agrees = outcome.bank, PROMPTS in accepted
@@ -149,48 +153,75 @@ def as_prompted(
         difference, doubt = check_prompts(bank, marks, agrees)
         if agrees and (difference or doubt):
             outcome = replace(outcome, bank=method_of(bank).doubted(bank))
-            agreed[f"accepted: {difference or doubt}; the bank's prior is wide"] = None
+            text = f"accepted: {difference or doubt}; the bank's prior is wide"
+            agreed[Discrepancy(text, PROMPTS)] = None
         elif doubt:
             doubts[doubt] = None
         prompted[name] = outcome
     return prompted, list(agreed), list(doubts)
 
 
-def known_as_prompted(
-    table: ScoreTable, models: Collection[str], session: TaskSession, accepted: Collection[str]
-) -> tuple[list[str], list[str]]:
-    """Compare how some models of known results were asked with how a run asks.
+def known_as_asked(
+    table: ScoreTable,
+    models: Collection[str],
+    outcome: Outcome,
+    session: TaskSession,
+    accepted: Collection[str],
+) -> tuple[list[Discrepancy], list[str]]:
+    """Compare how some models of known results were asked and scored with how a run does it.
 
     Returns
     -------
-    accepted, doubts : list of str
-        Differences that the user accepts, and what is not known of documents and prompts.
+    accepted : list of Discrepancy
+        Those that the user accepts.
+    doubts : list of str
+        What else differs, and what is not known of documents and prompts.
 
     Raises
     ------
     PromptMismatchError
         A prompt differs, and that is not accepted; the message names one document.
+    OtherScoringError
+        A target, the task's version or code, or what cuts answers off differs, and that is not
+        accepted.
     """
-    agreed, doubtful = [], dict[str, list[str]]()
+    agreed, doubtful = list[Discrepancy](), dict[str, list[str]]()
+    names, remedy = ("the source", "the run"), "Ask as it was asked, leave it out"
+    prompted: set[str] = set()  # models whose prompts are compared, so that what makes them is not
     if not table.doc_hashes or not any(table.doc_hashes):
         doubt = "the source states no hashes of documents, so ids alone name them"
         doubtful[doubt] = list(models)
     for model in models:
         marks = table.prompts_of(model) or dict.fromkeys(table.doc_ids)
-        difference, doubt = compare_prompts(
-            marks, session.marks_like(marks), ("the source", "the run")
-        )
-        if difference and PROMPTS not in accepted:
+        prompt, doubt = compare_prompts(marks, session.marks_like(marks), names)
+        if prompt and PROMPTS not in accepted:
             raise PromptMismatchError(
-                f"known model {model}: {difference}",
-                "Ask as it was asked, leave it out, or accept other prompts: --accept_change "
-                "prompts",
+                f"known model {model}: {prompt}",
+                f"{remedy}, or accept other prompts: --accept_change prompts",
             )
-        agreed += [f"accepted: known model {model}: {difference}"] if difference else []
+        if prompt:
+            agreed.append(Discrepancy(f"accepted: known model {model}: {prompt}", PROMPTS))
+        prompted |= set() if doubt else {model}
         doubtful.setdefault(doubt, []).append(model)
+    logged = Logged(table.task or session.name, outcome.metric.name, outcome.filter)
+    runs = runs_by_model(table, logged.task)
+    doc_ids = [doc_id for doc_id in table.doc_ids if runs and doc_id in session.marks]
+    scoring = Scoring.of_task(session, logged, doc_ids)
+    settings = table.settings.get(session.name)  # the journal of several tasks has them by task
+    settings = settings if isinstance(settings, Mapping) else table.settings
+    for model in models:
+        of_runs = Scoring.of(runs[model], logged) if model in runs else None
+        of_model = of_runs or Scoring.of_settings(settings)
+        for difference in of_model.differences(scoring, names) if of_model else ():
+            text, change, _ = difference
+            if not change:
+                doubtful.setdefault(difference.accepted_by(accepted), []).append(model)
+            elif change != PROMPTS or model not in prompted:
+                of_known = difference._replace(text=f"known model {model}: {text}")
+                agreed.append(of_known._replace(text=of_known.accepted_by(accepted, remedy)))
     return agreed, [
-        f"known: {doubt}" + (f" ({some(names, 3)})" if len(names) < len(models) else "")
-        for doubt, names in doubtful.items()
+        f"known: {doubt}" + (f" ({some(of_doubt, 3)})" if len(of_doubt) < len(models) else "")
+        for doubt, of_doubt in doubtful.items()
         if doubt
     ]
 

@@ -44,6 +44,7 @@ from .outcomes import (
     task_weights,
     tasks_of_bank,
 )
+from .scored import Discrepancy
 from .spec import Spec
 from .tasks import is_sampled, open_plain, repeats_of
 
@@ -68,8 +69,8 @@ class Plan:
         Groups of tasks whose scores are also reported, with their own weights.
     warnings : tuple of str
         Warnings about the banks.
-    accepted : tuple of str
-        Differences from the banks that the user accepts.
+    accepted : tuple of Discrepancy
+        Differences from the banks and known results that the user accepts.
     of_harness : dict of name to Group
         Groups of the tasks, as the harness defines them.
     rule : StoppingRule or None
@@ -84,7 +85,7 @@ class Plan:
     weights: dict[str, float] = field(default_factory=dict)
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    accepted: tuple[str, ...] = ()
+    accepted: tuple[Discrepancy, ...] = ()
     of_harness: dict[str, Any] = field(default_factory=dict)
     rule: StoppingRule | None = None
 
@@ -278,7 +279,7 @@ def make_plan(spec: Spec) -> Plan:
     names = [model.name for model in spec.models]
     measured: dict[str, dict[str, Outcome]] = {}
     warnings: list[str] = []
-    accepted: list[str] = []
+    accepted: list[Discrepancy] = []
     noise: dict[str, None] = {}
     for task, session in sessions.items():
         measured[task], warned = measure(bank, spec.metrics, session, names, len(sessions) == 1)
@@ -308,7 +309,7 @@ def make_plan(spec: Spec) -> Plan:
         spec, measured, names, weights, sampled=sampled, sessions=sessions,
         warn=noise.setdefault, accept=accepted.append,
     )  # fmt: skip
-    warnings += [*filter(None, noise), *accepted]
+    warnings += [*filter(None, noise), *(difference.text for difference in accepted)]
     return plan_of(
         spec, measured, sessions, known, weights,
         groups=reported, warnings=tuple(warnings), accepted=tuple(accepted),

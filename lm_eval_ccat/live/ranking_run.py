@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..cluster import address_of
 from ..content import ForecastContent
-from ..errors import HarnessError, PromptMismatchError, UsageError
+from ..errors import HarnessError, OtherScoringError, PromptMismatchError, UsageError
 from ..integrations.trackers import track, wanted
 from ..money import dollars, in_unit
 from ..ranker.accounts import SLACK
@@ -145,8 +145,10 @@ def dry_run(
         return _forecast(spec, watcher, gap, plan)
     try:
         return _forecast(spec, watcher, gap)
-    except PromptMismatchError:  # nothing is asked, so there is nothing to refuse
-        return _forecast(replace(spec, accept_change=(*spec.accept_change, PROMPTS)), watcher, gap)
+    except (PromptMismatchError, OtherScoringError) as error:
+        # Nothing is asked, so there is nothing to refuse.
+        accepted = (*spec.accept_change, getattr(error, "change", PROMPTS))
+        return dry_run(replace(spec, accept_change=accepted), watcher, gap, documents)
     except HarnessError as error:
         if (plan := plan_of_banks(spec)) is None:
             raise
@@ -162,8 +164,8 @@ def _forecast(
             "The bank alone tells items and tokens: no document was loaded, and none was compared."
         )
     with Run(spec, observer=observer, plan=of_banks or make_plan) as run:
-        for text in run.plan.accepted:
-            observer.warn(text)
+        for difference in run.plan.accepted:
+            observer.warn(difference.text)
         _require_warmup(run.plan, observer)
         return forecast(run.plan, gap)
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -295,7 +296,9 @@ def result_of(
         if share > limit or share >= MANY_EMPTY
     ] + doubts(tally, calibrated, book.accepted)
     warnings += doubts_of_repeats(book.answers, tally.answered)
-    early = [text for key in ("warnings", "accepted") for text in facts.report.get(key, ())]
+    early = list(
+        chain(facts.report.get("warnings", ()), *facts.report.get("accepted", {}).values())
+    )
     early += warned
     warnings += early
     held_up = book.held_up()

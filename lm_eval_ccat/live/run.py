@@ -480,14 +480,14 @@ def open_book(run: Run) -> Book:
     book = run.resumed() if run.directory and run.resume else run.begun()
     for kind in run.spec.accept_change:
         if kind not in book.accepted:
-            what = list(run.plan.accepted) if kind == PROMPTS else []
+            what = [text for text, change, _ in run.plan.accepted if change == kind]
             book.write([Accept(change=kind, what=what)])
     return book
 
 
 def _takes_other_prompts(directory: RunDirectory) -> bool:
-    """Whether a run began with other prompts than its bank's."""
-    return bool(directory.read_header().report.get("accepted"))
+    """Whether a run began with other prompts than its bank's or than known results'."""
+    return PROMPTS in directory.read_header().report.get("accepted", ())
 
 
 def _comparable(header: Header, spec: Spec) -> Header:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ..bank.settings import TOKEN_LIMITS, differing_generation
-from ..errors import UsageError
+from ..bank.settings import SAMPLED, TOKEN_LIMITS, differing_generation, sampling
+from ..errors import OtherScoringError, ScoreTableError
 from ..harness import TaskSession
 from ..metrics.text_pairs import parts_of
 from ..runs.book import CUT_SHORT, PROMPTS, SCORING_CODE
+from ..scores import ScoreTable
 from ..scores.prompts import (
     DIGITS,
     WRITTEN,
@@ -25,13 +27,14 @@ from ..scores.prompts import (
     generation_of,
     hash_of,
 )
-from ..scores.readers.comparable_runs import DEFINING
-from ..scores.readers.logged_runs import LoggedRun
+from ..scores.readers.comparable_runs import comparable_runs
+from ..scores.readers.logged_runs import LoggedRun, can_read, find_runs
 from ..scores.readers.samples import SampleRow, rows_of
 from ..scores.reading import Logged
 
 #: Keys of a task's configuration: how often an item is asked, and what makes its prompt.
 _REPEATS = "repeats"
+_VERSION = "task_version"
 _WRITING = (
     "description", "doc_to_text", "doc_to_choice", "fewshot_delimiter", "target_delimiter",
     "gen_prefix",
@@ -54,10 +57,28 @@ class Discrepancy(NamedTuple):
     text : str
     change : str
         What accepts it, as `accept_change` takes it; "" for what is only told.
+    rescored : bool
+        Whether it is none where the answers of both sides are scored anew.
     """
 
     text: str
     change: str = ""
+    rescored: bool = False
+
+    def accepted_by(
+        self, accepted: Collection[str], remedy: str = "Ask and score both sides alike"
+    ) -> str:
+        """Return a warning of it.
+
+        Raises
+        ------
+        OtherScoringError
+            It is neither accepted nor only told.
+        """
+        if self.change and self.change not in accepted:
+            raise OtherScoringError(self.text, remedy, self.change)
+        part = "part of the difference may come from that"
+        return f"accepted: {self.text}" if self.change else f"{self.text}; {part}"
 
 
 def differing_scoring(
@@ -66,7 +87,7 @@ def differing_scoring(
     accepted: Collection[str],
     prompts_known: bool = False,
 ) -> list[str]:
-    """Return in what the scoring or the asking of two sides differs, as warnings.
+    """Return in what the scoring or the asking of two sides differs, in words.
 
     Parameters
     ----------
@@ -79,37 +100,58 @@ def differing_scoring(
 
     Raises
     ------
-    UsageError
-        A document's text or target, the task's scoring code, the settings of its metric or filter,
-        or what cuts answers off differ, and that is not accepted.
+    OtherScoringError
+        A document's text or target, the task's version or scoring code, the settings of its metric
+        or filter, or what cuts answers off differ, and that is not accepted.
     """
     if baseline is None or candidate is None:
         return []
     differences = baseline.differences(candidate, ("the baseline", "the candidate"))
     ignored = {PROMPTS} if prompts_known else set()
-    return as_warnings(
-        (difference for difference in differences if difference.change not in ignored), accepted
-    )
+    return [
+        difference.accepted_by(accepted)
+        for difference in differences
+        if difference.change not in ignored
+    ]
 
 
-def as_warnings(discrepancies: Iterable[Discrepancy], accepted: Collection[str]) -> list[str]:
-    """Return discrepancies as warnings.
+def runs_by_model(
+    source: Any, task: str | None, other_versions: bool = False
+) -> dict[str, list[LoggedRun]]:
+    """Return the runs of a task by model, the latest last, from what is, or was read from, logs.
 
-    Raises
-    ------
-    UsageError
-        One is neither accepted nor only told.
+    A table of scores leaves runs of other versions out; `other_versions` says to take them.
     """
-    warnings = []
-    for text, change in discrepancies:
-        if change and change not in accepted:
-            raise UsageError(
-                f"{text}. Ask and score both sides alike, or accept it: --accept_change {change} "
-                f"(in Python accept_change='{change}')"
-            )
-        part = "part of the difference may come from that"
-        warnings.append(f"accepted: {text}" if change else f"{text}; {part}")
-    return warnings
+    paths = source.sources if isinstance(source, ScoreTable) else [source]
+    runs: list[LoggedRun] = []
+    for path in (Path(path) for path in paths if isinstance(path, (str, Path))):
+        if task is not None and can_read(path):
+            with suppress(ScoreTableError):
+                runs += find_runs(path, task)[0]
+    by_model: dict[str, list[LoggedRun]] = {}
+    for run in sorted(
+        runs if other_versions else comparable_runs(runs)[0], key=lambda run: run.date
+    ):
+        by_model.setdefault(run.model, []).append(run)
+    return by_model
+
+
+def sampling_of(table: ScoreTable, name: str) -> tuple[str, Any]:
+    """Return how a model's answers were drawn, as `sampling` does; ("", None) if unknown.
+
+    Settings in which the runs of a table differ are those of each model's configuration.
+    """
+    shared, configuration = table.settings.get("generation_kwargs"), table.configurations.get(name)
+    if configuration is None and not isinstance(shared, Mapping):
+        return "", None
+    settings = dict(shared) if isinstance(shared, Mapping) else {}
+    for key in ("temperature", "do_sample"):
+        values = {*(configuration or {}).get(key, "").split(",")} - {"", "usual"}
+        settings |= {key: max(values)} if values else {}
+    drawn = sampling(settings)
+    # Logs do not say what was asked: servers are sent no `do_sample`.
+    of_server = sampling({"temperature": settings.get("temperature")})
+    return of_server if of_server[0] == SAMPLED else drawn
 
 
 class Scoring(NamedTuple):
@@ -141,14 +183,8 @@ class Scoring(NamedTuple):
         for run in (last, *reversed(before)):
             of_run = _documents_of(run.samples, run.samples.stat().st_mtime_ns)
             documents = scored.setdefault(json.dumps(run.generation, sort_keys=True), set())
-            # Runs with other examples or of another version are left out of a table by themselves.
-            comparable = all(run.settings.get(key) == last.settings.get(key) for key in DEFINING)
-            if (
-                run is not last
-                and comparable
-                and run.why_not_full()[1]
-                and of_run.targets.keys() - documents
-            ):
+            counts = run.why_not_full()[1] and of_run.targets.keys() - documents
+            if run is not last and counts:
                 earlier.append(cls._of_latest([run], outcome))
             documents.update(of_run.targets)
         return cls._of_latest(runs, outcome)._replace(earlier=tuple(earlier))
@@ -164,7 +200,8 @@ class Scoring(NamedTuple):
         config, run = runs[-1].of_task("configs"), runs[-1]
         limits = {name: run.configuration[name] for name in _LIMITS & run.configuration.keys()}
         generation = {**limits, **logged[-1].generation, **run.generation}
-        return cls(documents, _settings_of(config, outcome) if config else {}, generation)
+        settings = _settings_of(config, outcome) if config else {}
+        return cls(documents, {**_version_of(runs[-1].settings), **settings}, generation)
 
     @classmethod
     def of_task(cls, session: TaskSession, outcome: Logged, doc_ids: Iterable[Any]) -> Scoring:
@@ -176,7 +213,16 @@ class Scoring(NamedTuple):
         }
         config = session.config
         generation = config.get("generation_kwargs") or {}
-        return cls(LoggedDocuments({}, targets), _settings_of(config, outcome), generation)
+        settings = {**_version_of(session.settings), **_settings_of(config, outcome)}
+        return cls(LoggedDocuments({}, targets), settings, generation)
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> Scoring | None:
+        """Return what the settings of a run or a table say; None if there are none."""
+        if not settings:
+            return None
+        generation = settings.get("generation_kwargs") or {}
+        return cls(LoggedDocuments({}, {}), _version_of(settings), generation)
 
     def differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
         """Yield a document whose text or target differs, and each setting that does, of any run."""
@@ -200,14 +246,20 @@ class Scoring(NamedTuple):
                     f"the {what} of document {document[0]!r} is {places}"
                     f"{extent if len(changed) > 1 else ''}",
                     change,
+                    change == SCORING_CODE,
                 )
         for key in [key for key in self.settings if key in peer.settings]:
             text, of_peer = self.settings[key], peer.settings[key]
-            if text != of_peer:
-                place = first_place(text, of_peer)
-                words = f"{key} differs between {' and '.join(names)}{place}"
-                change = PROMPTS if key in _WRITING else "" if key == _REPEATS else SCORING_CODE
-                yield Discrepancy(words, change)
+            if text == of_peer:
+                continue
+            if key == _VERSION:  # it may stand for any change of the task
+                words = f"{key} is {text} in {names[0]} and {of_peer} in {names[1]}"
+                yield Discrepancy(words, SCORING_CODE)
+                continue
+            place = first_place(text, of_peer)
+            words = f"{key} differs between {' and '.join(names)}{place}"
+            change = PROMPTS if key in _WRITING else "" if key == _REPEATS else SCORING_CODE
+            yield Discrepancy(words, change, change == SCORING_CODE)
         for setting in differing_generation(self.generation, peer.generation, (_DRAWING,)):
             yield Discrepancy(setting.in_words(names), CUT_SHORT if setting.cuts else "")
 
@@ -257,6 +309,12 @@ def _mark_of_target(row: SampleRow) -> str | None:
 def _mark_of(value: Any) -> str | None:
     """Return the mark of what JSON has changed; None of nothing."""
     return None if value is None else WRITTEN + hash_of(str(value))[:DIGITS]
+
+
+def _version_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the version of a task as a setting of `Scoring`; {} if it is unknown."""
+    version = settings.get(_VERSION)
+    return {} if version is None else {_VERSION: str(version)}
 
 
 def _settings_of(config: Mapping[str, Any], outcome: Logged) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bank.settings import GREEDY, SAMPLED, compare_scorers, sampling
+from ..bank.settings import GREEDY, SAMPLED, compare_scorers
 from ..errors import UnknownScoresError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..methods.policy import Mask
@@ -25,7 +25,11 @@ from ..shown import plural
 from .comparison import Compared, Gate
 from .losses import losses_of
 from .result import scored_alike
+from .scored import sampling_of
 from .sides import NO_VALUE, Fields, fields_of, values_of_field
+
+#: What two sides must have alike, unless that is accepted: a scorer, and what `Scoring` compares.
+_BY_THEMSELVES = ("scorer", "task_version")
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,9 @@ class SharedDocuments:
             *second_table.warnings,
             *differing_settings(first_table.settings, second_table.settings, first_table.metric),
         ]
-        drawn = [_sampling(table, name) for table, name in zip((first_table, second_table), names)]
+        drawn = [
+            sampling_of(table, name) for table, name in zip((first_table, second_table), names)
+        ]
         if {how for how, _ in drawn} == {SAMPLED, GREEDY}:
             ways = (
                 f"{name} is {how} (temperature {temperature})"
@@ -230,24 +236,6 @@ def _answers_to(ids: Sequence[Any], table: ScoreTable) -> Floats:
     return np.asarray(table.scores[:, [column[doc_id] for doc_id in ids]])
 
 
-def _sampling(table: ScoreTable, name: str) -> tuple[str, Any]:
-    """Return how a model's answers were drawn, as `sampling` does; ("", None) if unknown.
-
-    Settings in which the runs of a table differ are those of each model's configuration.
-    """
-    shared, configuration = table.settings.get("generation_kwargs"), table.configurations.get(name)
-    if configuration is None and not isinstance(shared, Mapping):
-        return "", None
-    settings = dict(shared) if isinstance(shared, Mapping) else {}
-    for key in ("temperature", "do_sample"):
-        values = {*(configuration or {}).get(key, "").split(",")} - {"", "usual"}
-        settings |= {key: max(values)} if values else {}
-    drawn = sampling(settings)
-    # Logs do not say what was asked: servers are sent no `do_sample`.
-    of_server = sampling({"temperature": settings.get("temperature")})
-    return of_server if of_server[0] == SAMPLED else drawn
-
-
 def differing_settings(
     first: Mapping[str, Any], second: Mapping[str, Any], metric: str
 ) -> list[str]:
@@ -271,7 +259,12 @@ def differing_settings(
             f"the two sides were not scored alike: {'; '.join(refused)}; score both with one scorer"
         )
     for key in COMPARED:
-        if key != "scorer" and key in first and key in second and first[key] != second[key]:
+        if (
+            key not in _BY_THEMSELVES
+            and key in first
+            and key in second
+            and first[key] != second[key]
+        ):
             differences.append(
                 f"{key} differs: {first[key]!r:.60} and {second[key]!r:.60}; part of the "
                 "difference may come from that"

@@ -21,11 +21,12 @@ from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
 from ..scores.configuration import model_of, names_by_configuration
 from ..scores.prompts import Marks, asked, mark_of, requests_of
-from ..scores.readers.logged_runs import LoggedRun, can_read, find_runs, results_files
+from ..scores.readers.logged_runs import can_read, find_runs, results_files
 from ..scores.readers.samples import sound_rows
 from ..scores.reading import OF_METRIC_TABLE, YAML, Logged, Query
 from ..scores.table import reader_of
 from ..shown import plural, some
+from .scored import runs_by_model
 from .spec import Spec, content_of, without_aliases
 from .stored import StoredRanking, stored_rankings
 
@@ -423,22 +424,12 @@ def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> F
     if items is not None:
         return items
     fields: dict[Any, Mapping[str, Any]] = {}
-    for run in (run for side in sides for run in logged_runs(side, task)):
+    of_sides = (runs_by_model(side, task, other_versions=True) for side in sides)
+    for run in chain.from_iterable(runs for by_model in of_sides for runs in by_model.values()):
         for row in sound_rows(run.samples):  # the reader of the scores reports damage
             if isinstance(row.get("doc"), dict):
                 fields.setdefault(row.get("doc_id"), row["doc"])
     return fields
-
-
-def logged_runs(side: Any, task: str | None) -> list[LoggedRun]:
-    """Return the runs of a task in a side that is, or was read from, logs of the harness."""
-    paths = side.sources if isinstance(side, ScoreTable) else [side]
-    runs: list[LoggedRun] = []
-    for path in (Path(path) for path in paths if isinstance(path, (str, Path))):
-        if task is not None and can_read(path):
-            with suppress(ScoreTableError):
-                runs += find_runs(path, task)[0]
-    return runs
 
 
 def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:
@@ -453,7 +444,7 @@ def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:
         Marks of the prompts, which tell apart models and runs that were asked differently.
     """
     texts: dict[Any, str] = {}
-    for run in logged_runs(side, task):
+    for run in chain.from_iterable(runs_by_model(side, task, other_versions=True).values()):
         for row in sound_rows(run.samples):
             doc_id, requests = row["doc_id"], requests_of(row.get("arguments"))
             if requests and marks.get(doc_id) == mark_of(text := asked(requests)):

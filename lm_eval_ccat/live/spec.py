@@ -326,10 +326,10 @@ class Spec:
         "see below.", live=True,
     )
     accept_change: tuple[str, ...] = option(
-        (), choices(*CHANGES), "Changes to accept: `prompts` (other prompts than the bank's models "
-        "got; the bank's prior is then wide), `scoring` (the scoring code changed before a "
-        "resume), `server` (its model or fingerprint changed during the run), `cut` (answers of "
-        "two models were cut off at different rates). Each is recorded.",
+        (), choices(*CHANGES), "Changes to accept: `prompts` (other prompts than the bank's or "
+        "known models got; the bank's prior is then wide), `scoring` (of known results, or "
+        "before a resume), `server` (its model or fingerprint changed during the run), `cut` "
+        "(other limits of known results, or other rates of cut answers). Each is recorded.",
         "rank run compare", live=True,
     )
     fail_on_empty: float | None = option(
