@@ -210,14 +210,18 @@ viewBox="0 {_EDGE - 4} {width} {height - 2 * _EDGE + 8}">
 # -- making ---------------------------------------------------------------------------------------
 
 
+def environment() -> dict[str, str]:
+    """The variables of the tutorial's commands."""
+    scripts = str(Path(sys.executable).parent)
+    variables = {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"]}
+    return variables | {"COLUMNS": str(_COLUMNS), "PYTHONUNBUFFERED": "1"}
+
+
 def run(folder: Path) -> dict[str, Any]:
     """What the tutorial's commands print, typed in order in this folder."""
     sys.path.insert(0, str(ROOT / "tests" / "docs"))
     from pages import blocks
 
-    scripts = str(Path(sys.executable).parent)
-    environment = {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"]}
-    environment |= {"COLUMNS": str(_COLUMNS), "PYTHONUNBUFFERED": "1"}
     printed: list[list[tuple[float, str]]] = []
     for block in blocks(TUTORIAL):
         if block.title is not None:
@@ -225,7 +229,7 @@ def run(folder: Path) -> dict[str, Any]:
         elif block.language == "bash":
             start = time.monotonic()
             command = subprocess.Popen(
-                ["bash", "-eu", "-c", block.code], cwd=folder, env=environment, text=True,
+                ["bash", "-eu", "-c", block.code], cwd=folder, env=environment(), text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )  # fmt: skip
             lines = command.stdout or ()
@@ -233,29 +237,30 @@ def run(folder: Path) -> dict[str, Any]:
             if command.wait() not in block.exits:
                 raise SystemExit(f"{block.code}ended with {command.returncode}")
     demo, *rest = printed
-    with_bank = (folder / "demo" / "rank.yaml").read_text(encoding="utf-8")
-    bank_free = re.sub(r"^bank:.*\n", "", with_bank, flags=re.M)
-    answers = {
-        name: [
-            _answers_of_demo(
-                folder / "demo", f"{name}-{seed}", f"{config}seed: {seed}\n", environment
-            )
-            for seed in (0, *OTHER_SEEDS)
-        ]
-        for name, config in (("with_bank", with_bank), ("without_bank", bank_free))
-    }
     return {
-        **answers,
         "demo": [[round(seconds, 1), line] for seconds, line in demo],
         "tutorial": [line for lines in rest for _, line in lines],
     }
 
 
-def _answers_of_demo(folder: Path, name: str, config: str, environment: dict[str, str]) -> int:
+def by_seed(folder: Path) -> dict[str, list[int]]:
+    """How many answers the demo's ranking takes with its bank and without, by seed."""
+    with_bank = (folder / "demo" / "rank.yaml").read_text(encoding="utf-8")
+    bank_free = re.sub(r"^bank:.*\n", "", with_bank, flags=re.M)
+    return {
+        name: [
+            _answers_of_demo(folder / "demo", f"{name}-{seed}", f"{config}seed: {seed}\n")
+            for seed in (0, *OTHER_SEEDS)
+        ]
+        for name, config in (("with_bank", with_bank), ("without_bank", bank_free))
+    }
+
+
+def _answers_of_demo(folder: Path, name: str, config: str) -> int:
     """How many answers a ranking of the demo's models takes."""
     (folder / f"{name}.yaml").write_text(config, encoding="utf-8")
     command_line = ["lm-eval-ccat", "rank", f"{name}.yaml", "--yes"]
-    subprocess.run(command_line, cwd=folder, env=environment, check=True, capture_output=True)
+    subprocess.run(command_line, cwd=folder, env=environment(), check=True, capture_output=True)
     result = json.loads((folder / f"{name}.run" / "result.json").read_text(encoding="utf-8"))
     return int(result["items_administered"])
 
@@ -269,6 +274,6 @@ def write() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["make"]:
         with tempfile.TemporaryDirectory() as folder:
-            found = run(Path(folder))
+            found = run(Path(folder)) | by_seed(Path(folder))
         KEPT.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     write()

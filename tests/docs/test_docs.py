@@ -152,6 +152,9 @@ def test_the_tutorial_prints_what_the_pages_show(tmp_path):
         old, new = ([line for line in lines_of(found[kind])] for found in (was, now))
         new = [line for line in new if not front.VARYING.search(line)]
         assert [line for line in old if not front.VARYING.search(line)] == new
+    # Seed 0, of the claim's seeds, is the demo itself.
+    asked = json.loads((tmp_path / "demo" / "rank.run" / "result.json").read_text())
+    assert was["with_bank"][0] == asked["items_administered"]
 
 
 def lines_of(printed):
