@@ -764,8 +764,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a window grows with every ask of the run",
-            "int(self.growth.get(model, 0.0) * answers)",
-            "int(self.growth.get(model, 0.0) * self.book.n_told)",
+            "(growth * answers).astype(int)",
+            "(growth * self.book.n_told).astype(int)",
         ),
         (
             "a run that is to go to its limits stops when it is decided",
@@ -775,13 +775,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a single model that is left is asked on", "2 if self.needs_two else 1", "1"),
         (
             "a first answer does not tell a price before others are asked",
-            "if self.one_first and not answers:",
-            "if self.one_first and answers:",
+            "return np.where(answers == 0, 1, windows) if self.one_first else windows",
+            "return windows",
         ),
         (
             "a run with models away ends",
-            "if not any(untold.values()) and not self.away:",
-            "if not any(untold.values()):",
+            "if not self.book.n_untold and not self.away:",
+            "if not self.book.n_untold:",
         ),
         (
             "a model that was set aside for good is set aside once more",

@@ -15,8 +15,11 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..ranker.accounts import SLACK
 from ..records import Drop, End, Item, Lost, Record, Release, Restore
@@ -213,10 +216,9 @@ class Line:
         """Make asks until the windows are full or no further ask is worth its price."""
         ranker = self.book.ranker
         active = [model for model in self.windows if model not in self.book.tally.set_aside]
-        untold = dict.fromkeys(self.windows, 0)
-        for ask in self.book.pending:
-            untold[ask.model] += 1
-        warming = any(untold[model] and self.book.told_of[model] < self.warmup for model in active)
+        answers = np.array([self.book.told_of[model] for model in active])
+        untold = np.array([self.book.untold[model] for model in active])
+        warming = bool(((untold > 0) & (answers < self.warmup)).any())
         decided = self.goal and not warming and ranker.decided
         if decided or len(active) < (2 if self.needs_two else 1):
             if not self.away:
@@ -224,38 +226,37 @@ class Line:
             return
         # Where every item will be asked anyway, no model waits for a better one.
         share = WORTH if self.goal or math.isfinite(ranker.budget) else 0.0
-        most_untold = sum(map(self._window, self.windows))
-        limit = self.max_untold
-        while not (self.arrival and len(self.book.asks) >= most_untold):
-            if limit is not None and sum(untold.values()) >= limit:
-                break
-            open_models = [
-                model for model in active if untold[model] < self._window(model, warming)
-            ]
-            pairs = ranker.ask(1, among=open_models, least_share=share) if open_models else []
+        most_asks = int(self._windows(self.windows).sum()) if self.arrival else math.inf
+        most_untold = math.inf if self.max_untold is None else self.max_untold
+        free = (self._windows(active, warming) - untold).tolist()
+        free_slots = {model: n for model, n in zip(active, free) if n > 0}
+        while free_slots and len(self.book.asks) < most_asks and self.book.n_untold < most_untold:
+            pairs = ranker.ask(1, among=free_slots, least_share=share)
             if not pairs:
                 break
             ask = self.book.place(*pairs[0])
-            untold[ask.model] += 1
+            free_slots[ask.model] -= 1
+            if not free_slots[ask.model]:
+                del free_slots[ask.model]
             self._new.append((ask, self.book.n_told))
             if ask.state == OPEN:
                 self._waiting[ask.model].append(ask)
-        if not any(untold.values()) and not self.away:
+        if not self.book.n_untold and not self.away:
             self._finish("")
 
-    def _window(self, model: str, warming: bool = False) -> int:
-        """Return how many asks of a model may be untold.
+    def _windows(self, models: Collection[str], warming: bool = False) -> NDArray[np.int64]:
+        """Return how many asks of each model may be untold.
 
         While some model is `warming` up, which may decide the run, nobody is asked more than the
         first window in all.
         """
-        answers = self.book.told_of[model]
-        if self.one_first and not answers:
-            return 1
-        if not self.at_once:
-            return self.windows[model]
-        grown = -answers if warming and self.goal else int(self.growth.get(model, 0.0) * answers)
-        return max(self.windows[model] + grown, self.warmup - answers)
+        answers = np.array([self.book.told_of[model] for model in models])
+        windows = np.array([self.windows[model] for model in models])
+        if self.at_once:
+            growth = np.array([self.growth.get(model, 0.0) for model in models])
+            grown = -answers if warming and self.goal else (growth * answers).astype(int)
+            windows = np.maximum(windows + grown, self.warmup - answers)
+        return np.where(answers == 0, 1, windows) if self.one_first else windows
 
     def _finish(self, reason: str, gaps: bool = False) -> None:
         self._write_new()

@@ -23,6 +23,7 @@ from ..money import UNKNOWN
 from ..ranker.stopping import has_goal
 from ..records import Answered, Interrupt, Item, Record, Windows
 from ..runs.book import Book
+from ..runs.kept_answers import Pair
 from ..scores.reading import share_above_cap
 from .channel import Channel, Sending, clock
 from .failures import Failure, PlaceLost, State
@@ -458,6 +459,7 @@ class Sender:
         With `refill`, the freed slots are filled first.
         """
         records: list[Record] = []
+        new: set[Pair] = set()  # answered by them
         failed: list[tuple[Channel, Sending, Exception]] = []
         counted: list[tuple[Channel, list[Answer]]] = []
         fatal: BaseException | None = None
@@ -473,8 +475,9 @@ class Sender:
                     failed.append((channel, sending, result))
                 continue
             channel.answered(sending, moment)
-            new = {record.pair for record in records if isinstance(record, Answered)}
-            records += channel.records(sending, result, new)
+            of_channel = channel.records(sending, result, new)
+            new.update(record.pair for record in of_channel if isinstance(record, Answered))
+            records += of_channel
             counted.append((channel, result))
         if fatal is not None:  # what arrived together with it is paid, and kept
             self.line.arrive(records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -182,6 +182,11 @@ class Accounts:
         except (KeyError, TypeError):
             known = ", ".join(self.position)
             raise UsageError(f"unknown model {model!r}; this ranking has {known}") from None
+
+    def numbers(self, models: Collection[str]) -> set[int]:
+        """Return the numbers of models by name."""
+        position = self.position
+        return {position[model] if model in position else self.of(model).number for model in models}
 
     @property
     def active(self) -> Mask:

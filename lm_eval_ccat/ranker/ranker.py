@@ -367,7 +367,7 @@ class Ranker:
         (['a', 'b'], {'b'})
         """
         only = None if model is None else self._accounts.of(model)
-        models = None if among is None else {self._accounts.of(name).number for name in among}
+        models = None if among is None else self._accounts.numbers(among)
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
             turns = self._turns

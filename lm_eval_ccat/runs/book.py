@@ -395,6 +395,8 @@ class Book:
         Answers that the Ranker was not told yet.
     told_of : dict of model to int
         `n_told` by model.
+    untold : dict of model to int
+        `n_untold` by model.
     ended : End or None
         With what the last session ended.
     accepted : set of str
@@ -417,6 +419,7 @@ class Book:
         self.ended: End | None = None
         self.tally = Tally()
         self.told_of: dict[str, int] = defaultdict(int)
+        self.untold: dict[str, int] = defaultdict(int)
         self._open: dict[Pair, Ask] = {}
         self._failed: set[Pair] = set()  # without an answer
         self._beyond: set[Pair] = set()  # which the Ranker was not told
@@ -459,7 +462,7 @@ class Book:
             self.tell(due)
         if self.ended is not None:
             for ask in list(self._open.values()):
-                self._leave(ask)
+                self._close(ask, LEFT)
                 self.ranker.release(*ask.pair)
             if self.ended.reason:
                 self.ranker.stop(self.ended.reason)
@@ -478,9 +481,9 @@ class Book:
         return self.asks[0] if self.asks else None
 
     @property
-    def pending(self) -> Iterable[Ask]:
-        """The asks that are neither told nor left, by number."""
-        return self._open.values()
+    def n_untold(self) -> int:
+        """Number of asks that are neither told nor left."""
+        return len(self._open)
 
     @property
     def unanswered(self) -> list[Ask]:
@@ -578,6 +581,7 @@ class Book:
         self.n_asks += 1
         self.asks.append(ask)
         self._open[ask.pair] = ask
+        self.untold[model] += 1
         if (late := self.waiting.get(ask.pair)) is not None:
             ask.state, ask.answer = ANSWERED, late  # it came after its model was set aside
         return ask
@@ -601,8 +605,7 @@ class Book:
         """Tell the Ranker the answer to an ask."""
         assert ask.answer is not None
         self._tell(ask.answer, ask.pair)
-        ask.state = TOLD
-        del self._open[ask.pair]
+        self._close(ask, TOLD)
 
     # -- replaying -----------------------------------------------------------------------------
 
@@ -655,9 +658,10 @@ class Book:
                 )
             self.tell(ask)
 
-    def _leave(self, ask: Ask) -> None:
-        ask.state = LEFT
-        self._open.pop(ask.pair, None)
+    def _close(self, ask: Ask, state: str) -> None:
+        ask.state = state
+        del self._open[ask.pair]
+        self.untold[ask.model] -= 1
 
     def _take(self, record: Record) -> None:
         # After a deadline the answers behind gaps count too, but only where the run is settled.
@@ -689,8 +693,8 @@ class Book:
             return
         self._tell(answer, pair)
         if ask is not None:
-            ask.state, ask.answer = TOLD, answer
-            del self._open[pair]
+            ask.answer = answer
+            self._close(ask, TOLD)
 
     def keep(self, answer: Answered) -> None:
         """Keep an answer to an item beyond the bank."""
@@ -701,7 +705,7 @@ class Book:
         """Take a model's open asks out of the line: all of them, or that of one item."""
         for ask in [ask for ask in self._open.values() if ask.model == model]:
             if item in (None, ask.item):
-                self._leave(ask)
+                self._close(ask, LEFT)
 
     def lose(self, cost: float) -> None:
         """Lower the budget by what an attempt without an answer cost."""

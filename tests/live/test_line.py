@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import queue
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -281,3 +282,19 @@ def test_a_run_that_is_over_keeps_its_reason():
     count = line.book.journal.count
     line.end("interrupted")
     assert line.over == "the 60 seconds are used up" and line.book.journal.count == count
+
+
+def test_an_answer_takes_as_many_steps_among_many_models_as_among_few():
+    def calls_an_answer(n_models: int) -> float:
+        models, calls = [f"m{n}" for n in range(n_models)], Counter[str]()
+        book = Book(Ranker(ItemBank.blank(range(200)), models, stop="limits"), Journal())
+        line = Line(book, dict.fromkeys(models, 4), goal=False)
+        line.start()
+        asks = [ask for _ in range(3) for model in models for ask in line.next(model, 1)]
+        sys.setprofile(lambda frame, event, _: calls.update([event]))
+        for ask in asks:
+            line.arrive([Tell(n=ask.number, model=ask.model, item=ask.item, score=0.5)])
+        sys.setprofile(None)
+        return calls["call"] / len(asks)
+
+    assert calls_an_answer(80) < 1.2 * calls_an_answer(20)
