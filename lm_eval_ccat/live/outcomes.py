@@ -17,11 +17,11 @@ from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of
 from ..methods.method import method_of
 from ..plugins import did_you_mean
+from ..ranker.references import in_words
 from ..runs.book import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
 from ..scores.reading import Logged
-from ..shown import some
 from ..upkeep.update import of_others
 from .fields import Weighting
 from .models import Measured
@@ -201,8 +201,10 @@ def known_as_asked(
             )
         if prompt:
             agreed.append(Discrepancy(f"accepted: known model {model}: {prompt}", PROMPTS))
-        prompted |= set() if doubt else {model}
-        doubtful.setdefault(doubt, []).append(model)
+        if doubt:
+            doubtful.setdefault(doubt, []).append(model)
+        else:
+            prompted.add(model)
     logged = Logged(table.task or session.name, outcome.metric.name, outcome.filter)
     runs = runs_by_model(table, logged.task)
     doc_ids = [doc_id for doc_id in table.doc_ids if runs and doc_id in session.marks]
@@ -219,11 +221,7 @@ def known_as_asked(
             elif change != PROMPTS or model not in prompted:
                 of_known = difference._replace(text=f"known model {model}: {text}")
                 agreed.append(of_known._replace(text=of_known.accepted_by(accepted, remedy)))
-    return agreed, [
-        f"known: {doubt}" + (f" ({some(of_doubt, 3)})" if len(of_doubt) < len(models) else "")
-        for doubt, of_doubt in doubtful.items()
-        if doubt
-    ]
+    return agreed, in_words(doubtful, len(models))
 
 
 def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:

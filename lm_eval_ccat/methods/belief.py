@@ -155,6 +155,8 @@ class References:
         Variance 0 if every item was scored and the question is about these items.
     estimate, error : ndarray of shape (n_references,)
         Mean score and its standard error.
+    doubts : tuple of str
+        What is not known of how they were asked.
     """
 
     names: tuple[str, ...]
@@ -162,6 +164,7 @@ class References:
     variance: Floats
     estimate: Floats
     error: Floats
+    doubts: tuple[str, ...] = ()
 
     @cached_property
     def exact(self) -> bool:

@@ -64,6 +64,7 @@ class RankingBuilder:
             tops=(*_TOPS, *(part.k for part in rule.parts() if isinstance(part, TopDecided))),
             stopped_because=self._why_stopped(done),
             goal_met=goal.met(standing),
+            warnings=references.doubts if (references := standing.references) else (),
         )
         if not parts:
             return ranking

@@ -64,6 +64,8 @@ class Ranking(Shown):
         Items of the full benchmark.
     scale : Scale
         The metric's own scale; [0, 1] where outcomes of several scales are summed.
+    warnings : tuple of str
+        What a reader should know of known models.
     signature : str
         Task, metric, bank, method, confidence, seed and versions, in one line.
     question : {"benchmark", "population", "run"}
@@ -151,6 +153,7 @@ class Ranking(Shown):
     tops: tuple[int, ...] = ()
     stopped_because: str = ""
     goal_met: bool = False
+    warnings: tuple[str, ...] = ()
     tasks: dict[str, Ranking] = field(default_factory=dict)
     outcomes: dict[str, Ranking] = field(default_factory=dict)
     groups: dict[str, Ranking] = field(default_factory=dict)
@@ -456,6 +459,7 @@ class Ranking(Shown):
             "stopped_because": self.stopped_because,
             "goal_met": self.goal_met,
             "signature": self.signature,
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
         if self.weights:
             content["weights"] = self.weights

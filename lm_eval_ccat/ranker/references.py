@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..methods.sample.repeats import EVENTS
 from ..metrics.scale import Floats, differing_scales
 from ..scores.prompts import compare_prompts
 from ..scores.table import ScoreTable
+from ..shown import some
 from .contents import OutcomeState
 from .join import HARDLY_RELATED, VERIFIED, fault_of
 from .looks import ROUNDING
@@ -62,10 +64,11 @@ def references_of(
         There is no model, a mean lies outside [0, 1], a name appears twice, or the scores are of
         another benchmark or of other prompts.
     """
+    doubts: list[str] = []
     if isinstance(known, ScoreTable):
         if state is None:
             raise UsageError("known models of several tasks are given by their means: {name: m}")
-        _require_prompts(known, state.outcome.bank)
+        doubts = _doubts_of_prompts(known, state.outcome.bank)
         known = means_of_known(known, state.outcome.bank, population, sampled=answers is not None)
     if not isinstance(known, Mapping):
         raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
@@ -99,19 +102,34 @@ def references_of(
     names = tuple(known)
     refuse_known(names, new)
     if state is None:
-        return References(names, kept_means, errors**2, means, errors)
-    return state.policy.references(names, means, kept_means, errors)
+        references = References(names, kept_means, errors**2, means, errors)
+    else:
+        references = state.policy.references(names, means, kept_means, errors)
+    return replace(references, doubts=tuple(doubts))
 
 
-def _require_prompts(table: ScoreTable, bank: ItemBank) -> None:
-    """Refuse known models that were asked other prompts than the bank's."""
+def _doubts_of_prompts(table: ScoreTable, bank: ItemBank) -> list[str]:
+    """Return what is not known of the prompts of known models; refuse others than the bank's."""
+    doubtful: dict[str, list[str]] = {}
     for model in table.models:
-        names = "the bank", "the known results"
-        if difference := compare_prompts(bank.marks, table.prompts_of(model), names)[0]:
+        marks = table.prompts_of(model) or dict.fromkeys(table.doc_ids)
+        difference, doubt = compare_prompts(marks, bank.marks, ("the source", "the bank"))
+        if difference:
             raise UsageError(
                 f"known model {model}: {difference}; leave it out, or accept that with a table "
                 "without prompts: dataclasses.replace(known, prompts=None)"
             )
+        if doubt:
+            doubtful.setdefault(doubt, []).append(model)
+    return in_words(doubtful, len(table.models))
+
+
+def in_words(doubtful: Mapping[str, Sequence[str]], n_models: int) -> list[str]:
+    """Return doubts about known models, with the names of those that each is about if not all."""
+    return [
+        f"known: {doubt}" + (f" ({some(models, 3)})" if len(models) < n_models else "")
+        for doubt, models in doubtful.items()
+    ]
 
 
 def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:

@@ -154,7 +154,7 @@ def test_logs_of_some_documents_say_that_the_live_comparison_is_of_these(
     assert warning in told.err and warning in (tmp_path / "c.md").read_text()
 
 
-def test_a_live_comparison_tells_that_logs_were_scored_otherwise_and_scores_both_alike(
+def test_logs_that_were_scored_otherwise_are_told_and_scored_anew_and_of_other_versions_refused(
     bench, server, tmp_path, ccat
 ):
     full = bench.adaptive(server, "m03", "--output_path", tmp_path / "logs", "--log_samples")
@@ -178,6 +178,18 @@ def test_a_live_comparison_tells_that_logs_were_scored_otherwise_and_scores_both
         [told] = [warning for warning in warnings if words in warning]
         assert "the logs of old" in told and f"task {TASK} now" in told and told in said.err
         assert told.endswith("the answers of both models are scored as the task does now")
+    bench.rewrite(lambda name, text: text.replace("version: 1.0", "version: 2.0"))
+    asked = sum(server.asked.values())
+    refused = ccat(*typed, *live, code=2).err
+    words = f"task_version is 1.0 in the logs of old and 2.0 in task {TASK} now"
+    assert words in refused and "--accept_change scoring" in refused
+    assert sum(server.asked.values()) == asked
+    run = "--accept_change", "scoring", "--run_dir", tmp_path / "compared"
+    told = json.loads(ccat(*typed, *live, *run, code=(0, 3, 5)).out)["warnings"]
+    assert [warning for warning in told if warning == f"accepted: {words}"]
+    records = read_journal(tmp_path / "compared" / "journal.jsonl")[1]
+    [accepted] = [record.what for record in records if isinstance(record, Accept)]
+    assert f"accepted: {words}" in accepted
     half, whole = (c["outcomes"][0] for c in (json.loads(said.out), plain))
     assert half["baseline"] == pytest.approx(whole["baseline"] / 2, abs=0.05)
 

@@ -186,6 +186,7 @@ def run(case: Case, data: Path | None, asks: Any = None) -> tuple[Any, list[dict
 def figures(ranking: Ranking) -> dict[str, Any]:
     """What a ranking says, without what names versions."""
     out = ranking.to_dict()
+    out.pop("warnings", None)
     for part in (out, *(p for k in ("tasks", "outcomes", "groups") for p in _inner(out, k))):
         for key in ("signature", "looks", "scale", "familywise"):
             part.pop(key)

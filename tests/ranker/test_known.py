@@ -266,7 +266,15 @@ def test_known_models_of_other_prompts_are_refused_as_in_a_run():
             with pytest.raises(UsageError, match=r"known model k14: the prompt of document 0 is"):
                 Ranker(bank, {"new": 1.0}, known=known)
             known = replace(known, prompts=None)  # as the message says
-        assert len(Ranker(bank, {"new": 1.0}, known=known).result().known) == N_KNOWN
+        ranking = Ranker(bank, {"new": 1.0}, known=known).result()
+        assert len(ranking.known) == N_KNOWN and bool(ranking.warnings) == refused
+    [told] = ranking.warnings
+    assert told.startswith("known: prompts unknown: the source does not state them")
+    assert ranking.to_dict()["warnings"] == [told]
+    rows[0] = [None] * N_ITEMS
+    in_part = replace(KNOWN, prompts=Prompts.of_rows([*rows[:-1], marks]))
+    [told] = Ranker(bank, {"new": 1.0}, known=in_part).result().warnings
+    assert told.endswith("(k00)")
 
 
 def test_equal_scores_on_some_items_are_no_known_mean():
