@@ -215,7 +215,7 @@ class _StoredComparison:
             documents = SharedDocuments.of(first, second, names, self.warnings)
             compared = documents.compared(self.gate, self.grouping, sources, self.warnings)
             if np.array_equal(documents.baseline, documents.candidate):
-                self.warnings.extend(_open_of_equal_scores(compared, self.gate.confidence))
+                self.warnings.extend(_open_of_equal_scores(compared, scale.span))
             return replace(compared, n_items=size_of(sources, outcome.task))
         if self.grouping:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
@@ -223,12 +223,11 @@ class _StoredComparison:
         return compare_estimates(first, second, names, self.gate)
 
 
-def _open_of_equal_scores(compared: Compared, confidence: float) -> list[str]:
+def _open_of_equal_scores(compared: Compared, span: float) -> list[str]:
     """Warn that equal scores of two models do not show that all other documents' are equal."""
-    overall = compared.overall
-    if compared.question != POPULATION or overall.low < overall.high:
+    overall, share = compared.overall, compared.overall.high / span
+    if compared.question != POPULATION or share == 1.0:
         return []
-    share = 1.0 - (1.0 - confidence) ** (1.0 / (overall.clusters or overall.documents))
     return [
         f"all {overall.documents:,} scores are equal; up to {whole_percent(share)}% of documents "
         "like these may still differ"

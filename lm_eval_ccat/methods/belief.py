@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtr
+from scipy.special import betaincinv, ndtr, stdtr
 
 from ..metrics.scale import Floats
 
@@ -639,6 +639,28 @@ def zeros_to_come(level: Floats | float, zeros: Floats | float) -> Floats:
             gap, _LEAST_GAP
         )
     return np.asarray(gap)
+
+
+def losses_to_come(level: Floats | float, losses: Floats, n: Floats) -> Floats:
+    """Return how many more losses than came, among `n` documents, one look does not refute.
+
+    The one-sided limit of C. J. Clopper and E. S. Pearson (Biometrika 26, 1934).
+
+    Parameters
+    ----------
+    level : float or ndarray
+        Chance that as few losses come though there are more.
+    losses : ndarray
+        `Belief.zeros` of the better model, at most `n`.
+    n : ndarray
+
+    Examples
+    --------
+    >>> losses_to_come(0.05, np.array([0.0, 1.0, 10.0, 100.0]), np.full(4, 100.0)).round(2).tolist()
+    [2.95, 3.66, 6.37, 0.0]
+    """
+    without = np.maximum(n - losses, 1e-9)
+    return np.asarray(np.maximum(n * betaincinv(losses + 1.0, without, 1.0 - level) - losses, 0.0))
 
 
 def log_p_of_zeros(gap: Floats, zero: Floats, zeros: Floats) -> Floats:

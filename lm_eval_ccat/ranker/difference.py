@@ -113,7 +113,7 @@ class Difference:
             (first, second),
             sorted((up * low, up * high)),
             float(verdicts.better[1, 0]),
-            WORDS[EQUIVALENT] if equal else WORDS[verdicts.state[1, 0]],
+            WORDS[verdicts.state[1, 0]],
             scale,
             documents=documents,
             margin=margin,
@@ -121,6 +121,8 @@ class Difference:
             answers=answers,
             barred=bool(verdicts.barred[1, 0]),
         )
+        if equal and margin == 0.0:  # without a margin nothing is asked of documents to come
+            difference = replace(difference, verdict=WORDS[EQUIVALENT], more_documents=None)
         if belief.question == POPULATION and answers is not None:  # these tell of no other document
             difference = replace(difference, more_answers=None)
         return replace(difference, clusters=clusters)
@@ -257,7 +259,7 @@ def compare_scores(
     variance, df = of_cluster.error(differences - gap)
     alike = variance == 0.0
     if alone == 0.0:  # equal differences do not prove no variance
-        variance = IMAGINED * (gap / of_cluster.effective) ** 2 if abs(gap) > ROUNDING else 0.0
+        variance = max(IMAGINED * (gap / of_cluster.effective) ** 2, ROUNDING**2)
     elif alike:  # nor do clusters whose means are equal, though their documents differ
         variance = alone / (n - 1) / n
     # Fewer than `LEAST` equal values tell nothing, nor do too few clusters of any values.
@@ -266,18 +268,22 @@ def compare_scores(
         variance = math.inf
     answers = None if repeats is None else int(repeats.answers[0])
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
-    zero = 0.0
+    per_zero, zeros = _rare_losses(differences, of_cluster.effective)
     if repeats is not None and of_answers:
         variance, df = float(repeats.variance[0]), float(repeats.df[0])
-        zero = float(repeats.event[0] / repeats.answers[0])
+        per_zero = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
+        zeros = np.zeros((2, 2))
     location = np.array([float(np.mean(baseline)), float(np.mean(candidate))])
     variances, dfs, items = (
-        np.full((2, 2), value) for value in (0.0 if exact else variance, max(df, 1), float(n))
+        np.full((2, 2), value)
+        for value in (0.0 if exact else variance, max(df, 1), of_cluster.effective)
     )
     question = BENCHMARK if of_answers else POPULATION
-    per_zero = np.full((2, 2), zero)
-    belief = Belief(location, variances, dfs, items, math.inf, question, per_zero=per_zero)
-    looks = Looks(once=True, pass_length=n if of_answers else 0).after(belief, 1.0 - confidence)
+    belief = Belief(
+        location, variances, dfs, items, math.inf, question, per_zero=per_zero, zeros=zeros
+    )
+    looks = Looks(once=True, pass_length=n if of_answers else 0, rare_losses=not of_answers)
+    looks = looks.after(belief, 1.0 - confidence)
     verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
     contrast = Difference.of(
         verdicts, documents=n, margin=margin, scale=scale,
@@ -285,3 +291,21 @@ def compare_scores(
         answers=answers if of_answers else None,
     )  # fmt: skip
     return replace(contrast, answers=answers)
+
+
+def _rare_losses(differences: Floats, documents: float) -> tuple[Floats, Floats]:
+    """Return `Belief.per_zero` and `Belief.zeros` of differences, the candidate less the baseline.
+
+    A loss is a difference below the median, so few losses are a rare kind of document. With L and
+    S the sums of losses and of their squares they count as L^2 / S losses of S / L. Where none
+    came, one to come is as large as the largest difference, or the whole scale.
+    """
+    per_zero, zeros = np.zeros((2, 2, 2))
+    largest = float(np.abs(differences).max()) or 1.0
+    away = np.median(differences) - differences
+    away[np.abs(away) <= ROUNDING] = 0.0
+    for row, losses in ((1, np.maximum(away, 0.0)), (0, np.maximum(-away, 0.0))):
+        total, square = float(losses.sum()), float((losses**2).sum())
+        size, share = (square / total, total**2 / square / len(away)) if square else (largest, 0.0)
+        per_zero[row, 1 - row], zeros[row, 1 - row] = size / documents, share * documents
+    return per_zero, zeros

@@ -27,6 +27,7 @@ from ..methods.belief import (
     boundary,
     log_p,
     log_p_of_zeros,
+    losses_to_come,
     tail,
     zeros_to_come,
 )
@@ -57,6 +58,9 @@ class Looks:
         The number of items of a pair from which each horizon applies.
     pass_length : int
         Items of a pass where answers are repeated in passes, whose boundary then holds; else 0.
+    rare_losses : bool
+        Whether an interval, of one look, allows for losses that are too rare to show. They change
+        no decision: an end that would reach 0 by them alone stays where it is.
     evidence : PairEvidence, optional
         The largest evidence of the looks so far, in arrays of shape (n_tested, n_rows); 0 where it
         decides nothing. Only `after` changes it, which only the ranker calls: reading a result is
@@ -77,6 +81,7 @@ class Looks:
     horizons: tuple[int, ...] = ()
     since: tuple[int, ...] = (FIRST_LOOK,)
     pass_length: int = 0
+    rare_losses: bool = False
     evidence: PairEvidence | None = None
     last: Belief | None = None
 
@@ -219,12 +224,14 @@ class Looks:
         low = (
             gaps.size
             - gaps.down
-            - self._arm(below, gaps, gaps.row_zero, gaps.row_zeros, belief.n_items)
+            - self._arm(below, gaps, gaps.size, gaps.row_zero, gaps.row_zeros, belief.n_items)
         )
         high = (
             gaps.size
             + gaps.up
-            + self._arm(above, gaps, gaps.column_zero, gaps.column_zeros, belief.n_items)
+            + self._arm(
+                above, gaps, -gaps.size, gaps.column_zero, gaps.column_zeros, belief.n_items
+            )
         )
         if belief.proof is None:
             return low, high
@@ -240,14 +247,26 @@ class Looks:
         return np.fmin(low, gaps.size), np.fmax(high, gaps.size)
 
     def _arm(
-        self, level: Floats | float, gaps: Gaps, zero: Floats, zeros: Floats, n_items: float
+        self,
+        level: Floats | float,
+        gaps: Gaps,
+        size: Floats,
+        zero: Floats,
+        zeros: Floats,
+        n_items: float,
     ) -> Floats:
-        """Return how far an end lies from the difference: `_beyond` inverted."""
+        """Return how far an end lies from the difference, of `size` away from 0.
+
+        It inverts `_beyond`. Rare losses widen it, but not up to 0 where the pair is decided.
+        """
         with np.errstate(invalid="ignore"):
             arm = self.reach(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
             arm = arm + self._events_between * zero
         if self._bounds_luck:
             arm = np.maximum(arm, zeros_to_come(level, zeros) * zero)
+        if self.rare_losses:
+            with_losses = np.maximum(arm, losses_to_come(level, zeros, gaps.n) * zero)
+            arm = np.where((arm < size) & (size <= with_losses), arm, with_losses)
         return np.where(gaps.variance == 0.0, 0.0, arm)
 
     # -- the looks so far ---------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
-from scipy.stats import ttest_rel
+from scipy.stats import binom, ttest_rel
 from scores.test_harness_logs import sample_row, write_run
 from worlds.bench import TASK, write_adaptive
 from worlds.boards import draw, drive, of
@@ -106,6 +106,35 @@ def test_more_documents_of_the_same_kind_decide():
     assert 60 + with_margin.more_documents == pytest.approx(wanted, abs=1)
 
 
+@pytest.mark.parametrize("n", [30, 50, 100, 200, 300, 1000])
+@pytest.mark.parametrize("margin", [0.01, 0.02, 0.05, 0.1, 0.9])
+def test_rare_losses_or_gains_pass_and_fail_at_the_margin_in_one_comparison_of_twenty(n, margin):
+    """Of right-or-wrong answers all but some are alike; the chance of each number is binomial."""
+    chances = binom.pmf(range(n + 1), n, margin)
+    likely = [int(losses) for losses in np.flatnonzero(chances > 1e-5)]
+    rates = dict.fromkeys(("pass", "fail", "equivalent"), float(chances[chances <= 1e-5].sum()))
+    for losses in likely:
+        full, some = np.ones(n), np.arange(n) >= losses
+        lost, gained = (
+            compare_scores(full, some, margin=margin),
+            compare_scores(some, full, margin=margin),
+        )
+        rates["pass"] += chances[losses] * (lost.verdict in ("better", "equivalent", "not worse"))
+        rates["fail"] += chances[losses] * (lost.verdict == "worse")
+        rates["equivalent"] += chances[losses] * (gained.verdict == "equivalent")
+    assert max(rates.values()) <= 0.05, rates
+
+
+@pytest.mark.parametrize("losses", range(8))
+def test_rare_losses_move_no_verdict_without_a_margin(losses):
+    """As the paired t-test says: three losses among thousand decide nothing, and four do."""
+    candidate = np.arange(1000) >= losses
+    worse = losses and ttest_rel(candidate, np.ones(1000)).pvalue < 0.05
+    found = compare_scores(np.ones(1000), candidate).verdict
+    assert found == ("worse" if worse else "not known" if losses else "equivalent")
+    assert worse == (losses > 3)
+
+
 def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
     assert compare_scores(np.ones(10), np.ones(10)).verdict == "equivalent"
     assert compare_scores(np.ones(9), np.ones(9)).verdict == "not known"
@@ -187,7 +216,7 @@ def test_equal_scores_are_told_to_leave_documents_like_these_open(ccat, tmp_path
     for name in "ab":
         ScoreTable.from_arrays([np.ones(10)], [name], metric="acc").write(tmp_path / f"{name}.csv")
     said = ccat("compare", tmp_path / "a.csv", tmp_path / "b.csv")
-    assert "b is equivalent to a: +0 [equal]" in said.out
+    assert "b is equivalent to a: +0.00 [95%: -0.26 to +0.26]" in said.out
     assert "all 10 scores are equal; up to 26% of documents like these may still differ" in said.err
     known = ccat("compare", tmp_path / "a.csv", tmp_path / "b.csv", "--question", "benchmark")
     assert "may still differ" not in known.err
