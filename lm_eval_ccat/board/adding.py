@@ -41,7 +41,6 @@ from .folder import (
     LOCK,
     RULES,
     RUNS,
-    SCORING,
     VERSION,
     Board,
     Rules,
@@ -137,9 +136,9 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
         raise UsageError(
             f"{source}: no results of the board's tasks ({', '.join(board.banks)}) by its metrics"
         )
-    refused, scorings = other_scoring(board, source, tables)
+    refused, notes, scorings = other_scoring(board, source, tables)
     refused |= _asked_otherwise(board, tables)
-    added = Added(left_out=refused, notes=notes_of(tables))
+    added = Added(left_out=refused, notes=[*notes_of(tables), *notes])
     tables = {task: table.without(refused) for task, table in tables.items()}
     with board.locked():
         rows = board.ledger.rows()
@@ -522,7 +521,7 @@ def init(
                 _require_scales(before, suite)
                 for bank in before.banks.values():
                     bank.save(before.old_bank(bank.sha256))
-                (path / SCORING).unlink(missing_ok=True)
+                keep_scoring(before, {})  # the next logs say how results of the new banks are
             target.mkdir(exist_ok=True)
             content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
             suite.save(target / "suite")

@@ -301,8 +301,8 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     if set(tables) != set(board.banks):
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")
-    refusals, _ = other_scoring(board, source, tables)
-    refused = Added(left_out=refusals, notes=notes_of(tables))
+    refusals, notes, _ = other_scoring(board, source, tables)
+    refused = Added(left_out=refusals, notes=[*notes_of(tables), *notes])
     for task, table in tables.items():
         for model in (name for table in tables.values() for name in table.models):
             if model not in table.models:

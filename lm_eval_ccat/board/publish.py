@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -22,11 +23,12 @@ from ..report.page import environment, own_files
 from ..report.tables import script_json
 from ..report.trust import WHATEVER_THE_BANK
 from ..scores import ScoreTable
-from ..shown import plural, visible_line
+from ..shown import plural, some, visible_line
 from .cheats import likely_copies
 from .checking import broken_evidence
 from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, standing
 from .ledger import BoardRow, TaskScore, shown_items
+from .scoring import unknown_scoring
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
 _DIGITS = 6
@@ -318,6 +320,31 @@ def _link(text: str) -> str:
     return text if text.startswith(("https://", "http://")) else ""
 
 
+def _drawn_otherwise(state: BoardStanding) -> list[str]:
+    """Return which models drew their answers otherwise than most, as far as rows state it."""
+    draws = {
+        place.row.model: ", ".join(
+            dict.fromkeys(
+                f"{key} {score.configuration[key]}"
+                for score in place.row.tasks.values()
+                for key in ("temperature", "do_sample")
+                if key in score.configuration
+            )
+        )
+        for place in state.placed
+        if all(score.configuration for score in place.row.tasks.values())
+    }
+    ways = Counter(draws.values())
+    if len(ways) < 2:
+        return []
+    usual = ways.most_common(1)[0][0]
+    models = [f"{model} ({way or 'greedy'})" for model, way in draws.items() if way != usual]
+    return [
+        f"Answers of {some(models, 8)} are drawn otherwise than those of most rows "
+        f"({usual or 'greedy'}), so chance is part of their differences."
+    ]
+
+
 def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
@@ -342,6 +369,9 @@ def _notes(
             f"{' or '.join(sorted(levels))} intervals; all other rows are full results. Where "
             "intervals leave the order open, a row shows a range of ranks."
         )
+    if missing := unknown_scoring(board):
+        notes.append(f"{missing[0].upper()}{missing[1:]}.")
+    notes += _drawn_otherwise(state)
     for task, counts in times_shown.items():
         if task in board.banks and counts:
             highest, never = max(counts.values()), board.banks[task].n_items - len(counts)

@@ -14,6 +14,7 @@ from ..live.scored import LoggedDocuments, Scoring, runs_by_model
 from ..runs.book import CUT_SHORT, SCORING_CODE
 from ..scores import ScoreTable
 from ..scores.reading import Logged
+from ..shown import some
 from .folder import SCORING, Board
 
 _REMEDY = "score it alike, or begin a board of it: `lm-eval-ccat board init NEW_DIR --from LOGS`"
@@ -21,20 +22,45 @@ _REMEDY = "score it alike, or begin a board of it: `lm-eval-ccat board init NEW_
 Scorings = dict[str, Scoring]
 
 
+def unknown_scoring(board: Board) -> str:
+    """Return that the file is missing that says how full results of logs were scored, else ""."""
+    of_logs = (
+        score.configuration
+        for row in board.ledger.rows()
+        if not row.estimated
+        for score in row.tasks.values()
+    )
+    if (board.path / SCORING).is_file() or not any(of_logs):
+        return ""
+    return (
+        f"{SCORING} is missing, so it is not known how the board's full results were scored, nor "
+        "verified that new ones are scored alike: restore it"
+    )
+
+
 def other_scoring(
     board: Board, source: Path, tables: Mapping[str, ScoreTable]
-) -> tuple[dict[str, str], Scorings]:
-    """Return why models of logs are scored otherwise than the board's, and how the board's are.
+) -> tuple[dict[str, str], list[str], Scorings]:
+    """Compare how models of logs were asked and scored with the board's full results.
 
     Of a task of which the board does not know it, most models of the logs say it. Tables of scores
     do not tell.
+
+    Returns
+    -------
+    refused : dict of str to str
+        Why models are scored otherwise.
+    notes : list of str
+        What else differs, by model, and what is not known.
+    scorings : dict of str to Scoring
+        How the board's full results are scored, to be kept; empty if it should be known and is not.
 
     Raises
     ------
     RunError
         If the board's own file cannot be read.
     """
-    known, refused = _read(board), dict[str, str]()
+    known, refused, models_by_note = _read(board), dict[str, str](), dict[str, list[str]]()
     for task, table in tables.items():
         bank, runs = board.banks[task], runs_by_model(source, table.task)
         version = table.settings.get("task_version")
@@ -50,9 +76,14 @@ def other_scoring(
         for model, scoring in scorings.items():
             differences = known[name].differences(scoring, ("the board", "the source"))
             for text, change, _ in differences:
+                if not change:
+                    models_by_note.setdefault(f"{task}: {text}", []).append(model)
                 if change in (SCORING_CODE, CUT_SHORT):  # prompts are compared by themselves
                     refused.setdefault(model, f"{task}: {text}; {_REMEDY}")
-    return refused, known
+    notes = [f"{some(models, 3)}: {note}" for note, models in models_by_note.items()]
+    if missing := unknown_scoring(board):
+        return refused, [*notes, missing], {}
+    return refused, notes, known
 
 
 def _digest(scoring: Scoring) -> int:
@@ -90,4 +121,4 @@ def _read(board: Board) -> Scorings:
             for name, entry in content.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{file}: not readable ({error}); restore it, or remove it") from None
+        raise RunError(f"{file}: not readable ({error}); restore it") from None

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from .. import board as boards
 from ..board.adding import Added
+from ..board.scoring import unknown_scoring
 from ..live.result import PARTIAL, Observer
 from ..shown import plural
 from .live import Display
@@ -120,6 +121,8 @@ def check(args: argparse.Namespace) -> int:
     if not counts["refused"]:
         lines.append(_to_publish(board))
     suspicions = [] if counts["refused"] else _suspicions(board)
+    if missing := unknown_scoring(board):
+        suspicions.insert(0, missing)
     content = {
         "rows": [asdict(finding) for finding in checked],
         "head": head,

@@ -10,7 +10,7 @@ import pytest
 from scores.test_harness_logs import rows_of, write_run
 
 from lm_eval_ccat import ItemBank, ScoreTable
-from lm_eval_ccat.board import Board, add, init, place, standing
+from lm_eval_ccat.board import Board, add, init, place, publish, standing
 
 SCORES = [n % 3 / 2 for n in range(12)]
 METRIC = {"metric": "exact_match", "ignore_case": True}
@@ -76,3 +76,38 @@ def test_most_logs_of_the_first_source_say_how_a_board_is_scored(tmp_path):
     assert [row.model for row in added.rows] == ["b", "c"] and list(added.left_out) == ["a"]
     init(board.path, tmp_path / "bank.json")  # new banks may be of another scoring
     assert add(board, logs(tmp_path / "again", "a", "f" * 64)).rows
+
+
+def test_results_of_another_temperature_are_marked_by_name(board, tmp_path, ccat):
+    sampled = {"generation_kwargs": {"temperature": 0.9, "do_sample": True}}
+    words = "demo: generation setting temperature is 0.0 in the board and 0.9 in the source"
+    err = ccat("board", "add", board.path, logs(tmp_path / "other", "drawn", **sampled)).err
+    assert f"drawn: {words}" in err
+    part = logs(tmp_path / "part", "partly", documents=8, **sampled)
+    assert f"partly: {words}" in place(board, part).notes
+    for model in ("alike", "too"):
+        add(board, logs(tmp_path / model, model))
+    [text] = [file.read_text() for file in publish(board, tmp_path / "site") if "html" in file.name]
+    drawn = "(temperature 0.9, do_sample true)"
+    for way in (f"drawn {drawn}", f"partly {drawn}", "than those of most rows (greedy)"):
+        assert way in text
+    assert "alike (" not in text
+
+
+def test_a_board_without_its_scoring_tells_that_and_takes_no_other_as_its_measure(
+    board, tmp_path, ccat
+):
+    file = board.path / "scoring.json"
+    content = file.read_text()
+    assert "scoring.json" not in ccat("board", "check", board.path).err
+    file.unlink()
+    first = logs(tmp_path / "other", "other", process_results="def process_results")
+    for command in (("add", board.path, first), ("check", board.path)):
+        err = ccat("board", *command).err
+        assert "scoring.json is missing, so it is not known how" in err and not file.exists()
+    site = publish(board, tmp_path / "site")
+    assert any("Scoring.json is missing" in file.read_text() for file in site)
+    file.write_text(content)
+    again = logs(tmp_path / "again", "again", process_results="def process_results")
+    assert "process_results differs" in add(board, again).left_out["again"]
+    assert "scoring.json" not in ccat("board", "check", board.path).err
