@@ -182,7 +182,14 @@ class _StoredComparison:
                 refused = error
                 self.warnings.append(f"{outcome.metric} is left out: {error}")
                 continue
-            names = self.sides[0].model(first.models), self.sides[1].model(second.models)
+            models = self.sides[0].model(first.models), self.sides[1].model(second.models)
+            for side, earlier, model in zip(self.sides, names, models):
+                if earlier not in ("", model):
+                    raise UsageError(
+                        f"the {side.which} holds {outcomes[-1].metric} of {earlier} and "
+                        f"{outcome.metric} of {model}: compare one model, by its metric (--metric)"
+                    )
+            names = models
             compared = self._compared(outcome, (first, second), names)
             steered = all(s.steers for s in (first, second) if isinstance(s, StoredRanking))
             decisive = self.spec.metrics[requested] > 0.0 if self.spec.metrics else steered

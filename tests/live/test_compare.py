@@ -283,6 +283,25 @@ def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_rep
     assert "candidate holds no results; its run failed or has not" in err
 
 
+def test_a_side_of_two_models_each_with_another_metric_is_refused_by_name(tmp_path, ccat):
+    """Nothing was measured of X on f1, nor of Y on acc: a verdict on both is on no model."""
+    head = ["model,doc_id,metric,score"]
+    rows = {
+        "base.csv": [
+            f"base,{k},{metric},{k % 3 > 0:d}" for k in range(60) for metric in ("acc", "f1")
+        ],
+        "new.csv": [f"X,{k},acc,1" for k in range(60)] + [f"Y,{k},f1,0" for k in range(60)],
+    }
+    for name, lines in rows.items():
+        (tmp_path / name).write_text("\n".join(head + lines))
+    sides = [tmp_path / name for name in rows]
+    for order, which in ((sides, "candidate"), (sides[::-1], "baseline")):
+        err = ccat("compare", *order, code=2).err
+        assert f"the {which} holds acc of X and f1 of Y: compare one model" in err
+    assert "X is better than base" in ccat("compare", *sides, "--metric", "acc").out
+    assert "Y is worse than base" in ccat("compare", *sides, "--metric", "f1", code=5).out
+
+
 def test_a_metric_decides_with_all_of_its_filters_or_with_the_one_that_is_named(tmp_path, ccat):
     """By the strict filter the candidate is worse, by the flexible one it is better."""
     for place, right in (("old", (3, 7)), ("new", (7, 3))):
