@@ -146,6 +146,15 @@ def ccat(capsys):
     return run
 
 
+@pytest.fixture
+def few_plays(monkeypatch):
+    """A plan plays two rankings, not eight to twenty: for tests of what else a plan says."""
+    from lm_eval_ccat.live import rehearsal
+
+    monkeypatch.setattr(rehearsal, "FEWEST", 2)
+    monkeypatch.setattr(rehearsal, "RANKINGS", 2)
+
+
 SHARED = Path(os.environ.get("CCAT_SHARED", Path(__file__).resolve().parents[1].parent / "shared"))
 
 

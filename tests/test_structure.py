@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -34,10 +36,22 @@ CORE = {"ranker", "methods", "bank", "scores", "metrics"}
 STILL_UPWARD: set[str] = set()
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A module parsed, once for all tests."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All nodes of a module."""
+    return list(ast.walk(tree_of(path)))
+
+
 def imports(path: Path):
     """Absolute names imported by a module, with relative imports resolved."""
     package = ["lm_eval_ccat", *path.relative_to(ROOT).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -81,7 +95,7 @@ def test_no_import_is_hidden_in_a_text():
     hidden = [
         f"{path.relative_to(ROOT)} imports {node.args[0].value}"
         for _, path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
         if isinstance(node.args[0], ast.Constant) and node.args[0].value.startswith("lm_eval_ccat")
     ]
@@ -121,7 +135,7 @@ def test_no_module_is_excepted_from_strict_types():
 def test_a_name_says_what_a_thing_is():
     words, named = {"found", "told", "said", "made", "there", "given", "own"}, set()
     for room, path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             match node:
                 case (
                     ast.Name(name, ast.Store())
@@ -144,9 +158,9 @@ VAGUE = frozenset(
 VAGUE_PER_HUNDRED = 1.5
 
 
-def bindings(tree: ast.AST):
-    """Each name that is assigned in a module: variables, arguments and attributes."""
-    for node in ast.walk(tree):
+def bindings(nodes: Iterable[ast.AST]):
+    """Each name that is assigned among nodes: variables, arguments and attributes."""
+    for node in nodes:
         match node:
             case ast.Name(name, ast.Store()) | ast.Attribute(_, name, ast.Store()) | ast.arg(name):
                 yield name, node.lineno
@@ -155,13 +169,12 @@ def bindings(tree: ast.AST):
 def test_bindings_are_nouns_of_the_domain():
     functions, vague = 0, []
     for _, path in modules():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
         functions += sum(
-            isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(tree)
+            isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) for n in nodes_of(path)
         )
         vague += [
             f"{path.relative_to(ROOT)}:{line} {name}"
-            for name, line in bindings(tree)
+            for name, line in bindings(nodes_of(path))
             if name.strip("_") in VAGUE
         ]
     assert 100 * len(vague) <= VAGUE_PER_HUNDRED * functions, "\n".join(vague)
@@ -182,7 +195,7 @@ def unexplained_letters(node: ast.AST, docs: str = "") -> list[tuple[str, int]]:
             if isinstance(child, ast.FunctionDef):
                 letters += [
                     (name, line)
-                    for name, line in sorted(set(bindings(child)))
+                    for name, line in sorted(set(bindings(ast.walk(child))))
                     if len(name) == 1 and name not in KNOWN_LETTERS
                     if not re.search(rf"(?<![A-Za-z]){name}(?![A-Za-z])", own)
                 ]
@@ -196,8 +209,8 @@ def unexplained_letters(node: ast.AST, docs: str = "") -> list[tuple[str, int]]:
 def test_single_letters_stand_where_a_docstring_has_them():
     functions, letters = 0, []
     for _, path in modules():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions += sum(isinstance(n, ast.FunctionDef) for n in ast.walk(tree))
+        tree = tree_of(path)
+        functions += sum(isinstance(n, ast.FunctionDef) for n in nodes_of(path))
         letters += [
             f"{path.relative_to(ROOT)}:{line} {name}"
             for name, line in unexplained_letters(tree, ast.get_docstring(tree) or "")
@@ -212,7 +225,7 @@ def test_a_letter_is_explained_by_its_formula_or_by_use():
 
 def test_the_count_of_vague_bindings_sees_each_kind_of_binding():
     source = "def f(at, *, near=0):\n    [one for one in at]\n    self._seen = other = at\n"
-    names = {name for name, _ in bindings(ast.parse(source))}
+    names = {name for name, _ in bindings(ast.walk(ast.parse(source)))}
     assert names == {"at", "near", "one", "_seen", "other"}
 
 
@@ -228,7 +241,7 @@ def test_no_two_files_of_the_package_have_one_name():
 def test_a_class_name_stands_for_one_class():
     homes: dict[str, set[str]] = {}
     for _, path in modules():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, set()).add(str(path.relative_to(ROOT)))
     assert not {name: files for name, files in homes.items() if len(files) > 1}

@@ -81,7 +81,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
         ItemBank.load(file)
 
 
-def test_a_public_bank_plans_without_its_documents(ccat, tmp_path, monkeypatch):
+def test_a_public_bank_plans_without_its_documents(few_plays, ccat, tmp_path, monkeypatch):
     """By name, or where a file's documents cannot be loaded; a bank without lengths cannot."""
     monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
     of_task = ["plan", "--task", TASK, "--bank", "public", "--gap", 0.1, "--json"]

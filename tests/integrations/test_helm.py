@@ -140,6 +140,10 @@ def bucket(shared, tmp_path, monkeypatch):
     server.server_close()
 
 
+#: Calibrates at once, where a test is of what was fetched.
+QUICK = ("helm:capabilities", "--method", "paper")
+
+
 def calibrate(ccat, bank, name="helm:capabilities", *more, task=TASK, code=0):
     return ccat("calibrate", name, "--task", task, *more, "-o", bank, code=code)
 
@@ -207,7 +211,7 @@ def test_a_file_that_breaks_off_is_refused_and_fetched_again(bucket, ccat, tmp_p
     bucket.cut.add(quote(path))
     assert "broke off after" in calibrate(ccat, tmp_path / "b", code=1).err
     bucket.cut.clear()
-    calibrate(ccat, tmp_path / "b")
+    calibrate(ccat, tmp_path / "b", *QUICK)
 
 
 def test_only_the_scores_of_the_models_that_are_taken_are_fetched(bucket, shared, ccat, tmp_path):
@@ -231,12 +235,12 @@ def test_only_the_scores_of_the_models_that_are_taken_are_fetched(bucket, shared
     "file", ["runs_to_run_suites", "instances", "run_spec", "per_instance_stats", "stats"]
 )
 def test_a_damaged_copy_in_the_cache_is_fetched_anew(bucket, ccat, tmp_path, file):
-    calibrate(ccat, tmp_path / "a")
+    calibrate(ccat, tmp_path / "a", *QUICK)
     copies = sorted((tmp_path / "cache").rglob(f"{file}.json"))
     for copy in copies:
         copy.write_bytes(copy.read_bytes()[:-9])
     bucket.asked.clear()
-    calibrate(ccat, tmp_path / "b")
+    calibrate(ccat, tmp_path / "b", *QUICK)
     fetched = [path for path in bucket.asked if path.startswith("/crfm")]
     assert 0 < len(fetched) <= len(copies) and all(f"/{file}.json" in path for path in fetched)
     assert ItemBank.load(tmp_path / "a").sha256 == ItemBank.load(tmp_path / "b").sha256

@@ -85,7 +85,7 @@ def test_it_is_accepted_with_a_wide_prior_and_every_surface_says_so(bench, serve
     assert (used.single >= own.single).all() and used.single.sum() > own.single.sum()
 
 
-def test_every_remedy_works_as_it_is_typed(bench, server, bank, ccat):
+def test_every_remedy_works_as_it_is_typed(few_plays, bench, server, bank, ccat):
     """Who has no --accept_change says what else there is."""
     config = bench.config(server.url, TWO, bank=bank("Say {id}."), max_items=12)
     flag, said = "--accept_change prompts", "the prompt of document 0 is"

@@ -118,7 +118,7 @@ def test_a_public_bank_fits_the_documents_and_ranks_models(server, truth, ccat, 
         assert low <= truth[model] <= high
 
 
-def test_a_public_bank_is_offered_with_what_it_saves(server, ccat, tmp_path):
+def test_a_public_bank_is_offered_with_what_it_saves(few_plays, server, ccat, tmp_path):
     """By one line where a ranking starts without a bank, and in a plan."""
     models = ["Qwen1.5-72B-Chat", "Mistral-7B-v0.1"]
     words = ["rank", "--task", TASK, *flags(server, *models), "--max_items", 10]
@@ -161,7 +161,7 @@ def test_one_model_is_estimated_and_two_are_compared(server, truth, ccat, tmp_pa
     ccat("compare", tmp_path / better, tmp_path / worse, "--task", TASK, *METRIC, code=5)
 
 
-def test_the_tutorial_ranks_real_models_as_it_says(server, truth, ccat, world):
+def test_the_tutorial_ranks_real_models_as_it_says(few_plays, server, truth, ccat, world):
     page = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
     step = page.read_text(encoding="utf-8").partition("## 6. ")[2].partition("\n## ")[0]
     config, commands = re.findall(r"```\w+[^\n]*\n(.*?)```", step, re.S)

@@ -188,7 +188,7 @@ def test_a_score_that_is_none_is_refused_before_it_is_written(score):
 
 def test_a_journal_is_read_in_few_bytes_an_answer_whatever_the_answers_say(tmp_path):
     """Texts stay on disk, where the book finds them again."""
-    bank, path, n = ItemBank.blank(range(750), task="t"), tmp_path / "journal.jsonl", 3000
+    bank, path, n = ItemBank.blank(range(375), task="t"), tmp_path / "journal.jsonl", 1500
     models = ["a", "b", "c", "d"]
     written = Book(Ranker(bank, models, stop="limits"), JournalFile(path))
     written.write([Header(task={"name": "t"})])

@@ -101,6 +101,9 @@ OF_ONE = {name: of(table, "wmt24") for name, table in DONORS.items()}
 def test_donors_that_cannot_lend_are_refused_by_name(lenders, own, says):
     with pytest.raises((UsageError, ScoreTableError), match=says):
         borrow(lenders, own)
+
+
+def test_donors_of_one_data_set_lend_by_the_numbers_of_its_documents():
     assert borrowed(OF_ONE, of(ONE, "wmt24")).n_items == N_ITEMS
 
 
