@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -53,8 +53,10 @@ class Lead(NamedTuple):
         return "" if middle.strip("0.") else f"no difference seen{ends}"
 
 
-def leads(content: RankingContent) -> dict[tuple[str, str], Lead]:
-    """Return by how much the first model of each pair leads the second.
+def leads(
+    content: RankingContent, among: Container[tuple[str, str]] | None = None
+) -> dict[tuple[str, str], Lead]:
+    """Return by how much the first model of each pair, or of some pairs, leads the second.
 
     Examples
     --------
@@ -70,13 +72,13 @@ def leads(content: RankingContent) -> dict[tuple[str, str], Lead]:
             *sorted(sign * pair[end] + 0.0 for end in ("low", "high")),
         )
         for pair in content["pairwise"]
+        if among is None or (pair["a"], pair["b"]) in among
     }
 
 
 def leads_of_next(content: RankingContent) -> dict[str, Lead]:
     """Return by how much each model leads the next one in the order; not the last."""
-    lead_of = leads(content)
-    return {pair[0]: lead_of[pair] for pair in pairwise(content["order"]) if pair in lead_of}
+    return {pair[0]: lead for pair, lead in leads(content, {*pairwise(content["order"])}).items()}
 
 
 def headline(content: RankingContent) -> str:
@@ -188,7 +190,7 @@ def _finding(content: RankingContent) -> str:
         low, high = models[order[0]]["interval"]
         only = ", the only model left" * (len(models) > 1)
         return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
-    label, first_lead = content.get("metric", ""), leads(content)[order[0], order[1]]
+    label, first_lead = content.get("metric", ""), leads_of_next(content)[order[0]]
     lead = first_lead.in_words("" if " " in label else label)
     may = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
     if len(may) == 1:
@@ -196,7 +198,11 @@ def _finding(content: RankingContent) -> str:
     candidates = set(may)
     first, second = map(visible_name, order[:2])
     pairs = content.get("pairwise", ())
-    states = {pair.get("decision") for pair in pairs if {pair["a"], pair["b"]} <= candidates}
+    states = {
+        pair.get("decision")
+        for pair in pairs
+        if pair["a"] in candidates and pair["b"] in candidates
+    }
     if states == {WORDS[EQUIVALENT]}:
         superlative = ", the best" * (len(may) < len(order))
         if len(may) == 2:

@@ -194,10 +194,8 @@ class PairRow(NamedTuple):
     @property
     def turned(self) -> PairRow:
         """The same pair with `b` before `a`."""
-        return self._replace(
-            a=self.b, b=self.a, p=1.0 - self.p,
-            difference=0.0 - self.difference, low=0.0 - self.high, high=0.0 - self.low,
-        )  # fmt: skip
+        gap, low, high = 0.0 - self.difference, 0.0 - self.high, 0.0 - self.low
+        return PairRow(self.b, self.a, 1.0 - self.p, gap, low, high, *self[6:])
 
     def to_dict(self, scale: Scale) -> PairContent:
         """Return JSON values: the score of `a` less that of `b`, on a metric's own scale.
@@ -211,7 +209,7 @@ class PairRow(NamedTuple):
         """
         unit = scale.span if scale.higher_is_better else -scale.span
         ends = self.low, self.difference, self.high
-        low, gap, high = sorted(unit * end + 0.0 for end in ends)  # no negative zero
+        low, gap, high = sorted([unit * end + 0.0 for end in ends])  # no negative zero
         content: PairContent = {
             "a": self.a, "b": self.b, "difference": gap, "low": low, "high": high, "p": self.p,
             "decision": self.decision,

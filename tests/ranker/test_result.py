@@ -1,6 +1,7 @@
 """A result says the same as an object and as JSON."""
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from worlds.boards import bank_of, draw, drive, of
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.ranker.rows import Estimate
 
 SCORES = draw([-0.8, -0.1, 0.0, 0.9], 80, 4)
@@ -127,3 +129,17 @@ def test_a_model_beyond_the_bank_is_named_and_one_within_is_not():
     bank, scores = bank_of("default", 100), draw([3.5, -0.7], 100, 4)
     findings = drive(Ranker(bank, ["a", "b"], stop="limits", max_items=40), scores).findings
     assert findings.keys() == {"a"} and "better than every model of the bank" in findings["a"][0]
+
+
+def test_a_headline_takes_few_steps_for_each_model_and_none_for_each_pair():
+    def calls(n_models: int) -> int:
+        ranker = Ranker(ItemBank.blank(range(9)), [f"m{n}" for n in range(n_models)])
+        for model, item in ranker.ask(9 * n_models):
+            ranker.tell(model, item, 0.5)
+        content, called = ranker.result().to_dict(), list[str]()
+        sys.setprofile(lambda frame, event, _: called.append(event) if event == "call" else None)
+        headline(content)
+        sys.setprofile(None)
+        return len(called)
+
+    assert calls(48) < 6 * calls(12), "a step for each pair makes 16 times as many"
