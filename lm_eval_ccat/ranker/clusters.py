@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..metrics.scale import Floats
-from .looks import ROUNDING
 
 
 def fewest_clusters(confidence: float) -> float:
@@ -74,17 +73,18 @@ class Clusters:
         """How many clusters of equal size would have as small a variance (L. Kish, 1965)."""
         return float(self.sizes.sum() ** 2 / (self.sizes**2).sum())
 
-    def error(self, residuals: Floats) -> tuple[float, float]:
+    def error(self, residuals: Floats, rounding: float) -> tuple[float, float]:
         """Return the variance of the mean with its degrees of freedom, given residuals from it.
 
-        0 where all clusters have the same mean, and infinite of a single cluster.
+        0 where all clusters have the same mean up to `rounding`, and infinite of a single cluster.
         """
         shares = self.sizes / self.sizes.sum()
         q = float((shares**2).sum())
         if len(shares) < 2:
             return math.inf, 1.0
         means = np.bincount(self.cluster, residuals) / self.sizes
-        means[np.abs(means) <= ROUNDING] = 0.0
+        if np.abs(means).max() <= rounding:
+            means[:] = 0.0
         parts = shares**2 / (1.0 - 2.0 * shares + q)
         # Twice q^2 over the variance of this quadratic form, whose matrix off its diagonal is
         # parts_g parts_h (q - w_g - w_h)^2.

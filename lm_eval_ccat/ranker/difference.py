@@ -33,9 +33,10 @@ from .verdicts import (
     Verdicts,
 )
 
-#: Scores of a document this close differ by rounding alone. Of fewer than `LEAST` documents, one
-#: that differs by more makes an error of the mean beyond rounding.
-ALIKE = LEAST * ROUNDING
+#: Scores of a document this close differ by rounding alone: logs hold six decimals, and some floats
+#: of 32 bits. Scores that all have three, four or five decimals may be rounded to these.
+ALIKE = 1e-6
+_DECIMALS = (3, 4, 5)
 
 
 @dataclass(frozen=True)
@@ -246,17 +247,20 @@ def compare_scores(
     >>> compare_scores(a, b).verdict
     'better'
     """
-    candidate = np.where(np.abs(np.subtract(candidate, baseline)) <= ALIKE, baseline, candidate)
-    differences = candidate - np.asarray(baseline, dtype=np.float64)
+    baseline, candidate = (np.asarray(side, dtype=np.float64) for side in (baseline, candidate))
+    differences = candidate - baseline
+    differences[np.abs(differences) <= ALIKE + ROUNDING] = 0.0
     n = len(differences)
     if n == 0:
         raise ValueError("no document that both models have a score on")
     gap = float(differences.mean())
-    # Differences of equal decimals vary in their last bits, which is no variance.
-    differences = np.where(np.abs(differences - gap) <= ROUNDING, gap, differences)
+    # Two differences are of four scores, each of which is off by up to half a last decimal.
+    rounding = 2.0 * _last_decimal(baseline, candidate) + ROUNDING
+    if np.abs(differences - gap).max() <= rounding:
+        differences = np.full(n, gap)
     alone = float(((differences - gap) ** 2).sum())
     of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)
-    variance, df = of_cluster.error(differences - gap)
+    variance, df = of_cluster.error(differences - gap, rounding)
     alike = variance == 0.0
     if alone == 0.0:  # equal differences do not prove no variance
         variance = max(IMAGINED * (gap / of_cluster.effective) ** 2, ROUNDING**2)
@@ -268,12 +272,12 @@ def compare_scores(
         variance = math.inf
     answers = None if repeats is None else int(repeats.answers[0])
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
-    per_zero, zeros = _rare_losses(differences, of_cluster.effective)
+    per_zero, zeros = _rare_losses(differences, of_cluster.effective, rounding)
     if repeats is not None and of_answers:
         variance, df = float(repeats.variance[0]), float(repeats.df[0])
         per_zero = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
         zeros = np.zeros((2, 2))
-    location = np.array([float(np.mean(baseline)), float(np.mean(candidate))])
+    location = np.array([float(baseline.mean()), float(baseline.mean()) + gap])
     variances, dfs, items = (
         np.full((2, 2), value)
         for value in (0.0 if exact else variance, max(df, 1), of_cluster.effective)
@@ -293,7 +297,22 @@ def compare_scores(
     return replace(contrast, answers=answers)
 
 
-def _rare_losses(differences: Floats, documents: float) -> tuple[Floats, Floats]:
+def _last_decimal(*sides: Floats) -> float:
+    """Return the last decimal that all scores have, at most the third; `ALIKE` without one.
+
+    Examples
+    --------
+    >>> _last_decimal(np.array([0.3333, 0.5])), _last_decimal(np.array([1 / 3, 0.5]))
+    (0.0001, 1e-06)
+    """
+    scores = np.concatenate(sides)
+    for decimals in _DECIMALS:
+        if np.abs(scores - scores.round(decimals)).max() <= ROUNDING:
+            return float(10.0**-decimals)
+    return ALIKE
+
+
+def _rare_losses(differences: Floats, documents: float, rounding: float) -> tuple[Floats, Floats]:
     """Return `Belief.per_zero` and `Belief.zeros` of differences, the candidate less the baseline.
 
     A loss is a difference below the median, so few losses are a rare kind of document. With L and
@@ -303,7 +322,7 @@ def _rare_losses(differences: Floats, documents: float) -> tuple[Floats, Floats]
     per_zero, zeros = np.zeros((2, 2, 2))
     largest = float(np.abs(differences).max()) or 1.0
     away = np.median(differences) - differences
-    away[np.abs(away) <= ROUNDING] = 0.0
+    away[np.abs(away) <= rounding] = 0.0
     for row, losses in ((1, np.maximum(away, 0.0)), (0, np.maximum(-away, 0.0))):
         total, square = float(losses.sum()), float((losses**2).sum())
         size, share = (square / total, total**2 / square / len(away)) if square else (largest, 0.0)

@@ -185,6 +185,25 @@ def test_documents_without_the_field_of_clusters_are_clusters_of_their_own(none)
     assert "84 documents without 'p': each counts as a cluster of its own" in found.warnings
 
 
+@pytest.mark.parametrize(
+    ("baseline", "candidate"),
+    [
+        ([0, 1 / 3], [1 / 3, 2 / 3]), ([0.2, 0.3], [0.3, 0.4]),
+        ([0, 0.333333], [0.333333, 0.666667]),
+        ([0, 0.3333], [0.3333, 0.6667]), ([0, 0.333], [0.333, 0.667]),
+        (np.float32([0.1, 0.2]), np.float32([0.4, 0.5])),
+    ],
+)  # fmt: skip
+def test_equal_gains_are_equal_up_to_the_rounding_of_logs(baseline, candidate):
+    """Two documents that gain a third, or a tenth, each tell nothing of others."""
+    found = compare_scores(baseline, candidate)
+    assert found.verdict == "not known" and (found.low, found.high) == (-1.0, 1.0)
+    # The same text scored in 32 and in 64 bits is no gain, on whatever number of documents.
+    same = compare_scores(np.float32(TWO[0]), TWO[0])
+    assert (same.verdict, same.difference) == ("equivalent", 0.0)
+    assert compare_scores([0, 0.5], [0.25, 0.76]).verdict == "better"  # .01 is more than rounding
+
+
 def test_clusters_of_equal_sums_prove_no_certainty():
     """Each of two or ten clusters holds one gain among three documents, or a gain and a loss."""
     few = compare_scores(np.zeros(6), np.array([1.0, 0.0, 0.0] * 2), clusters=np.arange(6) // 3)
