@@ -109,6 +109,18 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_several_metrics.py",
     ),
     "report/plain": ("tests/report/test_plain_pages.py", "tests/live/test_compare.py"),
+    "bank": ("tests/bank/test_format.py", "tests/bank/test_settings.py"),
+    "metrics": (
+        "tests/metrics/test_registry.py",
+        "tests/metrics/test_scale.py",
+        "tests/metrics/test_text_metrics.py",
+    ),
+    "scores": (
+        "tests/scores/test_table.py",
+        "tests/scores/test_harness_logs.py",
+        "tests/scores/test_marks_of_prompts.py",
+        "tests/scores/test_repeated_answers.py",
+    ),
 }
 
 _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -1254,6 +1266,141 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "a bank's documents need not be the task's",
             "if doc_id not in known]",
             "if doc_id in () and doc_id not in known]",
+        ),
+    ),
+    "bank/suite": (
+        (
+            "a suite's bank may be exchanged for another",
+            "if checksum != bank.sha256:",
+            "if checksum is None:",
+        ),
+        (
+            "files of banks differ in the case of their letters alone",
+            "if name.lower() not in taken)",
+            "if name not in taken)",
+        ),
+        (
+            "banks of two filters of a metric are named by the metric",
+            "alone = metrics[bank.task, bank.metric] == 1",
+            "alone = metrics[bank.task, bank.metric] >= 1",
+        ),
+    ),
+    "bank/bank": (
+        (
+            "scores of a table are taken in its own order",
+            "ordered[:, in_bank] = scores[:, columns]",
+            "ordered[:, in_bank] = scores[:, : len(columns)]",
+        ),
+        (
+            "the first items of a benchmark are taken for all",
+            '"items": None if self.chosen == "all" else',
+            '"items": None if self.chosen in ("all", "first") else',
+        ),
+        (
+            "a document without a hash counts as changed",
+            "if hash_ is not None and hash_of.get(doc_id) is not None",
+            "if hash_ is not None and doc_id in hash_of",
+        ),
+        (
+            "hashes of a blank bank stay in the order given",
+            "None if values is None else tuple(values[i] for i in order)",
+            "None if values is None else tuple(values)",
+        ),
+    ),
+    "bank/settings": (
+        (
+            "of several stop sequences the first alone is compared",
+            "return value[0] if len(value) == 1 else list(value)",
+            "return value[0] if value else None",
+        ),
+        (
+            "sampling at temperature 0 is sampled",
+            "if drawn is not False:",
+            "if drawn is None:",
+        ),
+    ),
+    "bank/file": (
+        (
+            "the depth of a file is counted from 0 in each part of it",
+            "depths = depth + np.cumsum(steps)",
+            "depths = np.cumsum(steps)",
+        ),
+    ),
+    "metrics/registry": (
+        (
+            "NaN means no score whatever the aggregation",
+            "return self.skips_nan and number and math.isnan(value)",
+            "return number and math.isnan(value)",
+        ),
+        (
+            "acc of several targets is refused",
+            'graded = base not in ("exact_match", "acc") and',
+            'graded = base != "exact_match" and',
+        ),
+    ),
+    "metrics/text_pairs": (
+        (
+            "the answer does not tell the halves of a reversed pair",
+            "elif second == [prediction]:\n            reverse = False",
+            "elif second == [prediction]:\n            pass",
+        ),
+        (
+            "the last reference counts, not the best",
+            "best = max(best, 2.0 * same / (answer_words.total() + reference_words.total()))",
+            "best = 2.0 * same / (answer_words.total() + reference_words.total())",
+        ),
+        (
+            "ROUGE of pairs is stemmed",
+            "kinds=(base,), use_stemmer=False, tokenizer=split",
+            "kinds=(base,), use_stemmer=True, tokenizer=split",
+        ),
+        (
+            "Japanese with few kana is Chinese",
+            'if count["Japanese"] > _KANA * total:',
+            'if count["Japanese"] > 10 * _KANA * total:',
+        ),
+    ),
+    "metrics/bertscore": (
+        (
+            "a pair with one empty text is scored",
+            "if all(text.strip() for text in pair)",
+            "if any(text.strip() for text in pair)",
+        ),
+        (
+            "scores below the baseline stay below 0",
+            "scores[i] = min(max(float(value), 0.0), 1.0)",
+            "scores[i] = min(float(value), 1.0)",
+        ),
+    ),
+    "metrics/scale": (
+        (
+            "a part of a word is a word of error",
+            "any(_ERROR_WORD.fullmatch(word.lower()) for word in words)",
+            "any(_ERROR_WORD.match(word.lower()) for word in words)",
+        ),
+    ),
+    "scores/grid": (
+        (
+            "of equally common hashes the oldest counts",
+            "key=lambda value: (counts[value], value), default",
+            "key=lambda value: (counts[value], -value), default",
+        ),
+        (
+            "two scores of an item in two files are not refused",
+            "repeated = np.flatnonzero(later | ~np.isnan(before))",
+            "repeated = np.flatnonzero(later)",
+        ),
+        (
+            "items are named by the order in which they came",
+            "order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)",
+            "order = np.arange(len(ids))",
+        ),
+    ),
+    "scores/item_scaling": (
+        (
+            "a missing score of an item without spread is 0.5",
+            "np.where(flat & ~np.isnan(scores), 0.5, scaled)",
+            "np.where(flat, 0.5, scaled)",
         ),
     ),
 }

@@ -277,8 +277,59 @@ def test_a_suite_comes_back_as_it_was_and_a_damaged_one_is_refused_in_one_line(t
         with pytest.raises(CcatError, match=says) as error:
             SuiteBank.load(tmp_path)
         assert "\n" not in str(error.value)
+    (tmp_path / "suite.json").write_text(whole)
+    names = json.loads(whole)["tasks"]
+    (tmp_path / names["a_b"]["bleu"]).write_bytes((tmp_path / names["a/b"]["bleu"]).read_bytes())
+    with pytest.raises(BankError, match=r"not the bank that suite\.json names"):
+        SuiteBank.load(tmp_path)
     with pytest.raises(BankError, match="of the methods other, sample"):
         SuiteBank({m: ItemBank.blank(range(2), method=m) for m in ("sample", "other")})
+
+
+def test_names_that_differ_in_their_capitals_are_two_files_everywhere(tmp_path):
+    banks = {task: ItemBank.blank(range(n), task=task) for n, task in ((3, "law"), (5, "Law"))}
+    SuiteBank(banks).save(tmp_path)
+    assert len({path.name.lower() for path in tmp_path.glob("*.bank.json")}) == 2
+    assert [bank.n_items for _, _, bank in SuiteBank.load(tmp_path).banks()] == [3, 5]
+
+
+def test_banks_of_a_folder_are_named_by_their_filters_where_a_metric_has_several(tmp_path):
+    for name, metric, filter in (("a", "acc", "strict"), ("b", "acc", "loose"), ("c", "f1", "x")):
+        bank = ItemBank.blank(range(3), task="t", metric=metric, filter=filter)
+        bank.save(tmp_path / f"{name}.json")
+    suite = SuiteBank.load(tmp_path)
+    assert list(suite["t"]) == ["acc,strict", "acc,loose", "f1"]
+    assert suite["t"]["acc,loose"].filter == "loose"
+
+
+def test_what_is_given_in_another_order_stands_in_bank_order():
+    bank = ItemBank.blank([2, 0, 1], doc_hashes=["c", "a", "b"], prompts=["r", "p", None])
+    assert bank.doc_hashes == ("a", "b", "c") and bank.prompts == ("p", None, "r")
+    scores = bank.in_order([2, 9, 0], np.array([[0.3, 0.9, 0.1]]))
+    assert scores.tolist() == [[0.1, pytest.approx(np.nan, nan_ok=True), 0.3]]
+    # A document whose hash one side does not know has neither changed nor stayed.
+    compared = bank.compare([0, 1, 2], [None, "b", "x"])
+    assert (compared.same, compared.changed, compared.missing) == ((1,), (2,), ())
+
+
+@pytest.mark.parametrize("chosen", ["first", "adaptive"])
+def test_an_observation_of_some_items_names_them(chosen):
+    first = Observation("m", chosen, np.array([0, 1]), np.array([1.0, 0.5]))
+    again = Observation.from_dict(json.loads(json.dumps(first.to_dict())), n_items=5)
+    assert again.items.tolist() == [0, 1] and again.chosen == chosen
+
+
+@pytest.mark.parametrize("chunk", [3, 1 << 20])
+def test_depth_is_counted_from_the_beginning_of_a_file(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(file, "_CHUNK", chunk)
+    for depth, refused in ((file.MAX_DEPTH, False), (file.MAX_DEPTH + 1, True)):
+        path = tmp_path / "deep.json"
+        path.write_text("[" * depth + "]" * depth)
+        if refused:
+            with pytest.raises(BankError, match="nested more than"):
+                file.read_json(path)
+        else:
+            assert file.read_json(path)
 
 
 def test_an_item_that_is_left_out_needs_no_parameters(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.bank.settings import check_bank
+from lm_eval_ccat.bank.settings import check_bank, sampling
 from lm_eval_ccat.errors import BankMismatchError
 
 SETTINGS = {
@@ -57,6 +57,7 @@ DRAWN = {"until": ["\n"], "max_gen_toks": 64, "temperature": 0.7}
             {"generation_kwargs": {"until": ["\n"], "max_gen_toks": 8}},
             "max_gen_toks is 64 in the bank and 8",
         ),
+        ({"generation_kwargs": {"until": ["\n", "Q:"], "max_gen_toks": 64}}, "setting until"),
         ({"generation_kwargs": DRAWN}, "temperature 0.7"),
         ({"generation_kwargs": {**DRAWN, "temperature": None, "do_sample": True}}, "of the model"),
     ],
@@ -120,6 +121,19 @@ def test_what_cannot_be_verified_is_told_and_what_decides_nothing_is_not(bank):
     changed = {**SETTINGS, "chat_template": False}
     changed["generation_kwargs"] = {**SETTINGS["generation_kwargs"], "temperature": 1.0}
     assert check(replace(bank, settings=mixed), settings=changed) == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "drawn"),
+    [
+        ({"do_sample": True, "temperature": 0.0}, "greedy"),
+        ({"do_sample": True, "temperature": 0.7}, "sampled"),
+        ({"do_sample": False, "temperature": 0.7}, "greedy"),
+        ({"temperature": "0.7"}, "sampled"),
+    ],
+)
+def test_answers_are_sampled_at_a_temperature_unless_the_settings_say_no(stated, drawn):
+    assert sampling(stated)[0] == drawn
 
 
 @pytest.mark.parametrize("shots", [0, 5])

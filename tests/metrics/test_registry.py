@@ -52,6 +52,7 @@ def test_scripts_without_spaces_need_a_tokenizer_and_are_told_which():
     for metric, text, use in (
         ("bleu", ZH, "use bleu@zh, or chrf"), ("bleu", japanese, "use bleu@ja-mecab, or chrf"),
         ("ter", ZH, "use ter@asian, or chrf"), ("rougeL", thai, "Thai"), ("bleu", khmer, "Khmer"),
+        ("bleu", "東京都知事選挙の開票結果", "use bleu@ja-mecab"),  # one kana of twelve
     ):  # fmt: skip
         assert use in script_warning(metric, [text])
     for metric, text in (("chrf", ZH), ("bleu@zh", ZH), ("acc", ZH), ("bleu", REF),
@@ -64,6 +65,9 @@ def test_reference_order_follows_the_family_or_the_known_answer():
     forward, backward = metric.score((REF, PRED)), metric.score((PRED, REF))
     assert forward != pytest.approx(backward)  # else this test would prove nothing
     assert metric.score((PRED, REF), task="wmt-ro-en-t5-prompt") == pytest.approx(forward)
+    # A known answer goes before the family's order.
+    known = metric.score((REF, PRED), task="wmt-ro-en-t5-prompt", prediction=PRED)
+    assert known == pytest.approx(forward)
     several = sacrebleu.sentence_bleu(PRED, [REF, "A cat ."]).score
     for pair in ((PRED, REF), (REF, PRED)):
         assert metric.score(pair, prediction=PRED) == pytest.approx(forward)
@@ -120,6 +124,14 @@ def test_what_cannot_be_used_is_refused_with_metric_task_and_remedy():
             find_metric(name, task="t", config=config)
     with pytest.raises(MetricError, match="several targets; give"):
         find_metric("rouge1", config=listed("rouge1", "exact_match"), multiple_targets=True)
+    for name in ("acc", "exact_match"):  # right where any target is
+        assert find_metric(name, config=listed(name), multiple_targets=True).name == name
+
+
+@pytest.mark.parametrize(("aggregation", "missing"), [("nanmean", True), ("mean", False)])
+def test_nan_is_no_score_where_the_task_leaves_it_out_of_its_mean(aggregation, missing):
+    metric = find_metric("acc", config={**listed("acc", aggregation=aggregation), **WRITTEN})
+    assert metric.is_missing(float("nan")) == missing and not metric.is_missing(0.0)
 
 
 def by_metadata(scale, **entry):

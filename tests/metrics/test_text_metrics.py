@@ -4,7 +4,7 @@ import pytest
 
 from lm_eval_ccat.errors import MetricError, UsageError
 from lm_eval_ccat.metrics.bertscore import BertScoreSettings, bertscore_f1
-from lm_eval_ccat.metrics.text_pairs import rouge
+from lm_eval_ccat.metrics.text_pairs import rouge, sentence_scorer, word_f1
 
 
 def test_rouge_is_that_of_the_library_and_0_for_an_empty_text():
@@ -22,6 +22,12 @@ def test_rouge_is_that_of_the_library_and_0_for_an_empty_text():
     ):
         with pytest.raises(MetricError, match=says):
             rouge(answer, references)
+
+
+def test_the_best_reference_counts_and_pairs_of_rouge_keep_their_endings():
+    assert word_f1("red house", ["a red house", "red car"]) == 1.0
+    assert sentence_scorer("rougeL")("running cats", ["run cat"]) == 0.0
+    assert sentence_scorer("rougeL")("the cat", ["a dog", "the cat"]) == 1.0
 
 
 def test_bertscore_by_a_small_real_encoder(tmp_path):
