@@ -10,7 +10,7 @@ import json
 import math
 import shutil
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,26 +20,28 @@ from ..content import RESULT, RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_bytes, sync_folder, writing
 from ..journal import JournalFile, read_journal
+from ..masking import mask_values
 from ..money import COLUMNS, dollars
 from ..plugins import existing
 from ..records import FORMAT, NewerRecord
 from ..runs.directory import RunDirectory, read_result
 from ..shown import short
-from .result import NOT_OF_THE_RANKING, state
+from .result import NOT_OF_THE_RANKING, PARTIAL, state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
 #: Tolerance within which figures count as equal.
 CLOSE = 1e-9
 #: Keys of a result that are counted from the journal, whatever the version of the methods.
-COUNTED = ("items", "n_items", "cost", "failed", "set_aside", "money")
-#: Keys of a result that depend on the version of the methods.
-JUDGED = ("rank", "rank_range", "estimate", "standard_error", "interval")
-#: The same of the whole ranking.
-JUDGED_OF_ALL = (
-    "headline", "order", "ranking", "ties", "scale", "question", "confidence", "looks", "further"
-)  # fmt: skip
-#: The same of a pair.
-JUDGED_OF_PAIR = ("difference", "low", "high", "p", "decision", "population")
+COUNTED = frozenset(
+    "items n_items items_administered asked cost usd money failed set_aside models".split()
+)
+#: Keys that say when and where a result was written, and what it was then; and those that also come
+#: from what no journal holds, of which `_contradictions` knows more.
+VOLATILE = frozenset("run_dir seconds finished in_flight warnings exit_code".split())
+#: Parts of a result that are compared by their names.
+PARTS = frozenset("models pairwise tasks outcomes groups further".split())
+#: What one of two results has at a key of the other.
+NOTHING = object()
 
 
 @dataclass(frozen=True)
@@ -136,15 +138,15 @@ def verify(run: str | Path) -> Verification:
     last = result.get("last_line") or 0
     # Ignore records after the result, such as those of `complete`.
     at_result = state(folder, last).content if 0 < last < condition.records else recomputed
-    counted, judged = _contradictions(result, at_result)
+    counted: list[str] = []
+    judged: list[str] = []
+    if recorded is not None:
+        recomputed_json = json.loads(json.dumps(mask_values(at_result)))
+        counted, judged = _contradictions(recorded, recomputed_json, made_by)
     outdated = 0 < last and any(
         not isinstance(record, NOT_OF_THE_RANKING)
         for record in itertools.islice(read_journal(directory.journal.path)[1], last, None)
     )
-    digests = result.get("journal_sha256"), at_result["journal_sha256"]
-    if recorded is not None and digests[0] != digests[1]:
-        recorded_digest, digest = map(_text, digests)
-        counted.insert(0, f"journal_sha256: recorded {recorded_digest}, now {digest}")
     if outdated or last > condition.records:
         counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
     if lines := [*counted, *judged]:
@@ -174,32 +176,55 @@ def verify(run: str | Path) -> Verification:
 
 
 def _contradictions(
-    old: Mapping[str, Any], new: Mapping[str, Any], task: str = ""
+    recorded: RankingContent, recomputed: RankingContent, made_by: str
 ) -> tuple[list[str], list[str]]:
     """Return the differences between two results: in counts, and in verdicts and estimates."""
-    pairs = {(pair["a"], pair["b"]): pair for pair in new.get("pairwise", ())}
-    models = new.get("models", {})
-    compared: list[Any] = [(task, old, new, ("usd", "money"), JUDGED_OF_ALL)]
-    for name, block in old.get("models", {}).items():
-        compared.append((f"{task}{name}: ", block, models.get(name, {}), COUNTED, JUDGED))
-    for pair in old.get("pairwise", ()):
-        recomputed = pairs.get((pair["a"], pair["b"]), {})
-        where = f"{task}{pair['a']} over {pair['b']}: "
-        compared.append((where, pair, recomputed, (), JUDGED_OF_PAIR))
-    counted: list[str] = []
-    judged: list[str] = []
-    for where, was, recomputed, *keys in compared:
-        for texts, keys_of_kind in zip((counted, judged), keys):
-            texts += [
-                f"{where}{key}: recorded {_text(was[key])}, now {_text(recomputed.get(key))}"
-                for key in keys_of_kind
-                if key in was and not _same(was[key], recomputed.get(key))
-            ]
-    for name, block in old.get("tasks", {}).items():
-        of_task = _contradictions(block, new.get("tasks", {}).get(name, {}), f"{task}{name}: ")
-        counted += of_task[0]
-        judged += of_task[1]
-    return counted, judged
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    for key, where, was, value in _differences(recorded, recomputed):
+        counts = key in COUNTED
+        # Another version may have other keys, and signs otherwise.
+        if counts or made_by == __version__ or not (key == "signature" or NOTHING in (was, value)):
+            texts[counts].append(f"{where}: recorded {_text(was)}, now {_text(value)}")
+    warnings = recorded.get("warnings", [])
+    lost = [text for text in recomputed["warnings"] if text not in warnings]
+    texts[False] += [f"warnings: recorded nothing, now {_text(text)}" for text in lost]
+    codes = recorded.get("exit_code"), recomputed["exit_code"]
+    if codes[0] not in (PARTIAL, codes[1]):
+        texts[False].append(f"exit_code: recorded {_text(codes[0])}, now {_text(codes[1])}")
+    return texts[True], texts[False]
+
+
+def _differences(
+    recorded: Mapping[str, Any], recomputed: Mapping[str, Any], where: str = ""
+) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield the key, the place and both values of all that differs between two results."""
+    for key in dict.fromkeys((*recorded, *recomputed)):
+        sides = [result.get(key, NOTHING) for result in (recorded, recomputed)]
+        if key == "pairwise":
+            sides = [_pairs(side) for side in sides]
+        if key in VOLATILE:
+            continue
+        if key not in PARTS or not all(isinstance(side, Mapping) for side in sides):
+            if not _same(*sides):
+                yield key, f"{where}{key}", *sides
+            continue
+        was, value = sides
+        prefix = where if key in ("models", "pairwise", "tasks") else f"{where}{key}: "
+        for name in dict.fromkeys((*was, *value)):
+            rows = was.get(name, NOTHING), value.get(name, NOTHING)
+            if all(isinstance(row, Mapping) for row in rows):
+                yield from _differences(*rows, f"{prefix}{name}: ")
+            elif not _same(*rows):
+                yield key, f"{prefix}{name}", *rows
+
+
+def _pairs(rows: Any) -> Any:
+    """Return rows of pairs by their models; as they are if they are no such rows, or repeat."""
+    try:
+        pairs = {f"{row['a']} over {row['b']}": row for row in rows}
+    except (KeyError, TypeError):
+        return rows
+    return pairs if len(pairs) == len(rows) else rows
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -214,7 +239,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return short(json.dumps(value, ensure_ascii=False))
+    return "nothing" if value is NOTHING else short(json.dumps(value, ensure_ascii=False))
 
 
 # -- the journal -----------------------------------------------------------------------------------

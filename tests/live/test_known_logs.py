@@ -95,6 +95,10 @@ def test_accepted_differences_of_known_logs_are_journalled_by_kind_and_said_ever
         assert [text.startswith("accepted: known model") for text in accepted[kind]] == [True] * 2
         assert said in accepted[kind][0]
     ccat("rank", config, "--resume", "--accept_change", ",".join(kinds), code=(0, 3))
+    ccat("verify", run)
+    content = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps(content | {"warnings": warnings[1:]}))
+    assert "warnings: recorded nothing, now" in ccat("verify", run, code=1).out
 
 
 def test_the_result_of_a_leaderboard_is_compared_in_an_adaptive_run_too(bench, server, known, ccat):

@@ -160,6 +160,38 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
         assert verdict[0] == code and words in verdict[1]
 
 
+def without(content, key):
+    return {name: value for name, value in content.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda c, m: without(c, "headline"), 'headline: recorded nothing, now "'),
+        (lambda c, m: without(c, "journal_sha256"), "journal_sha256: recorded nothing"),
+        (lambda c, m: {**c, "models": without(c["models"], m)}, "{m}: recorded nothing, now {{"),
+        (
+            lambda c, m: {**c, "models": {**c["models"], m: without(c["models"][m], "estimate")}},
+            "{m}: estimate: recorded nothing, now",
+        ),
+        (lambda c, m: {**c, "models": {**c["models"], "x": {}}}, "x: recorded {{}}, now nothing"),
+        (lambda c, m: {**c, "pairwise": c["pairwise"][1:]}, " over {m}: recorded nothing, now"),
+        (lambda c, m: {**c, "pairwise": [*c["pairwise"]] * 2}, "pairwise: recorded"),
+        (lambda c, m: {**c, "exit_code": 7}, "exit_code: recorded 7, now"),
+        (lambda c, m: {**c, "estimand": "all"}, 'estimand: recorded "all", now'),
+        (lambda c, m: {**c, "new": 1}, "new: recorded 1, now nothing"),
+    ],
+)
+def test_a_result_that_lacks_or_adds_anything_is_not_the_journal_s(run, ccat, edit, words):
+    content = json.loads(json.dumps(state(run).content))
+    model = content["pairwise"][0]["b"]
+    (run / "result.json").write_text(json.dumps(edit(content, model)))
+    assert words.format(m=model) in ccat("verify", run, code=1).out
+    aside = {"seconds": 1.0, "run_dir": "elsewhere", "warnings": [*content["warnings"], "more"]}
+    (run / "result.json").write_text(json.dumps(content | aside))
+    ccat("verify", run)
+
+
 def test_a_result_older_than_its_journal_is_told(run, ccat):
     """What a result of the first lines says of them is true, but it is not the run's."""
     last = state(run).content["last_line"]
