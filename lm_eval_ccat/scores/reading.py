@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import ScaleError, ScoreTableError, UnknownScoresError, UsageError
 from ..metrics.registry import known_scale
-from ..metrics.scale import Floats, Scale, differing_scales
+from ..metrics.scale import Floats, Scale, differing_scales, has_error_word
 from ..plugins import did_you_mean
 from ..shown import first_of
 
@@ -52,8 +52,8 @@ class Query:
         another, or another direction, it is refused; if it states none, a warning says so.
     guess : bool
         Whether scores in [0, 1] of a metric whose scale is not known, or known to be another, may
-        be read as 0 to 1, higher is better if that is not known either; and whether
-        `lower_is_better` may turn the direction that a file states.
+        be read as 0 to 1, higher is better if that is not known either and no word of the name
+        means an error; and whether `lower_is_better` may turn the direction that a file states.
     repeats : bool
         Whether all runs of one sampled configuration are read, as repeats; else the latest.
     """
@@ -148,14 +148,15 @@ class Query:
             unknown = f"neither the scale nor the direction of {metric!r} is known"
         else:
             unknown = f"the direction of {metric!r} is known, but not its scale"
-        if not self.guess:
+        undirected = known is None and stated_lower is None and self.lower_is_better is None
+        if not self.guess or (undirected and has_error_word(metric)):
             state = "state both" if stated_lower is None and known is None else "state it"
             raise ScaleError(
                 f"{where}: {unknown}; {state}: --range WORST,BEST (range=, lower_is_better=)"
             )
         if known is not None:
             notes.append(f"{unknown}; they are read as the former")
-        elif stated_lower is None and self.lower_is_better is None:
+        elif undirected:
             notes.append(f"{unknown}: read as {scale.describe()} (--range WORST,BEST states both)")
         return scale, notes
 

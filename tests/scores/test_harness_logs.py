@@ -304,8 +304,9 @@ def test_a_metric_beside_the_only_listed_one_is_read_by_its_own_name(tmp_path):
         write_run(tmp_path, "a", rows, task=task, configs={task: config})
     by_name = ScoreTable.read(tmp_path, task="f")
     assert by_name.scores.tolist() == [[0.2, 0.9]] and not by_name.warnings
-    [warning] = ScoreTable.read(tmp_path, task="e").warnings
-    assert "neither the scale nor the direction of 'acc_error' is known" in warning
+    unknown = "neither the scale nor the direction of 'acc_error' is known; state both: --range"
+    with pytest.raises(ScaleError, match=unknown):
+        ScoreTable.read(tmp_path, task="e")
     inheriting = ScoreTable.read(tmp_path, task="s")
     assert inheriting.scores.tolist() == [[0.8, pytest.approx(0.1)]]
     [warning] = inheriting.warnings

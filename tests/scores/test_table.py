@@ -228,7 +228,10 @@ def test_what_a_file_cannot_mean_is_refused_by_its_name(tmp_path, rows, more, sa
         ("comet", [0.4, 0.9], {}, Scale(), ""),
         ("ter", [0, 0.25, 3], {}, Scale(cap=1), "capped at 1 "),
         ("ter", [0, 25, 300], {"range": (0, 100)}, Scale(cap=100), "capped at 100 "),
-        # It is not known, or a score leaves it.
+        ("my_error", [0.1, 1.0], {"lower_is_better": True}, Scale(0, 1, False), ""),
+        ("my_error", [0.1, 1.0], {"range": (0, 1)}, Scale(), ""),
+        # It is not known (the direction of a name with a word of error), or a score leaves it.
+        ("my_error", [0.1, 1.0], {}, "nor the direction of 'my_error'.*state both: --range", ""),
         ("mine", [0, 25], {}, r"0 to 25.*--range", ""),
         ("mine", [0, 26], {"range": (0, 25)}, "26", ""),
         ("mine", [0, 1], {"range": (1, 0)}, "from a low to a higher end", ""),
