@@ -1221,7 +1221,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "what is not played on goes to the limit beyond what was played",
         "lm_eval_ccat/live/rehearsal",
-        "max(limit - paid[model], 0)",
+        "min(left, limit - paid[model])",
         "limit",
         ("tests/live/test_rank.py",),
     ),

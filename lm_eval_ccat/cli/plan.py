@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..options import ABOVE_0, OptionPlace
 from ..report.plots import plot_power
 from ..report.terminal import forecast_lines
 from .live import Display
-from .parsing import JSON, Opt, Options, emit
+from .parsing import JSON, Opt, Options, emit, progress
 
 OPTIONS: Options = {
     "config=CONFIG?": "a YAML file of `rank`",
@@ -58,13 +59,30 @@ def plan(args: argparse.Namespace) -> int:
         flags["models"] = models
     config = flags if args.config is None else Path(args.config)
     display = Display(json=args.json)
-    content = ranking_run.dry_run(config, display, args.gap, documents=args.config is not None)
+    with progress("rankings played") as show:
+        content = ranking_run.dry_run(
+            config, display, args.gap, documents=args.config is not None, on_progress=show
+        )
     lines = forecast_lines(content)
-    if args.config is not None:
-        lines.append(f"Next: lm-eval-ccat rank {shlex.quote(args.config)}")
     if args.output:
         path = Path(args.output)
         files = plot_power(content).save(path.with_suffix(""), [path.suffix[1:] or "svg"])
         lines += [str(file) for file in files]
+    lines.append(_next_step(args.config, flags, content["task"].split("+")))
     emit(args.json, content, lines)
     return 0
+
+
+def _next_step(config: str | None, flags: Mapping[str, Any], tasks: Sequence[str]) -> str:
+    """Return the line that names the command that follows."""
+    if config is not None:
+        return f"Next: lm-eval-ccat rank {shlex.quote(config)}"
+    words = ["--task", *(flags.get("tasks") or tasks[:1])]
+    words += ["--bank", *flags["bank"]] if "bank" in flags else []
+    if "tasks" not in flags and len(tasks) > 1:
+        return (
+            f"Next: lm-eval-ccat plan {shlex.join(words)}, or another of these {len(tasks)} tasks"
+        )
+    return (
+        f"Next: lm-eval-ccat rank {shlex.join(words)}, with --model and --model_args of each model"
+    )

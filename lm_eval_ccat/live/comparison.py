@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import UsageError
@@ -13,7 +13,7 @@ from ..money import columns_in_words
 from ..ranker.difference import Difference
 from ..ranker.verdicts import NOT_KNOWN, NOT_WORSE, WORSE
 from ..scores.reading import Logged
-from ..shown import Shown, ShownTable
+from ..shown import Shown, ShownTable, plural
 from .losses import Loss
 
 
@@ -95,6 +95,9 @@ class Comparison(Shown):
     warnings : list of str
     money : dict of str to float, or None
         Cost of live models in dollars (billed, assumed, unknown); None without a known price.
+    asked : dict of str to int
+        Answers that were asked of each live model; the difference may use fewer, as some were under
+        way at the verdict.
 
     Examples
     --------
@@ -115,6 +118,7 @@ class Comparison(Shown):
     outcomes: list[Compared]
     warnings: list[str]
     money: Mapping[str, float] | None = None
+    asked: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -132,8 +136,12 @@ class Comparison(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """Return costs and warnings, one sentence each."""
-        return [*(columns_in_words(self.money) if self.money else ()), *self.warnings]
+        """Return what was asked, costs and warnings, one sentence each."""
+        counts = [
+            f"{model} was asked {plural(count, 'answer')}, those under way at the verdict too."
+            for model, count in self.asked.items()
+        ]
+        return [*counts, *(columns_in_words(self.money) if self.money else ()), *self.warnings]
 
     def _grid(self) -> ShownTable:
         figures = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -34,17 +34,29 @@ GAPS = (0.2, 0.1, 0.05, 0.02)
 ITEMS = (20, 50, 100, 200, 500, 1000, 2000, 5000)
 #: Standard error, on [0, 1], for which to say what a public bank saves.
 OFFERED_ERROR = 0.05
+#: Metrics of which every score is 0 or 1.
+RIGHT_OR_WRONG = {"acc", "acc_norm", "exact_match"}
 #: Documents, of all tasks, from which to estimate tokens.
 SOME = 200
 
 
-def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
+def forecast(
+    plan: Plan,
+    gap: float | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> ForecastContent:
     """Return the least and most items and cost per model, and `prospects`, as JSON values.
 
     A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; the
-    actual number depends on how close the models are, which is unknown beforehand.
+    actual number depends on how close the models are, which is unknown beforehand. For
+    `on_progress` see `rehearse`.
     """
     spec, least_items = plan.spec, _least_items(plan)
+    banks = plan if spec.bank else with_public_bank(plan)
+    ways = powers(banks or plan)
+    power = ways.get("bank")
+    if banks is not None and power is not None and not spec.bank:
+        ways = {f"bank {banks.spec.bank}": power, "random": ways["random"]}
     models = {
         entry.name: _of_model(plan, entry, most_items)
         for entry, most_items in zip(spec.models, _most_items(plan))
@@ -64,12 +76,18 @@ def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
         "metric": plan.label,
         "budget": dict(spec.budget),
         "models": models,
-        **prospects(plan, gap),
+        **prospects(plan, ways, gap),
         "least_items": least_items * len(models),
         "most_items": total_items,
         "least_cost": least_cost,
         "most_cost": min(limits) if limits else None,
-        "rehearsal": _rehearsal(plan, [model["most_items"] for model in models.values()]),
+        "rehearsal": _rehearsal(
+            plan,
+            banks,
+            [model["most_items"] for model in models.values()],
+            power,
+            on_progress,
+        ),
         "overspend_at_most": in_flight if budget is not None and least_cost is not None else None,
         "judge_cost_per_item": spec.judge.item,
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
@@ -80,9 +98,14 @@ def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
     }
 
 
-def _rehearsal(plan: Plan, most_items: Sequence[int]) -> RehearsalContent | None:
+def _rehearsal(
+    plan: Plan,
+    banks: Plan | None,
+    most_items: Sequence[int],
+    power: Power | None,
+    on_progress: Callable[[int, int], None] | None,
+) -> RehearsalContent | None:
     """Play rankings of models as the banks know them; None without a bank that tells."""
-    banks = plan if plan.spec.bank else with_public_bank(plan)
     if banks is None or plan.most_repeats > 1:
         return None
     newcomers = Newcomers.of(
@@ -95,7 +118,7 @@ def _rehearsal(plan: Plan, most_items: Sequence[int]) -> RehearsalContent | None
     if newcomers is None:
         return None
     slots = {entry.name: _at_once(entry) for entry in plan.spec.models}
-    return rehearse(plan, newcomers, slots, most_items)
+    return rehearse(plan, newcomers, slots, most_items, power, on_progress)
 
 
 def _least_items(plan: Plan) -> int:
@@ -208,6 +231,8 @@ def powers(plan: Plan) -> dict[str, Power]:
     banks = {task: outcome.bank for task, outcome in plan.outcomes.items()}
     spreads, sampled = spreads_of(banks), plan.noisy
     kinds = PUBLISHED if spreads is None else {"random": spreads}
+    if spreads is None and {outcome.metric.name for outcome in plan.steering} <= RIGHT_OR_WRONG:
+        kinds = {kind: PUBLISHED[kind] for kind in ("right or wrong",)}
     at_random = {
         kind: Power.of_random_items(spreads, size, level, sampled)
         for kind, spreads in kinds.items()
@@ -218,12 +243,14 @@ def powers(plan: Plan) -> dict[str, Power]:
     return {"bank": of_bank, **at_random}
 
 
-def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
+def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -> ProspectsContent:
     """Return what numbers of items decide, and what deciding a difference takes, as JSON values.
 
     Parameters
     ----------
     plan : Plan
+    ways : mapping of str to Power
+        Of the plan, or of the public bank that fits it, by way (see `powers`).
     gap : float, optional
         Difference of two models on the metric's own scale; default: several.
 
@@ -237,10 +264,6 @@ def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
     """
     spec, size, scale = plan.spec, len(plan.items()), plan.scale
     again = plan.most_repeats > 1
-    ways = powers(plan)
-    if not spec.bank and (public := with_public_bank(plan)) is not None:
-        by_bank, at_random = powers(public).values()
-        ways = {f"bank {public.spec.bank}": by_bank, "random": at_random}
     limits = {*(n for n in ITEMS if n < size), *filter(None, [spec.max_items]), size}
     counts = [] if again else sorted(limits)
     smallest = {
@@ -323,10 +346,10 @@ def need_in_words(plan: Plan) -> str:
         )
         on_scale = float(plan.scale.restore_error(gap))
         parts.append(f"{' to '.join(numbers)} if they differ by {on_scale:g}")
+    kinds = " (fewer for graded scores, more for right or wrong)" if len(ways) > 1 else ""
     return (
         f"Expected items of each model to decide a pair by {plan.label}, in {CHANCE:.0%} of "
-        f"rankings (fewer for graded scores, more for right or wrong): {', '.join(parts)}. The "
-        f"task has {size}."
+        f"rankings{kinds}: {', '.join(parts)}. The task has {size}."
     )
 
 
@@ -376,10 +399,14 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     if "bank" not in items:
         # Of sampled answers not even one to every document makes the error 0.
         all_documents = f"more than {size}" if plan.noisy else f"{size}"
-        fewest, largest = (
-            all_documents if n is None else str(_at_least(plan, n)) for n in items.values()
-        )
-        number = f"{fewest} (graded scores) to {largest} (right or wrong) of {size} documents"
+        by_kind = {
+            kind: all_documents if n is None else str(_at_least(plan, n))
+            for kind, n in items.items()
+        }
+        number = by_kind.popitem()[1]
+        if by_kind:
+            number = f"{by_kind['graded']} (graded scores) to {number} (right or wrong)"
+        number += f" of {size} documents"
     elif (n := items["bank"]) is not None:
         n = _at_least(plan, n)
         number = f"about {n} of {size} documents, more if the model departs from its bank"

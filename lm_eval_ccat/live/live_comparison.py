@@ -135,7 +135,7 @@ def compare_live(
         warnings += [f"changed since the comparison began: {change}" for change in result.changes]
         return Comparison(
             baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),
-            sum_of(tally.paid.values()),
+            sum_of(tally.paid.values()), {name: tally.asked.get(name, 0) for name in asked},
         )  # fmt: skip
 
 

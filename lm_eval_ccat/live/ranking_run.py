@@ -123,6 +123,7 @@ def dry_run(
     observer: Observer | None = None,
     gap: float | None = None,
     documents: bool = True,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> ForecastContent:
     """Forecast what a ranking may take, without loading or asking a model. See `forecast`.
 
@@ -135,29 +136,42 @@ def dry_run(
     documents : bool, optional
         Whether to load the documents of tasks whose bank states what its items take. Where they
         cannot be loaded, the bank stands for them.
+    on_progress : callable, optional
+        Called with the rankings played by the bank so far, and the most that are.
     """
     watcher = observer or Observer()
     spec = Spec.read(config)
     if not spec.tasks and not documents:
         spec = replace(spec, tasks=tuple(tasks_of_bank(spec.bank)))
     spec.require_ranking()
+    forecast_of = partial(_forecast, observer=watcher, gap=gap, on_progress=on_progress)
     if not documents and (plan := plan_of_banks(spec)) is not None:
-        return _forecast(spec, watcher, gap, plan)
+        return forecast_of(spec, of_banks=plan)
     try:
-        return _forecast(spec, watcher, gap)
+        return forecast_of(spec)
     except (PromptMismatchError, OtherScoringError) as error:
         # Nothing is asked, so there is nothing to refuse.
         accepted = (*spec.accept_change, getattr(error, "change", PROMPTS))
-        return dry_run(replace(spec, accept_change=accepted), watcher, gap, documents)
+        spec = replace(spec, accept_change=accepted)
+        return dry_run(spec, watcher, gap, documents, on_progress)
     except HarnessError as error:
         if (plan := plan_of_banks(spec)) is None:
-            raise
+            if documents or not isinstance(spec.bank, str):
+                raise
+            raise UsageError(
+                f"{error.args[0].partition(' (')[0]}; the bank does not state the tokens of its "
+                "items, so name the task's file: --task FILE.yaml"
+            ) from error
         watcher.warn(str(error))
-        return _forecast(spec, watcher, gap, plan)
+        return forecast_of(spec, of_banks=plan)
 
 
 def _forecast(
-    spec: Spec, observer: Observer, gap: float | None, of_banks: Plan | None = None
+    spec: Spec,
+    observer: Observer,
+    gap: float | None,
+    on_progress: Callable[[int, int], None] | None,
+    of_banks: Plan | None = None,
 ) -> ForecastContent:
     if of_banks is not None:
         observer.note(
@@ -167,7 +181,9 @@ def _forecast(
         for difference in run.plan.accepted:
             observer.warn(difference.text)
         _require_warmup(run.plan, observer)
-        return forecast(run.plan, gap)
+        if run.plan.spec.bank:
+            observer.note("Rankings of models like the bank's are played, at most 20 of them.")
+        return forecast(run.plan, gap, on_progress)
 
 
 def _before(plan: Plan, observer: Observer) -> None:

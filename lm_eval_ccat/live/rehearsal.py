@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..content import RehearsalContent, SpreadContent
 from ..journal import Journal
+from ..metrics.scale import Floats
 from ..records import Item, Record, Tell
 from ..runs.book import Book
 from ..simulation.newcomers import Newcomers
+from ..simulation.power import Power
 from .identity import facts_of_plan
 from .plan import Plan
 from .sender import new_line
 
 #: Fewest and most rankings that are played, and answers of all from which the fewest do.
 FEWEST, RANKINGS, ENOUGH = 8, 20, 3000
-#: Answers after which a single ranking is not played on: its models go to their limits.
+#: Answers after which a single ranking is not played on, divided by the number of tasks: an answer
+#: takes the longer, the more tasks there are.
 LONGEST = 2500
 #: The points of what rankings take that are stated.
 POINTS = (0.1, 0.9)
@@ -35,7 +40,12 @@ class Played:
 
 
 def rehearse(
-    plan: Plan, newcomers: Newcomers, slots: Mapping[str, int], most_items: Sequence[int]
+    plan: Plan,
+    newcomers: Newcomers,
+    slots: Mapping[str, int],
+    most_items: Sequence[int],
+    power: Power | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> RehearsalContent:
     """Play rankings of models like those of the banks, and return what they take.
 
@@ -48,6 +58,11 @@ def rehearse(
         Items of each model in flight at once.
     most_items : sequence of int
         Most items of each model.
+    power : Power, optional
+        Of the banks: where a ranking is not played on, its models take the items that decide their
+        true differences; without it, all that the limits allow.
+    on_progress : callable, optional
+        Called with the rankings played so far, and the most that are.
 
     Returns
     -------
@@ -60,7 +75,9 @@ def rehearse(
     while len(rankings) < RANKINGS:
         if len(rankings) >= FEWEST and sum(map(_total, rankings)) >= ENOUGH:
             break
-        rankings.append(_play(plan, newcomers, slots, limits, len(rankings)))
+        rankings.append(_play(plan, newcomers, slots, limits, len(rankings), power))
+        if on_progress:
+            on_progress(len(rankings), RANKINGS)
     costs = [ranking.usd for ranking in rankings if ranking.usd is not None]
     return {
         "rankings": len(rankings),
@@ -91,6 +108,7 @@ def _play(
     slots: Mapping[str, int],
     limits: Mapping[str, int],
     seed: int,
+    power: Power | None,
 ) -> Played:
     """Play one ranking: every model answers all that its slots take, round after round."""
     rng, charges = np.random.default_rng(seed), plan.charges
@@ -113,7 +131,7 @@ def _play(
     paid = dict.fromkeys(slots, 0)
     dollars = []
     line.start()
-    while line.over is None and sum(paid.values()) < LONGEST:
+    while line.over is None and sum(paid.values()) < LONGEST // len(plan.measured):
         answers: list[Record] = []
         for model, n in slots.items():
             for ask in line.next(model, n):
@@ -123,11 +141,41 @@ def _play(
         if not answers:
             break
         line.arrive(answers)
-    if line.over is None:  # most of what is left belongs to models that nothing tells apart
+    decided = book.ranker.decided
+    if line.over is None:
+        needed = _needed(plan, scores, power) if power and plan.spec.stop == "decided" else {}
         for model, limit in limits.items():
-            forecast, left = charges.forecasts[model], max(limit - paid[model], 0)
+            forecast, left = charges.forecasts[model], needed.get(model, limit) - paid[model]
+            left = max(math.ceil(min(left, limit - paid[model])), 0)
             dollars.append(forecast.mean * left if forecast.known else None)
             paid[model] += left
+        decided = bool(needed) and all(needed[model] <= limit for model, limit in limits.items())
     known = [usd for usd in dollars if usd is not None]
     usd = sum(known) if len(known) == len(dollars) else None
-    return Played(paid, usd, book.ranker.decided)
+    return Played(paid, usd, decided)
+
+
+def _needed(
+    plan: Plan, scores: Mapping[str, Mapping[str, Floats]], power: Power
+) -> dict[str, float]:
+    """Return the items of each model that decide its true differences from its neighbours."""
+    weights = {
+        name_of(task, name): weight
+        for task, of_task in plan.shares().items()
+        for name, weight in of_task.items()
+    }
+    total = sum(weights.values())
+    means = {
+        model: sum(weight * float(of_model[name].mean()) for name, weight in weights.items())
+        / total
+        for model, of_model in scores.items()
+    }
+    order = sorted(means, key=means.__getitem__)
+    needed = dict.fromkeys(order, 0.0)
+    # Models closer than this are equivalent as soon as it would be decided.
+    closest = plan.spec.min_difference / float(plan.scale.restore_error(1.0))
+    for a, b in pairwise(order):
+        items = power.items(max(means[b] - means[a], closest))
+        for model in (a, b):
+            needed[model] = max(needed[model], math.inf if items is None else items)
+    return needed

@@ -285,6 +285,7 @@ class _Term:
             [1.0 if only else factor * state.outcome.weight for state in self.states]
         )
         self._cached: dict[str, tuple[int, Belief]] = {}
+        self._outside: tuple[int, Floats] | None = None
 
     def beliefs(self, question: str) -> list[Belief]:
         """Return the beliefs about the task's outcomes, on the scale of scores."""
@@ -292,9 +293,12 @@ class _Term:
 
     def outside(self, n_models: int) -> Floats:
         """Return the probability that each model is beyond the bank of the first outcome."""
-        first = self.states[0]
-        levers = first.policy.levers(first.belief(BENCHMARK))
-        return np.zeros(n_models) if levers is None else levers.outside
+        if self._outside is None or self._outside[0] != self.task.changes:
+            first = self.states[0]
+            levers = first.policy.levers(first.belief(BENCHMARK))
+            outside = np.zeros(n_models) if levers is None else levers.outside
+            self._outside = self.task.changes, outside
+        return self._outside[1]
 
     def belief(self, question: str) -> Belief:
         """Return the belief about the weighted sum of the task's outcomes."""

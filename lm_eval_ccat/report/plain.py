@@ -53,6 +53,10 @@ def lines(comparison: Comparison) -> list[str]:
             for name, difference in outcome.groups.items()
         ]
         texts += other_answer(comparison, outcome)
+        texts.append(
+            f"  scores: {comparison.baseline} {outcome.overall.baseline:.4g}, "
+            f"{comparison.candidate} {outcome.overall.candidate:.4g}"
+        )
     return [*texts, *(note for note in comparison.notes if note not in comparison.warnings)]
 
 

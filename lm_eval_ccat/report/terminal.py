@@ -24,6 +24,7 @@ from ..content import (
     ModelForecastContent,
     RankingContent,
     RehearsalContent,
+    WayContent,
 )
 from ..harness.scorers import in_words
 from ..live.identity import facts_of_plan
@@ -476,6 +477,11 @@ def forecast_lines(content: ForecastContent) -> list[str]:
         + (f", and at most {in_unit(tokens, 'tokens')}." if tokens else "."),
         *_power_lines(content),
     ]
+    if unpriced := [name for name, model in models.items() if not model["price_known"]]:
+        lines.append(
+            f"Costs are unknown, because no price of {some(unpriced, 2)} is stated: `price:` in a "
+            "file, --price of `rank`."
+        )
     if content["overspend_at_most"] is not None:
         over = _usd(content["overspend_at_most"], "~")
         lines.append(f"Requests in flight at the end may exceed the budget, by at most {over}.")
@@ -521,6 +527,7 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
     """Say what items decide, and what it takes to decide a difference."""
     smallest, metric = content["smallest_gap_by_items"], content["metric"]
     if not smallest:
+        yield "How many answers decide a difference depends on the noise between repeats, unknown."
         return
     ways = {"random": "random items", "bank": "with the bank", "full": "full runs"}
     heads = [ways.get(way, way) for way in next(iter(smallest.values()))]
@@ -531,7 +538,7 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
     for n, gaps in smallest.items():
         yield f"  {n:>14,} " + "".join(f"{gap:>16.3g}" for gap in gaps.values())
     yield "What a difference takes, with `max_items:` so many items of each:"
-    takes_what = f"{'items of each':>14}{'tokens':>10}{'cost':>10}{'minutes':>9}"
+    takes_what = f"{'items of each':>14}{'tokens':>10}{'cost':>12}{'minutes':>9}"
     yield f"  {'difference':>14} {'':>16}{takes_what}"
     for gap, of_way in content["by_gap"].items():
         if not of_way:
@@ -540,10 +547,20 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
             tokens = takes["input_tokens"] + takes["output_tokens"]
             yield (
                 f"  {gap:>14} {ways.get(way, way):>16}{takes['items_per_model']:>14,}"
-                f"{_in_short(tokens):>10}{_usd(takes['usd'], '~'):>10}"
+                f"{_in_short(tokens):>10}{_usd(takes['usd'], '~'):>12}"
                 f"{takes['minutes_at_1s']:>9.2g}"
+                + ("  over the budget" if _over_budget(takes, content["budget"]) else "")
             )
     yield "Tokens by the lengths of prompts and references; minutes at a second an answer."
+
+
+def _over_budget(takes: WayContent, budget: Mapping[str, float]) -> bool:
+    """Whether what a difference takes exceeds the budget."""
+    amounts = {
+        "items": takes["answers"], "usd": takes["usd"],
+        "tokens": takes["input_tokens"] + takes["output_tokens"],
+    }  # fmt: skip
+    return any((amounts.get(unit) or 0.0) > limit for unit, limit in budget.items())
 
 
 def _in_short(count: float) -> str:

@@ -13,6 +13,7 @@ items make known: then ``se = s sqrt(1/n)``.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -148,13 +149,17 @@ class Power:
         """Return the smallest difference on [0, 1] that `items` of each model decide."""
         if items >= self._exact_at:
             return 0.0
-        shares, share = (1.0 / n - 1.0 / self._exact_at for n in (self.n, items))
-        # The variance per share of items not seen changes slowly, and not beyond what was played.
-        variance = share * float(np.interp(items, self.n, self.variance / shares))
-        df = float(np.interp(items, self.n, self.df))
+        variance, df = self._at(items)
         n = np.array([float(items)])
         reach = Looks(horizons=(items,)).reach(self.level, np.array([df]), n, self._exact_at)
         return (float(reach[0]) + float(ndtri(CHANCE))) * math.sqrt(variance)
+
+    def _at(self, items: int) -> tuple[float, float]:
+        """Return the variance of a difference after `items` of each model, and its df."""
+        shares, share = (1.0 / n - 1.0 / self._exact_at for n in (self.n, items))
+        # The variance per share of items not seen changes slowly, and not beyond what was played.
+        variance = float(share * np.interp(items, self.n, self.variance / shares))
+        return variance, float(np.interp(items, self.n, self.df))
 
     def items(self, gap: float) -> int | None:
         """Return the fewest items of each model that decide a difference on [0, 1].
@@ -164,12 +169,18 @@ class Power:
         if self.smallest(self.n_items) > gap:
             return None
         low, high = min(FIRST_LOOK, self.n_items), self.n_items
+        middle = (low + high) // 2
         while low < high:
-            middle = (low + high) // 2
-            if self.smallest(middle) <= gap:
+            smallest = self.smallest(middle)
+            if smallest <= gap:
                 high = middle
             else:
                 low = middle + 1
+            # The boundary of each number of items takes long to compute and changes slowly: nearly
+            # as many are needed as the variance alone asks for.
+            enough = -self._at(middle)[0] * (gap / smallest) ** 2
+            middle = low + bisect_left(range(low, high), enough, key=lambda n: -self._at(n)[0])
+            middle = min(middle, high - 1)
         return low
 
     def items_for_error(self, error: float) -> int | None:

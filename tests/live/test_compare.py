@@ -280,7 +280,8 @@ def test_of_several_outcomes_the_worst_that_counts_is_the_verdict():
 def test_two_logs_one_line_and_an_exit_code(logs, ccat, share, margin, code, said):
     a, b = logs("base", 0.6, 1, model=""), logs("cand", share, 2, model="")
     shown = ccat("compare", a, b, "--metric", "acc", "--margin", margin, code=code).out
-    line, other, _ = shown.splitlines()
+    line, other, scores, _ = shown.splitlines()
+    assert re.fullmatch(r"  scores: base 0\.\d+, cand 0\.\d+", scores)
     assert said in line and "300 documents" in line
     assert ("would not decide" in line) == (code == 3)
     better = "better" if share > 0.6 else "worse"
@@ -343,7 +344,7 @@ def test_a_metric_decides_with_all_of_its_filters_or_with_the_one_that_is_named(
     ):  # fmt: skip
         named = ("--metric", *metrics) if metrics else ()
         said = ccat("compare", *sides, *named, code=code).out.splitlines()
-        heads = [line.partition("/")[2].partition("; 0 to 1")[0] for line in said[:-1:2]]
+        heads = [line.partition("/")[2].partition("; 0 to 1")[0] for line in said[:-1:3]]
         assert [head.partition(" (0 to 1")[0].replace(" (", " ") for head in heads] == lines
     err = ccat("compare", *sides, "--metric", "exact_match,strickt", code=2).err
     assert "share no metric 'exact_match,strickt'; they hold demo/exact_match,flexible, demo" in err
@@ -403,7 +404,7 @@ def test_every_form_of_a_comparison_names_the_question_it_decides(
     files = [tmp_path / name for name in ("c.md", "c.xml", "c.html")]
     outputs = [text for file in files for text in ("-o", file)]
     asked = ["--metric", "exact_match", "--margin", 0.01, "--question", question]
-    first, second, step = ccat("compare", a, b, *asked, *outputs, code=5).out.splitlines()
+    first, second, *_, step = ccat("compare", a, b, *asked, *outputs, code=5).out.splitlines()
     assert first.startswith(
         f"demo/exact_match (0 to 1, higher is better), {about}: candidate is worse"
     )
@@ -437,7 +438,7 @@ def test_no_more_documents_than_the_task_has_are_said_to_decide(tmp_path, ccat, 
         write_run(tmp_path / "logs", name, rows, samples=samples, limit=limit)
         sides.append(tmp_path / "logs" / name)
     comment = tmp_path / "c.md"
-    line, _, step = ccat("compare", *sides, "-o", comment, code=3).out.splitlines()
+    line, _, _, step = ccat("compare", *sides, "-o", comment, code=3).out.splitlines()
     if documents == 300:
         assert "; all 300 documents would not decide" in line
         assert step.startswith("Next: the same command with -o page.html")

@@ -127,9 +127,17 @@ def test_what_is_not_played_on_goes_to_the_limits_and_costs_nothing_known_withou
     quarter = {"price": {"item": 0.25}}
 
     def rehearsed(**more):
-        config = bench.config(server.url, ["m01", "m03"], **settings, **more)
+        config = bench.config(server.url, ["m01", "m03"], **{**settings, **more})
         return json.loads(ccat("plan", config, "--json").out)["rehearsal"]
 
+    def expected(longest):
+        monkeypatch.setattr(rehearsal, "LONGEST", longest)
+        return rehearsed(stop="decided", max_items=None)
+
+    # Where pairs are to be decided, their true differences say what is left.
+    cut, played = expected(25), expected(10_000)
+    assert 0.5 < cut["answers"]["expected"] / played["answers"]["expected"] < 1.5
+    assert cut["decided"] == played["decided"] == 1.0
     for longest in (25, 10_000):
         monkeypatch.setattr(rehearsal, "LONGEST", longest)
         played = rehearsed(entry=quarter)

@@ -17,6 +17,7 @@ from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.harness import open_session
 from lm_eval_ccat.harness.internals import PlaceholderLM
+from lm_eval_ccat.live import ranking_run, rehearsal
 
 CATEGORY = "history"
 TASK = mmlu_pro.task_of(CATEGORY)
@@ -140,7 +141,22 @@ def test_a_public_bank_is_offered_with_what_it_saves(few_plays, server, ccat, tm
     assert all(10 <= way["items_per_model"] < 381 for way in list(takes.values())[:2])
     assert list(content["smallest_gap_by_items"])[-1] == "381"
     assert picture.read_text().count("<path") == 2
-    assert "bank mmlu_pro" in out and out.splitlines()[-1] == str(picture)
+    *_, written, step = out.splitlines()
+    assert "bank mmlu_pro" in out and written == str(picture)
+    assert step.startswith(f"Next: lm-eval-ccat rank --task {TASK}, with --model and")
+
+
+def test_a_plan_by_banks_alone_says_what_it_does_and_what_to_type_next(ccat, monkeypatch):
+    monkeypatch.setattr(rehearsal, "RANKINGS", 1)
+    two = "mmlu_pro_history,mmlu_pro_law"
+    done = ccat("plan", "--bank", "mmlu_pro", "--task", two)
+    assert "Rankings of models like the bank's are played" in done.err
+    assert f"Next: lm-eval-ccat rank --task {two} --bank mmlu_pro, with --model" in done.out
+    monkeypatch.setattr(ranking_run, "tasks_of_bank", lambda *_: two.split(","))
+    *_, step = ccat("plan", "--bank", "mmlu_pro").out.splitlines()
+    assert step.endswith(
+        "plan --task mmlu_pro_history --bank mmlu_pro, or another of these 2 tasks"
+    )
 
 
 def test_one_model_is_estimated_and_two_are_compared(server, truth, ccat, tmp_path):

@@ -58,6 +58,7 @@ def test_a_stored_run_and_a_live_model(bench, server, tmp_path, ccat):
     # The stored run answered from its logs, on documents that it has.
     assert {model for model, _ in server.asked} == {"m09"}
     assert 10 <= one["documents"] <= len(server.asked)
+    assert content["asked"] == {"m09": len(server.asked)}
     # A file of `rank` says the same, and more, of the candidate.
     new = bench.config(server.url, ["m09"], name="new", bank=None, max_items=20)
     said = ccat("compare", stored, new, "--metric", "share", "--json", code=(0, 3)).out

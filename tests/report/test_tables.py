@@ -217,6 +217,25 @@ def test_a_cost_that_is_not_known_is_never_called_nothing():
     assert "8 in 10 took 272 answers, ~$2.00; 0% met" in words
 
 
+def test_a_plan_says_what_it_cannot_tell_and_what_a_budget_does_not_pay():
+    def said(**changes):
+        return "\n".join(forecast_lines(forecast(**changes)))
+
+    models = forecast()["models"]
+    unknown = {"b": {**models["b"], "price_known": False}}
+    assert "because no price of b is stated" in said(models={**models, **unknown})
+    assert "Costs are unknown" not in said()
+    assert "noise between repeats" in said(smallest_gap_by_items={}, by_gap={})
+    budgets = {"usd": (0.29, 0.3), "items": (179, 180), "tokens": (90_999, 91_000)}
+    for unit, (short, enough) in budgets.items():
+        assert "over the budget" in said(budget={unit: short})
+        assert "over the budget" not in said(budget={unit: enough})
+    assert re.search(r"557 +~\$0\.000247 ", said(by_gap={"0.1": {"random": {
+        "items_per_model": 90, "answers": 180, "input_tokens": 557.0, "output_tokens": 0.0,
+        "usd": 0.000247, "minutes_at_1s": 3.0,
+    }}}))  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("spent", "elapsed", "words"),
     [(30.0, 60.0, "60 s, at most 140 s left"), (90.0, 60.0, "60 s, at most 7 s left"),
