@@ -608,22 +608,32 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
 
 
 def scored_alike(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
-    """Warn if all answers of all models have the lowest score, or all the highest.
+    """Warn if all answers of all models have the lowest score, or the highest, or some the lowest.
 
     Examples
     --------
-    >>> scored_alike({"a": ScoreRange(50, 0.0, 0.0), "b": ScoreRange(50, 0.0, 0.0)}, "t/acc")
+    >>> a, b, c = ScoreRange(50, 0.0, 0.0), ScoreRange(50, 0.0, 0.0), ScoreRange(50, 0.0, 1.0)
+    >>> scored_alike({"a": a, "b": b}, "t/acc")
     ['all 100 answers of a, b score 0 on t/acc: is the extraction of the answers right?']
+    >>> scored_alike({"a": a, "c": c}, "acc")[0].partition(": is the")[0]
+    'all 50 answers of a score 0 on acc, unlike those of other models'
     """
-    ends = {end for of_model in scores.values() for end in (of_model.low, of_model.high)}
-    if ends not in ({0.0}, {1.0}) or min(of_model.count for of_model in scores.values()) < TELLING:
-        return []
-    [end] = ends
-    raw = next(iter(scores.values())).raw
-    answers = sum(of_model.count for of_model in scores.values())
-    doubt = "is the task too easy" if end else "is the extraction of the answers right"
-    score = f"{end if raw is None else raw:g}"
-    return [f"all {answers:,} answers of {some([*scores], 4)} score {score} on {where}: {doubt}?"]
+    warnings = []
+    for end, doubt in ((0.0, "extraction of the answers right"), (1.0, "task too easy")):
+        models = [
+            model
+            for model, of_model in scores.items()
+            if of_model.low == of_model.high == end and of_model.count >= TELLING
+        ]
+        shared = len(models) == len(scores)
+        if models and (shared or not end):
+            answers, raw = sum(scores[model].count for model in models), scores[models[0]].raw
+            unlike = "" if shared else ", unlike those of other models"
+            warnings.append(
+                f"all {answers:,} answers of {some(models, 4)} score "
+                f"{end if raw is None else raw:g} on {where}{unlike}: is the {doubt}?"
+            )
+    return warnings
 
 
 def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]:

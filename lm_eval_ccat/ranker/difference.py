@@ -106,9 +106,11 @@ class Difference:
         low, high = (scale.span * float(ends[1, 0]) for ends in verdicts.intervals())
         first, second = (float(scale.restore(location)) for location in belief.location)
         up = 1.0 if scale.higher_is_better else -1.0
-        equal = (
-            belief.variance[0, 1] <= ROUNDING**2
-            and abs(belief.location[1] - belief.location[0]) <= ROUNDING
+        alike = abs(belief.location[1] - belief.location[0]) <= ROUNDING
+        equal = alike and belief.variance[0, 1] <= ROUNDING**2
+        # What may still come bounds the difference of equal scores, not its standard error.
+        alike = (
+            alike and belief.zeros is not None and not belief.zeros[~np.eye(2, dtype=bool)].any()
         )
         difference = cls.stated(
             (first, second),
@@ -121,6 +123,7 @@ class Difference:
             n_items=belief.n_items,
             answers=answers,
             barred=bool(verdicts.barred[1, 0]),
+            rate=1.0 if alike else 0.5,
         )
         if equal and margin == 0.0:  # without a margin nothing is asked of documents to come
             difference = replace(difference, verdict=WORDS[EQUIVALENT], more_documents=None)
@@ -142,6 +145,7 @@ class Difference:
         n_items: float = math.inf,
         answers: int | None = None,
         barred: bool = False,
+        rate: float = 0.5,
     ) -> Difference:
         """Build from an interval and the decision that goes with it.
 
@@ -163,6 +167,8 @@ class Difference:
             Answers of each model, where documents are asked repeatedly.
         barred : bool, optional
             Whether the pair may not be decided, so that no margin is kept or missed either.
+        rate : float, optional
+            The interval shrinks with the number of documents to this power.
 
         Examples
         --------
@@ -190,7 +196,7 @@ class Difference:
             verdict = NOT_WORSE if 0.0 < margin and -limit <= low else NOT_KNOWN
         lacking, asked = None, documents if answers is None else answers
         if verdict == NOT_KNOWN and not barred and math.isfinite(high - low) and gain != -margin:
-            needed = asked * (0.5 * (high - low) / abs(gain + margin)) ** 2
+            needed = asked * (0.5 * (high - low) / abs(gain + margin)) ** (1.0 / rate)
             if math.isfinite(n_items) and answers is None:  # at the last document the error is 0
                 needed = 1.0 / (1.0 / n_items + (1.0 - documents / n_items) / needed)
             lacking = max(math.ceil(needed) - asked, 1) if needed < 1e9 else None

@@ -25,11 +25,12 @@ from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, compare
 from lm_eval_ccat.errors import RunError, ScaleError, UsageError
 from lm_eval_ccat.journal import JournalFile, read_journal
 from lm_eval_ccat.live.comparison import Compared, Gate
+from lm_eval_ccat.live.live_comparison import MarginKnown
 from lm_eval_ccat.live.mean_scores import MeanScore
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.stored import stored_ranking
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.ranker.difference import compare_scores
+from lm_eval_ccat.ranker.difference import Difference, compare_scores
 from lm_eval_ccat.records import Tell
 from lm_eval_ccat.report.plain import junit, markdown
 from lm_eval_ccat.report.stored_run import read_run
@@ -133,6 +134,32 @@ def test_rare_losses_move_no_verdict_without_a_margin(losses):
     found = compare_scores(np.ones(1000), candidate).verdict
     assert found == ("worse" if worse else "not known" if losses else "equivalent")
     assert worse == (losses > 3)
+
+
+@pytest.mark.parametrize(("n", "margin"), [(50, 0.01), (100, 0.01), (100, 0.02), (200, 0.001)])
+def test_as_many_more_documents_decide_about_equal_scores_as_is_said(n, margin):
+    """None of k differs with a chance of 5% if log(.05) / log(1 - margin) = k."""
+    found = compare_scores(np.ones(n), np.ones(n), margin=margin)
+    decides = np.log(0.05) / np.log(1 - margin)
+    assert (found.verdict, found.more_documents) == (
+        "not known",
+        pytest.approx(decides - n, rel=0.05),
+    )
+
+
+@pytest.mark.parametrize(("size", "margin", "n"), [(300, 0.02, 50), (1000, 0.01, 100)])
+def test_live_models_with_equal_scores_need_about_as_many_more_documents_as_is_said(
+    size, margin, n
+):
+    ranker = Ranker(ItemBank.blank(range(size)), ["a", "b"], stop=MarginKnown(margin))
+    said = 0
+    while not ranker.done:
+        for model, item in ranker.ask(2):
+            ranker.tell(model, item, 1.0)
+        documents = len(ranker.result().items["b"])
+        if documents == n and not said:
+            said = Difference.of(ranker.verdicts, documents=n, margin=margin).more_documents
+    assert said == pytest.approx(documents - n, rel=0.3)
 
 
 def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
