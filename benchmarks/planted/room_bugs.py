@@ -121,6 +121,15 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/scores/test_marks_of_prompts.py",
         "tests/scores/test_repeated_answers.py",
     ),
+    "scores/answers": (
+        "tests/task_configs/test_score_command.py",
+        "tests/scores/test_repeated_answers.py",
+        "tests/live/test_prior.py",
+    ),
+    "runs": ("tests/runs",),
+    "integrations/trackers": ("tests/integrations/test_trackers.py",),
+    "integrations/hub": ("tests/integrations/test_hub.py",),
+    "demo": ("tests/demo",),
 }
 
 _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -1401,6 +1410,121 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "a missing score of an item without spread is 0.5",
             "np.where(flat & ~np.isnan(scores), 0.5, scaled)",
             "np.where(flat, 0.5, scaled)",
+        ),
+    ),
+    "scores/answers": (
+        (
+            "marks of prompts and of what a template wrote are exchanged",
+            "return self.mark if templated else self.prompt_hash and self.prompt_hash[:DIGITS]",
+            "return self.prompt_hash and self.prompt_hash[:DIGITS] if templated else self.mark",
+        ),
+    ),
+    "scores/prompts": (
+        (
+            "of equally common prompts the last counts",
+            "order = np.lexsort((marks, -counts, items))",
+            "order = np.lexsort((-marks, -counts, items))",
+        ),
+        (
+            "a row of another template differs",
+            "return np.asarray((differ & comparable).any(axis=1))",
+            "return np.asarray(differ.any(axis=1))",
+        ),
+    ),
+    "scores/readers/samples": (
+        (
+            "repeats of a prompt are read once",
+            "sum(prompts) * max(repeats, 1)",
+            "sum(prompts)",
+        ),
+    ),
+    "runs/book": (
+        (
+            "earlier answers were asked",
+            "self.asked[model] += answered and record.prior is None",
+            "self.asked[model] += answered",
+        ),
+        (
+            "what is unknown of a lost attempt is the mean",
+            "return self.largest if column == UNKNOWN else self.total / self.answers",
+            "return self.total / self.answers",
+        ),
+        (
+            "completing a run takes time of it",
+            "idle = isinstance(record, Session | BeyondBank)",
+            "idle = isinstance(record, Session)",
+        ),
+        (
+            "a small difference of shares bars a pair",
+            ">= np.maximum(UNLIKE, SURE * error)",
+            ">= np.minimum(UNLIKE, SURE * error)",
+        ),
+        (
+            "a lost attempt after the end lowers the budget at once",
+            "if self.ended is None:  # else when the run goes on",
+            "if True:  # else when the run goes on",
+        ),
+        (
+            "a setting may change whose path begins like one that may",
+            "(changes if joins or may_change.fullmatch(path) else refused)",
+            "(changes if joins or may_change.match(path) else refused)",
+        ),
+        (
+            "a lifted limit of items leaves the old rule",
+            'if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):',
+            'if "stop" in changed:',
+        ),
+    ),
+    "runs/kept_answers": (
+        (
+            "the first answer to an item stays where a later one replaces it",
+            "            self._order.append(number)\n        self._places[number] = place",
+            "            self._order.append(number)\n            self._places[number] = place",
+        ),
+    ),
+    "runs/directory": (
+        (
+            "a folder that a group may read is private",
+            "self.path.stat().st_mode & 0o077",
+            "self.path.stat().st_mode & 0o007",
+        ),
+        (
+            "a folder in which no run began stays for its log",
+            "{path.name for path in self.path.iterdir()} - {_LOCK, LOG}",
+            "{path.name for path in self.path.iterdir()} - {_LOCK}",
+        ),
+    ),
+    "integrations/trackers": (
+        (
+            "an estimate of 0 is left out",
+            "if (number := block.get(quantity)) is not None",
+            "if (number := block.get(quantity))",
+        ),
+    ),
+    "integrations/hub": (
+        (
+            "a suite is pushed without its own file",
+            "files = [*SuiteBank.files(source).values(), source / SUITE]",
+            "files = [*SuiteBank.files(source).values()]",
+        ),
+    ),
+    "demo/story": (
+        (
+            "pairs that the other order decides are counted, too",
+            'if pair["decision"] == "decided" and pair["p"] > 0.5',
+            'if pair["decision"] == "decided"',
+        ),
+        (
+            "a wrong pair counts as right",
+            'truth[pair["a"]] < truth[pair["b"]]',
+            'truth[pair["a"]] > truth[pair["b"]]',
+        ),
+    ),
+    "demo/systems": (
+        (
+            "documents are the first ones, not spread",
+            "documents[int(i * step)]",
+            "documents[int(i)]",
         ),
     ),
 }

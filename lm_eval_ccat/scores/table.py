@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CcatError, OutsideScaleError, ScoreTableError, UnknownScoresError
-from ..metrics.registry import known_scale
 from ..metrics.scale import Floats, Scale, range_holding
 from ..plugins import Plugins, existing
 from ..shown import some
@@ -646,9 +645,8 @@ class ScoreTable:
             columns["scale_max"] = pa.repeat(scale.high, n)
         if not (self.guessed and scale.higher_is_better):
             columns["higher_is_better"] = pa.repeat(scale.higher_is_better, n)
-        known = known_scale(self.metric)
-        if scale.cap is not None or (known is not None and known.cap is not None):
-            columns["scale_cap"] = pa.repeat(pa.scalar(scale.cap, pa.float64()), n)
+        if scale.cap is not None:
+            columns["scale_cap"] = pa.repeat(scale.cap, n)
         for name, value in (("task", self.task), ("filter", self.filter)):
             if value is not None:
                 columns[name] = pa.repeat(value, n)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat.demo import DEMO_TYPE, MOST, register_models
+from lm_eval_ccat.demo.story import _compare
 from lm_eval_ccat.demo.systems import (
     CALIBRATING,
     RANKED,
@@ -42,6 +43,23 @@ def test_systems_really_differ(documents):
 def test_all_documents_of_the_package_can_be_asked_for():
     documents = stored_documents(MOST)
     assert len({d.summary for d in documents}) == MOST  # a larger number would repeat some
+    assert stored_documents(MOST // 2) == documents[::2]  # fewer are spread over all of them
+
+
+def test_pairs_are_counted_once_and_those_that_full_runs_contradict_are_named():
+    """Of a > b > c, by full runs, a is decided over b, c over b, and a is open to c."""
+    said, rows = [], []
+    for a, b, decision, p in (("a", "b", "decided", 0.99), ("c", "b", "decided", 0.98),
+                              ("a", "c", "open", 0.6)):  # fmt: skip
+        rows += [{"a": a, "b": b, "p": p, "decision": decision},
+                 {"a": b, "b": a, "p": 1 - p, "decision": decision}]  # fmt: skip
+    models = {name: {"estimate": 0.5, "n_items": 20} for name in "abc"}
+    content = {"models": models, "pairwise": rows, "items_administered": 60}
+    truth = {"b": 0.3, "c": 0.2, "a": 0.4}
+    assert _compare(content, truth, 100, said.append) == ["c>b"]
+    assert said[0] == "  a > b > c" and said[-1] == "  wrong: c over b at 98.0%"
+    count = "2 of 3 pairs were decided, 1 of them correctly, with 60 answers instead of 300."
+    assert said[-2].strip() == count
 
 
 def test_a_folder_that_holds_a_demo_is_left_alone(tmp_path, ccat):

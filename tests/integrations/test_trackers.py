@@ -30,6 +30,8 @@ def test_a_quantity_without_a_value_is_left_out():
     found = numbers(RESULT)
     assert found["estimate/o/b:7"] == 31.5 and found["all/items_administered"] == 70
     assert "cost/a" not in found
+    nothing_right = {"models": {"a": {"estimate": 0.0, "rank": None}}, "exit_code": 0}
+    assert numbers(nothing_right) == {"estimate/a": 0.0, "all/exit_code": 0.0}
 
 
 def test_mlflow_keeps_numbers_settings_and_the_whole_result(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 import tracemalloc
 from collections import Counter
@@ -18,8 +19,10 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import Journal, JournalFile
 from lm_eval_ccat.money import Tokens, sum_of
-from lm_eval_ccat.records import End, Header, Interrupt, Lost, Session, Tell
-from lm_eval_ccat.runs.book import Book
+from lm_eval_ccat.records import BeyondBank, End, Header, Interrupt, Lost, Session, Tell
+from lm_eval_ccat.runs.book import Book, Tally
+from lm_eval_ccat.runs.directory import LOG, RunDirectory
+from lm_eval_ccat.runs.kept_answers import KeptAnswers
 
 BANK = replace(bank_of("paper", 30), task="")
 
@@ -121,6 +124,7 @@ def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on():
     book.event(Lost(model="a", item=("", 1), cost=2.0, why="deadline"))
     assert book.done and book.ranker.result().stopped_because == "a deadline"
     assert book.n_told == 1 and not book.ranker.in_flight
+    assert book.ranker.budget == 40.0  # the result that was stated stands
     book.write([Session(event="resume")])
     again = Book(fresh(budget=40.0), Journal(lines))
     again.read()
@@ -173,6 +177,80 @@ def test_columns_of_money_follow_who_counted():
         tokens = None if source is None else Tokens(1, 1, source)
         book.answer(model, item, 0.5, 1.0, usd=1.0, tokens=tokens)
     assert book.tally.money("a") == {"billed": 2.0, "assumed": 2.0, "unknown": 0.0}
+
+
+def answer(model: str, doc_id: int, **about: Any) -> Tell:
+    return Tell(model=model, item=("t", doc_id), score=0.5, responses=["yes"], **about)
+
+
+def test_only_what_was_sent_counts_as_asked_and_as_a_price_of_answers():
+    tally = Tally()
+    tally.count(answer("a", 0, usd=1.0))
+    tally.count(answer("a", 1, usd=3.0))
+    tally.count(answer("a", 2, usd=9.0, prior="earlier.run"))
+    assert tally.asked["a"] == 2 and tally.costs["a"].answers == 2
+    # An attempt that presumably was billed costs what answers do; one that may have been, at most.
+    assert tally.costs["a"].of_lost("assumed") == 2.0 and tally.costs["a"].of_lost("unknown") == 3.0
+    assert tally.costs["b"].of_lost("unknown") is None
+
+
+def test_the_time_of_a_run_is_neither_that_of_a_pause_nor_of_completing_it():
+    tally = Tally()
+    item: Any = ("t", 9)
+    beyond = BeyondBank(model="a", item=item, responses=["yes"], time=500.0)
+    for record in (
+        Session(event="start", time=0.0), answer("a", 0, time=10.0),
+        Session(event="resume", time=100.0), answer("a", 1, time=105.0), beyond,
+    ):  # fmt: skip
+        tally.count(record)
+    assert tally.elapsed == 15.0
+
+
+@pytest.mark.parametrize(
+    ("n", "cut", "unlike"),
+    [
+        ((100, 100), (30, 0), {("a", "b")}),
+        ((100, 100), (15, 0), set()),  # sure, but a small difference
+        ((8, 8), (2, 0), set()),  # large, but of few answers
+        ((100, 7), (30, 0), set()),  # too few to tell anything
+        ((100, 100), (100, 90), set()),
+    ],
+)
+def test_models_are_unlike_by_a_difference_of_shares_that_is_large_and_sure(n, cut, unlike):
+    tally = Tally()
+    for model, answers, ends in zip("ab", n, cut):
+        tally.answered[model] = answers
+        tally.finished[model] = {"length": ends, "stop": answers - ends}
+    assert tally.unlike("length") == unlike and tally.unlike("content_filter") == set()
+
+
+def test_of_two_records_of_an_answer_the_later_one_is_read_and_it_is_one_answer():
+    journal = Journal()
+    answers = KeptAnswers(journal)
+    for score in (0.25, 0.75):
+        [place] = journal.append([Tell(model="a", item=("t", 0), score=score)])
+        answers.keep("a", ("t", 0), place)
+    assert answers["a", ("t", 0)].score == 0.75 and len(answers) == 1
+
+
+def test_a_folder_in_which_nothing_began_is_taken_away_again(tmp_path):
+    directory = RunDirectory(tmp_path / "run")
+    directory.take()
+    (tmp_path / "run" / LOG).write_text("a line\n")
+    directory.release()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of POSIX")
+@pytest.mark.parametrize(("rights", "private"), [(0o700, True), (0o750, False), (0o705, False)])
+def test_files_are_the_owners_alone_only_in_a_folder_that_is(tmp_path, rights, private):
+    file = tmp_path / "results.json"
+    file.write_text("{}")
+    file.chmod(0o644)
+    tmp_path.chmod(rights)
+    RunDirectory(tmp_path).tighten()
+    assert file.stat().st_mode & 0o777 == (0o600 if private else 0o644)
+    tmp_path.chmod(0o700)
 
 
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan"), "0.5", None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,18 @@ def test_a_header_without_a_ranker_asks_no_change_of_it():
     dearer = {"models": {"a": 2.0, "b": 1.0}, "budget": None}
     found = differences(Header(ranker=ranker), Header(ranker=dearer), may_change()).ranker
     assert found == {"budget": "none", "prices": {"a": 2.0}, "add": {"b": 1.0}}
+
+
+def test_a_limit_that_is_lifted_takes_the_rule_with_it():
+    """A new rule replaces all limits, so the Ranker is told all of them."""
+    old = {"models": {"a": 1.0}, "budget": 9.0, "max_items": 10, "stop": "decided"}
+    found = differences(
+        Header(ranker=old), Header(ranker={**old, "max_items": None}), may_change()
+    ).ranker
+    assert found == {"budget": 9.0, "max_items": "none", "stop": "decided"}
+
+
+def test_a_setting_may_change_by_its_whole_path():
+    old, new = (Header(config={"seed": n, "seeds": n}) for n in (1, 2))
+    found = differences(old, new, re.compile(r"config\.seed"))
+    assert (found.changes, found.refused) == (["config.seed: 1 -> 2"], ["config.seeds: 1 -> 2"])

@@ -136,3 +136,17 @@ def test_the_first_place_that_differs_is_named_where_both_texts_are_at_hand():
     assert mark_of("Question: 2") in refusal and mark_of("Query: 2") in refusal
     assert compare_prompts({7: "0a1b2c3d"}, {8: "1b2c3d4e"})[1].startswith("prompts unknown")
     assert compare_prompts({7: "0a1b2c3d"}, {7: "0a1b2c3d"}) == ("", "")
+
+
+def test_rows_are_unlike_by_another_prompt_not_by_another_template():
+    """Marks of what two templates wrote differ for the same prompt, and say nothing."""
+    plain, other, written = "70b499c5", "0a1b2c3d", "~abc9f86d081"
+    prompts = Prompts((plain, other, written), np.array([[0, 0], [0, 0], [0, 1], [2, 2], [-1, 0]]))
+    assert prompts.unlike.tolist() == [False, False, True, False, False]
+    assert prompts.common == (plain, plain)
+
+
+def test_of_equally_common_prompts_the_first_counts():
+    marks = ("70b499c5", "0a1b2c3d", "4e5f6a7b")
+    assert Prompts(marks, np.array([[1, 2], [0, 2], [1, 0], [0, 1]])).common == (marks[0], marks[2])
+    assert Prompts(marks, np.array([[2], [1]])).common == (marks[1],)

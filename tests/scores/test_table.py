@@ -473,3 +473,13 @@ class TestLongForm(ReaderSuite):
 
     def expected(self) -> ScoreTable:
         return example_table()
+
+
+@pytest.mark.parametrize("scale", [Scale(0, 1, False), Scale(cap=2), Scale(0, 3)])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_of_a_metric_that_is_usually_capped_says_how_its_own_scale_ends(
+    tmp_path, scale, ending
+):
+    path = tmp_path / f"t.{ending}"
+    ScoreTable.from_arrays([[0.2, 0.9]], ["a"], metric="ter", scale=scale).write(path)
+    assert ScoreTable.read(path).scale == scale
