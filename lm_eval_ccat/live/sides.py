@@ -384,7 +384,12 @@ def shared_outcomes(
         known_tasks = {outcome.task for outcomes in held for outcome in outcomes}
         if task is not None and not known_tasks & {task, None}:
             what = f"no task {task!r}"
-        raise UsageError(f"the two sides share {what}; they hold {', '.join(held_names)}")
+        hint = ""
+        if not missing and any(
+            _same(outcome, replace(twin, filter=None)) for outcome in held[0] for twin in held[1]
+        ):
+            hint = "; they differ in the filter, so score the answers of both by the same"
+        raise UsageError(f"the two sides share {what}; they hold {', '.join(held_names)}{hint}")
     return shared
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 from ..bank.bank import ItemBank
 from ..content import RESULT, PairContent, RankingContent
 from ..errors import CcatError, RunError, ScoreTableError, UsageError
+from ..harness.task_check import SUFFIX
 from ..metrics.scale import Scale
 from ..plugins import existing
 from ..ranker.headline import WEIGHTED_MEAN
@@ -41,12 +42,15 @@ class StoredRanking:
         Whether the run ranked by it; the others were only reported.
     sources : dict of str to str
         Files of models that another file than `source` states.
+    logged_as : dict of str to str
+        Names under which files have tasks that they ran as adaptive variants.
     """
 
     source: str
     content: RankingContent
     steers: bool = True
     sources: Mapping[str, str] = field(default_factory=dict)
+    logged_as: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def terms(self) -> list[str]:
@@ -105,7 +109,7 @@ class StoredRanking:
         with suppress(ScoreTableError):
             return {
                 row["doc_id"]: mark_of_row(row, run.template)
-                for run in find_runs(file, task)[0]
+                for run in find_runs(file, self.logged_as.get(task, task))[0]
                 for row in sound_rows(run.samples)
             }
         return {}
@@ -124,7 +128,7 @@ class StoredRanking:
             return next(iter(of_task.values()), None)
         hashes: dict[Any, str | None] = {}
         with suppress(ScoreTableError):
-            for run in find_runs(file, task)[0]:
+            for run in find_runs(file, self.logged_as.get(task, task))[0]:
                 hashes |= {row["doc_id"]: row.get("doc_hash") for row in sound_rows(run.samples)}
         return ItemBank.blank(list(hashes), doc_hashes=list(hashes.values())) if hashes else None
 
@@ -138,7 +142,7 @@ class StoredRanking:
             settings = directory.present_identity().task.get("settings", {})
             return cast(Mapping[str, Any], settings.get(task, settings))
         with suppress(ScoreTableError):
-            return find_runs(file, task)[0][-1].settings
+            return find_runs(file, self.logged_as.get(task, task))[0][-1].settings
         return {}
 
     def scoring_code_of(self, model: str) -> dict[str, str]:
@@ -270,9 +274,10 @@ def _of_results(
 ) -> Iterator[StoredRanking]:
     """Yield the estimates of an adaptive `run`: of one model, by each metric of each task."""
     model, outcomes = name or model_of(content, file.parent), 0
-    for task, block in content["adaptive"].items():
+    for logged, block in content["adaptive"].items():
         if not isinstance(block, dict) or "estimate" not in block:
             continue
+        task = _task_of(logged, content)
         for outcome in block.get("outcomes") or [block]:
             outcomes, total = outcomes + 1, block.get("answers_total")
             ranking: RankingContent = {
@@ -297,6 +302,14 @@ def _of_results(
                 "items_of_benchmark": int(block["items_total"]),
                 **({"answers_of_benchmark": total} if total is not None else {}),
             }  # fmt: skip
-            yield StoredRanking(str(file), ranking, sources={model: str(file)})
+            named = {task: logged}
+            yield StoredRanking(str(file), ranking, sources={model: str(file)}, logged_as=named)
     if not outcomes:
         raise RunError(f"{file}: no adaptive estimate")
+
+
+def _task_of(logged: str, content: Mapping[str, Any]) -> str:
+    """Return the task that a results file has: of a variant of `check`, the task that it is of."""
+    metadata = (content.get("configs", {}).get(logged) or {}).get("metadata") or {}
+    is_variant = Path(metadata.get("config_source") or "").name == f"{logged}.yaml"
+    return logged.removesuffix(SUFFIX) if is_variant else logged

@@ -1135,3 +1135,26 @@ def test_nothing_is_given_twice():
         compare(*sides, task="t", tasks=["t"])
     with pytest.raises(UsageError, match="unknown key `settings`"):
         compare(*sides, settings={"question": "run"})
+
+
+@pytest.mark.parametrize(
+    ("source", "code"), [("variants/demo_adaptive.yaml", 0), ("tasks/own.yaml", 2)]
+)
+def test_an_adaptive_variant_is_compared_with_logs_of_its_task(logs, tmp_path, ccat, source, code):
+    """`check --write_variants` names it so; a task of one's own that is called so is another."""
+    file = write_adaptive(tmp_path / "results_new.json", "new", 0.9, 0.01)
+    content = json.loads(file.read_text())
+    content["adaptive"] = {"demo_adaptive": {**content["adaptive"]["t"], "items_total": 300}}
+    content["configs"] = {"demo_adaptive": {"metadata": {"config_source": source}}}
+    file.write_text(json.dumps(content))
+    done = ccat("compare", logs("base", 0.6, 1), file, "--metric", "acc", code=code)
+    assert ("new is better than m" in done.out) == (code == 0)
+    assert ("they hold demo/acc" in done.err) == (code == 2)
+
+
+def test_sides_of_two_filters_are_told_so(tmp_path, ccat):
+    for name, filter_name in (("base", "none"), ("cand", "strip")):
+        rows = [{**sample_row(k, {"acc": 1.0}), "filter": filter_name} for k in range(20)]
+        write_run(tmp_path / "logs", name, rows)
+    sides = [tmp_path / "logs" / name for name in ("base", "cand")]
+    assert "they differ in the filter" in ccat("compare", *sides, code=2).err
