@@ -155,7 +155,11 @@ def describe(run: TaskRun) -> dict[str, object]:
         "documents": list(run.administered),
         "scorer": run.scorer,
         "signature": signed(
-            ranking.signature, run.session.name, run.scorer, internals.harness_version()
+            ranking.signature,
+            run.session.name,
+            run.scorer,
+            internals.harness_version(),
+            [run.session.asking],
         ),
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -79,7 +79,11 @@ def add_scorers(results: Any) -> None:
 
 
 def signed(
-    signature: str, task: str, scorer: Mapping[str, Any] | None = None, lm_eval: str | None = None
+    signature: str,
+    task: str,
+    scorer: Mapping[str, Any] | None = None,
+    lm_eval: str | None = None,
+    asking: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return a ranking's signature with the facts that only a live run knows.
 
@@ -93,15 +97,28 @@ def signed(
         What computed the metric (see `scorers`); the signature has eight hex digits of its hash.
     lm_eval : str, optional
         The harness's version.
+    asking : sequence of mapping, optional
+        Of each task the number of worked examples and the generation settings; where tasks differ
+        in them, the signature has eight hex digits of their hash.
 
     Examples
     --------
+    >>> asking = [{"num_fewshot": 5, "generation_kwargs": {"temperature": 0.7}}]
+    >>> signed("task:qa|seed:0", "qa", asking=asking)
+    'task:qa|seed:0|fewshot:5|generation:{"temperature":0.7}'
     >>> signed("task:qa|metric:acc|seed:0", "qa_adaptive", lm_eval="0.4.13")
     'task:qa_adaptive|metric:acc|seed:0|lm-eval:0.4.13'
     """
     parts = signature.split("|")
     if not parts[0].startswith("tasks:"):  # several tasks are named with their weights
         parts = [f"task:{task}", *(parts[1:] if parts[0].startswith("task:") else parts)]
+    distinct = list(dict.fromkeys(map(_compact, asking)))
+    if len(distinct) == 1:
+        parts.append(f"fewshot:{asking[0]['num_fewshot']}")
+        if generation := asking[0]["generation_kwargs"]:
+            parts.append(f"generation:{_compact(generation)}")
+    elif distinct:
+        parts.append(f"asked:{sha256(''.join(distinct).encode()).hexdigest()[:8]}")
     if scorer:
         parts.append(
             f"scorer:{sha256(json.dumps(scorer, sort_keys=True).encode()).hexdigest()[:8]}"
@@ -109,6 +126,12 @@ def signed(
     if lm_eval:
         parts.append(f"lm-eval:{lm_eval}")
     return "|".join(parts)
+
+
+def _compact(settings: Mapping[str, Any]) -> str:
+    """Return settings as JSON without the bar that separates the parts of a signature."""
+    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), default=str)
+    return text.replace("|", "\\u007c")
 
 
 def scorer_of_run(header: Header) -> dict[str, object] | None:

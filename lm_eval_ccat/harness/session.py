@@ -226,6 +226,16 @@ class TaskSession:
     def _generates(self) -> bool:
         return internals.output_type(self.task) == "generate_until"
 
+    @property
+    def asking(self) -> dict[str, object]:
+        """The number of worked examples, and the generation settings."""
+        return {
+            "num_fewshot": int(self.config.get("num_fewshot") or 0),
+            "generation_kwargs": (
+                dict(self.config.get("generation_kwargs") or {}) if self._generates else {}
+            ),
+        }
+
     @cached_property
     def settings(self) -> dict[str, object]:
         """The evaluation settings that a bank records and that a run is compared with."""
@@ -234,16 +244,13 @@ class TaskSession:
         template = self.lm.chat_template(chat) if chat else None
         return {
             "task_version": self.task.VERSION,
-            "num_fewshot": int(self.config.get("num_fewshot") or 0),
+            **self.asking,
             "fewshot_seed": self.fewshot_seed if internals.draws_fewshot(self.task) else None,
             # The harness logs a text for every run with a template, even an empty one.
             "chat_template": template is not None,
             "chat_template_sha": internals.hash_text(template) if template else None,
             "fewshot_as_multiturn": bool(options.get("fewshot_as_multiturn")),
             "system_instruction": options.get("system_instruction"),
-            "generation_kwargs": (
-                dict(self.config.get("generation_kwargs") or {}) if self._generates else {}
-            ),
             "scorer": self._scorers,
         }
 

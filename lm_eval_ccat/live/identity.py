@@ -24,6 +24,7 @@ def facts_of_plan(plan: Plan) -> Header:
         task: {key: facts_of_outcome(outcome) for key, outcome in outcomes.items()}
         for task, outcomes in plan.measured.items()
     }
+    asking = [session.asking for session in plan.sessions.values()]
     accepted: dict[str, list[str]] = {}
     for difference in plan.accepted:
         accepted.setdefault(difference.change, []).append(difference.text)
@@ -41,6 +42,7 @@ def facts_of_plan(plan: Plan) -> Header:
             "scale": plan.scale.to_dict(),
             "estimand": estimand_of(plan),
             "currency": plan.charges.currency,
+            "asking": json.loads(json.dumps(asking, default=str)),
             **({"accepted": accepted} if accepted else {}),
             **({"warnings": list(plan.warnings)} if plan.warnings else {}),
             **({} if plan.alone else {"outcomes": of_each}),

@@ -308,7 +308,8 @@ def result_of(
         again = "another run with the same seed may ask other items"
         warnings.append(f"{tally.by_clock}, so {again}")
     task, lm_eval = facts.task["name"], facts.versions["lm_eval"]
-    signature = signed(ranking.signature, task, scorer, lm_eval)
+    asking = facts.report.get("asking", ())
+    signature = signed(ranking.signature, task, scorer, lm_eval, asking)
     if tally.ever_set_aside or tally.by_clock:  # such a run cannot be reproduced
         signature += f"|journal:{book.journal.digest[:12]}"
     return Result(

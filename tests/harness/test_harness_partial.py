@@ -33,8 +33,9 @@ def test_a_corpus_metric_is_estimated_under_its_sentence_name(bench):
     assert 0 <= low < block["estimate"] < high <= 100
     assert "not the corpus bleu" in block["estimand"]
     harness = f"lm-eval:{internals.harness_version()}"
-    for part in ("metric:bleu", "method:paper", f"bank:{block['bank']}", harness):
+    for part in ("metric:bleu", "method:paper", f"bank:{block['bank']}", harness, "fewshot:2"):
         assert part in block["signature"]
+    assert '|generation:{"' in block["signature"] and '"until":' in block["signature"]
     table = make_table(results)
     assert "adaptive estimate, 12 of 36 docs" in table and "sentence_bleu" in table
     json.dumps(results["adaptive"])
