@@ -88,9 +88,10 @@ class Audit(Shown):
             )
         z = float(ndtri((1.0 + confidence) / 2.0))
         notes += [
-            f"intervals      {intervals['held']} of {len(rows)} hold the full score; z has RMS "
-            f"{intervals['z_rms']:.2f} (1 if the errors are true; beyond {z:.1f} an interval "
-            "fails)",
+            f"intervals      {intervals['held']} of {len(rows)} hold the full score",
+            "z              an error over its standard error; its root mean square is "
+            f"{intervals['z_rms']:.2f}, about 1 if stated errors are true; beyond {z:.1f} an "
+            "interval fails",
             f"items          {items['administered']} of {items['full']} "
             f"({items['administered'] / items['full']:.1%})",
         ]
