@@ -156,10 +156,32 @@ def rank(
     return work
 
 
+def end(models: int) -> Callable[[], Any]:
+    """The result of a ranking of many models without a bank, written to a file."""
+    from lm_eval_ccat import ItemBank, Ranker
+    from lm_eval_ccat.ranker.headline import headline
+    from lm_eval_ccat.runs.directory import RunDirectory
+
+    scores = _scores(models, 10, binary=True)
+    ranker = Ranker(ItemBank.blank(range(200)), [str(j) for j in range(models)], stop="limits")
+    for model, item in ranker.ask(10 * models):
+        ranker.tell(model, item, float(scores[int(model), item % 10]))
+
+    def work() -> None:
+        content = ranker.result().to_dict()
+        with tempfile.TemporaryDirectory() as folder:
+            words = {"headline": headline(content)}
+            RunDirectory(folder).write_json("result.json", {**words, **content})
+
+    return work
+
+
 WORK = {
-    f.__name__: f
-    for f in (calibrate_real, calibrate_generated, write_long, calibrate_file, fit_alone, rank)
-}
+    work.__name__: work
+    for work in (
+        calibrate_real, calibrate_generated, write_long, calibrate_file, fit_alone, rank, end,
+    )
+}  # fmt: skip
 
 
 def child(name: str, arguments: list[Any]) -> None:
@@ -230,7 +252,7 @@ def main() -> None:
     )
     parser.add_argument("--methods", default="default,paper")
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
-    parser.add_argument("--only", choices=["calibrate"], help="this section alone")
+    parser.add_argument("--only", choices=["calibrate", "end"], help="this section alone")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -239,7 +261,9 @@ def main() -> None:
     quick = args.quick
     # Processor time is what a busy machine disturbs less.
     print(f"{'what':58} {'time':>8} {'cpu':>8}     {'peak':>7}")
-    for method in args.methods.split(","):
+    for n in () if args.only == "calibrate" else (250, 500, 1000):
+        line(f"end a ranking of {n:,} models", measure("end", n))
+    for method in () if args.only == "end" else args.methods.split(","):
         print(f"\nmethod {method}")
         calibrations(method, quick)
         if args.only == "calibrate":

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .errors import CcatError, UsageError
@@ -42,12 +42,13 @@ def writing(path: Path, refusal: type[CcatError] = UsageError) -> Iterator[None]
         raise refusal(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
-def replace_text(path: Path, text: str, private: bool = False) -> None:
-    """Write a text file as UTF-8; see :func:`replace_bytes`."""
-    replace_bytes(path, text.encode("utf-8"), private)
+def replace_text(path: Path, text: str | Iterable[str], private: bool = False) -> None:
+    """Write a text, or its pieces, to a file as UTF-8; see :func:`replace_bytes`."""
+    pieces = [text] if isinstance(text, str) else text
+    replace_bytes(path, (piece.encode("utf-8") for piece in pieces), private)
 
 
-def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
+def replace_bytes(path: Path, data: bytes | Iterable[bytes], private: bool = False) -> None:
     """Write a file to disk, then put it in the place of the old one.
 
     A symbolic link stays a link; a pipe or device such as ``/dev/stdout`` is written to directly.
@@ -55,7 +56,8 @@ def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
     Parameters
     ----------
     path : Path
-    data : bytes
+    data : bytes, or iterable of bytes
+        The content, or its pieces, which are made while it is written.
     private : bool, optional
         Whether only the file's owner may read it.
 
@@ -64,14 +66,16 @@ def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
     OSError
         If the file cannot be written; the old one is then untouched.
     """
+    pieces = [data] if isinstance(data, bytes) else data
     if path.exists() and (not path.is_file() or str(path).startswith(_STREAMS)):
-        path.write_bytes(data)
+        with path.open("wb") as stream:
+            stream.writelines(pieces)
         return
     path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            stream.writelines(pieces)
             stream.flush()
             sync_file(stream.fileno())
         set_rights(Path(name), 0o600 if private else 0o644)

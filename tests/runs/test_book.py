@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import time
 import tracemalloc
@@ -290,3 +291,16 @@ def test_a_journal_is_read_in_few_bytes_an_answer_whatever_the_answers_say(tmp_p
         a.pair: a.text for a in written.answers.values()
     }
     written.journal.close()
+
+
+def test_a_result_is_written_in_less_memory_than_its_file_takes(tmp_path):
+    pairs = [{"a": f"m{n}", "b": "m", "difference": 0.1} for n in range(5000)]
+    content = {"order": ["m"], "models": {"m": {"rank": 1}}, "pairwise": pairs, "ties": []}
+    tracemalloc.start()
+    try:
+        file = RunDirectory(tmp_path).write_json("result.json", content)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < file.stat().st_size / 2
+    assert json.loads(text := file.read_text()) == content and len(text.splitlines()) == 5009
