@@ -22,7 +22,7 @@ from typing import Any
 class Connection(asyncio.Protocol):
     """One connection; requests on it are answered in order."""
 
-    received = 0
+    received, first, last = 0, 0.0, 0.0
 
     def __init__(self, outputs: dict[str, dict[str, str]], latency: float) -> None:
         self.outputs, self.latency, self.buffer = outputs, latency, b""
@@ -45,9 +45,11 @@ class Connection(asyncio.Protocol):
             return
         self.buffer = rest[length:]
         if head.startswith(b"GET"):
-            return self.write({"received": Connection.received})
+            seconds, Connection.first = Connection.last - Connection.first, 0.0
+            return self.write({"received": Connection.received, "seconds": seconds})
         Connection.received += 1
         loop = asyncio.get_running_loop()
+        Connection.first = Connection.first or loop.time()
         loop.call_later(self.latency, self.answer, json.loads(rest[:length] or b"{}"))
 
     def answer(self, asked: dict[str, Any]) -> None:
@@ -61,6 +63,7 @@ class Connection(asyncio.Protocol):
         }
         choices = [{"index": i, "text": t} for i, t in enumerate(texts)]
         self.write({"choices": choices, "usage": usage})
+        Connection.last = asyncio.get_running_loop().time()
 
     def write(self, content: dict[str, Any]) -> None:
         body = json.dumps(content).encode()
@@ -91,8 +94,14 @@ def running(outputs: Path, latency: float) -> Iterator[str]:
 
 def received(url: str) -> int:
     """How many requests the server has received since it began."""
+    return traffic(url)[0]
+
+
+def traffic(url: str) -> tuple[int, float]:
+    """Return `received`, and seconds from the first request since the last call to an answer."""
     with urllib.request.urlopen(url) as answer:
-        return int(json.load(answer)["received"])
+        content = json.load(answer)
+    return int(content["received"]), float(content["seconds"])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Processor time and rate of `rank` with four models behind a server that answers at once.
 
-The server is a process of its own. So is each ranking, which is timed from the first tenth of its
-answers to the last. Beside it what the harness's own `generate_until` takes for the same requests,
-which are then not scored, ranked or kept.
+The server is a process of its own, and tells the time from the first request to the last answer. So
+is each ranking, with answers in their order and as they arrive; its processor time is that from the
+first tenth of its answers to the last. Beside it what the harness's own `generate_until` takes for
+as many requests with as many in flight, which are then not scored, ranked or kept.
 
-    python benchmarks/speed.py [--beside OLDER] [--slots 8,16,32] [--rounds 3]
+    python benchmarks/speed.py [--beside OLDER] [--slots 8,32,128] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
 os.environ.update(OMP_NUM_THREADS="1", HF_DATASETS_OFFLINE="1", TQDM_DISABLE="1")
@@ -28,47 +30,51 @@ HERE = Path(__file__).resolve().parents[1]
 MODELS = ["m01", "m05", "m07", "m11"]
 
 #: Run in a tree of the package: milliseconds of processor time a request, those of the main thread
-#: and of the connections' thread, and requests a second.
+#: and of the connections' thread.
 RANKING = """
 import json, sys, threading, time
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.journal import JournalFile
 marks, append = [], JournalFile.append
 def marked(self, records):
-    append(self, records := list(records))
+    places = append(self, records := list(records))
     if n := sum(record.kind == "tell" for record in records):
         n += marks[-1][0] if marks else 0
         by = {t.name: t.ident for t in threading.enumerate()}
         own = (time.pthread_getcpuclockid(by[t]) for t in ("MainThread", "ccat-transport"))
-        marks.append((n, time.perf_counter(), time.process_time(), *map(time.clock_gettime, own)))
+        marks.append((n, time.process_time(), *map(time.clock_gettime, own)))
+    return places
 JournalFile.append = marked
 code = main(["rank", sys.argv[1]])
 first, last = next(m for m in marks if 10 * m[0] >= marks[-1][0]), marks[-1]
-n, wall, *processor = (b - a for a, b in zip(first, last))
-print(json.dumps([*(1e3 * t / n for t in processor), n / wall]))
+n, *processor = (b - a for a, b in zip(first, last))
+print(json.dumps([1e3 * t / n for t in processor]))
 sys.exit(code)
 """
 STOCK = """
 import json, sys, time
 from lm_eval_ccat.harness import internals
-arguments = {"model": "m01", "base_url": sys.argv[1], "tokenizer_backend": "none"}
-lm = internals.make_lm("local-completions", {**arguments, "num_concurrent": 32})
-prompts = [f"Repeat the numbers of document {i}." for i in range(800)]
+url, in_flight, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+arguments = {"model": "m01", "base_url": url, "tokenizer_backend": "none"}
+lm = internals.make_lm("local-completions", {**arguments, "num_concurrent": in_flight})
+prompts = [f"Repeat the numbers of document {i}." for i in range(n)]
 asked = internals.requests_for(prompts, {"until": ["\\n"], "max_gen_toks": 64})
-began, then = time.process_time(), time.perf_counter()
+began = time.process_time()
 lm.generate_until(asked)
-print(json.dumps([1.25 * (time.process_time() - began), 0, 0, 800 / (time.perf_counter() - then)]))
+print(json.dumps([1e3 * (time.process_time() - began) / n, 0, 0]))
 """
 
 
-def child(code: str, tree: Path, argument: str) -> list[float]:
-    """What code prints in a process of its own, which imports the package from a tree."""
-    command, env = [sys.executable, "-c", code, argument], {**os.environ, "PYTHONPATH": str(tree)}
+def child(url: str, code: str, tree: Path, *arguments: object) -> list[float]:
+    """What code prints in a process that imports the package from a tree, and requests a second."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    env, before = {**os.environ, "PYTHONPATH": str(tree)}, loopback.received(url)
     # Python looks in the working directory first, whatever PYTHONPATH says.
     done = subprocess.run(command, env=env, cwd=tree, capture_output=True, text=True)
     if done.returncode not in (0, 3):
         raise SystemExit(done.stderr)
-    return list(json.loads(done.stdout.splitlines()[-1]))
+    requests, seconds = loopback.traffic(url)
+    return [*json.loads(done.stdout.splitlines()[-1]), (requests - before) / seconds]
 
 
 def main() -> None:
@@ -87,19 +93,21 @@ def main() -> None:
         outputs = Path(folder, "outputs.json")
         outputs.write_text(json.dumps(bench.outputs))
         with loopback.running(outputs, args.latency) as url:
-            for k in range(args.rounds):
-                taken.setdefault(("generate_until", "32"), []).append(child(STOCK, HERE, url))
-                for n, (slots, tree) in enumerate(
-                    (s, t) for s in args.slots.split(",") for t in trees
-                ):
+            for k, slots in product(range(args.rounds), args.slots.split(",")):
+                in_flight, n = int(slots) * len(MODELS), args.items * len(MODELS)
+                stock = child(url, STOCK, HERE, url, in_flight, n)
+                taken.setdefault(("generate_until", slots), []).append([*stock, 1.0])
+                for tree, order in product(trees, ("", "arrival")):
                     config = bench.config(
-                        url, MODELS, name=f"{k}-{n}", model_args={"num_concurrent": int(slots)},
-                        stop="limits", max_items=args.items,
+                        url, MODELS, name=f"{k}-{slots}-{trees.index(tree)}{order}",
+                        model_args={"num_concurrent": int(slots)}, stop="limits",
+                        max_items=args.items, **({"order": order} if order else {}),
                     )  # fmt: skip
-                    one = child(RANKING, tree, str(config))
-                    taken.setdefault((tree.name, slots), []).append(one)
-    heads = ("ms a request", "main thread", "connections", "requests/s")
-    print(f"{'':>16} {'slots':>5} " + " ".join(f"{head:>14}" for head in heads))
+                    run = child(url, RANKING, tree, config)
+                    ratio = run[-1] / stock[-1]
+                    taken.setdefault((f"{tree.name} {order}", slots), []).append([*run, ratio])
+    heads = ("ms a request", "main thread", "connections", "requests/s", "of stock's")
+    print(f"{'':>24} {'slots':>5} " + " ".join(f"{head:>14}" for head in heads))
     for (what, slots), rounds in taken.items():
         cells = [
             f"{statistics.mean(x):.2f} ± {statistics.stdev(x) / len(x) ** 0.5:.2f}"
@@ -107,7 +115,7 @@ def main() -> None:
             else f"{x[0]:.2f}"
             for x in zip(*rounds)
         ]
-        print(f"{what:>16} {slots:>5}" + "".join(f" {cell:>14}" for cell in cells))
+        print(f"{what:>24} {slots:>5}" + "".join(f" {cell:>14}" for cell in cells))
 
 
 if __name__ == "__main__":

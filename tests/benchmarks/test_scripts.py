@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -43,3 +44,11 @@ def test_a_page_says_that_the_code_has_changed_since():
     since = said(page.format("0" * 12))
     assert since == page.format("0" * 12 + " (the code has changed since)")
     assert "changed since" in said((ROOT / "docs/evidence/tables.md").read_text())
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_speed_sets_rankings_beside_as_many_requests_of_the_harness():
+    script = [sys.executable, str(BENCHMARKS / "speed.py"), "--slots", "2", "--rounds", "1"]
+    done = subprocess.run([*script, "--items", "12"], capture_output=True, text=True)
+    ratios = [float(line.split()[-1]) for line in done.stdout.splitlines()[1:]]
+    assert len(ratios) == 3 and ratios[0] == 1.0 and min(ratios) > 0.0, done.stderr
