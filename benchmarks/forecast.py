@@ -4,7 +4,8 @@ Models of real score tables are held out four at a time; the others make the ban
 this machine says each held-out model's score of a document as text, so answers, tokens and the
 bill are those of a whole run. Printed for each table: the forecast's mean and points and the mean
 of the runs in dollars, and over all tables how often a run lay within a factor of two of the mean,
-and within (and within a factor of two of) the 10 and 90% points.
+and within (and within a factor of two of) the 10 and 90% points; and how often a ranking that the
+plan played lay within a factor of two of the mean of its others, which no plan can exceed by much.
 
     python benchmarks/forecast.py [--folds 6] [--only wmt24_en-de] [--methods default,sample]
 """
@@ -16,6 +17,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import loopback
 import yaml
+from numpy.typing import NDArray
 from quality_data import DATASETS, load
 
 from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.live import rehearsal
 from lm_eval_ccat.live.ranking_run import dry_run, rank
 
 #: Of words of three letters, which are tokens of the server and of the estimate alike.
@@ -78,7 +82,9 @@ def compare(table: ScoreTable, args: argparse.Namespace, folder: Path) -> list[d
         for model, row in zip(names, rows)
     }
     (folder / "outputs.json").write_text(json.dumps(outputs))
-    found = []
+    found, played = [], list[Sequence[float]]()
+    spread = rehearsal._spread
+    rehearsal._spread = lambda values: played.append(values) or spread(values)
     rng = np.random.default_rng(0)
     with loopback.running(folder / "outputs.json", 0.005) as url:
         for fold in range(args.folds):
@@ -103,10 +109,21 @@ def compare(table: ScoreTable, args: argparse.Namespace, folder: Path) -> list[d
             }  # fmt: skip
             path = folder / f"fold{fold}.yaml"
             path.write_text(yaml.safe_dump(config))
+            played.clear()
             forecast = dry_run(path)["rehearsal"]
+            close = share_close(np.array(played[0]))  # of answers; the second are costs
             content = rank(path, run_dir=folder / f"fold{fold}.run").content
-            found.append({**forecast, "usd": content["usd"], "asked": content["asked"]})
+            found.append(
+                {**forecast, "close": close, "usd": content["usd"], "asked": content["asked"]}
+            )
+    rehearsal._spread = spread
     return found
+
+
+def share_close(values: NDArray[np.float64]) -> float:
+    """Return the share of values within a factor of two of the mean of the others."""
+    others = (values.sum() - values) / (len(values) - 1)
+    return float(np.mean(abs(np.log2(values / others)) <= 1))
 
 
 def main() -> None:
@@ -149,6 +166,10 @@ def main() -> None:
             f"{np.mean((low / 2 <= runs) & (runs <= 2 * high)):.2f}; mean of runs over that of "
             f"forecasts {runs.mean() / expected.mean():.2f}"
         )
+    close = np.mean([run["close"] for run in every])
+    print(
+        f"rankings that were played, within a factor of two of the mean of the others: {close:.2f}"
+    )
 
 
 if __name__ == "__main__":

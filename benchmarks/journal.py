@@ -4,7 +4,7 @@ A run of twenty models without a bank is written as `rank` leaves it, each answe
 some 300 characters. Each command then reads it in a process of its own, whose peak memory is
 printed, in all and beyond that of a run of 2,000 answers, by answer.
 
-    python benchmarks/journal.py --answers 1000000      # half an hour
+    python benchmarks/journal.py --answers 1000000 --left 1000000      # half an hour
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ print(json.dumps([time.perf_counter() - began, peak]))
 """
 
 
-def write_run(folder: Path, n_answers: int) -> None:
-    """Write a run directory of this many answers."""
-    n_items = -(-n_answers // MODELS) + 50  # some are left for `resume`
+def write_run(folder: Path, n_answers: int, n_left: int = 1000) -> None:
+    """Write a run directory of this many answers, with others left, of which `resume` asks some."""
+    n_items = -(-(n_answers + n_left) // MODELS)
     names, bank = [f"m{j:02d}" for j in range(MODELS)], ItemBank.blank(range(n_items), task="t")
     report = {
         "metric": "acc", "key": "acc,none", "scale": Scale().to_dict(), "currency": "items",
@@ -116,6 +116,7 @@ def main() -> None:
     """Print a line for each command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--answers", type=int, default=50_000)
+    parser.add_argument("--left", type=int, default=1000, help="answers that were not asked for")
     parser.add_argument("--commands", default=",".join(COMMANDS))
     parser.add_argument("--keep", type=Path, help="where to keep the runs for another call")
     args = parser.parse_args()
@@ -125,7 +126,7 @@ def main() -> None:
             places[n] = folder = (args.keep or Path(temporary)) / str(n)
             if not folder.exists():
                 began = time.perf_counter()
-                write_run(folder, n)
+                write_run(folder, n, max(args.left * n // args.answers, 1000))
                 size = (folder / "journal.jsonl").stat().st_size / n
                 print(f"{n:,} answers of {size:,.0f} bytes: {time.perf_counter() - began:.0f} s")
         print(f"{'':<8}{'seconds':>9}{'MB':>7}{'bytes an answer':>17}")
