@@ -26,6 +26,7 @@ from ..plugins import existing
 from ..records import FORMAT, NewerRecord
 from ..runs.directory import RunDirectory, read_result
 from ..shown import short
+from .logs_of_run import contradictions_in_logs
 from .result import NOT_OF_THE_RANKING, PARTIAL, state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
@@ -143,6 +144,7 @@ def verify(run: str | Path) -> Verification:
     if recorded is not None:
         recomputed_json = json.loads(json.dumps(mask_values(at_result)))
         counted, judged = _contradictions(recorded, recomputed_json, made_by)
+        judged += contradictions_in_logs(folder, CLOSE)
     outdated = 0 < last and any(
         not isinstance(record, NOT_OF_THE_RANKING)
         for record in itertools.islice(read_journal(directory.journal.path)[1], last, None)

@@ -1,0 +1,113 @@
+"""The logs that a run leaves of each model: whether they say what its journal says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import CcatError
+from ..files import safe_name
+from ..journal import read_journal
+from ..records import Answered
+from ..runs.directory import RunDirectory
+from ..scores.readers.logged_runs import can_read, results_files
+from ..scores.table import read_beside
+from .stored import StoredRanking, stored_rankings
+
+#: Name of the outcome of an answer that is scored by one metric alone.
+_ALL = ""
+#: Scores on the metric's own scale by task, outcome and document.
+_Answers = dict[tuple[Any, ...], list[float]]
+
+
+def contradictions_in_logs(folder: Path, close: float) -> list[str]:
+    """Return what the logs of a run's models say otherwise than its journal.
+
+    Parameters
+    ----------
+    folder : Path
+        A run directory.
+    close : float
+        Difference up to which figures count as equal.
+    """
+    answers: dict[str, _Answers] = {}
+    for record in read_journal(RunDirectory(folder).journal.path)[1]:
+        if isinstance(record, Answered):
+            by_outcome = dict(record.raw) if isinstance(record.raw, Mapping) else {}
+            by_outcome[_ALL] = None if by_outcome else record.raw
+            task, doc_id, *_ = record.item
+            of_model = answers.setdefault(record.model, {})
+            for outcome, raw in by_outcome.items():
+                of_model.setdefault((task, outcome, doc_id), []).append(raw)
+    rankings = [ranking for ranking in stored_rankings(folder) if not ranking.terms]
+    texts: list[str] = []
+    for model, of_model in answers.items():
+        logs = folder / safe_name(model)
+        if logs.is_dir() and can_read(logs):
+            for ranking in rankings:
+                texts += _other_scores(logs, model, ranking, of_model, close)
+            texts += _other_estimates(logs, model, rankings, close)
+    return texts
+
+
+def _other_scores(
+    logs: Path, model: str, ranking: StoredRanking, answers: _Answers, close: float
+) -> Iterator[str]:
+    """Yield the first document whose score in the logs of a model is not that of its answers."""
+    outcome = ranking.outcome
+    try:
+        table = read_beside(logs, outcome, "the run", ranking.scale, partial=True)
+    except CcatError:  # such as of a metric that only the run computes
+        return
+    by_document: dict[Any, list[float]] = {}
+    for name in (_ALL, outcome.metric, f"{outcome.metric},{outcome.filter or 'none'}"):
+        for (task, key, doc_id), scores in answers.items():
+            if (task, key) == (outcome.task, name):
+                by_document.setdefault(doc_id, []).extend(scores)
+    if not by_document:
+        return
+    logged = table.model_scores()[0]
+    place = f"{logs.name}: the samples of {outcome.name}"
+    for doc_id, score in zip(table.doc_ids, logged.tolist()):
+        if doc_id not in by_document:
+            yield f"{place} have document {doc_id!r}, which the journal has not"
+            return
+        known = np.asarray(
+            ranking.scale.normalise([raw for raw in by_document[doc_id] if raw is not None])
+        )
+        means = np.cumsum(known) / np.arange(1, known.size + 1)  # logs need not have all that came
+        if known.size and not np.isclose(means, score, rtol=close, atol=close).any():
+            raw = float(ranking.scale.restore(score))
+            yield f"{place} give document {doc_id!r} {raw:.6g}, the journal {known.mean():.6g}"
+            return
+    block = ranking.content["models"].get(model)
+    items = map(_doc_id_of, block["items"] if block and block.get("items") else ())
+    if lost := [doc_id for doc_id in items if doc_id in by_document.keys() - {*table.doc_ids}]:
+        yield f"{place} lack document {lost[0]!r}, which the result counts"
+
+
+def _doc_id_of(item: Any) -> Any:
+    """Return the document of an item or of one of its repeats."""
+    return item[0] if isinstance(item, list | tuple) else item
+
+
+def _other_estimates(
+    logs: Path, model: str, rankings: Sequence[StoredRanking], close: float
+) -> Iterator[str]:
+    """Yield what the latest results file of a model states otherwise than the run's result."""
+    files = sorted(results_files(logs), key=lambda file: file.name)
+    stored: list[StoredRanking] = []
+    with suppress(CcatError):  # full results state no estimate
+        stored = stored_rankings(files[-1], model) if files else []
+    for ranking in stored:
+        for peer in (peer for peer in rankings if peer.outcome == ranking.outcome):
+            # Intervals of parts of a run hold for other looks than those of the whole.
+            sides = ranking.content["models"], peer.content["models"]
+            was, value = (side[model]["estimate"] if model in side else 0.0 for side in sides)
+            if not math.isclose(was, value, rel_tol=close, abs_tol=close):
+                yield f"{files[-1].name} of {model}: estimate {was}, the run's {value}"
