@@ -24,7 +24,6 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 NEEDS_A_MODEL = {
     "harness/session.py",
     "harness/transport.py",
-    "harness/usage.py",
     "integrations/trackers.py",
     "live/complete.py",
     "live/run.py",

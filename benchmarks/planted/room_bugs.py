@@ -130,6 +130,23 @@ TESTS: dict[str, tuple[str, ...]] = {
     "integrations/trackers": ("tests/integrations/test_trackers.py",),
     "integrations/hub": ("tests/integrations/test_hub.py",),
     "demo": ("tests/demo",),
+    "simulation": (
+        "tests/simulation/test_pieces.py",
+        "tests/simulation/test_power.py",
+        "tests/simulation/test_simulate.py",
+    ),
+    "methods/sample/passes": ("tests/methods/sample",),
+    "methods/policy": ("tests/ranker/test_outcomes.py",),
+    "methods/paper/test": ("tests/methods/paper",),
+    "methods/sample/pairs": ("tests/methods/sample",),
+    "ranker": (
+        "tests/ranker/test_accounts.py",
+        "tests/ranker/test_living.py",
+        "tests/ranker/test_looks.py",
+        "tests/ranker/test_rules.py",
+        "tests/ranker/test_stopping.py",
+        "tests/ranker/test_turns.py",
+    ),
 }
 
 _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -1525,6 +1542,69 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "documents are the first ones, not spread",
             "documents[int(i * step)]",
             "documents[int(i)]",
+        ),
+    ),
+    "simulation/power": (
+        (
+            "the smallest difference is decided in half of rankings",
+            "(float(reach[0]) + float(ndtri(CHANCE))) * math.sqrt(variance)",
+            "float(reach[0]) * math.sqrt(variance)",
+        ),
+    ),
+    "methods/sample/passes": (
+        (
+            "passes share one order",
+            "seed = self._seed if number == 0 else self._seed + number * _APART",
+            "seed = self._seed",
+        ),
+    ),
+    "methods/policy": (
+        (
+            "a draw expects the mean of all items, not of those left",
+            "others = total + (n_asked - n) * mean, (self._n_items - n_asked) * mean",
+            "others = total + (n_asked - n) * mean, self._n_items * mean",
+        ),
+    ),
+    "methods/paper/test": (
+        (
+            "a jittered item is learned where it does not stand",
+            "mu = float(expected_score(self.ability, self._moved()[item]))",
+            "mu = float(expected_score(self.ability, self._difficulty[item]))",
+        ),
+    ),
+    "methods/sample/pairs": (
+        (
+            "an item displaced by another loses its place",
+            "self.position[item], self.position[displaced] = end, position",
+            "self.position[item], self.position[displaced] = end, end",
+        ),
+    ),
+    "ranker/stopping": (
+        (
+            "a limit of items lets one more through",
+            "return np.asarray(standing.items < self.n)",
+            "return np.asarray(standing.items <= self.n)",
+        ),
+    ),
+    "ranker/accounts": (
+        (
+            "the cost of a unit forgets the stated price",
+            "return (account.price * weight + cost) / (weight + units)",
+            "return cost / units",
+        ),
+    ),
+    "ranker/turns": (
+        (
+            "models share one draw of exposure",
+            "np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])",
+            "np.random.default_rng([self.seed, 0xE4905, n_asked])",
+        ),
+    ),
+    "ranker/ranker": (
+        (
+            "joining models are no look anew",
+            "        if add:\n            self._standing.looked = None\n",
+            "",
         ),
     ),
 }

@@ -50,6 +50,13 @@ def test_exposure_draws_among_so_many_items(k):
     assert len({Ranker(bank, ["a"], seed=s, exposure=k).ask()[0] for s in range(40)}) == k
 
 
+def test_models_do_not_share_the_draws_of_exposure():
+    names = [f"m{n}" for n in range(8)]
+    ranker = Ranker(bank_of("paper", 60), names, exposure=4)
+    first = [ranker.ask(1, model=name)[0][1] for name in names]
+    assert len(set(first)) == 4
+
+
 def test_the_papers_warm_up_is_asked_even_if_the_budget_is_too_small():
     banks = {"x": bank_of("paper", 30, 1), "y": bank_of("paper", 20, 2)}
     ranker = Ranker(banks, {"a": 1.0}, budget=3.0, warmup=3, stop="limits")

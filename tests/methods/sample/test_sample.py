@@ -15,7 +15,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Gaps, as_of_many
 from lm_eval_ccat.methods.sample.bets import LEAST, betting_interval
 from lm_eval_ccat.methods.sample.method import SamplePolicy
-from lm_eval_ccat.methods.sample.pairs import Sums
+from lm_eval_ccat.methods.sample.pairs import SharedSequence, Sums
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, Verdicts
 
@@ -255,3 +255,15 @@ def test_betting_holds_at_every_look_and_takes_what_is_missing_for_missing():
     for model in (0, 1):
         give(p, y, model, 120)
     assert np.isfinite(p.belief().location).all()
+
+
+def test_a_sequence_that_is_fixed_item_by_item_knows_where_each_item_stands():
+    """As a journal imposes its order; the rest keep their probabilities of being drawn next."""
+    items = np.arange(3, 12)
+    sequence, imposed = SharedSequence(items, seed=0), [7, 3, 11, 5]
+    for number, item in enumerate(imposed):
+        assert sequence.probability(item) <= 1.0
+        sequence.fix(item)
+        assert sequence.probability(item) == pytest.approx(1 / (len(items) - number))
+    assert sequence.order[:4].tolist() == imposed and sorted(sequence.order) == items.tolist()
+    assert sequence.position[sequence.order].tolist() == list(range(len(items)))
