@@ -83,8 +83,8 @@ def said_of_gap() -> str:
     half, most = (f"{share:.0%}" for share in measured["shares"])
     return "\n".join(
         [
-            f"Items of each model until {half} / {most} of the pairs are decided rightly, of "
-            f"{measured['items']}:\n",
+            f"How many of {measured['items']} items each model answers before {half} / {most} of "
+            "the pairs are decided, and rightly:\n",
             *rows,
         ]
     )
