@@ -15,7 +15,7 @@ from ..upkeep.update import union
 from .parsing import JSON, Opt, Options, emit, progress, task_names, warn
 
 OPTIONS: Options = {
-    "RUN": "a run directory of `rank`; with --full also its result.json, or results_*.json of an "
+    "RUN": "a run directory of `rank`, or its result.json; with --full also results_*.json of an "
     "adaptive `run`",
     "--full LOGS...": "compare with full results: directories of harness outputs, or tables",
     "--repair": "keep the longest sound part of a damaged journal; the damaged one is renamed",

@@ -23,6 +23,8 @@ from ..journal import JournalFile, read_journal
 from ..masking import mask_values
 from ..money import COLUMNS, dollars
 from ..plugins import existing
+from ..ranker.headline import headline
+from ..ranker.verdicts import ALL_PAIRS
 from ..records import FORMAT, NewerRecord
 from ..runs.directory import RunDirectory, read_result
 from ..shown import short
@@ -109,7 +111,8 @@ def verify(run: str | Path) -> Verification:
     Parameters
     ----------
     run : path
-        A run directory.
+        A run directory. Of a ``result.json`` without a journal only the figures are compared with
+        each other.
 
     Raises
     ------
@@ -123,7 +126,11 @@ def verify(run: str | Path) -> Verification:
     >>> verify("my_task.run").exit_code                       # doctest: +SKIP
     0
     """
-    folder, directory = Path(run), RunDirectory(run)
+    place = Path(run)
+    folder = place.parent if place.name == RESULT else place
+    directory = RunDirectory(folder)
+    if (folder / RESULT).is_file() and not directory.journal.exists():
+        return _of_itself(folder / RESULT)
     file = folder / RESULT  # read before the journal, to which a run under way adds lines
     recorded = read_result(file) if file.is_file() else None
     condition = _examined(directory)
@@ -175,6 +182,64 @@ def verify(run: str | Path) -> Verification:
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)
+
+
+def _of_itself(file: Path) -> Verification:
+    """Return what a result says of itself, where no journal tells whether it is true."""
+    texts = self_contradictions(read_result(file))
+    alone = f"{file} stands without its journal, so nothing but self-consistency was checked"
+    words = f"{alone}: its figures agree with each other."
+    if texts:
+        words = "\n  ".join([f"{alone}, and it contradicts itself:", *texts[:12]])
+    return Verification(Condition(0, 0, None, None, 0), [], texts, __version__, words)
+
+
+def self_contradictions(result: RankingContent) -> list[str]:
+    """Return where the estimates, ranks, pairs and headline of a result contradict each other."""
+    texts: list[str] = []
+    try:
+        texts.extend(_self_contradictions(result))
+    except (KeyError, TypeError, ValueError) as error:
+        texts.append(f"it is no complete result ({error!r})")
+    return texts
+
+
+def _self_contradictions(result: RankingContent) -> Iterator[str]:
+    models, order, pairs = result["models"], result["order"], result["pairwise"]
+    named = {(pair["a"], pair["b"]): pair for pair in pairs}
+    for name, model in models.items():
+        if model["interval"] and not model.get("known"):
+            low, high = sorted(model["interval"])
+            if not low - CLOSE <= model["estimate"] <= high + CLOSE:
+                yield f"{name}: estimate {model['estimate']} outside {low} to {high}"
+    for (a, b), pair in named.items():
+        difference, interval = pair["difference"], (pair["low"], pair["high"])
+        if not {a, b} <= models.keys():
+            yield f"{a} over {b}: no such model"
+            continue
+        of_estimates = models[a]["estimate"] - models[b]["estimate"]
+        if not math.isclose(difference, of_estimates, rel_tol=CLOSE, abs_tol=CLOSE):
+            yield f"{a} over {b}: difference {difference}, of the estimates {of_estimates}"
+        if not interval[0] - CLOSE <= difference <= interval[1] + CLOSE:
+            yield f"{a} over {b}: difference {difference} outside {interval[0]} to {interval[1]}"
+        excludes_0 = interval[0] > 0 or interval[1] < 0
+        if pair["decision"] != "equivalent" and excludes_0 != (pair["decision"] == "decided"):
+            yield f"{a} over {b}: {pair['decision']}, from {interval[0]} to {interval[1]}"
+        if (b, a) not in named or named[b, a]["decision"] != pair["decision"]:
+            yield f"{a} over {b}: not as {b} over {a}"
+    if len(order) <= ALL_PAIRS and len(pairs) != len(order) * (len(order) - 1):
+        yield f"pairs: {len(pairs)} rows of {len(order)} models"
+    ranks = [models[name]["rank"] for name in order]
+    better = 1.0 if result["scale"]["higher_is_better"] else -1.0
+    estimates = [better * models[name]["estimate"] for name in order]
+    if ranks != list(range(1, len(order) + 1)) or any(
+        score < following - CLOSE for score, following in itertools.pairwise(estimates)
+    ):
+        yield "order: neither that of the ranks nor that of the estimates"
+    waiting = "nothing is ranked yet"  # of which the result does not state the reason
+    words = result.get("headline", waiting)
+    if not words.startswith(waiting) and words != (of_figures := headline(result)):
+        yield f"headline: {_text(words)}, of the figures {_text(of_figures)}"
 
 
 def _contradictions(

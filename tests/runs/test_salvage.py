@@ -192,6 +192,42 @@ def test_a_result_that_lacks_or_adds_anything_is_not_the_journal_s(run, ccat, ed
     ccat("verify", run)
 
 
+def edited(rows, **changes):
+    """Rows of pairs or models, the first of which states something else."""
+    if isinstance(rows, dict):
+        name, *_ = rows
+        return {**rows, name: {**rows[name], **changes}}
+    return [{**rows[0], **changes}, *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("key", "edit", "words"),
+    [
+        ("models", lambda rows: edited(rows, estimate=0.99), ": difference "),
+        ("models", lambda rows: edited(rows, estimate=0.99), ": estimate 0.99 outside "),
+        ("models", lambda rows: edited(rows, rank=9), "order: neither that of the ranks"),
+        ("pairwise", lambda rows: edited(rows, difference=0.5), ": difference 0.5"),
+        ("pairwise", lambda rows: edited(rows, low=-1.0, high=1.0, decision="decided"), "decided,"),
+        ("pairwise", lambda rows: edited(rows, low=1e-9, high=1.0, decision="open"), ": open,"),
+        ("pairwise", lambda rows: edited(rows, a="nobody"), "no such model"),
+        ("pairwise", lambda rows: rows[2:], "pairs: "),
+        ("headline", lambda words: "we lead", 'headline: "we lead", of the figures'),
+        ("order", lambda order: order[::-1], "order: neither"),
+        ("order", lambda order: None, "it is no complete result"),
+    ],
+)
+def test_a_result_without_its_journal_is_compared_with_itself(
+    run, tmp_path, ccat, key, edit, words
+):
+    content, file = json.loads(json.dumps(state(run).content)), tmp_path / "alone" / "result.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(content))
+    for place in (file, file.parent):
+        assert "nothing but self-consistency was checked: its figures" in ccat("verify", place).out
+    file.write_text(json.dumps(content | {key: edit(content[key])}))
+    assert words in ccat("verify", file, code=1).out
+
+
 def test_a_result_older_than_its_journal_is_told(run, ccat):
     """What a result of the first lines says of them is true, but it is not the run's."""
     last = state(run).content["last_line"]
