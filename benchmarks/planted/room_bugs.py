@@ -147,6 +147,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/ranker/test_stopping.py",
         "tests/ranker/test_turns.py",
     ),
+    "cli": ("tests/cli",),
+    "cli/rank": ("tests/cli", "tests/live/test_wrong_turns.py", "tests/report/test_watch.py"),
 }
 
 _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -1546,6 +1548,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "simulation/power": (
         (
+            "the spread of one answer has no variance of items",
+            "math.sqrt(within + float(mu.var()))",
+            "math.sqrt(within)",
+        ),
+        (
             "the smallest difference is decided in half of rankings",
             "(float(reach[0]) + float(ndtri(CHANCE))) * math.sqrt(variance)",
             "float(reach[0]) * math.sqrt(variance)",
@@ -1605,6 +1612,56 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "joining models are no look anew",
             "        if add:\n            self._standing.looked = None\n",
             "",
+        ),
+    ),
+    "simulation/judging": (
+        (
+            "the first level that reaches tau counts though a later one does not",
+            "(x0, t0), (x1, t1) = known[below[-1] : below[-1] + 2]",
+            "(x0, t0), (x1, t1) = known[below[0] : below[0] + 2]",
+        ),
+        (
+            "touching intervals are no tie",
+            "(low[:, None] <= high[None, :]) & (low[None, :] <= high[:, None])",
+            "(low[:, None] < high[None, :]) & (low[None, :] < high[:, None])",
+        ),
+    ),
+    "simulation/folds": (
+        (
+            "a benchmark keeps models that lack a task",
+            "if all(model in models for models in scored)",
+            "if any(model in models for models in scored)",
+        ),
+    ),
+    "cli/parsing": (
+        (
+            "one price for all models is refused",
+            'values_of["price"] *= len(kinds)',
+            'values_of["price"] *= 1',
+        ),
+        (
+            "a rising range says that higher is better",
+            "falls = True if args.range[0] == high else None",
+            "falls = args.range[0] == high",
+        ),
+        (
+            "JSON in a file takes the place of the text",
+            '        write_file(Path(target), text + "\\n")\n',
+            '        write_file(Path(target), text + "\\n")\n        return\n',
+        ),
+    ),
+    "cli/rank": (
+        (
+            "a run directory is shown in place of being resumed",
+            "if flags or models or args.resume:",
+            "if flags or models:",
+        ),
+    ),
+    "cli/bank": (
+        (
+            "two suites that differ are the same",
+            'return 0 if difference["same"] else WRONG',
+            'return 0 if several or difference["same"] else WRONG',
         ),
     ),
 }

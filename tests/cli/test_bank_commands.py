@@ -80,3 +80,10 @@ def test_suites_differ_bank_by_bank(tmp_path, monkeypatch, ccat):
     t.save("t.bank.json")
     err = ccat("bank", "check", "old", "t.bank.json", code=2).err
     assert "one is a suite, the other a single bank" in err
+
+
+def test_suites_that_differ_are_told_by_the_exit_code(tmp_path, ccat):
+    for name, n in (("old", 3), ("new", 4), ("again", 3)):
+        SuiteBank({"t": ItemBank.blank(range(n), task="t")}).save(tmp_path / name)
+    assert "no difference" in ccat("bank", "check", tmp_path / "old", tmp_path / "again").out
+    assert ccat("bank", "check", tmp_path / "old", tmp_path / "new", code=3).out

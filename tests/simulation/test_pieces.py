@@ -315,11 +315,21 @@ def test_pairs_are_covered_by_students_quantiles():
         ({10: 0.95, 40: 0.97}, 0.9, 10),
         # A level that reached it by luck does not count when a higher one falls below.
         ({10: 0.92, 20: 0.85, 40: 0.95}, 0.9, 20 * 2**0.5),
+        # Nor where a smaller one falls below as well.
+        ({10: 0.5, 20: 0.8, 40: 0.6, 80: 0.9}, 0.7, 40 * 2 ** (1 / 3)),
     ],
 )
 def test_items_for_a_wanted_tau(taus, wanted, items):
     points = [{"items_per_model": n, "tau": tau} for n, tau in taus.items()]
     assert items_for_tau(points, wanted) == (items and pytest.approx(items))
+
+
+def test_models_without_a_score_on_a_task_are_left_out_of_all():
+    first = ScoreTable.from_arrays([[0.1, 0.5], [0.2, 0.4], [0.9, 0.7]], "abc")
+    second = ScoreTable.from_arrays([[0.3, 0.6], [np.nan, np.nan], [0.8, 0.1]], "abc")
+    benchmark, warnings = Benchmark.of({"t": first, "u": second})
+    assert benchmark.models == ("a", "c") and warnings == ["no score of b; left out"]
+    assert all(table.models == ("a", "c") for table in benchmark.tables.values())
 
 
 def test_truths_of_several_tasks_weigh_as_their_means_do():

@@ -79,6 +79,15 @@ def test_a_bank_that_knows_nothing_has_no_spread():
     assert spreads_of({"t": ItemBank.blank(range(9))}) is None
 
 
+def test_the_spread_of_a_score_is_that_of_all_answers_to_all_items(world):
+    """Right and wrong answers of which a share ``m`` is right have the variance ``m (1 - m)``."""
+    spreads = spreads_of({"t": calibrate(ScoreTable.from_arrays(world, NAMES))})
+    assert spreads.score == pytest.approx(world.std(), rel=0.05)
+    # Two models alike differ on an item by the noise of two answers, not by the item's ease.
+    noise = 2.0 * (world.mean(axis=0) * (1.0 - world.mean(axis=0))).mean()
+    assert spreads.difference == pytest.approx(noise**0.5, rel=0.1)
+
+
 def test_newcomers_score_as_the_models_of_the_bank_did(world):
     chance = draw(np.linspace(-1.2, 1.2, 20), N_ITEMS, seed=4, noise=0.0)
     graded = np.random.default_rng(1).binomial(9, chance) / 9
