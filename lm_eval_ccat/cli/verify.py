@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from functools import reduce
+from pathlib import Path
 
 from ..errors import UsageError
 from ..live import verify as verifying
+from ..live.asked import full_results_otherwise
 from ..live.stored import stored_ranking
 from ..scores.table import read_beside
 from ..simulation.audit import audit
@@ -77,7 +79,16 @@ def _against_full_results(args: argparse.Namespace) -> int:
             read_beside(logs, stored.outcome, "the run", stored.scale, on_progress=show)
             for logs in args.full
         ]
+    notes = [
+        text
+        for logs, table in zip(args.full, tables)
+        for model in stored.models
+        if model in table.models
+        for text in full_results_otherwise(stored, table, logs, model)
+    ]
+    if verifying.stands_alone(Path(stored.source)):
+        notes += verifying.self_contradictions(stored.content)
     outcome = audit(stored.content, reduce(union, tables))
     emit(args.json, {"run": stored.source, **outcome.to_dict()}, [outcome.to_text()])
-    warn(*outcome.content["warnings"])
+    warn(*dict.fromkeys(notes), *outcome.content["warnings"])
     return 0

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..content import RESULT
-from ..errors import UsageError
+from ..errors import OtherScoringError, UsageError
 from ..runs.book import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import Marks, Texts, compare_prompts
 from ..scores.readers.logged_runs import LoggedRun
 from ..scores.reading import Logged
-from .scored import Scoring, runs_by_model
+from .scored import Scoring, differing_scoring, runs_by_model
 from .sides import prompts_in
 from .stored import StoredRanking
 
@@ -114,8 +114,43 @@ def checked_prompts(
     """
     difference, doubt = compare_prompts(*marks, names, texts)
     if difference and PROMPTS not in accepted:
-        raise UsageError(
-            f"{difference}. Ask both models in the same way, or accept other prompts: "
-            f"--accept_change {PROMPTS} (in Python accept_change='{PROMPTS}')"
-        )
+        raise OtherScoringError(difference, "Ask both models in the same way", PROMPTS)
     return difference, doubt
+
+
+def full_results_otherwise(
+    run: StoredRanking, table: ScoreTable, source: Any, model: str
+) -> list[str]:
+    """Return what is not known of how full results of a run's model were asked and scored.
+
+    Raises
+    ------
+    UsageError
+        Its documents, prompts or targets, its code or what cuts answers off are not the run's.
+    """
+    outcome, task = run.outcome, str(run.outcome.task)
+    documents = run.documents_of(model, task)
+    if documents is not None and table.doc_hashes:
+        if changed := documents.compare(table.doc_ids, table.doc_hashes).changed:
+            raise UsageError(
+                f"full results of {model}: document {changed[0]!r} has another text than in the "
+                f"run; {len(changed)} documents differ (doc_hash)"
+            )
+    first, second = (AskedSide.of(side, model, source, outcome.task) for side in (run, table))
+    try:
+        _, doubt = differing_prompts(first, second, outcome.task, ())
+        scorings = first.scoring(model, outcome, task), second.scoring(model, outcome, task)
+        texts = [*([doubt] if doubt else []), *differing_scoring(*scorings, (), not doubt)]
+    except OtherScoringError as error:
+        raise UsageError(
+            f"full results of {model}: {_of_full(error.difference)}. Give full results that were "
+            "asked and scored as the run was"
+        ) from None
+    return [f"full results: {_of_full(text)}" for text in texts]
+
+
+def _of_full(text: str) -> str:
+    """Return a difference between two sides as one between a run and full results."""
+    for side, name in zip(_THE_SIDES, ("the run", "the logs")):
+        text = text.replace(side, name)
+    return text

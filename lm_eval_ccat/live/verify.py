@@ -129,7 +129,7 @@ def verify(run: str | Path) -> Verification:
     place = Path(run)
     folder = place.parent if place.name == RESULT else place
     directory = RunDirectory(folder)
-    if (folder / RESULT).is_file() and not directory.journal.exists():
+    if stands_alone(folder / RESULT):
         return _of_itself(folder / RESULT)
     file = folder / RESULT  # read before the journal, to which a run under way adds lines
     recorded = read_result(file) if file.is_file() else None
@@ -182,6 +182,11 @@ def verify(run: str | Path) -> Verification:
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)
+
+
+def stands_alone(file: Path) -> bool:
+    """Whether a file is a result of `rank` without the journal that it rests on."""
+    return file.name == RESULT and file.is_file() and not RunDirectory(file.parent).journal.exists()
 
 
 def _of_itself(file: Path) -> Verification:

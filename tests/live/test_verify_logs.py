@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from worlds.bench import TASK
 
 
 def changed(row):
@@ -42,3 +44,62 @@ def test_a_results_file_of_another_estimate_is_found(bench, server, ccat):
     file.write_text(json.dumps(content))
     said = ccat("verify", bench.run(), code=1).out
     assert f"{file.name} of m01: estimate 0.99, the run's 0." in said
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, ""),
+        ({"text": "Say 1"}, r"the prompt of document \d+ is \w+ in the run and \w+ in the logs"),
+        (
+            {"target_hash": "f" * 64},
+            r"the target of document \d+ is \w+ in the run and f{8} in",
+        ),
+        ({"doc_hash": "f" * 64}, "document 0 has another text than in the run; 120 documents"),
+        ({"process_results": "def f(): 1"}, "process_results differs between the run and the logs"),
+        ({"versions": {TASK: 2.0}}, "task_version is 1.0 in the run and 2.0 in the logs"),
+    ],
+)
+def test_full_results_of_another_benchmark_are_refused_by_name(
+    bench, server, ccat, tmp_path, change, words
+):
+    bench.ranked(server, ["m01", "m11"], bank="", max_items=30)
+    full = bench.adaptive(server, "m11", "--output_path", tmp_path / "logs", "--log_samples")
+    full.remove("--adaptive")
+    ccat(*full)
+    [samples] = (tmp_path / "logs").rglob("samples_*")
+    [results] = (tmp_path / "logs").rglob("results_*")
+    rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    content = json.loads(results.read_text())
+    for key, value in change.items():
+        if key == "versions":
+            content[key] = value
+        elif key == "process_results":
+            content["configs"][TASK][key] = value
+        for row in rows if key in ("text", "target_hash", "doc_hash") else ():
+            if key == "text":
+                row["arguments"]["gen_args_0"]["arg_0"] = value
+                del row["prompt_hash"]
+            else:
+                row[key] = value
+    samples.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    results.write_text(json.dumps(content))
+    said = ccat("verify", bench.run(), "--full", tmp_path / "logs", code=2 if words else 0).err
+    assert (
+        re.search(f"full results of m11: {words}", said) if words else "full results: " not in said
+    )
+    assert ("Give full results that were asked and scored as the run was" in said) == (
+        bool(words) and "doc_hash" not in change
+    )
+
+
+def test_full_results_beside_a_result_that_contradicts_itself_tell_that(
+    bench, server, ccat, tmp_path
+):
+    content = bench.ranked(server, ["m01", "m11"], max_items=30)
+    (tmp_path / "alone").mkdir()
+    content["models"]["m11"]["estimate"] = 0.01
+    (tmp_path / "alone" / "result.json").write_text(json.dumps(content))
+    bench.table.write(tmp_path / "full.parquet")
+    said = ccat("verify", tmp_path / "alone", "--full", tmp_path / "full.parquet").err
+    assert "m11: estimate 0.01 outside" in said and said.count("prompts unknown") == 1
