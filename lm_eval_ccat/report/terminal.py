@@ -500,7 +500,7 @@ def forecast_lines(content: ForecastContent) -> list[str]:
     if content["ahead"] and len(models) > 1:
         lines.append(
             f"Answers in flight at the deciding one are paid too: at most {content['ahead']} of "
-            f"each model, and {GROWTH:.0%} of those before."
+            f"each model, and {GROWTH:.0%} of its answers until then."
         )
     if content["loads"]:
         lines.append(_loads_in_words(content["loads"]))

@@ -32,7 +32,7 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
             pass_at = row.get("pass_at")
             beside = f"; pass@{pass_at['k']} is {number(pass_at['estimate'])}" if pass_at else ""
             scatter = number(row["scatter"])
-            yield "Repeats", f"{name}: a full run's mean scatters by {scatter}{beside}."
+            yield "Repeats", f"{name}: chance moves a full run's mean by {scatter}{beside}."
         for finding in row.get("findings", ()):
             yield "Range", f"{name} {finding}."
         if row.get("set_aside"):

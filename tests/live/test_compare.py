@@ -467,7 +467,7 @@ def test_no_more_documents_than_the_task_has_are_said_to_decide(tmp_path, ccat, 
     comment = tmp_path / "c.md"
     line, _, _, step = ccat("compare", *sides, "-o", comment, code=3).out.splitlines()
     if documents == 300:
-        assert "; all 300 documents would not decide" in line
+        assert "; even all 300 documents would not decide" in line
         assert step.startswith("Next: the same command with -o page.html")
     else:
         found = re.search(r"; about ([\d,]+) more documents would decide", line)
