@@ -149,6 +149,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "cli": ("tests/cli",),
     "cli/rank": ("tests/cli", "tests/live/test_wrong_turns.py", "tests/report/test_watch.py"),
+    "cli/compare": ("tests/live/test_compare.py",),
 }
 
 _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -1652,6 +1653,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "cli/rank": (
         (
+            "the page of a run is written beside it",
+            "with LivePage(folder, args.watch) if args.watch",
+            "with LivePage(folder.parent, args.watch) if args.watch",
+        ),
+        (
             "a run directory is shown in place of being resumed",
             "if flags or models or args.resume:",
             "if flags or models:",
@@ -1662,6 +1668,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "two suites that differ are the same",
             'return 0 if difference["same"] else WRONG',
             'return 0 if several or difference["same"] else WRONG',
+        ),
+    ),
+    "cli/compare": (
+        (
+            "the second name of one folder is not looked for",
+            "zip(pair, known * 2)",
+            "zip(pair, known)",
         ),
     ),
 }

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, __version__
 from lm_eval_ccat.cli.main import COMMANDS, command_parser, main
-from lm_eval_ccat.cli.parsing import CommandParser, emit, models_of, reading_of
-from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.cli.parsing import CommandParser, models_of
 from lm_eval_ccat.harness import internals
 
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
@@ -151,30 +152,28 @@ def test_a_value_may_begin_with_a_minus(value):
     assert parser.parse_args(["--range", value]).range == value
 
 
-def test_one_price_is_that_of_every_model_and_two_of_three_are_refused():
-    two = {"model": ["hf", "hf"], "model_args": ["pretrained=a", "pretrained=b"]}
-    models = models_of(argparse.Namespace(**two, price=[["item=1"]]))
-    assert [model["price"] for model in models] == [["item=1"]] * 2
-    assert [model["model_args"] for model in models] == two["model_args"]
-    three = {"model": ["hf"] * 3, "price": [["item=1"], ["item=2"]]}
-    with pytest.raises(UsageError, match="--model is given 3 times, --price 2"):
-        models_of(argparse.Namespace(**three))
-
-
-def test_a_falling_range_sets_the_direction_and_a_rising_one_leaves_it():
-    for given, falls in (((25.0, 0.0), True), ((0.0, 25.0), None)):
-        query = reading_of(argparse.Namespace(range=given))
-        assert query.range == (0.0, 25.0) and query.lower_is_better is falls
-
-
-def test_json_in_a_file_stands_beside_the_text_and_in_place_of_it_on_the_screen(tmp_path, capsys):
-    emit(str(tmp_path / "x.json"), {"a": 1}, ["a line"])
-    assert capsys.readouterr().out == "a line\n"
-    assert json.loads((tmp_path / "x.json").read_text()) == {"a": 1}
-    emit("-", {"a": 1}, ["a line"])
-    assert json.loads(capsys.readouterr().out) == {"a": 1}
-
-
 def test_a_run_directory_is_shown_and_never_taken_for_a_run_to_resume(tmp_path, ccat):
     said = ccat("rank", tmp_path, "--resume", code=2).err
     assert "is a run directory, which is only shown; to resume it, repeat the command" in said
+
+
+def test_the_live_page_of_a_run_and_its_report_stand_in_its_folder(tmp_path, ccat, monkeypatch):
+    from lm_eval_ccat.cli import rank
+
+    written: list[Any] = []
+
+    @contextmanager
+    def page(folder, seconds):
+        written.append((folder, seconds))
+        yield
+
+    ended = SimpleNamespace(exit_code=3)
+    monkeypatch.setattr(rank, "LivePage", page)
+    monkeypatch.setattr(rank.ranking_run, "rank", lambda *args, **options: ended)
+    monkeypatch.setattr(rank, "write_report", lambda folder: written.append(folder) or folder)
+    config = tmp_path / "two.yaml"
+    models = [{"name": name, "model": "dummy"} for name in "ab"]
+    config.write_text(json.dumps({"task": "t", "models": models}))
+    said = ccat("rank", config, "--watch", 7, code=3).err
+    run = tmp_path / "two.run"
+    assert written == [(run, 7.0), run] and f"Live page: {run / 'report.html'}" in said

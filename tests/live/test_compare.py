@@ -516,7 +516,8 @@ def test_one_table_of_two_models_repeats_averaged_lower_is_better():
 @pytest.mark.parametrize(
     ("more", "given", "chosen"),
     [((), "a,b/c@d,other", ("a,b/c@d", "other")), ((), "other,a,b/c@d", ("other", "a,b/c@d")),
-     ((), "a,b/c,other", None), (("a", "b/c@d,other"), "a,b/c@d,other", None)],
+     ((), "a,b/c,other", None), (("a", "b/c@d,other"), "a,b/c@d,other", None),
+     (("a",), "a,b/c@d,other", ("a,b/c@d", "other"))],
 )  # fmt: skip
 def test_a_name_with_a_comma_is_one_name_where_only_one_split_names_two_models(
     tmp_path, ccat, more, given, chosen

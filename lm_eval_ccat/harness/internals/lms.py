@@ -148,11 +148,7 @@ def takes_messages(name: str) -> bool:
     >>> takes_messages("local-chat-completions"), takes_messages("local-completions")
     (True, False)
     """
-    return name.endswith("chat-completions") or name in (
-        "anthropic-chat",
-        "litellm",
-        "litellm-chat",
-    )
+    return name.endswith("chat-completions") or name in _CHAT
 
 
 def known_arguments(name: str) -> set[str] | None:

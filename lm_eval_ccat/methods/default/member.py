@@ -355,11 +355,6 @@ class ScorePosterior:
         off = profile.mean - np.interp(self.z[0], profile.x, profile.mean)
         return float(weight.dot(off * off) / weight.sum())
 
-    def predictive_variances(self) -> Floats:
-        """Return the predictive variance of the score on each item; shape (n_items,)."""
-        along = self.w * self._slopes
-        return np.asarray(self.kappa * self.w + (self.covariance.dot(along) * along).sum(axis=0))
-
     def _fit(self) -> None:
         """Take Newton steps from the last mode to the new one.
 
