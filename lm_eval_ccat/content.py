@@ -202,7 +202,7 @@ class ModelContent(TypedDict, total=False):
         Its score by the items drawn at random alone.
     scatter
         With repeats, the standard error of the mean of all repeats of all items about the expected
-        score, on the metric's own scale.
+        score, on the metric's own scale, once ten answers are not the first to their item.
     pass_at
         With repeats, the chance that one of several answers is right.
     asked

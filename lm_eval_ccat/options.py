@@ -385,6 +385,8 @@ def _text(value: Any, place: OptionPlace) -> str:
 
 
 ABOVE_0, AT_LEAST_0 = number(0.0, open_ends=True), number(0.0)
+#: Answers to an item; more than anyone reports are a slip of the pen, which would fill the memory.
+REPEATS = number(1, 10_000, integral=True)
 #: A two-sided confidence.
 CONFIDENCE = number(0.5, 1.0, open_ends=True)
 SWITCH = Kind(_switch, {"type": "boolean"}, switch=True)

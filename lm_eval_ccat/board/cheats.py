@@ -338,7 +338,9 @@ def _answers(board: Board, row: BoardRow) -> PlacedAnswers:
         for record in records:
             if not isinstance(record, Tell) or record.model != name:
                 continue
-            (task, doc_id), score = record.item, record.score
+            (task, doc_id, *repeat), score = record.item, record.score
+            if repeat:  # a model knew a document or not: its first answer says so
+                continue
             task = task or only
             bank = board.banks.get(task)
             value = next(iter(score.values()), None) if isinstance(score, dict) else score

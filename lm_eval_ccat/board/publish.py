@@ -85,10 +85,19 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     facts = facts_of_models(board)
     twins = {**copies(board, state), **likely_copies(board, [place.row for place in state.placed])}
     head = "rank best worst model kind score low high confidence items documents date".split()
-    of_tasks = [f"{task}{end}" for task in tasks for end in ("", "_low", "_high")]
+    ends = {
+        task: (
+            "",
+            "_low",
+            "_high",
+            *("_repeats",) * any(place.row.tasks[task].repeats > 1 for place in state.placed),
+        )
+        for task in tasks
+    }
+    of_tasks = [f"{task}{end}" for task in tasks for end in ends[task]]
     lines = [
         [place.rank, place.best, place.worst, *(getattr(place.row, name) for name in head[3:]),
-         *(end for task in tasks for end in _ends(place.row.tasks[task])),
+         *(end for task in tasks for end in _ends(place.row.tasks[task])[: len(ends[task])]),
          " ".join(twins.get(place.row.model, ()))]
         for place in state.placed
     ]  # fmt: skip
@@ -311,8 +320,8 @@ def _samples(row: BoardRow) -> Iterator[str]:
             yield f"{items}, {WHATEVER_THE_BANK}: {estimate:.4g} ± {error:.2g}"
 
 
-def _ends(task_score: TaskScore) -> tuple[float, float, float]:
-    return task_score.score, task_score.low, task_score.high
+def _ends(task_score: TaskScore) -> tuple[float, float, float, int]:
+    return task_score.score, task_score.low, task_score.high, task_score.repeats
 
 
 def _link(text: str) -> str:

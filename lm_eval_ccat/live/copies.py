@@ -101,7 +101,8 @@ class Copies:
             return ""
         return (
             f"{self.model} answers {len(self._equal[0])} documents with the same short text in "
-            "every repeat: is a cache or a fixed seed between?"
+            "every repeat: if a cache or a fixed seed is between, they are copies, and verdicts "
+            "take copies for draws"
         )
 
 

@@ -233,7 +233,7 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     UsageError
         The budget is too small; the message names the least that is enough.
     """
-    if plan.charges.budget is None:
+    if plan.charges.budget is None or plan.most_repeats > 1:  # the ranker requires a whole pass
         return
     first = plan.first
     cost = first * sum(plan.charges.prices.values())

@@ -26,6 +26,7 @@ from ..options import (
     AT_LEAST_0,
     CONFIDENCE,
     FILE,
+    REPEATS,
     SWITCH,
     TEXT,
     Kind,
@@ -277,7 +278,7 @@ class Spec:
         "models take part in the ranking and are not asked anything.", "run", flag="leaderboard",
     )
     repeats: int | None = option(
-        None, whole(1), "Most sampled answers of each item, in passes over the items that are the "
+        None, REPEATS, "Most sampled answers of each item, in passes over the items that are the "
         "same for all models (avg@K, decided early). Default: the task's own `repeats`.",
         "rank run", live=True,
     )

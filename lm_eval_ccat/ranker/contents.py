@@ -17,7 +17,7 @@ from ..methods.belief import Belief
 from ..methods.policy import Policy
 from ..methods.sample.repeats import pass_at
 from ..metrics.scale import Floats, Scale
-from ..options import ABOVE_0, AT_LEAST_0, whole
+from ..options import ABOVE_0, AT_LEAST_0, REPEATS
 from .arguments import item_units
 
 Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]
@@ -373,8 +373,9 @@ class Contents:
         if not self._in_passes or of_task[self.tasks[0].name] < self.tasks[0].repeats:
             was, becomes = (", ".join(map(str, n.values())) for n in (self.repeats, of_task))
             raise UsageError(
-                f"repeats {was} cannot become {becomes}: of one task that is asked in passes they "
-                "may be raised; else start a new run, which can take over the answers"
+                f"repeats {was} cannot become {becomes}: a run of one task with repeats above 1 "
+                "may raise them; else start a new run and name this one under prior:, which takes "
+                "over its answers"
             )
         return of_task
 
@@ -492,11 +493,11 @@ def _repeats(repeats: Any, tasks: Collection[str]) -> dict[str, int]:
         A number is below 1, or a task is unknown or has no number.
     """
     if not isinstance(repeats, Mapping):
-        return dict.fromkeys(tasks, whole(1).check(repeats, "repeats"))
+        return dict.fromkeys(tasks, REPEATS.check(repeats, "repeats"))
     if set(repeats) != set(tasks):
         task = next(iter({*repeats} ^ {*tasks}))
         raise UsageError(f"repeats {repeats!r} are not one number for each task: {task!r}")
-    return {task: whole(1).check(repeats[task], f"repeats of {task}") for task in tasks}
+    return {task: REPEATS.check(repeats[task], f"repeats of {task}") for task in tasks}
 
 
 def scale_of(outcomes: Sequence[Outcome | ItemBank]) -> Scale:

@@ -272,17 +272,19 @@ class Ranker:
         if self._max_items is not None and self._max_items < n_kept:
             raise UsageError(
                 f"max_items {self._max_items} does not pay one pass: repeats begin once every "
-                f"model has answered every item, which takes at least {n_kept}"
+                f"model has answered every item, which takes at least {n_kept} answers of each"
             )
         units = sum(
             self._accounts.units[task.where][: task.bank.n_items][task.bank.kept].sum()
             for task in tasks
         )
         one_pass = float(units) * sum(prices.values())
+        answers = n_kept * len(prices)
+        takes = f"at least {answers} answers" if one_pass == answers else f"about {one_pass:g}"
         if one_pass > self._accounts.budget * (1.0 + SLACK):
             raise UsageError(
                 f"the budget {self._accounts.budget:g} does not pay one pass: repeats begin once "
-                f"every model has answered every item, which takes at least {one_pass:g}"
+                f"every model has answered every item, which takes {takes}"
             )
 
     def _set_looks(self) -> None:

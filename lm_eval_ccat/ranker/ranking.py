@@ -405,11 +405,12 @@ class Ranking(Shown):
 
     def _of_repeats(self, row: ModelRow) -> ModelContent:
         """Return what repeats add to a model's values: nothing where items have one answer."""
-        if self.n_answers <= self.n_items or row.noise is None:
-            return {}
-        content: ModelContent = {
-            "scatter": float(self.scale.restore_error((row.noise / self.n_answers) ** 0.5))
-        }
+        content: ModelContent = {}
+        if self.n_answers <= self.n_items:
+            return content
+        if row.noise is not None:
+            error = (row.noise / self.n_answers) ** 0.5
+            content["scatter"] = float(self.scale.restore_error(error))
         if row.pass_at is not None:
             content["pass_at"] = {"k": row.pass_at[0], "estimate": row.pass_at[1]}
         return content

@@ -28,11 +28,13 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
         row = models[name]
         if place := row.get("place"):
             yield "Place", f"{name}: {place['in_words']}."
+        facts = []
         if "scatter" in row:
-            pass_at = row.get("pass_at")
-            beside = f"; pass@{pass_at['k']} is {number(pass_at['estimate'])}" if pass_at else ""
-            scatter = number(row["scatter"])
-            yield "Repeats", f"{name}: chance moves a full run's mean by {scatter}{beside}."
+            facts.append(f"chance moves a full run's mean by {number(row['scatter'])}")
+        if pass_at := row.get("pass_at"):
+            facts.append(f"pass@{pass_at['k']} is {number(pass_at['estimate'])}")
+        if facts:
+            yield "Repeats", f"{name}: {'; '.join(facts)}."
         for finding in row.get("findings", ()):
             yield "Range", f"{name} {finding}."
         if row.get("set_aside"):

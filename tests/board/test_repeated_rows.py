@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import zlib
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.board import check, init, place
+from lm_eval_ccat.board import check, init, place, publish
+from lm_eval_ccat.board.cheats import suspicions
 
 N_DOCS, REPEATS, ANSWERS = 30, 4, 75
 
@@ -42,6 +44,10 @@ def test_a_row_says_how_often_its_documents_were_asked(tmp_path: Path) -> None:
         assert "sampled:yes" in row.signature and f"repeats:{REPEATS}" in row.signature
     assert sum(server.asked.values()) == 2 * ANSWERS
     assert {found.verdict for found in check(board.path)} == {"sound"}
+    assert suspicions(board) == {}
+    publish(board.path, tmp_path / "site")
+    [head, *lines] = csv.reader((tmp_path / "site" / "board.csv").open())
+    assert [line[head.index(f"{TASK}_repeats")] for line in lines] == [str(REPEATS)] * 2
 
 
 def test_full_results_of_repeats_have_the_interval_of_their_noise(tmp_path: Path) -> None:

@@ -230,7 +230,8 @@ def test_a_ranking_is_rebuilt_from_its_asks_and_answers() -> None:
     [
         ({"repeats": 0}, "repeats"),
         ({"repeats": 1.5}, "repeats"),
-        ({"repeats": 3, "budget": 11.0}, "does not pay one pass.*at least 12"),
+        ({"repeats": 10_001, "max_items": 40}, "repeats.*at most 10000"),
+        ({"repeats": 3, "budget": 11.0}, "does not pay one pass.*at least 12 answers"),
         ({"repeats": 3, "question": "run"}, "question 'run' is about one answer"),
     ],
 )
@@ -252,6 +253,19 @@ def test_the_result_says_what_was_asked_of_all_answers() -> None:
     }  # fmt: skip
     scatter = content["models"]["a"]["scatter"]
     assert 0.0 < scatter < 0.5 / (N_ITEMS * REPEATS) ** 0.5 * 1.5
+
+
+def test_what_a_full_run_scatters_by_is_unknown_before_answers_are_repeated() -> None:
+    """Items of which each has one answer for ever: a full run scatters by nothing."""
+    ranker = Ranker(ItemBank.blank(range(40)), ["a", "b"], repeats=8, stop="limits", max_items=80)
+    stated = {}
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, float(item % 2))
+        row = ranker.result().to_dict()["models"]["a"]
+        stated[row["n_items"]] = row.get("scatter")
+    assert [stated[n] for n in range(1, 41)] == [None] * 40
+    assert stated[60] < 0.5 * 0.5 / 320**0.5
 
 
 def test_pass_at_k_is_the_share_of_choices_with_a_right_answer() -> None:

@@ -160,7 +160,8 @@ def test_runs_of_one_sampled_model_give_a_bank_what_a_column_of_repeats_gives(
     chances = rng.beta(1.0, 1.0, n_items) ** np.linspace(0.3, 3.0, len(models))[:, None]
     answers = (rng.random((4, len(models), n_items)) < chances) * 1.0
     for (run, model), scores in zip(np.ndindex(answers.shape[:2]), answers.reshape(-1, n_items)):
-        write_log(tmp_path / "logs", models[model], scores, day=run + 1, temperature=0.8)
+        settings = {"temperature": 0.8, "seed": run}
+        write_log(tmp_path / "logs", models[model], scores, day=run + 1, **settings)
     write_log(tmp_path / "logs", "greedy", np.zeros(n_items), day=1, temperature=0.0)
     write_log(tmp_path / "logs", "greedy", np.ones(n_items), day=2, temperature=0.0)
     rows = np.vstack([answers.transpose(1, 0, 2).reshape(-1, n_items), np.ones(n_items)])
@@ -178,12 +179,13 @@ def test_runs_of_one_sampled_model_give_a_bank_what_a_column_of_repeats_gives(
     ccat("calibrate", tmp_path / "logs", "-o", tmp_path / "bank.json")
     within = ItemBank.load(tmp_path / "bank.json").parameters["within"]
     assert within == pytest.approx(calibrate(known).parameters["within"], rel=1e-3)
-    latest = ScoreTable.read(tmp_path / "logs")
-    assert not latest.repeated
-    assert (latest.model_scores()[latest.models.index("m0")] == answers[-1, 0]).all()
+    write_log(tmp_path / "again", "m0", answers[0, 0], day=1, temperature=0.8)
+    write_log(tmp_path / "again", "m0", answers[1, 0], day=2, temperature=0.8)
+    latest = ScoreTable.read(tmp_path / "again")
+    assert not latest.repeated and (latest.raw == answers[1, 0]).all()
 
 
-def write_log(logs: Path, model: str, scores: Any, *, day: int, temperature: float) -> None:
+def write_log(logs: Path, model: str, scores: Any, *, day: int, **generation: Any) -> None:
     """Write one run of the harness with its samples."""
     folder, date = logs / model, f"2026-01-{day:02d}T10-00-00.000001"
     folder.mkdir(parents=True, exist_ok=True)
@@ -195,7 +197,7 @@ def write_log(logs: Path, model: str, scores: Any, *, day: int, temperature: flo
     (folder / f"samples_t_{date}.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
     results = {
         "results": {"t": {"acc,none": float(np.mean(scores))}},
-        "configs": {"t": {"generation_kwargs": {"temperature": temperature}}},
+        "configs": {"t": {"generation_kwargs": generation}},
         "higher_is_better": {"t": {"acc": True}},
         "n-samples": {"t": {"original": len(scores), "effective": len(scores)}},
         "model_name": model,

@@ -14,6 +14,8 @@ from .effects import Effects
 from .pairs import Pairs, SharedSequence
 from .repeats import RepeatSums
 
+#: Second and later answers of a model from which its noise within items is stated.
+TELLING = 10
 #: Distance between the seeds of the passes.
 _APART = 1_000_003
 
@@ -50,10 +52,11 @@ class Passes(SharedSequence):
 
     def extend(self, repeats: int) -> None:
         """Add the passes that are missing up to `repeats`."""
+        orders = [self.order]
         for number in range(len(self.order) // self._of_pass, repeats):
             seed = self._seed if number == 0 else self._seed + number * _APART
-            order = SharedSequence(self._items, seed).order + number * self._n_items
-            self.order = np.concatenate([self.order, order])
+            orders.append(SharedSequence(self._items, seed).order + number * self._n_items)
+        self.order = np.concatenate(orders)
         self.position = np.full(self._n_items * repeats, -1, dtype=np.intp)
         self.position[self.order] = np.arange(len(self.order))
 
@@ -197,7 +200,10 @@ class RepeatsPolicy(Policy):
         mean, variance = float(belief.location[model]), float(belief.variance[model, model])
         edge = 0.5 / len(self.sequence.order)
         inside = min(max(mean, edge), 1.0 - edge)
-        noise = float(self.slots.repeated.spread().noise[model * (len(belief.location) + 1)])
+        series, repeated = model * (len(belief.location) + 1), self.slots.repeated
+        # Before, it is the variance between items that would be taken for noise.
+        again = repeated.answers[series] - repeated.items[series]
+        noise = float(repeated.spread().noise[series]) if again >= TELLING else None
         error = math.sqrt(variance) / (inside * (1.0 - inside))
         return Description(math.log(inside / (1.0 - inside)), error, noise=noise)
 

@@ -84,7 +84,8 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
 
     A config is such as ``"temperature=0.7"``, and empty where every model was run in one way. With
     `repeats` those of several runs that sample their answers are numbered, by date, such as
-    ``"temperature=0.7, repeat 2"``; of runs that do not, the latest counts.
+    ``"temperature=0.7, repeat 2"``, and may differ in their seed; of runs that do not, the latest
+    counts.
     """
     by_model: dict[str, list[dict[str, object]]] = {}
     for run in runs:
@@ -96,6 +97,8 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
         for key in {key for generation in settings for key in generation}
         if not _alike(generation.get(key) for generation in settings)
     }
+    if repeats:
+        varied.discard("seed")
     labels = [
         (run.model, ",".join(f"{key}={json.dumps(value, sort_keys=True)}"
                              for key, value in sorted(run.generation.items()) if key in varied))
