@@ -15,6 +15,7 @@ from ..files import safe_name
 from ..journal import read_journal
 from ..records import Answered
 from ..runs.directory import RunDirectory
+from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.logged_runs import can_read, results_files
 from ..scores.table import read_beside
 from .stored import StoredRanking, stored_rankings
@@ -36,12 +37,16 @@ def contradictions_in_logs(folder: Path, close: float) -> list[str]:
         Difference up to which figures count as equal.
     """
     answers: dict[str, _Answers] = {}
+    texts_of: dict[tuple[str, Any, Any], set[str]] = {}
     for record in read_journal(RunDirectory(folder).journal.path)[1]:
         if isinstance(record, Answered):
             by_outcome = dict(record.raw) if isinstance(record.raw, Mapping) else {}
             by_outcome[_ALL] = None if by_outcome else record.raw
             task, doc_id, *_ = record.item
             of_model = answers.setdefault(record.model, {})
+            texts_of.setdefault((record.model, task, doc_id), set()).update(
+                _texts(record.responses)
+            )
             for outcome, raw in by_outcome.items():
                 of_model.setdefault((task, outcome, doc_id), []).append(raw)
     rankings = [ranking for ranking in stored_rankings(folder) if not ranking.terms]
@@ -51,6 +56,8 @@ def contradictions_in_logs(folder: Path, close: float) -> list[str]:
         if logs.is_dir() and can_read(logs):
             for ranking in rankings:
                 texts += _other_scores(logs, model, ranking, of_model, close)
+            for task in dict.fromkeys(ranking.outcome.task for ranking in rankings):
+                texts += _other_texts(logs, model, str(task), texts_of)
             texts += _other_estimates(logs, model, rankings, close)
     return texts
 
@@ -89,6 +96,28 @@ def _other_scores(
     items = map(_doc_id_of, block["items"] if block and block.get("items") else ())
     if lost := [doc_id for doc_id in items if doc_id in by_document.keys() - {*table.doc_ids}]:
         yield f"{place} lack document {lost[0]!r}, which the result counts"
+
+
+def _other_texts(
+    logs: Path, model: str, task: str, texts_of: Mapping[tuple[str, Any, Any], set[str]]
+) -> Iterator[str]:
+    """Yield the first document to which the logs of a model have an answer of another text."""
+    answers: list[EarlierAnswer] = []
+    with suppress(CcatError):
+        answers = earlier_answers(logs, task)
+    for answer in answers:
+        texts = texts_of.get((model, task, answer.doc_id))
+        if texts and not texts >= {*_texts(answer.responses)}:
+            place = f"{logs.name}: the samples of {task}"
+            yield f"{place} have another answer to document {answer.doc_id!r} than the journal"
+            return
+
+
+def _texts(responses: Any) -> Iterator[str]:
+    """Yield the texts among the responses of an answer; of likelihoods there are none."""
+    for response in responses:
+        if isinstance(response, list | tuple) and all(isinstance(text, str) for text in response):
+            yield from response
 
 
 def _doc_id_of(item: Any) -> Any:

@@ -20,6 +20,10 @@ def changed(row):
         (changed, "m11: the samples of loopback_task/share give document {doc}"),
         (lambda row: [], "m11: the samples of loopback_task/share lack document {doc}, which"),
         (
+            lambda row: [{**row, "resps": [["12"]], "filtered_resps": ["12"]}],
+            "m11: the samples of loopback_task have another answer to document {doc} than the",
+        ),
+        (
             lambda row: [row, {**row, "doc_id": 119}],
             "m11: the samples of loopback_task/share have document 119, which the journal has not",
         ),
