@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,8 +83,17 @@ def test_suites_differ_bank_by_bank(tmp_path, monkeypatch, ccat):
     assert "one is a suite, the other a single bank" in err
 
 
-def test_suites_that_differ_are_told_by_the_exit_code(tmp_path, ccat):
-    for name, n in (("old", 3), ("new", 4), ("again", 3)):
-        SuiteBank({"t": ItemBank.blank(range(n), task="t")}).save(tmp_path / name)
-    assert "no difference" in ccat("bank", "check", tmp_path / "old", tmp_path / "again").out
-    assert ccat("bank", "check", tmp_path / "old", tmp_path / "new", code=3).out
+@pytest.mark.parametrize(("drifts", "code"), [("t", 3), ("u", 3), ("", 0)])
+def test_a_suite_is_in_order_if_all_of_its_banks_are(tmp_path, ccat, drifts, code):
+    """Whichever of them comes last."""
+    scores, known = tmp_path / "scores", replace(table(), task="t")
+    scores.mkdir()
+    banks = {task: calibrate(replace(known, task=task), "paper") for task in "tu"}
+    SuiteBank(banks).save(tmp_path / "suite")
+    for seed, task in enumerate("tu", start=1):
+        fresh = table(seed, prefix="n", shift=7 if task == drifts else None)
+        replace(fresh, task=task).write(scores / f"{task}.parquet")
+    said = ccat("bank", "check", tmp_path / "suite", "--scores", scores, "--json", code=code)
+    found = json.loads(said.out)
+    assert found["ok"] == (code == 0)
+    assert [found["tasks"][task]["chrf"]["ok"] for task in "tu"] == [drifts != "t", drifts != "u"]

@@ -177,6 +177,7 @@ def test_without_documents_the_yaml_is_judged(ccat):
         ("t_choice --metric mcc", 3, "refused: metric mcc of task t_choice"),
         ("t_choice --metric nope", 3, "no metric nope; it has acc, f1, mcc"),
         ("t_ppl", 3, "cannot be run adaptively: task t_ppl"),
+        ("t_ppl,t_choice", 3, "cannot be run adaptively: task t_ppl"),
         ("no_such_task", 2, None),
     ],
 )
