@@ -82,7 +82,8 @@ def write_run(suite, run, model, instances, scores):
     right = sum(scores) / len(scores)
     means = [
         stat("num_references", 10), stat("chain_of_thought_correctness", right),
-        {"name": {"name": "exact_match", "split": "test", "perturbation": {"name": "l"}}, "mean": 1}
+        {"name": {"name": "chain_of_thought_correctness", "split": "test",
+                  "perturbation": {"name": "l"}}, "mean": 1},
     ]  # fmt: skip
     for file, value in (
         ("run_spec", spec), ("instances", instances), ("per_instance_stats", stats),

@@ -182,6 +182,7 @@ def test_a_run_is_completed_although_one_metric_lacks_documents(several, server,
     several.ranked(server, MODELS, metrics={"share": 1, "judged": 0}, max_items=12)
     said = ccat("complete", several.run(), "--name", "m05").out
     assert f"share,none = {several.truth['m05']:.4g}" in said
+    assert "judged,none = " in said, said
     [file] = (several.run() / "full" / "m05").rglob("samples_*.jsonl")
     assert len(file.read_text().splitlines()) == several.n_docs
 
