@@ -125,11 +125,12 @@ def compare(
     sources, keys = without_files(
         (a, b), {key: value for key, value in named_options.items() if value is not None}
     )
-    spec = Spec.read(keys)
+    live = any(isinstance(source, Mapping) for source in sources)
+    spec = Spec.read(keys, recorded=not live)  # logs have a task's name, and no file of it
     if len(spec.tasks) > 1:
         raise UsageError("compare takes one task")
     grouping = Grouping(by, cluster, items)
-    if any(isinstance(source, Mapping) for source in sources):
+    if live:
         if grouping or range:
             raise UsageError("--by, --cluster and --range are for stored scores")
         return compare_live(sources, models, margin, keys, run_dir, observer)

@@ -1159,3 +1159,12 @@ def test_sides_of_two_filters_are_told_so(tmp_path, ccat):
         write_run(tmp_path / "logs", name, rows)
     sides = [tmp_path / "logs" / name for name in ("base", "cand")]
     assert "they differ in the filter" in ccat("compare", *sides, code=2).err
+
+
+def test_the_task_of_logs_is_a_name_whatever_files_lie_beside(logs, tmp_path, ccat, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one.yaml", "two.yaml"):
+        (tmp_path / name).write_text("task: demo\noutput_type: generate_until\n")
+    sides = logs("base", 0.3, 1), logs("cand", 0.9, 2)
+    done = ccat("compare", *sides, "--task", "demo", "--metric", "acc")
+    assert "is better than" in done.out
