@@ -105,6 +105,9 @@ COMMANDS = {
         "plan --task far.yaml", 1, "a relative path in `data_files` starts from the folder of the "
         "command, /",
     ),
+    "a bank whose task is one's own": (
+        "plan --bank t.json", 2, "so name the task's file: --task FILE.yaml",
+    ),
     "equal scores": ("calibrate flat.csv -o b.json", 1, "every document"),
 }  # fmt: skip
 

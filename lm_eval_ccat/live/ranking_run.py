@@ -141,7 +141,8 @@ def dry_run(
     """
     watcher = observer or Observer()
     spec = Spec.read(config)
-    if not spec.tasks and not documents:
+    bank_names_tasks = not spec.tasks and not documents
+    if bank_names_tasks:
         spec = replace(spec, tasks=tuple(tasks_of_bank(spec.bank)))
     spec.require_ranking()
     forecast_of = partial(_forecast, observer=watcher, gap=gap, on_progress=on_progress)
@@ -156,14 +157,16 @@ def dry_run(
         return dry_run(spec, watcher, gap, documents, on_progress)
     except HarnessError as error:
         if (plan := plan_of_banks(spec)) is None:
-            if documents or not isinstance(spec.bank, str):
-                raise
-            raise UsageError(
-                f"{error.args[0].partition(' (')[0]}; the bank does not state the tokens of its "
-                "items, so name the task's file: --task FILE.yaml"
-            ) from error
+            raise
         watcher.warn(str(error))
         return forecast_of(spec, of_banks=plan)
+    except UsageError as error:
+        if not (bank_names_tasks and str(error).startswith("cannot load task")):
+            raise
+        raise UsageError(
+            f"{str(error).partition(' (')[0]}; the bank does not state the tokens of its items, so "
+            "name the task's file: --task FILE.yaml"
+        ) from None
 
 
 def _forecast(
