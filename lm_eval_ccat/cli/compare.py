@@ -99,6 +99,8 @@ def compare(args: argparse.Namespace) -> int:
             "compare takes two sides, logs or runs (A B) or live models (--model), or one that "
             f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
+    if names[0] and names[0] == names[1] and sides[0] == sides[1]:
+        raise UsageError(f"--models names {names[0]} twice; a model is not compared with itself")
     (a, b), query, options = sides, reading_of(args), given_by_flags(args, "compare")
     display = Display(quiet=True)
     compared = comparing.compare(

@@ -31,6 +31,7 @@ from .sides import (
     Held,
     Side,
     doubt_of_scale,
+    lacking,
     require_one_promise,
     require_one_scale,
     shared_outcomes,
@@ -172,9 +173,10 @@ class _StoredComparison:
         task = task_name(self.spec.tasks[0]) if self.spec.tasks else None
         outcomes: list[Compared] = []
         names, refused = ("", ""), None
-        for outcome, requested in shared_outcomes(
-            self.sides, list(self.spec.metrics), task
-        ).items():
+        shared = shared_outcomes(self.sides, list(self.spec.metrics), task)
+        if not (task or self.spec.metrics):
+            self.warnings.extend(lacking(self.sides, shared))
+        for outcome, requested in shared.items():
             try:
                 first, second = (side.of(outcome, self.query) for side in self.sides)
             except (MetricError, ScaleError) as error:

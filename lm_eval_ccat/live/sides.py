@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -391,6 +391,20 @@ def shared_outcomes(
             hint = "; they differ in the filter, so score the answers of both by the same"
         raise UsageError(f"the two sides share {what}; they hold {', '.join(held_names)}{hint}")
     return shared
+
+
+def lacking(sides: Sequence[Side], shared: Collection[Logged]) -> list[str]:
+    """Return a warning for each side that lacks tasks or metrics of the other, naming them."""
+    warnings = []
+    for side, peer in (sides, sides[::-1]):
+        names = [
+            outcome.name
+            for outcome in peer.outcomes
+            if not any(_same(outcome, of_both) for of_both in shared)
+        ]
+        if names and side.outcomes:
+            warnings.append(f"the {side.which} lacks {some(names, 8)}, so it is not compared")
+    return warnings
 
 
 def _same(first: Logged, second: Logged) -> bool:

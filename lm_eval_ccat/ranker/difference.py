@@ -34,7 +34,8 @@ from .verdicts import (
 )
 
 #: Scores of a document this close differ by rounding alone: logs hold six decimals, and some floats
-#: of 32 bits. Scores that all have three, four or five decimals may be rounded to these.
+#: of 32 bits. Below `LEAST` documents, scores that all have three, four or five decimals may be
+#: rounded to these; more of them tell that from a small gain.
 ALIKE = 1e-6
 _DECIMALS = (3, 4, 5)
 
@@ -261,8 +262,10 @@ def compare_scores(
         raise ValueError("no document that both models have a score on")
     gap = float(differences.mean())
     # Two differences are of four scores, each of which is off by up to half a last decimal.
-    rounding = 2.0 * _last_decimal(baseline, candidate) + ROUNDING
+    decimal = _last_decimal(baseline, candidate) if n < LEAST else ALIKE
+    rounding = 2.0 * decimal + ROUNDING
     if np.abs(differences - gap).max() <= rounding:
+        gap = gap if abs(gap) > 2.0 * ALIKE + ROUNDING else 0.0
         differences = np.full(n, gap)
     alone = float(((differences - gap) ** 2).sum())
     of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)

@@ -138,7 +138,7 @@ def after_comparison(
             )
     name = visible_line(comparison.candidate)
     lists = any(outcome.losses for outcome in comparison.outcomes)
-    which = f", which lists the documents on which {name} scores lower" if lists else ""
+    which = f", which lists the documents on which {name} does worse" if lists else ""
     if pages:
         return f"Next: open {shlex.quote(str(pages[0]))}{which}"
     return f"Next: the same command with -o page.html{which}{anew}"

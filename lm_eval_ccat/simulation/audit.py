@@ -137,6 +137,16 @@ def audit(
     called = {name: logged for name, logged in called.items() if name not in missing}
     ranked, order = list(called), [name for name in ranking["order"] if name in called]
     full = table.select(called.values())
+    documents = {
+        item[1] if isinstance(item, (list, tuple)) else item  # of several tasks: task and document
+        for name in called
+        for item in claimed[name].get("items", ())
+    }
+    if documents and documents.isdisjoint(full.doc_ids):
+        raise UsageError(
+            f"the full results have none of the documents that the run asked, such as "
+            f"{min(documents, key=str)!r}: they are of another set"
+        )
     scores = full.model_scores()
     means = mean_of_seen(scores, np.isfinite(scores))
     tied, truth = true_ties(*bootstrap_intervals(scores)), np.asarray(full.scale.restore(means))

@@ -88,6 +88,13 @@ def test_what_does_not_fit_is_named(verified, content, table):
     assert f"did not hold: {best} better ({best} against {worst}" in printed
     code, _, error = verified(models=[f"org/{m}" for m in table.models])
     assert code == 2 and "no full results of m" in error
+    asked = {name: row["items"] for name, row in content["models"].items()}
+    for row in content["models"].values():
+        row["items"] = [item + 1000 for item in row["items"]]
+    code, _, error = verified()
+    assert code == 2 and "have none of the documents that the run asked" in error
+    for name, row in content["models"].items():
+        row["items"] = asked[name]
     raw = table.raw[:, :150].copy()
     raw[1, :7] = np.nan
     code, _, error = verified(raw=raw)

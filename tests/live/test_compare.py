@@ -229,6 +229,8 @@ def test_equal_gains_are_equal_up_to_the_rounding_of_logs(baseline, candidate):
     same = compare_scores(np.float32(TWO[0]), TWO[0])
     assert (same.verdict, same.difference) == ("equivalent", 0.0)
     assert compare_scores([0, 0.5], [0.25, 0.76]).verdict == "better"  # .01 is more than rounding
+    one_lower = compare_scores(np.full(12, 0.5), [0.499, *[0.5] * 11])  # Student's p is .34
+    assert one_lower.verdict == "not known" and one_lower.low < one_lower.difference < 0.0
 
 
 def test_clusters_of_equal_sums_prove_no_certainty():
@@ -1168,3 +1170,19 @@ def test_the_task_of_logs_is_a_name_whatever_files_lie_beside(logs, tmp_path, cc
     sides = logs("base", 0.3, 1), logs("cand", 0.9, 2)
     done = ccat("compare", *sides, "--task", "demo", "--metric", "acc")
     assert "is better than" in done.out
+
+
+def test_tasks_and_metrics_that_one_side_lacks_are_named(tmp_path, ccat) -> None:
+    """A crashed task must not look like one that passed."""
+    for side, tasks in (("base", ("demo", "t2")), ("new", ("demo",))):
+        rows = [sample_row(i, {"acc": i % 2}) for i in range(40)]
+        for day, task in enumerate(tasks, 1):
+            write_run(tmp_path / side, side, rows, task=task, day=day)
+    done = ccat("compare", tmp_path / "base", tmp_path / "new")
+    assert "the candidate lacks t2/acc, so it is not compared" in done.err
+    assert "lacks" not in ccat("compare", tmp_path / "base", tmp_path / "new", "--task", "demo").err
+    assert "the baseline lacks t2/acc" in ccat("compare", tmp_path / "new", tmp_path / "base").err
+
+
+def test_a_model_is_not_compared_with_itself(logs, ccat) -> None:
+    assert "names m twice" in ccat("compare", logs("a", 0.5, 1), "--models", "m,m", code=2).err

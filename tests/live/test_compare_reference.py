@@ -16,7 +16,7 @@ CODES = {"worse": 5, "not known": 3}
 #: What scores look like, and which documents the sides have.
 KINDS = (
     "graded", "right or wrong", "all equal", "equal differences", "equal but for rounding",
-    "equal but for six decimals",
+    "equal but for six decimals", "a few changed in the third",
 )  # fmt: skip
 #: Two differences of scores with six decimals may be this far apart by rounding.
 ROUNDED = 2.0001e-6
@@ -29,7 +29,6 @@ def interval(d, clusters, level=0.95):
     Of clusters by the matrix of their quadratic form (Bell and McCaffrey, as if all documents of
     one differed by one amount); too few for signs alone to tell (2^(1 - k) > .05) tell nothing.
     """
-    d = d if abs(d - d.mean()).max() > ROUNDED else np.full(len(d), d.mean())
     labels = np.arange(len(d)) if clusters is None else clusters
     names, sizes = np.unique(labels, return_counts=True)
     gap, k, shares = d.mean(), len(d) ** 2 / np.sum(sizes**2), sizes / len(d)
@@ -92,6 +91,9 @@ def case(seed, kind, lower, clustered, question):
         case "equal but for six decimals":
             first = np.round(rng.integers(1, 4, n) / 7, 6)
             second = np.round(first + rng.integers(0, 3) / 7 + rng.uniform(-5e-7, 5e-7, n), 6)
+        case "a few changed in the third":
+            first = np.round(rng.random(n), 3)
+            second = np.round(first + 0.001 * (rng.random(n) < 0.2) * rng.choice([-1, 1]), 3)
         case _:
             first = np.round(0.1 * rng.integers(0, 6, n), 1)
             second = np.round(first + 0.1 * rng.integers(1, 4), 1)
@@ -122,8 +124,13 @@ def check(seed, shape):
     }} if clusters is not None else {}  # fmt: skip
     found = compare(*tables, margin=margin, question=question, **fields)
     sign = 1 if scale.higher_is_better else -1
+    both = scale.normalise(raw)[:, shared]
     d = np.round(sign * (raw[1] - raw[0])[shared] / scale.span, 12)
     d[np.abs(d) <= 1e-6] = 0
+    # Fewer than ten may have been rounded to three decimals, where all have no more.
+    decimals = [k for k in (3, 4, 5) if len(d) < 10 and (abs(both - both.round(k)) < 1e-9).all()]
+    if abs(d - d.mean()).max() <= (2.0001 * 10.0 ** -min(decimals) if decimals else ROUNDED):
+        d = np.full(len(d), d.mean() * (abs(d.mean()) > ROUNDED))
     ends = {
         "population": interval(d, None if clusters is None else clusters[shared]),
         "benchmark": (d.mean(), d.mean()),
