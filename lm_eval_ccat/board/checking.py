@@ -13,7 +13,7 @@ from ..bank import ItemBank
 from ..cluster import in_processes
 from ..errors import CcatError, RunError, UsageError
 from ..journal import read_journal
-from ..live.verify import CLOSE
+from ..live.result import CLOSE
 from ..methods.belief import BENCHMARK
 from ..metrics.scale import Scale
 from ..ranker import Ranking

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 
+#: Tolerance within which figures count as equal.
+CLOSE = 1e-9
 #: Exit codes: goal met, ties remain, partial (interrupted, a model set aside, or empty answers).
 MET, TIES, PARTIAL = 0, 3, 4
 #: Share of empty answers from which on the result warns of them.
@@ -489,6 +491,27 @@ def state_terms(content: RankingContent, facts: Header) -> None:
         block["terms"] = of_task(name, block, 1.0)
         terms += of_task(name, block, content["weights"][name])
     content["terms"] = terms
+
+
+def contradictory_pairs(result: RankingContent) -> Iterator[str]:
+    """Yield where the pairs of a result contradict its estimates, themselves or each other."""
+    models = result["models"]
+    named = {(pair["a"], pair["b"]): pair for pair in result["pairwise"]}
+    for (a, b), pair in named.items():
+        difference, interval = pair["difference"], (pair["low"], pair["high"])
+        if not {a, b} <= models.keys():
+            yield f"{a} over {b}: no such model"
+            continue
+        of_estimates = models[a]["estimate"] - models[b]["estimate"]
+        if not math.isclose(difference, of_estimates, rel_tol=CLOSE, abs_tol=CLOSE):
+            yield f"{a} over {b}: difference {difference}, of the estimates {of_estimates}"
+        if not interval[0] - CLOSE <= difference <= interval[1] + CLOSE:
+            yield f"{a} over {b}: difference {difference} outside {interval[0]} to {interval[1]}"
+        excludes_0 = interval[0] > 0 or interval[1] < 0
+        if pair["decision"] != "equivalent" and excludes_0 != (pair["decision"] == "decided"):
+            yield f"{a} over {b}: {pair['decision']}, from {interval[0]} to {interval[1]}"
+        if (b, a) not in named or named[b, a]["decision"] != pair["decision"]:
+            yield f"{a} over {b}: not as {b} over {a}"
 
 
 def _term(task: str, outcome: Mapping[str, Any], weight: float) -> TermContent:

@@ -26,6 +26,7 @@ from ..scores.readers.samples import sound_rows
 from ..scores.reading import OF_METRIC_TABLE, YAML, Logged, Query
 from ..scores.table import reader_of
 from ..shown import plural, some
+from .result import contradictory_pairs
 from .scored import runs_by_model
 from .spec import Spec, content_of, without_aliases
 from .stored import StoredRanking, stored_rankings
@@ -91,6 +92,7 @@ class Side:
         latest: dict[tuple[Logged, str], str] = {}  # who holds a model's results on an outcome
         earlier = set()
         for ranking in chain.from_iterable(map(stored_rankings, files, names)):
+            _require_consistent(ranking)
             for model in ranking.content["models"]:
                 earlier.add(latest.get((ranking.outcome, model), ""))
                 latest[ranking.outcome, model] = ranking.source
@@ -391,6 +393,16 @@ def shared_outcomes(
             hint = "; they differ in the filter, so score the answers of both by the same"
         raise UsageError(f"the two sides share {what}; they hold {', '.join(held_names)}{hint}")
     return shared
+
+
+def _require_consistent(ranking: StoredRanking) -> None:
+    """Refuse a result whose pairs contradict its estimates, where no journal tells what is true."""
+    run = RunDirectory(Path(ranking.source).parent)
+    if "pairwise" in ranking.content and not run.journal.exists():
+        for text in contradictory_pairs(ranking.content):
+            raise RunError(
+                f"{ranking.source} contradicts itself, and no journal tells what is true: {text}"
+            )
 
 
 def lacking(sides: Sequence[Side], shared: Collection[Logged]) -> list[str]:

@@ -29,11 +29,9 @@ from ..records import FORMAT, NewerRecord
 from ..runs.directory import RunDirectory, read_result
 from ..shown import short
 from .logs_of_run import contradictions_in_logs
-from .result import NOT_OF_THE_RANKING, PARTIAL, state
+from .result import CLOSE, NOT_OF_THE_RANKING, PARTIAL, contradictory_pairs, state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
-#: Tolerance within which figures count as equal.
-CLOSE = 1e-9
 #: Keys of a result that are counted from the journal, whatever the version of the methods.
 COUNTED = frozenset(
     "items n_items items_administered asked cost usd money failed set_aside models".split()
@@ -211,27 +209,12 @@ def self_contradictions(result: RankingContent) -> list[str]:
 
 def _self_contradictions(result: RankingContent) -> Iterator[str]:
     models, order, pairs = result["models"], result["order"], result["pairwise"]
-    named = {(pair["a"], pair["b"]): pair for pair in pairs}
     for name, model in models.items():
         if model["interval"] and not model.get("known"):
             low, high = sorted(model["interval"])
             if not low - CLOSE <= model["estimate"] <= high + CLOSE:
                 yield f"{name}: estimate {model['estimate']} outside {low} to {high}"
-    for (a, b), pair in named.items():
-        difference, interval = pair["difference"], (pair["low"], pair["high"])
-        if not {a, b} <= models.keys():
-            yield f"{a} over {b}: no such model"
-            continue
-        of_estimates = models[a]["estimate"] - models[b]["estimate"]
-        if not math.isclose(difference, of_estimates, rel_tol=CLOSE, abs_tol=CLOSE):
-            yield f"{a} over {b}: difference {difference}, of the estimates {of_estimates}"
-        if not interval[0] - CLOSE <= difference <= interval[1] + CLOSE:
-            yield f"{a} over {b}: difference {difference} outside {interval[0]} to {interval[1]}"
-        excludes_0 = interval[0] > 0 or interval[1] < 0
-        if pair["decision"] != "equivalent" and excludes_0 != (pair["decision"] == "decided"):
-            yield f"{a} over {b}: {pair['decision']}, from {interval[0]} to {interval[1]}"
-        if (b, a) not in named or named[b, a]["decision"] != pair["decision"]:
-            yield f"{a} over {b}: not as {b} over {a}"
+    yield from contradictory_pairs(result)
     if len(order) <= ALL_PAIRS and len(pairs) != len(order) * (len(order) - 1):
         yield f"pairs: {len(pairs)} rows of {len(order)} models"
     ranks = [models[name]["rank"] for name in order]

@@ -43,6 +43,7 @@ def names(board: Board) -> list[str]:
         ({}, {"arguments": ",revision=step2000"}, "org/m@step2000"),
         ({}, {"arguments": ",load_in_4bit=True"}, "org/m+4bit"),
         ({}, {"arguments": ",dtype=float16"}, "org/m+float16"),
+        ({}, {"arguments": ",reasoning_effort=high"}, "org/m+reasoning_effort=high"),
         ({"arguments": ",dtype=auto"}, {"temperature": 0.7}, "org/m+temperature=0.7"),
         ({"arguments": ",revision=step2000"}, {}, "org/m@main"),
         ({"arguments": ",load_in_4bit=True"}, {}, "org/m+4bit=false"),

@@ -623,7 +623,7 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     assert (said.difference, said.low, said.high) == pytest.approx((gap, low, high))
     # What the ranking's rule, valid at every look, left open is not decided by one look at it.
     content["pairwise"] = [
-        {**pair, "decision": "open", "low": -0.1, "high": 0.1} for pair in content["pairwise"]
+        {**pair, "decision": "open", "low": -0.9, "high": 0.9} for pair in content["pairwise"]
     ]
     path.write_text(json.dumps(content))
     for models in (("m2", "m8"), ("m8", "m2")):

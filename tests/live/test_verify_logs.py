@@ -107,3 +107,6 @@ def test_full_results_beside_a_result_that_contradicts_itself_tell_that(
     bench.table.write(tmp_path / "full.parquet")
     said = ccat("verify", tmp_path / "alone", "--full", tmp_path / "full.parquet").err
     assert "m11: estimate 0.01 outside" in said and said.count("prompts unknown") == 1
+    alone = tmp_path / "alone" / "result.json"
+    said = ccat("compare", alone, "--models", "m01,m11", code=(1, 2)).err
+    assert "contradicts itself, and no journal tells what is true: m11 over m01" in said
