@@ -15,6 +15,17 @@ RESULT = "result.json"
 Facts = dict[str, Any]
 
 
+def document_of(item: Any) -> Any:
+    """Return the doc_id of one of a model's `items`.
+
+    Examples
+    --------
+    >>> [document_of(item) for item in (7, "q7", ("task", 7), ["task", 7, 2])]
+    [7, 'q7', 7, 7]
+    """
+    return item[1] if isinstance(item, list | tuple) else item
+
+
 class PairContent(TypedDict, total=False):
     """Two models; each pair is listed in both orders.
 

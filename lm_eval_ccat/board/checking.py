@@ -11,6 +11,7 @@ from typing import Any
 from .. import __version__
 from ..bank import ItemBank
 from ..cluster import in_processes
+from ..content import document_of
 from ..errors import CcatError, RunError, UsageError
 from ..journal import read_journal
 from ..live.result import CLOSE
@@ -316,7 +317,7 @@ def _row(
     asked: dict[str, list[Any]] = {}
     for task, bank in banks.items():
         part = ranking.tasks.get(task, ranking) if len(banks) > 1 else ranking
-        documents = (item[1] if isinstance(item, tuple) else item for item in part.items[model])
+        documents = map(document_of, part.items[model])
         asked[task] = list(dict.fromkeys(documents))  # a document once, however often it was asked
         version = settings.get(task, settings).get("task_version")
         tasks[task] = TaskScore(

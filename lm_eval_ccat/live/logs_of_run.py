@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..content import document_of
 from ..errors import CcatError
 from ..files import safe_name
 from ..journal import read_journal
@@ -93,7 +94,7 @@ def _other_scores(
             yield f"{place} give document {doc_id!r} {raw:.6g}, the journal {known.mean():.6g}"
             return
     block = ranking.content["models"].get(model)
-    items = map(_doc_id_of, block["items"] if block and block.get("items") else ())
+    items = map(document_of, block["items"] if block and block.get("items") else ())
     if lost := [doc_id for doc_id in items if doc_id in by_document.keys() - {*table.doc_ids}]:
         yield f"{place} lack document {lost[0]!r}, which the result counts"
 
@@ -118,11 +119,6 @@ def _texts(responses: Any) -> Iterator[str]:
     for response in responses:
         if isinstance(response, list | tuple) and all(isinstance(text, str) for text in response):
             yield from response
-
-
-def _doc_id_of(item: Any) -> Any:
-    """Return the document of an item or of one of its repeats."""
-    return item[0] if isinstance(item, list | tuple) else item
 
 
 def _other_estimates(

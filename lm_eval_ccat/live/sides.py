@@ -415,7 +415,9 @@ def lacking(sides: Sequence[Side], shared: Collection[Logged]) -> list[str]:
             if not any(_same(outcome, of_both) for of_both in shared)
         ]
         if names and side.outcomes:
-            warnings.append(f"the {side.which} lacks {some(names, 8)}, so it is not compared")
+            warnings.append(
+                f"not compared, as the {side.which} has no scores of it: {some(names, 8)}"
+            )
     return warnings
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtri
 
-from ..content import Facts, PairContent, RankingContent
+from ..content import Facts, PairContent, RankingContent, document_of
 from ..errors import UsageError
 from ..metrics.scale import Floats, Scale, differing_scales
 from ..scores import ScoreTable
@@ -137,11 +137,7 @@ def audit(
     called = {name: logged for name, logged in called.items() if name not in missing}
     ranked, order = list(called), [name for name in ranking["order"] if name in called]
     full = table.select(called.values())
-    documents = {
-        item[1] if isinstance(item, (list, tuple)) else item  # of several tasks: task and document
-        for name in called
-        for item in claimed[name].get("items", ())
-    }
+    documents = {document_of(item) for name in called for item in claimed[name].get("items", ())}
     if documents and documents.isdisjoint(full.doc_ids):
         raise UsageError(
             f"the full results have none of the documents that the run asked, such as "
