@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich import box
 from rich.cells import cell_len
@@ -78,13 +78,14 @@ MOST_IN_LINE, _NAME_IN_LINE = 8, 24
 _NAME = 24
 #: Seconds that loading a model is said to take where it was not measured.
 LOAD_SECONDS = 30.0
-#: Seconds between two lines about a run if no table can be drawn.
-PLAIN_SECONDS = 10.0
+#: Least seconds between two drawings of the table of a run, and between two lines about it if no
+#: table can be drawn.
+TABLE_SECONDS, PLAIN_SECONDS = 0.25, 10.0
 
 
 def print_result(console: Console, content: RankingContent) -> None:
     """Print a result as `lm_eval_ccat.live.result.Result` holds it."""
-    content = visible_values(content, content["models"].keys())
+    content = _visible(content)
     console.print(Text(content["headline"], style="bold"))
     table, names = models_table(content, console.width)
     console.print(table)
@@ -100,6 +101,19 @@ def print_result(console: Console, content: RankingContent) -> None:
     for line in notes(content):
         console.print(Text(line))
     console.print(Text(content["signature"]), soft_wrap=True)  # to be copied: in one piece
+
+
+def _visible(content: RankingContent) -> RankingContent:
+    """Return a result whose text is visible; of text, its pairs hold only the names of models.
+
+    A thousand models make a million pairs, of which each value would be looked through.
+    """
+    name_of = {name: visible_name(name) for name in content["models"]}
+    pairs = [
+        {**pair, "a": name_of[pair["a"]], "b": name_of[pair["b"]]} for pair in content["pairwise"]
+    ]
+    without_pairs = visible_values({**content, "pairwise": []}, content["models"].keys())
+    return cast(RankingContent, {**without_pairs, "pairwise": pairs})
 
 
 # -- the table of models ----------------------------------------------------------------------
@@ -353,7 +367,6 @@ class Progress(Observer):
         self.plain = quiet or not self.console.is_terminal
         self._live: Any = None
         self.warned: list[str] = []
-        self._last = 0.0
         self._next = 0.0
 
     def warn(self, message: str) -> None:
@@ -371,8 +384,9 @@ class Progress(Observer):
     def begin(self, plan: Plan, book: Book) -> None:
         """Start drawing."""
         self.plan, self.book, self._facts = plan, book, facts_of_plan(plan)
-        self._last = time.monotonic()
-        if not self.plain:
+        if self.plain:
+            self._next = time.monotonic() + PLAIN_SECONDS
+        else:
             self._live = Live(
                 self.table(), console=self.console, auto_refresh=False, transient=True
             )
@@ -385,17 +399,17 @@ class Progress(Observer):
             self._live = None
 
     def tick(self) -> None:
-        """Draw the current state, at most four times a second and for a tenth of the time."""
+        """Draw the current state now and then, for at most a tenth of the time."""
         moment = time.monotonic()
+        if moment < self._next:
+            return
         if self._live is not None:
-            if moment < self._next:
-                return
             self._live.update(self.table(), refresh=True)
-            # Many models take longer to compare; drawing must not slow the run down.
-            self._next = moment + max(0.25, 10 * (time.monotonic() - moment))
-        elif moment - self._last >= PLAIN_SECONDS:
-            self._last = moment
+        else:
             self.console.print(self.line(), highlight=False, markup=False, soft_wrap=True)
+        # Many models take longer to compare; drawing must not slow the run down.
+        pause = PLAIN_SECONDS if self.plain else TABLE_SECONDS
+        self._next = moment + max(pause, 10 * (time.monotonic() - moment))
 
     def _now(self) -> tuple[RankingContent, dict[str, int]]:
         waiting = Counter(visible_name(ask.model) for ask in self.book.unanswered)
@@ -441,7 +455,7 @@ class Progress(Observer):
         content, waiting = self._now()
         neighbours = set(pairwise(content["order"]))
         pairs = [pair for pair in content["pairwise"] if (pair["a"], pair["b"]) in neighbours]
-        content = visible_values({**content, "pairwise": pairs}, content["models"].keys())
+        content = _visible({**content, "pairwise": pairs})
         size = self.console.size
         table, _ = models_table(content, size.width, max(3, size.height - 8), waiting)
         # The order of known models is no news while a run lasts, and the rows have the others'.
