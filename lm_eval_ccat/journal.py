@@ -13,7 +13,7 @@ add a line without rewriting all that follow.
 
 The header identifies a run by its tasks, items, prompts, scoring, banks and models. On resuming,
 its budget, prices, places, speeds and the version of this package may change, and models may join;
-each change is a record (see `differences` of `lm_eval_ccat.runs.book`).
+each change is a record (see `lm_eval_ccat.runs.differences`).
 """
 
 from __future__ import annotations

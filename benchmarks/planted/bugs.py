@@ -929,7 +929,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a run that ended at a deadline can be repeated",
-        "lm_eval_ccat/runs/book",
+        "lm_eval_ccat/runs/tally",
         "case End(gaps=True):",
         "case End(gaps=None):",
         ("tests/live/test_outages.py::test_the_deadline_cancels_what_hangs",),

@@ -1460,7 +1460,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "sum(prompts)",
         ),
     ),
-    "runs/book": (
+    "runs/tally": (
         (
             "earlier answers were asked",
             "self.asked[model] += answered and record.prior is None",
@@ -1481,11 +1481,15 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             ">= np.maximum(UNLIKE, SURE * error)",
             ">= np.minimum(UNLIKE, SURE * error)",
         ),
+    ),
+    "runs/book": (
         (
             "a lost attempt after the end lowers the budget at once",
             "if self.ended is None:  # else when the run goes on",
             "if True:  # else when the run goes on",
         ),
+    ),
+    "runs/differences": (
         (
             "a setting may change whose path begins like one that may",
             "(changes if joins or may_change.fullmatch(path) else refused)",

@@ -21,7 +21,7 @@ from ..harness import internals
 from ..journal import JOURNAL
 from ..plugins import existing
 from ..records import Asks, Header, Record, Tell
-from ..runs.book import PROMPTS
+from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory, banks_at
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import RunError
 from ..files import replace_text
 from ..live.scored import LoggedDocuments, Scoring, runs_by_model
-from ..runs.book import CUT_SHORT, SCORING_CODE
+from ..runs.differences import CUT_SHORT, SCORING_CODE
 from ..scores import ScoreTable
 from ..scores.reading import Logged
 from ..shown import some

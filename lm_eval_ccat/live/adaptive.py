@@ -32,7 +32,7 @@ from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession
 from ..options import options_of
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
-from ..runs.book import PROMPTS
+from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory
 from .charges import Charges
 from .earlier import known_means, read_known

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..content import RESULT
 from ..errors import OtherScoringError, UsageError
-from ..runs.book import PROMPTS
+from ..runs.differences import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import Marks, Texts, compare_prompts
 from ..scores.readers.logged_runs import LoggedRun

@@ -13,7 +13,7 @@ from ..harness import TaskSession, internals
 from ..harness.task_metrics import leading
 from ..money import UNKNOWN, Tokens, estimate_tokens
 from ..records import Item
-from ..runs.book import Tally
+from ..runs.tally import Tally
 from .spec import Spec
 
 

@@ -21,7 +21,7 @@ from ..ranker.difference import Difference
 from ..ranker.standing import Standing
 from ..ranker.verdicts import NOT_KNOWN
 from ..records import Item, Tell
-from ..runs.book import PROMPTS
+from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer

@@ -26,7 +26,7 @@ from ..harness.task_metrics import leading, not_reported, score_of
 from ..harness.transport import Transport, begin, pooled
 from ..money import Price, Tokens
 from ..records import Answered, Item, ServedContent
-from ..runs.book import PROMPTS
+from ..runs.differences import PROMPTS
 from ..scores.answers import EarlierAnswer
 from ..scores.prompts import WRITTEN
 from ..shown import together

@@ -18,7 +18,7 @@ from ..harness.task_metrics import blank_outcome, leading, outcome_of
 from ..methods.method import method_of
 from ..plugins import did_you_mean
 from ..ranker.references import in_words
-from ..runs.book import PROMPTS
+from ..runs.differences import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
 from ..scores.reading import Logged

@@ -25,7 +25,7 @@ from ..ranker.headline import WEIGHTED_MEAN
 from ..ranker.references import KnownMean
 from ..ranker.turns import first_items
 from ..records import Header, Item
-from ..runs.book import PROMPTS
+from ..runs.differences import PROMPTS
 from ..runs.directory import make_ranker
 from ..scores import ScoreTable
 from ..scores.reading import Query

@@ -15,7 +15,7 @@ from ..errors import HarnessError, OtherScoringError, PromptMismatchError, Usage
 from ..integrations.trackers import track, wanted
 from ..money import dollars, in_unit
 from ..ranker.accounts import SLACK
-from ..runs.book import PROMPTS
+from ..runs.differences import PROMPTS
 from ..runs.directory import banks_at
 from ..shown import some
 from .forecast import forecast, need_in_words, offer_in_words

@@ -45,8 +45,10 @@ from ..records import (
     Session,
     Windows,
 )
-from ..runs.book import CUT, CUT_SHORT, SERVER, Book, ScoreRange, Tally
+from ..runs.book import Book
+from ..runs.differences import CUT_SHORT, SERVER
 from ..runs.directory import RunDirectory, read_result, rebuild
+from ..runs.tally import CUT, ScoreRange, Tally
 from ..shown import Shown, ShownTable, some
 from .copies import doubts_of_repeats
 from .line import ALL_ASIDE

@@ -21,7 +21,8 @@ from ..journal import Journal, JournalFile
 from ..masking import mask
 from ..money import UNKNOWN
 from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Session, Tell
-from ..runs.book import NO_LIMIT, PROMPTS, SCORING_CODE, Book, Differences, differences
+from ..runs.book import Book
+from ..runs.differences import NO_LIMIT, PROMPTS, SCORING_CODE, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
 from ..scores.answers import EarlierAnswer
 from ..scores.configuration import configurations_in

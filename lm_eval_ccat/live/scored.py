@@ -16,7 +16,7 @@ from ..bank.settings import SAMPLED, TOKEN_LIMITS, differing_generation, samplin
 from ..errors import OtherScoringError, ScoreTableError
 from ..harness import TaskSession
 from ..metrics.text_pairs import parts_of
-from ..runs.book import CUT_SHORT, PROMPTS, SCORING_CODE
+from ..runs.differences import CUT_SHORT, PROMPTS, SCORING_CODE
 from ..scores import ScoreTable
 from ..scores.prompts import (
     DIGITS,

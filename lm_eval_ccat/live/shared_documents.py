@@ -17,7 +17,7 @@ from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import Floats, Scale
 from ..ranker.clusters import Clusters, fewest_clusters
 from ..ranker.difference import Difference, compare_scores
-from ..runs.book import ScoreRange
+from ..runs.tally import ScoreRange
 from ..scores import ScoreTable
 from ..scores.readers.comparable_runs import COMPARED
 from ..scores.reading import Logged

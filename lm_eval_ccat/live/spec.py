@@ -44,7 +44,7 @@ from ..options import (
 )
 from ..ranker.stopping import StoppingRule, TargetError, rule_of, stop_words_in_words
 from ..ranker.turns import WARMUP
-from ..runs.book import CHANGES
+from ..runs.differences import CHANGES
 from ..scores.configuration import model_name_of
 from .fields import (
     BANK,

@@ -18,7 +18,7 @@ import yaml
 from ..errors import UsageError
 from ..money import Price
 from ..options import Kind, Schema, Values, number_of, options_of, schema_of
-from ..runs.book import MODEL
+from ..runs.differences import MODEL
 from .spec import ModelSpec, Spec
 
 #: Prefix of their names among parsed arguments, because the harness has a ``seed`` of its own.

@@ -12,7 +12,7 @@ from lm_eval_ccat.live import charges as module
 from lm_eval_ccat.live.charges import Charges, Forecast, expected_tokens
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.money import ASSUMED, BILLED, UNKNOWN, Tokens, estimate_tokens
-from lm_eval_ccat.runs.book import Tally
+from lm_eval_ccat.runs.tally import Tally
 
 PRICE = {"input": 1000.0, "output": 4000.0, "item": 0.25}
 

@@ -13,7 +13,7 @@ from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.live.result import doubts, state
 from lm_eval_ccat.records import Tell
-from lm_eval_ccat.runs.book import Tally
+from lm_eval_ccat.runs.tally import Tally
 
 THREE = ["m01", "m05", "m11"]
 

@@ -14,7 +14,7 @@ from lm_eval_ccat.live.result import Result, board_of, on_own_scales, result_of,
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import no_money
 from lm_eval_ccat.records import Header, Tell
-from lm_eval_ccat.runs.book import Tally
+from lm_eval_ccat.runs.tally import Tally
 
 SCALES = {"points": Scale(0, 100), "errors": Scale(0, 40, higher_is_better=False)}
 

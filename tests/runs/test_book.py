@@ -21,9 +21,10 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import Journal, JournalFile
 from lm_eval_ccat.money import Tokens, sum_of
 from lm_eval_ccat.records import BeyondBank, End, Header, Interrupt, Lost, Session, Tell
-from lm_eval_ccat.runs.book import Book, Tally
+from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import LOG, RunDirectory
 from lm_eval_ccat.runs.kept_answers import KeptAnswers
+from lm_eval_ccat.runs.tally import Tally
 
 BANK = replace(bank_of("paper", 30), task="")
 

@@ -13,7 +13,7 @@ from worlds.journals import Teller
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.surfaces import may_change
 from lm_eval_ccat.records import Header
-from lm_eval_ccat.runs.book import differences
+from lm_eval_ccat.runs.differences import differences
 from lm_eval_ccat.runs.directory import BANK_FILE, RunDirectory, rebuild
 
 BANK = bank_of("paper", 40)

@@ -1,0 +1,149 @@
+"""`differences`: what makes a run another run, and what may change when it is resumed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import OtherSettingsError
+from ..records import Header
+from ..shown import short
+
+#: Kinds of changes that a user can accept, each by itself: prompts that differ from the bank's,
+#: code that scores, what a server serves, and answers cut off at different rates.
+PROMPTS, SCORING_CODE, SERVER, CUT_SHORT = CHANGES = "prompts", "scoring", "server", "cut"
+#: Parts of a header that identify the run; the rest is for readers.
+COMPARED = ("config", "bank_sha256", "task", "versions")
+#: Path of a model in a header.
+MODEL = r"config\.models\[(.*)\]"
+#: What a change says of a model that no answer was had of, and that is named no longer.
+LEAVES = "leaves"
+#: Arguments of the Ranker that may change, besides models and their prices.
+_LIMITS = ("budget", "max_items", "stop")
+#: JSON value of a limit that was lifted.
+NO_LIMIT = "none"
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The differences between two identities, each as ``path: old -> new``.
+
+    Attributes
+    ----------
+    refused : list of str
+        Differences that make it another run.
+    changes : list of str
+        Differences that are allowed when a run is resumed.
+    ranker : dict
+        Changes that the Ranker must know: JSON values for `Book.change`.
+    """
+
+    refused: list[str]
+    changes: list[str]
+    ranker: dict[str, Any]
+
+    def accepted(self, where: str) -> Differences:
+        """Return self if the run is the same run; refuse it otherwise.
+
+        Raises
+        ------
+        OtherSettingsError
+            It is another run; the message shows the refused differences as ``old -> new``.
+        """
+        if self.refused:
+            listing = "; ".join(self.refused[:8]) + ("; ..." if len(self.refused) > 8 else "")
+            raise OtherSettingsError(
+                f"cannot resume {where}, which was started with other settings: {listing}",
+                f"Use those, or add --run_dir NEW --prior {where} in place of --resume: a new run "
+                "that takes over the answers which still hold",
+            )
+        return self
+
+
+def differences(old: Header, new: Header, may_change: re.Pattern[str]) -> Differences:
+    r"""Compare two headers, or a header and the identity of the run to resume.
+
+    Parameters
+    ----------
+    old, new : Header
+    may_change : pattern
+        Matches the paths that may change when a run is resumed.
+
+    Examples
+    --------
+    >>> old = Header(config={"task": "t", "budget": {"usd": 5}, "models": []})
+    >>> new = Header(config={"task": "t", "budget": {"usd": 10}, "models": []})
+    >>> differences(old, new, re.compile(r"config\.budget.*")).changes
+    ['config.budget.usd: 5 -> 10']
+    """
+    before, after = (json.loads(json.dumps(part.to_json())) for part in (old, new))
+    changed: list[tuple[str, Any, Any]] = []
+    for key in COMPARED:
+        _compare(_by_name(before.get(key)), _by_name(after.get(key)), key, changed)
+    currency, new_currency = (part.report.get("currency") for part in (old, new))
+    _compare(currency, new_currency, "report.currency", changed)
+    refused: list[str] = []
+    changes: list[str] = []
+    for path, was, is_now in changed:
+        joins = was is None and re.fullmatch(MODEL, path)
+        leaves = is_now is None and re.fullmatch(MODEL, path)
+        became = "joins" if joins else LEAVES if leaves else f"{_text(was)} -> {_text(is_now)}"
+        line = f"{path}: {became}"
+        (changes if joins or may_change.fullmatch(path) else refused).append(line)
+    arguments = _for_the_ranker(before.get("ranker"), after.get("ranker"))
+    if any(path.startswith("config.budget") for path, _, _ in changed) and new.ranker:
+        # Even if only the time has changed: a new budget lets an ended ranking go on.
+        arguments.setdefault("budget", _or_none(new.ranker.get("budget")))
+    return Differences(refused, changes, arguments)
+
+
+def _or_none(limit: float | None) -> Any:
+    return NO_LIMIT if limit is None else limit
+
+
+def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> dict[str, Any]:
+    if not old or not new:
+        return {}
+    changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
+    if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
+        # A new rule replaces the limits too, so pass them together.
+        changed = list(_LIMITS)
+    arguments: dict[str, Any] = {name: _or_none(new.get(name)) for name in changed}
+    if old.get("repeats") != new.get("repeats"):
+        arguments["repeats"] = new.get("repeats") or 1
+    before, after = old["models"], new["models"]
+    if prices := {
+        model: price for model, price in after.items() if model in before and before[model] != price
+    }:
+        arguments["prices"] = prices
+    if joining := {model: price for model, price in after.items() if model not in before}:
+        arguments["add"] = joining
+    return arguments
+
+
+def _by_name(part: Any) -> Any:
+    """Return a configuration with its models by name, because their order does not matter."""
+    if not isinstance(part, Mapping) or not isinstance(part.get("models"), Sequence):
+        return part
+    models = {f"[{model['name']}]": model for model in part["models"] if isinstance(model, Mapping)}
+    return {**part, "models": models}
+
+
+def _compare(old: Any, new: Any, path: str, changed: list[tuple[str, Any, Any]]) -> None:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            dot = "" if key.startswith("[") else "."
+            _compare(old.get(key), new.get(key), f"{path}{dot}{key}", changed)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, (a, b) in enumerate(zip(old, new)):
+            _compare(a, b, f"{path}[{i}]", changed)
+    elif old != new:
+        changed.append((path, old, new))
+
+
+def _text(value: Any) -> str:
+    integral = isinstance(value, float) and value.is_integer()
+    return short(json.dumps(int(value) if integral else value, ensure_ascii=False))
