@@ -1365,8 +1365,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "acc of several targets is refused",
-            'graded = base not in ("exact_match", "acc") and',
-            'graded = base != "exact_match" and',
+            'graded = self.base not in ("exact_match", "acc") and',
+            'graded = self.base != "exact_match" and',
         ),
     ),
     "metrics/text_pairs": (

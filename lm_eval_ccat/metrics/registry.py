@@ -88,6 +88,11 @@ class _Declared(NamedTuple):
     output_type: str = ""
     inherited: bool = False
 
+    @property
+    def averaged(self) -> bool:
+        """Whether the benchmark's score is the mean of the documents' scores."""
+        return self.aggregation in (None, *MEANS)
+
 
 def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None) -> _Declared:
     """Read what `task.dump_config()`, or an entry of ``configs``, says about a metric."""
@@ -306,6 +311,124 @@ class Metric:
         return number
 
 
+class _Reported(NamedTuple):
+    """One metric as a task reports it.
+
+    `stated_scale` is the scale that the user or the task's YAML states, None if neither does.
+    """
+
+    name: str
+    task: str
+    declared: _Declared
+    stated_scale: Scale | None
+
+    @property
+    def base(self) -> str:
+        """The name without the tokenizer."""
+        return parts_of(self.name)[0]
+
+    @property
+    def where(self) -> str:
+        """Metric and task, for messages."""
+        return in_task(self.name, self.task)
+
+    def require_scored_once(self) -> None:
+        """Refuse a graded metric of documents with several targets.
+
+        lm-eval scores the targets one by one and reports whether any score is not zero
+        (ConfigurableTask.process_results), which is right for 0/1 metrics alone.
+        """
+        graded = self.base not in ("exact_match", "acc") and not self.declared.own_results
+        if graded and self.declared.output_type == "generate_until":
+            raise MetricError(
+                f"{self.where} is turned into 0 or 1 by lm-eval because its documents have several "
+                "targets; give the task a process_results of its own, or one target per document"
+            )
+
+    def as_pairs(self) -> Metric | None:
+        """Return the metric that scores the pairs of texts which the task reports; None if none."""
+        name, declared = self.name, self.declared
+        # Tasks may report a number under the name of a corpus metric.
+        numbers = declared.hf_evaluate or declared.aggregation in MEANS
+        if self.base in PAIR_METRICS and not numbers:
+            scale = self.stated_scale or PAIR_SCALES[self.base]
+            return Metric(name, scale, SENTENCE, pairs=True)
+        if self.stated_scale is not None:
+            return None
+        if self._reports_rouge_pairs:
+            return Metric(name, Scale(), "mean_", pairs=True)
+        if reports_word_f1(self.base, self.task):
+            return Metric(name, Scale(), pairs=True)
+        return None
+
+    @property
+    def _reports_rouge_pairs(self) -> bool:
+        declared = self.declared
+        scores_itself = declared.own_results or declared.hf_evaluate or self.task in OWN_ROUGE
+        return self.base in ROUGE_METRICS and declared.aggregation == "custom" and not scores_itself
+
+    def require_mean_of_numbers(self) -> None:
+        """Refuse a metric whose mean over documents is not what the task reports."""
+        base, tokenizer = parts_of(self.name)
+        if tokenizer is not None:
+            raise MetricError(
+                f"{self.where} cannot be computed: the task reports {base} as a number, tokenized "
+                f"in its own way; leave @{tokenizer} out, or score its logs by "
+                f"`lm-eval-ccat score {self.name}`"
+            )
+        if why := self._why_not_averaged():
+            raise MetricError(f"{self.where} cannot be used adaptively: {why}")
+
+    def _why_not_averaged(self) -> str:
+        """Return why a reported number is not averaged over documents; empty if it is."""
+        declared = self.declared
+        reason = refusal(self.base) if self.stated_scale is None else None
+        # The harness reports (gold, prediction) pairs of class labels for f1 of multiple_choice
+        # tasks.
+        classes = declared.output_type == "multiple_choice" and not declared.own_results
+        if reason is None and self.base == "f1" and (declared.aggregation == "f1" or classes):
+            reason = CORPUS, USE_MEAN
+        if reason is not None:
+            return "; ".join(reason)
+        if self.stated_scale is not None or declared.averaged:
+            return ""
+        custom = declared.aggregation == "custom"
+        how = "a function of its own" if custom else declared.aggregation
+        return (
+            f"the task aggregates it by {how}, not by the mean over documents; if it does report "
+            "one number per document and their mean is what you want, state its range: "
+            f"{_DECLARE.format(name=self.name, low=0, high=10)}"
+        )
+
+    def listed_scale(self) -> Scale | None:
+        """Return the scale of the table in the task's direction; None if the table has none.
+
+        Raises
+        ------
+        MetricError
+            Neither the task nor the metric's name tells the direction.
+        """
+        base, declared = self.base, self.declared
+        scale = lookup(base, self.task)
+        if declared.hf_evaluate:
+            scale = HF_SCALES.get((declared.source, base), scale)
+        scale = _directed(scale, declared.higher_is_better)
+        if scale is None:
+            return None
+        if scale.cap is not None:
+            _agreeing(scale, declared.higher_is_better, base)
+        directed = declared.higher_is_better is not None or declared.hf_evaluate
+        if not directed and not tells_direction(base, self.task):
+            declare = _DECLARE.format(name=self.name, low=scale.low, high=scale.high)
+            raise MetricError(
+                f"nothing states whether a higher {self.where} is better, and its name does not "
+                f"tell; state higher_is_better in the task's metric_list, or the range: {declare} "
+                f"(with lower_is_better: true, for logs --range {scale.high:g},{scale.low:g}, if "
+                "less is better)"
+            )
+        return scale
+
+
 def find_metric(
     name: str,
     *,
@@ -353,70 +476,30 @@ def find_metric(
     >>> find_metric("rougeL_max").scale.describe()
     '0 to 100, higher is better'
     """
-    base, tokenizer = parts_of(name)
+    base, _ = parts_of(name)
     known = known_scale(base, task=task)
-    where, declared = in_task(name, task), _declared(config, base, known)
+    declared = _declared(config, base, known)
     if declared.higher_is_better is None or (declared.inherited and higher_is_better is not None):
         declared = declared._replace(higher_is_better=higher_is_better, inherited=False)
     if declared.higher_is_better is not None:
         known = known or lookup(base, task)
-    averaged = declared.aggregation in (None, *MEANS)
     if otherwise is not None and not (range or declared.scale or known):
-        if averaged and refusal(base) is None:
+        if declared.averaged and refusal(base) is None:
             return Metric(name, otherwise)
-    stated_scale = _stated_scale(known, range, lower_is_better, declared)
-    # Tasks may report a number under the name of a corpus metric.
-    pairs = None
-    if base in PAIR_METRICS and not declared.hf_evaluate and declared.aggregation not in MEANS:
-        pairs = Metric(name, stated_scale or PAIR_SCALES[base], SENTENCE, pairs=True)
-    elif stated_scale is None and _reports_rouge_pairs(base, task, declared):
-        pairs = Metric(name, Scale(), "mean_", pairs=True)
-    elif stated_scale is None and reports_word_f1(base, task):
-        pairs = Metric(name, Scale(), pairs=True)
-    # lm-eval scores several targets one by one and reports whether any score is not zero
-    # (ConfigurableTask.process_results), which is right for 0/1 metrics.
-    graded = base not in ("exact_match", "acc") and not declared.own_results
-    if multiple_targets and graded and declared.output_type == "generate_until":
-        raise MetricError(
-            f"{where} is turned into 0 or 1 by lm-eval because its documents have several "
-            "targets; give the task a process_results of its own, or one target per document"
-        )
-    if pairs is not None:
+    reported = _Reported(
+        name, task, declared, _stated_scale(known, range, lower_is_better, declared)
+    )
+    if multiple_targets:
+        reported.require_scored_once()
+    if (pairs := reported.as_pairs()) is not None:
         sentence_scorer(name)  # a missing tokenizer is an error now, not at the first answer
         return pairs
-    if tokenizer is not None:
-        raise MetricError(
-            f"{where} cannot be computed: the task reports {base} as a number, tokenized in its "
-            f"own way; leave @{tokenizer} out, or score its logs by `lm-eval-ccat score {name}`"
-        )
-    if why := _why_not(base, name, declared, stated_scale):
-        raise MetricError(f"{where} cannot be used adaptively: {why}")
-    scale = stated_scale or lookup(base, task)
-    if stated_scale is None:
-        if declared.hf_evaluate:
-            scale = HF_SCALES.get((declared.source, base), scale)
-        scale = _directed(scale, declared.higher_is_better)
-        if scale is not None and scale.cap is not None:
-            _agreeing(scale, declared.higher_is_better, base)
-        directed = declared.higher_is_better is not None or declared.hf_evaluate
-        if scale is not None and not directed and not tells_direction(base, task):
-            declare = _DECLARE.format(name=name, low=scale.low, high=scale.high)
-            raise MetricError(
-                f"nothing states whether a higher {where} is better, and its name does not tell; "
-                f"state higher_is_better in the task's metric_list, or the range: {declare} (with "
-                f"lower_is_better: true, for logs --range {scale.high:g},{scale.low:g}, if less "
-                "is better)"
-            )
+    reported.require_mean_of_numbers()
+    scale = reported.stated_scale or reported.listed_scale()
     if scale is None:
-        listed = _listed(name, config)
-        declare = _DECLARE.format(name=name, low=0, high=10)
-        if listed[:1] in ("", ";"):  # the task reports it, or does not say what it reports
-            raise MetricError(
-                f"the scale of {where} is not known; state its range: {declare}{listed}"
-            )
-        raise UnknownMetricError(f"{listed}; if its code has {name}: {declare}")
+        raise _scale_not_known(reported, config)
     # A metric with the task's own aggregation gets here only with a declared scale.
-    prefix, skips_nan = "" if averaged else "mean_", declared.aggregation == "nanmean"
+    prefix, skips_nan = "" if declared.averaged else "mean_", declared.aggregation == "nanmean"
     taken = declared.inherited and lower_is_better is None
     source = declared.source if taken else ""
     return Metric(name, scale, prefix, skips_nan=skips_nan, directed_by=source)
@@ -469,11 +552,6 @@ def _number(value: Any, where: str) -> float:
     raise MetricError(f"{where} came as {value_text}, not as one number per document; {remedy}")
 
 
-def _reports_rouge_pairs(name: str, task: str, declared: _Declared) -> bool:
-    scores_itself = declared.own_results or declared.hf_evaluate or task in OWN_ROUGE
-    return name in ROUGE_METRICS and declared.aggregation == "custom" and not scores_itself
-
-
 def _agreeing(scale: Scale, higher_is_better: bool | None, metric: str) -> Scale:
     """Return the scale; refuse one whose direction is not the one of the task's metric_list."""
     if higher_is_better in (None, scale.higher_is_better):
@@ -512,6 +590,16 @@ def _directed(scale: Scale | None, higher_is_better: bool | None) -> Scale | Non
     return replace(scale, higher_is_better=higher_is_better)
 
 
+def _scale_not_known(reported: _Reported, config: Mapping[str, Any] | None) -> MetricError:
+    listed = _listed(reported.name, config)
+    declare = _DECLARE.format(name=reported.name, low=0, high=10)
+    if listed[:1] in ("", ";"):  # the task reports it, or does not say what it reports
+        return MetricError(
+            f"the scale of {reported.where} is not known; state its range: {declare}{listed}"
+        )
+    return UnknownMetricError(f"{listed}; if its code has {reported.name}: {declare}")
+
+
 def _listed(name: str, config: Mapping[str, Any] | None) -> str:
     """Return a hint for a mistyped name: the names that the task lists, or the nearest one."""
     names = [str(entry["metric"]) for entry in _entries(config) if "metric" in entry]
@@ -522,22 +610,3 @@ def _listed(name: str, config: Mapping[str, Any] | None) -> str:
         return did_you_mean(name, [*PAIR_METRICS, *known], listing=False)
     suggestion = did_you_mean(name, names, listing=False)
     return f"the task lists no metric {name}, only {', '.join(names)}{suggestion}".removesuffix("?")
-
-
-def _why_not(base: str, name: str, declared: _Declared, stated_scale: Scale | None) -> str:
-    """Return why a reported number is not averaged over documents; empty if it is."""
-    reason = refusal(base) if stated_scale is None else None
-    # The harness reports (gold, prediction) pairs of class labels for f1 of multiple_choice tasks.
-    classes = declared.output_type == "multiple_choice" and not declared.own_results
-    if reason is None and base == "f1" and (declared.aggregation == "f1" or classes):
-        reason = CORPUS, USE_MEAN
-    if reason is not None:
-        return "; ".join(reason)
-    if stated_scale is not None or declared.aggregation in (None, *MEANS):
-        return ""
-    custom = declared.aggregation == "custom"
-    return (
-        f"the task aggregates it by {'a function of its own' if custom else declared.aggregation}, "
-        "not by the mean over documents; if it does report one number per document and their mean "
-        f"is what you want, state its range: {_DECLARE.format(name=name, low=0, high=10)}"
-    )
