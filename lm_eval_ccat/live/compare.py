@@ -222,7 +222,7 @@ class _StoredComparison:
             by_user = self.query.range is not None
             if doubt := doubt_of_scale((first, second), names, sources, by_user):
                 self.warnings.append(doubt)
-            documents = SharedDocuments.of(first, second, names, self.warnings)
+            documents = SharedDocuments.of(first, second, names, sources, self.warnings)
             compared = documents.compared(self.gate, self.grouping, sources, self.warnings)
             if np.array_equal(documents.baseline, documents.candidate):
                 self.warnings.extend(_open_of_equal_scores(compared, scale.span))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +22,19 @@ from ..runs.tally import ScoreRange
 from ..scores import ScoreTable
 from ..scores.readers.comparable_runs import COMPARED
 from ..scores.reading import Logged
-from ..shown import plural
+from ..shown import plural, some
 from .comparison import Compared, Gate
-from .losses import losses_of
+from .losses import losses_of, size_of
 from .result import scored_alike
-from .scored import sampling_of
-from .sides import NO_VALUE, Fields, fields_of, values_of_field
+from .scored import runs_by_model, sampling_of
+from .sides import NO_VALUE, SIDES, Fields, fields_of, values_of_field
 
 #: What two sides must have alike, unless that is accepted: a scorer, and what `Scoring` compares.
 _BY_THEMSELVES = ("scorer", "task_version")
+_UNKNOWN = (
+    "{} a score on {}: the interval allows for any. Score them, or leave out of both sides what "
+    "was not asked"
+)
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,10 @@ class SharedDocuments:
     outcome : Logged
     scale : Scale
     ids : list
-        Names of the documents.
+        Names of the documents; None of one that neither side names.
     baseline, candidate : ndarray of shape (n_documents,)
-        On [0, 1], higher is better; repeats of a document are averaged.
+        On [0, 1], higher is better; repeats of a document are averaged. NaN where a side was asked,
+        as far as is known, and has no score.
     answers : (ndarray, ndarray) or None
         Scores of all answers of both, of shape (n_answers, n_documents), where a side has repeats.
     sampled : bool
@@ -85,9 +91,13 @@ class SharedDocuments:
         first_table: ScoreTable,
         second_table: ScoreTable,
         names: tuple[str, str],
+        sources: Sequence[Any],
         warnings: list[str],
     ) -> SharedDocuments:
-        """Match the documents of two models; what is left out goes to `warnings`."""
+        """Match the documents of two models; what is left out or unknown goes to `warnings`.
+
+        `sources` are what the sides were read from; logs tell which documents a limit left out.
+        """
         warnings += [
             *first_table.warnings,
             *second_table.warnings,
@@ -126,10 +136,6 @@ class SharedDocuments:
             raise UnknownScoresError(
                 f"{' and '.join(names)} have no document of {first_table.metric} in common"
             )
-        if alone := len(first) + len(second) - 2 * len(shared):
-            warnings.append(
-                f"{plural(alone, 'score')} left out: the other side has none for the same document"
-            )
         outcome = Logged(
             first_table.task or second_table.task,
             first_table.metric,
@@ -144,16 +150,24 @@ class SharedDocuments:
             },
             outcome.name,
         )
-        answers = None
-        if any(table.repeated for table in tables):
-            answers = _answers_to(ids, tables[0]), _answers_to(ids, tables[1])
-            count, other_count = (int(np.isfinite(side).sum()) for side in answers)
+        repeated = any(table.repeated for table in tables)
+        if repeated:
+            count, other_count = (
+                int(np.isfinite(_answers_to(ids, table)).sum()) for table in tables
+            )
             if count != other_count:
                 warnings.append(
                     f"{names[0]} has {plural(count, 'answer')} to these documents and {names[1]} "
                     f"{other_count:,}: on these documents the interval is that of as many answers "
                     "to each as both have"
                 )
+        ids += _unknown(scored, names, sources, outcome.task, len(ids) + changed, warnings)
+        baseline, candidate = (
+            np.array([side.get(doc_id, (math.nan, None))[0] for doc_id in ids]) for side in scored
+        )
+        answers = None
+        if repeated:
+            answers = _answers_to(ids, tables[0]), _answers_to(ids, tables[1])
         sampled = any(how == SAMPLED for how, _ in drawn) or answers is not None
         return cls(outcome, first_table.scale, ids, baseline, candidate, answers, sampled)
 
@@ -206,15 +220,28 @@ class SharedDocuments:
     ) -> Difference:
         """Compare some of the documents under a question; clusters are a sample's alone."""
         by_cluster = clusters is not None and question == POPULATION
-        answers = None if self.answers is None else [side[:, rows] for side in self.answers]
-        repeats = None if answers is None else RepeatSums.of_answers(*answers).spread()
-        return compare_scores(
-            self.baseline[rows], self.candidate[rows], scale=self.scale,
-            clusters=clusters[rows] if clusters is not None and by_cluster else None,
-            exact=question == RUN or (question == BENCHMARK and not self.sampled),
-            margin=gate.margin, confidence=gate.confidence,
-            repeats=repeats, these_items=question == BENCHMARK,
-        )  # fmt: skip
+        known = self.baseline[rows], self.candidate[rows]
+
+        def filled(*scores: Floats) -> Difference:
+            repeats = None
+            if self.answers is not None:
+                answers = (
+                    np.where(np.isnan(side), fill, of_side[:, rows])
+                    for side, fill, of_side in zip(known, scores, self.answers)
+                )
+                repeats = RepeatSums.of_answers(*answers).spread()
+            return compare_scores(
+                *scores, scale=self.scale,
+                clusters=clusters[rows] if clusters is not None and by_cluster else None,
+                exact=question == RUN or (question == BENCHMARK and not self.sampled),
+                margin=gate.margin, confidence=gate.confidence,
+                repeats=repeats, these_items=question == BENCHMARK,
+            )  # fmt: skip
+
+        if not (missing := int(np.isnan(known[0] + known[1]).sum())):
+            return filled(*known)
+        likely, *extremes = (filled(*scores) for scores in _fillings(*known))
+        return likely.between(extremes, missing, self.scale, gate.margin)
 
 
 def _too_few_clusters(clusters: Clusters, confidence: float, group: str) -> list[str]:
@@ -230,10 +257,85 @@ def _too_few_clusters(clusters: Clusters, confidence: float, group: str) -> list
     ]
 
 
+def _unknown(
+    scored: Sequence[Mapping[Any, Any]],
+    names: tuple[str, str],
+    sources: Sequence[Any],
+    task: str | None,
+    in_both: int,
+    warnings: list[str],
+) -> list[Any]:
+    """Return the documents that a side was asked and has no score of, and tell of them.
+
+    What one side lacks it was asked, unless logs say that it ran with a limit. What both lack is
+    known by number alone, where logs state that of the task; `in_both` have two scores.
+    """
+    limits = [_limit_of(source, task, name) for source, name in zip(sources, names)]
+    unknown: list[Any] = []
+    for which, limit, side, peer in zip(SIDES, limits, scored, scored[::-1]):
+        alone = [doc_id for doc_id in peer if doc_id not in side]
+        unscored = [doc_id for doc_id in alone if limit is None or doc_id < limit]
+        if count := len(alone) - len(unscored):
+            warnings.append(f"{plural(count, 'score')} left out: the {which} ran with a limit")
+        if unscored:
+            documents = f"{plural(len(unscored), 'document')} (doc_id {some(unscored, 3)})"
+            warnings.append(_UNKNOWN.format(f"the {which} lacks", documents))
+        unknown += unscored
+    size = size_of(sources, task)
+    asked = [number for number in (size, *limits) if number is not None]
+    if size is not None and (lost := min(asked) - in_both - len(unknown)) > 0:
+        warnings.append(_UNKNOWN.format("both sides lack", plural(lost, "document")))
+        unknown += [None] * lost
+    return unknown
+
+
+def _limit_of(source: Any, task: str | None, model: str) -> int | None:
+    """Return how many first documents logs say that a model was asked; None if not only these."""
+    counts = [
+        run.counts
+        for run in runs_by_model(source, task).get(model, [])
+        if run.why_not_full()[1]  # the others are not read
+    ]
+    limits = [int(count.effective) for count in counts if count and count.in_part]
+    return max(limits) if limits and len(limits) == len(counts) else None
+
+
+def _fillings(baseline: Floats, candidate: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """Yield the scores with missing ones as is likely, at the worst and at the best.
+
+    Likely is the mean difference, as far as the scale allows it. The worst is the lowest score of
+    the candidate, and the highest of the baseline.
+
+    Examples
+    --------
+    >>> for scores in _fillings(np.array([0.5, 0.9]), np.array([0.75, np.nan])):
+    ...     print(scores[1].tolist())
+    [0.75, 1.0]
+    [0.75, 0.0]
+    [0.75, 1.0]
+    """
+    both = np.isfinite(baseline + candidate)
+    means = [float(side[both].mean()) if both.any() else 0.5 for side in (baseline, candidate)]
+    gap = means[1] - means[0]
+    likely = (
+        np.nan_to_num(np.clip(candidate - gap, 0.0, 1.0), nan=means[0]),
+        np.nan_to_num(np.clip(baseline + gap, 0.0, 1.0), nan=means[1]),
+    )
+    for first, second in (likely, (1.0, 0.0), (0.0, 1.0)):
+        yield (
+            np.where(np.isnan(baseline), first, baseline),
+            np.where(np.isnan(candidate), second, candidate),
+        )
+
+
 def _answers_to(ids: Sequence[Any], table: ScoreTable) -> Floats:
-    """Return the scores of all answers of a table's one model to some documents."""
+    """Return the scores of all answers of a table's one model to some documents; NaN for none."""
     column = {doc_id: place for place, doc_id in enumerate(table.doc_ids)}
-    return np.asarray(table.scores[:, [column[doc_id] for doc_id in ids]])
+    answers = np.full((len(table.scores), len(ids)), math.nan)
+    for place, doc_id in enumerate(ids):
+        if doc_id in column:
+            answers[:, place] = table.scores[:, column[doc_id]]
+    return answers
 
 
 def differing_settings(

@@ -28,6 +28,7 @@ from .verdicts import (
     EQUIVALENT,
     NOT_KNOWN,
     NOT_WORSE,
+    OPEN,
     WORDS,
     WORSE,
     Verdicts,
@@ -65,6 +66,8 @@ class Difference:
     answers, more_answers : int or None
         Answers of each model, where documents are asked repeatedly, and how many more would decide
         about these documents; `more_documents` is then None.
+    missing : int
+        Further documents, on which a model has no score: the interval allows for any.
     """
 
     documents: int
@@ -79,6 +82,7 @@ class Difference:
     more_documents: int | None
     answers: int | None = None
     more_answers: int | None = None
+    missing: int = 0
 
     @classmethod
     def of(
@@ -206,6 +210,32 @@ class Difference:
         return cls(
             documents, None, *means, difference, low, high, p_better, verdict, more_documents,
             answers, more_answers,
+        )  # fmt: skip
+
+    def between(
+        self, extremes: Sequence[Difference], missing: int, scale: Scale, margin: float
+    ) -> Difference:
+        """Return this difference as far as it is known if missing scores may lie anywhere.
+
+        Parameters
+        ----------
+        extremes : sequence of Difference
+            With the missing scores at their worst and at their best.
+        missing : int
+            Documents without a score of both models.
+        scale : Scale
+        margin : float
+        """
+        low, high = min(end.low for end in extremes), max(end.high for end in extremes)
+        smaller, larger = sorted(end.p_better for end in extremes)
+        bounded = Difference.stated(
+            (self.baseline, self.candidate), (low, high), min(max(0.5, smaller), larger),
+            WORDS[DECIDED if low > 0.0 or high < 0.0 else OPEN], scale,
+            documents=self.documents - missing, margin=margin,
+        )  # fmt: skip
+        return replace(
+            bounded, more_documents=None, clusters=self.clusters, answers=self.answers,
+            missing=missing,
         )  # fmt: skip
 
 

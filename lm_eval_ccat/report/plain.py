@@ -68,7 +68,7 @@ def markdown(comparison: Comparison) -> str:
 
     return _rendered(
         "comparison.md.j2", comparison, md=md, other_answer=other_answer, about=about,
-        forecast=forecast, percent=percent(comparison),
+        forecast=forecast, missing=missing, percent=percent(comparison),
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def comparison_page(comparison: Comparison) -> str:
     ]
     return _rendered(
         "comparison.html.j2", comparison, headline=f"{headline}.", notes=notes, tables=tables,
-        warnings=comparison.warnings, most_losses=MOST_LOSSES, version=__version__,
+        warnings=comparison.warnings, most_losses=MOST_LOSSES, missing=missing, version=__version__,
         **own_files(style=asset("style.css")),
     )  # fmt: skip
 
@@ -184,8 +184,13 @@ def figures(comparison: Comparison, contrast: Difference) -> str:
         ends = f"{percent(comparison)}: {low} to {high}"
     return (
         f"{gap} [{ends}], P(better) {whole_percent(contrast.p_better)}%, "
-        f"{plural(contrast.documents, 'document')}{clusters}{answers}"
+        f"{plural(contrast.documents, 'document')}{missing(contrast)}{clusters}{answers}"
     )
+
+
+def missing(contrast: Difference) -> str:
+    """Name the documents without a score of both models, if there are any."""
+    return f" and {contrast.missing:,} without a score" if contrast.missing else ""
 
 
 def percent(comparison: Comparison) -> str:
@@ -200,7 +205,8 @@ def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
         return []
     if outcome.question != POPULATION:
         return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, outcome, contrast)}"]
-    if outcome.sampled:  # all documents, answered once, leave the noise of answers
+    # All documents, answered once, leave the noise of answers.
+    if outcome.sampled or contrast.missing:
         known = replace(outcome, question=BENCHMARK)
         return [f"  {about(known)}: {in_words(comparison, outcome, contrast)}"]
     # As the other answer prints it, or to two digits of its own, where that interval is wide.

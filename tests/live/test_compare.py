@@ -410,8 +410,9 @@ def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, ccat):
     first = found["outcomes"][0]
     assert list(first["groups"]) == SUBJECTS
     assert first["documents"] == 270 == sum(g["documents"] for g in first["groups"].values())
-    assert first["clusters"] == 27
-    assert "60 scores left out: the other side has none" in said.err
+    assert (first["missing"], first["clusters"]) == (60, 33)
+    for who, ids in (("candidate", "0"), ("baseline", "300")):
+        assert f"{who} lacks a score on 30 documents (doc_id {ids}, " in said.err
     assert [line.split()[0] for line in said.out.splitlines()[1:4]] == SUBJECTS
     # A group that is worse is shown, and fails nothing.
     ccat("compare", b, a, "--by", "subject", "-o", report, code=5)
@@ -1192,3 +1193,58 @@ def test_tasks_and_metrics_that_one_side_lacks_are_named(tmp_path, ccat) -> None
 
 def test_a_model_is_not_compared_with_itself(logs, ccat) -> None:
     assert "names m twice" in ccat("compare", logs("a", 0.5, 1), "--models", "m,m", code=2).err
+
+
+@pytest.mark.parametrize("question", ["population", "benchmark"])
+@pytest.mark.parametrize("place", ["one side", "both sides"])
+def test_what_a_crashed_document_would_score_is_unknown(tmp_path, ccat, question, place):
+    """The candidate scores 1 where it answers; 20 of its 100 scores are null, or all of these."""
+    lost = {"base": 20 * (place == "both sides"), "new": 20}
+    for name, right in (("base", 0.9), ("new", 1.0)):
+        rows = [
+            sample_row(k, {"acc": None if k < lost[name] else float(k % 10 < 10 * right)})
+            for k in range(100)
+        ]
+        write_run(tmp_path, name, rows)
+    files = [tmp_path / name for name in ("c.md", "c.xml", "c.html", "c.json")]
+    outputs = [text for file in files[:3] for text in ("-o", file)]
+    sides = tmp_path / "base", tmp_path / "new"
+    asked = ("--question", question, *outputs, "--json", files[3])
+    said = ccat("compare", *sides, *asked, code=3)
+    for text in (said.out, *(file.read_text() for file in files[:3])):
+        assert "20 without a score" in text
+    assert "a score on 20 documents" in said.err
+    [found] = json.loads(files[3].read_text())["outcomes"]
+    assert (found["verdict"], found["documents"], found["missing"]) == ("not known", 80, 20)
+    # Of 100, the candidate is right on 80 to 100, and the baseline on 90, or on 72 to 92.
+    of_benchmark = found if question == "benchmark" else found["other_question"]
+    ends = (-0.10, 0.10) if place == "one side" else (-0.12, 0.28)
+    assert [of_benchmark["low"], of_benchmark["high"]] == pytest.approx(ends)
+    assert ccat("compare", *sides, "--margin", 0.1, "--question", "benchmark", "--json",
+                code=0 if place == "one side" else 3)  # fmt: skip
+
+
+def test_documents_beyond_a_limit_were_not_asked(tmp_path, ccat):
+    """Of the fifty that it was asked, the candidate has no score of five."""
+    write_run(tmp_path, "base", [sample_row(k, {"acc": float(k % 2)}) for k in range(100)])
+    counts = {"original": 100, "effective": 50}
+    for name, first in (("short", 0), ("crashed", 5)):
+        rows = [sample_row(k, {"acc": 1.0 if k >= first else None}) for k in range(50)]
+        write_run(tmp_path, name, rows, limit=50, samples=counts)
+        sides = tmp_path / "base", tmp_path / name
+        said = ccat("compare", *sides, "--question", "benchmark", "--json")
+        [found] = json.loads(said.out)["outcomes"]
+        assert (found["documents"], found["missing"]) == (50 - first, first)
+        assert "50 scores left out: the candidate ran with a limit" in said.err
+        assert (found["low"] < found["high"]) == bool(first)
+
+
+def test_a_missing_score_of_a_metric_of_which_less_is_better_may_be_the_largest():
+    errors = ScoreTable.from_arrays(
+        [np.full(10, 40.0), np.array([20.0] * 8 + [np.nan] * 2)], ["a", "b"],
+        scale=Scale(0, 100, False),
+    )  # fmt: skip
+    [found] = compare(errors, errors, models=("a", "b"), question="benchmark").outcomes
+    worst, best = (8 * -20 + 2 * 60) / 10, (8 * -20 + 2 * -40) / 10
+    assert [found.overall.low, found.overall.high] == pytest.approx([best, worst])
+    assert found.overall.verdict == "better" and found.overall.difference == pytest.approx(-20)

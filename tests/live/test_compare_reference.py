@@ -23,7 +23,7 @@ ROUNDED = 2.0001e-6
 SHAPES = tuple(product(KINDS, (False, True), (False, True), ("population", "benchmark")))
 
 
-def interval(d, clusters, level=0.95):
+def interval(d, clusters, rounded=ROUNDED, level=0.95):
     """Ends of the interval of a mean difference, for documents like these.
 
     Of clusters by the matrix of their quadratic form (Bell and McCaffrey, as if all documents of
@@ -38,19 +38,19 @@ def interval(d, clusters, level=0.95):
         form = residual.T @ np.diag(shares**2 / np.sum(residual**2, axis=1)) @ residual
         means = np.array([d[labels == name].mean() for name in names]) - gap
         error, df = np.sqrt(max(means @ form @ means, 0)), form.trace() ** 2 / np.sum(form**2)
-        error *= abs(means).max() > ROUNDED
+        error *= abs(means).max() > rounded
     if error < 1e-9:  # equal differences: an imagined half document from ten on, else nothing
         error = np.inf if len(names) < 10 else np.sqrt(0.5) * abs(gap) / k if abs(gap) > 1e-9 else 0
     half = error and error * student.ppf(0.5 + 0.5 * level, df)
     # Losses, or gains, too rare to show: no end is within the exact limit of their share, unless
     # that alone would take 0 in.
-    down, up = max(half, to_come(d, k, level)), max(half, to_come(-d, k, level))
+    down, up = (max(half, to_come(side, k, rounded, level)) for side in (d, -d))
     return gap - (half if half < gap <= down else down), gap + (half if half < -gap <= up else up)
 
 
-def to_come(d, k, level):
+def to_come(d, k, rounded, level):
     """How much less a mean may be as a few of k differences lie far below the median."""
-    losses = np.where(np.median(d) - d > ROUNDED, np.median(d) - d, 0)
+    losses = np.where(np.median(d) - d > rounded, np.median(d) - d, 0)
     if not losses.any():
         return beta.ppf(level, 1, k) * (abs(d).max() or 1)
     share = losses.sum() ** 2 / np.sum(losses**2) / len(d)
@@ -106,10 +106,24 @@ def case(seed, kind, lower, clustered, question):
     return raw, scale, clusters, sides, changed, margin, question
 
 
+def gains(scores):
+    """What the second model gains by document, nothing where that may be rounding; and this."""
+    d = np.round(scores[1] - scores[0], 12)
+    d[np.abs(d) <= 1e-6] = 0
+    # Fewer than ten may have been rounded to three decimals, where all have no more.
+    decimals = [
+        k for k in (3, 4, 5) if len(d) < 10 and (abs(scores - scores.round(k)) < 1e-9).all()
+    ]
+    rounded = 2.0001 * 10.0 ** -min(decimals) if decimals else ROUNDED
+    if abs(d - d.mean()).max() <= rounded:
+        d = np.full(len(d), d.mean() * (abs(d.mean()) > ROUNDED))
+    return d, rounded
+
+
 def check(seed, shape):
     raw, scale, clusters, sides, changed, margin, question = case(seed, *shape)
     shared = np.intersect1d(*sides)
-    shared = shared[~changed[shared]]
+    twice, shared = shared[changed[shared]], shared[~changed[shared]]
     if not len(shared):
         return None
     tables = [
@@ -124,19 +138,23 @@ def check(seed, shape):
     }} if clusters is not None else {}  # fmt: skip
     found = compare(*tables, margin=margin, question=question, **fields)
     sign = 1 if scale.higher_is_better else -1
-    both = scale.normalise(raw)[:, shared]
-    d = np.round(sign * (raw[1] - raw[0])[shared] / scale.span, 12)
-    d[np.abs(d) <= 1e-6] = 0
-    # Fewer than ten may have been rounded to three decimals, where all have no more.
-    decimals = [k for k in (3, 4, 5) if len(d) < 10 and (abs(both - both.round(k)) < 1e-9).all()]
-    if abs(d - d.mean()).max() <= (2.0001 * 10.0 ** -min(decimals) if decimals else ROUNDED):
-        d = np.full(len(d), d.mean() * (abs(d.mean()) > ROUNDED))
-    ends = {
-        "population": interval(d, None if clusters is None else clusters[shared]),
-        "benchmark": (d.mean(), d.mean()),
-    }
+    # Of what one side lacks, the score may be any.
+    documents = np.union1d(*(side[~np.isin(side, twice)] for side in sides))
+    unit = np.array([
+        np.where(np.isin(documents, side), scores[documents], np.nan)
+        for side, scores in zip(sides, scale.normalise(raw))
+    ])  # fmt: skip
+    missing = np.isnan(unit).any()
+    ends, equal = {"population": [], "benchmark": []}, not missing
+    for fill in ((1, 0), (0, 1)):
+        d, rounded = gains(np.where(np.isnan(unit), np.reshape(fill, (2, 1)), unit))
+        labels = None if clusters is None else clusters[documents]
+        ends["population"] += interval(d, labels, rounded)
+        ends["benchmark"] += [d.mean()] * 2
+        equal &= not d.any()
+    ends = {about: (min(both), max(both)) for about, both in ends.items()}
     words = {
-        about: verdict(low, high, margin / scale.span, not d.any() and high < np.inf)
+        about: verdict(low, high, margin / scale.span, equal and high < np.inf)
         for about, (low, high) in ends.items()
     }
     wanted = words.pop(question)
