@@ -45,10 +45,12 @@ WRITING = {
     "fewshot_as_multiturn": ("+multiturn", "false"),
 }  # fmt: skip
 _NAMED = {**_CONFIGURING, **WRITING}
-#: A chat template whose text is not known: that of a server, or of weights that are not open.
-UNKNOWN_TEMPLATE = "yes"
 #: Generation settings that say nothing, as the harness assumes them.
 _USUAL_GENERATION = {"temperature": "0", "do_sample": "false"}
+#: Settings of which a model has one value each: another one is another configuration, or config.
+ONE_OF_A_MODEL = (*_CONFIGURING, *_USUAL_GENERATION)
+#: A chat template whose text is not known: that of a server, or of weights that are not open.
+UNKNOWN_TEMPLATE = "yes"
 
 
 def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:

@@ -507,6 +507,8 @@ def test_one_table_of_two_models_repeats_averaged_lower_is_better():
     found = compare(table, table, models=("a", "b"), margin=5)
     with pytest.raises(UsageError, match="--margin 100 lets every candidate pass"):
         compare(table, table, models=("a", "b"), margin=100)
+    told = "the candidate is of 2 configs (t0, t1): their mean on each document is compared"
+    assert told in found.warnings and "the baseline is of" not in str(found.warnings)
     [one] = found.outcomes
     assert one.overall.difference == pytest.approx(12) and one.overall.documents == 80
     assert found.verdict == "worse" and found.exit_code == 5

@@ -494,6 +494,23 @@ def test_runs_of_the_harness_before_it_dated_them_are_read(tmp_path):
     assert "run with --limit" in ScoreTable.read(limited).warnings[0]
 
 
+def test_a_short_run_that_contradicts_the_full_one_before_it_is_told(tmp_path):
+    """The documents beyond its limit come from a run of other scores."""
+    write_run(tmp_path, "m", rows_of([1, 1, 1, 0]))
+    counts = {"original": 4, "effective": 2}
+    write_run(tmp_path, "m", rows_of([0, 1]), day=2, limit=2, samples=counts)
+    [told] = [text for text in ScoreTable.read(tmp_path).warnings if "contradict" in text]
+    assert "1 of its 2 scores contradict an earlier run" in told and "(doc_id 0)" in told
+    assert "2 further scores are taken" in told
+    # A full run after both leaves nothing to be joined, and one that agrees contradicts nothing.
+    write_run(tmp_path, "m", rows_of([0, 1, 1, 1]), day=3)
+    write_run(tmp_path, "m", rows_of([0, 1]), day=4, limit=2, samples=counts)
+    told = ScoreTable.read(tmp_path).warnings
+    assert [text for text in told if "day" in text or "contradict" in text] == [
+        text for text in told if "2026-01-02" in text and "contradict" in text
+    ]
+
+
 def test_one_model_is_one_configuration_and_its_name_says_what_differs(tmp_path):
     """The harness files all of them under the model's path."""
     same = {"pretrained": "org/m", "dtype": "auto"}

@@ -483,3 +483,27 @@ def test_a_table_of_a_metric_that_is_usually_capped_says_how_its_own_scale_ends(
     path = tmp_path / f"t.{ending}"
     ScoreTable.from_arrays([[0.2, 0.9]], ["a"], metric="ter", scale=scale).write(path)
     assert ScoreTable.read(path).scale == scale
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rows_of_one_model_in_two_configurations_are_refused_by_name(tmp_path, ending):
+    """Each has other documents, so no document has two scores."""
+    columns = {
+        "model": ["m"] * 4, "doc_id": [0, 1, 2, 3], "score": [0.0, 1.0, 1.0, 1.0],
+        "revision": ["a", "a", "b", "b"],
+    }  # fmt: skip
+    file = tmp_path / f"t.{ending}"
+
+    def save():
+        frame = pd.DataFrame(columns)
+        frame.to_csv(file, index=False) if ending == "csv" else frame.to_parquet(file)
+
+    save()
+    with pytest.raises(ScoreTableError, match="model 'm' has rows of revision 'a' and of 'b'"):
+        ScoreTable.read(file)
+    columns["model"] = ["m@a"] * 2 + ["m@b"] * 2
+    save()
+    assert ScoreTable.read(file).models == ("m@a", "m@b")
+    columns.update(model=["m"] * 4, config=["a"] * 2 + ["b"] * 2)
+    save()
+    assert ScoreTable.read(file).row_config == ("a", "b")

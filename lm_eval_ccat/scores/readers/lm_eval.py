@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from ...metrics import Metric, Scale, find_metric
 from ...metrics.registry import known_scale
 from ...metrics.text_pairs import SENTENCE, parts_of, script_warning
 from ...shown import plural, some
+from ..configuration import drawing
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, one_of
 from ..table import REPEAT, Reader, ScoreTable
@@ -106,6 +108,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         for run, _ in by_date
     ]
     rows_of_files = read_files(files, Asked(metric, task, filter), on_progress)
+    earlier: dict[tuple[str, str], dict[Any, float]] = {}
     for (run, label), rows in zip(by_date, rows_of_files):
         filters |= rows.filters
         sent[run.samples] = rows.generation
@@ -113,6 +116,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         if rows.unusable:
             unusable = f"{run.samples}, {rows.unusable}"
         troubles += _other_mean(run, metric, rows)
+        if labels.count(label) > 1 and not drawing(run.generation):
+            troubles += _joined(run, rows, earlier.setdefault(label, {}))
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     if unusable and not grid.placed:
         raise MetricError(unusable)
@@ -175,6 +180,26 @@ def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
     return [
         f"{run.samples}: the mean {metric.source} of its samples is {mean:.6g}, the results file "
         f"beside it states {recorded:.6g}"
+    ]
+
+
+def _joined(run: LoggedRun, rows: FileScores, earlier: dict[Any, float]) -> list[str]:
+    """Return a warning if a run contradicts the scores to which it adds its own."""
+    scores = dict(zip(rows.doc_ids, rows.scores))
+    changed = [
+        doc_id for doc_id, score in scores.items()
+        if doc_id in earlier
+        and not math.isclose(score, earlier[doc_id], rel_tol=_ROUNDED, abs_tol=_ROUNDED)
+    ]  # fmt: skip
+    remaining = len(earlier.keys() - scores.keys())
+    earlier |= scores
+    if not changed or not remaining:
+        return []
+    return [
+        f"{run.samples}: {len(changed)} of its {plural(len(scores), 'score')} contradict an "
+        f"earlier run of the same model and settings (doc_id {some(changed, 3)}), from which "
+        f"{plural(remaining, 'further score')} are taken: something else has changed; leave out "
+        "one of the two, or run all documents anew"
     ]
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ...errors import CcatError, ScaleError, ScoreTableError
 from ...metrics.scale import Scale
 from ...shown import first_of
+from ..configuration import ONE_OF_A_MODEL
 from ..grid import Coded, ScoreGrid
 from ..reading import Logged, Progress, Query, first_record, is_number, one_of
 from ..table import REPEAT, Reader, ScoreTable, arrow
@@ -39,6 +40,7 @@ _USED = (
     "prompt_hash",
     *_NAMES,
     *_SCALE,
+    *ONE_OF_A_MODEL,
 )
 _NAMELESS = ("", "__index_level_0__")  # how pandas writes an index to CSV and Parquet
 _BATCH = 1 << 20
@@ -111,6 +113,8 @@ class Source:
 
     def __init__(self, file: Path, frame: Any = None, of_task: bool = False) -> None:
         self.file, self._alone = file, file.stem if of_task else None
+        #: The settings that rows of each model and config state.
+        self.configurations: dict[Key, Key] = {}
         self._pa, self._table = arrow(file), None
         with self.readable():
             if frame is not None:
@@ -204,6 +208,7 @@ def _tables(
                     if source.items:
                         _lay_wide(grid, source, batch)
                     else:
+                        _require_one_configuration(source, batch)
                         _lay(grid, source.file, batch)
                     # Arrow would keep the memory of past batches, a sixth of what reading takes.
                     source.release()
@@ -273,6 +278,24 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
         scores,
         *identity,
     )
+
+
+def _require_one_configuration(source: Source, batch: Any) -> None:
+    """Refuse rows of one model and config that state two values of one of its settings."""
+    names = batch.schema.names
+    stating = [name for name in ONE_OF_A_MODEL if name in names and name != "model"]
+    of_row = [name for name in ("model", "config") if name in names]
+    texts = _coded([batch[name] for name in (*of_row, *stating)], len(batch))[0] if stating else ()
+    for text in texts:
+        label, values = text[: len(of_row)], text[len(of_row) :]
+        known = source.configurations.setdefault(label, values)
+        for name, value, of_earlier in zip(stating, values, known):
+            if value != of_earlier:
+                raise ScoreTableError(
+                    f"{source.file}: model {(label or (source.file.stem,))[0]!r} has rows "
+                    f"of {name} {of_earlier!r} and of {value!r}: one model is one configuration; "
+                    "name the models apart, or generation settings in a column 'config'"
+                )
 
 
 def _config(label: Mapping[str, Any], file: Path) -> str:
