@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -121,102 +121,157 @@ def audit(
     UsageError
         No model of the run is in the table, or the table has another scale than the run.
     """
-    claimed, scale = ranking["models"], Scale.from_dict(ranking["scale"])
-    sides = ("the run", scale), ("the full results", table.scale)
+    sides = ("the run", Scale.from_dict(ranking["scale"])), ("the full results", table.scale)
     if difference := differing_scales(str(table.metric), *sides):
         raise UsageError(f"{difference}; read them with the range that both have")
-    called = {name: (names or {}).get(name, name) for name in (*ranking["order"], *claimed)}
-    missing = {name for name in called if called[name] not in table.models}
-    asked = {name for name, block in claimed.items() if block["n_items"]}
-    left_out = ", ".join(called[name] for name in called if name in asked & missing)
-    if asked <= missing:
-        raise UsageError(
-            f"no full results of {left_out}; there are {some(table.models, 12)}; say which is "
-            "which: audit(..., names=) in Python"
-        )
-    called = {name: logged for name, logged in called.items() if name not in missing}
-    ranked, order = list(called), [name for name in ranking["order"] if name in called]
-    full = table.select(called.values())
-    documents = {document_of(item) for name in called for item in claimed[name].get("items", ())}
-    if documents and documents.isdisjoint(full.doc_ids):
-        raise UsageError(
-            f"the full results have none of the documents that the run asked, such as "
-            f"{min(documents, key=str)!r}: they are of another set"
-        )
+    logged, left_out = _names_in_both(ranking, table, names or {})
+    models, placed = list(logged), [name for name in ranking["order"] if name in logged]
+    full = table.select(logged.values())
+    _require_its_documents(ranking, models, full)
     scores = full.model_scores()
     means = mean_of_seen(scores, np.isfinite(scores))
-    tied, truth = true_ties(*bootstrap_intervals(scores)), np.asarray(full.scale.restore(means))
-    ahead = np.zeros(tied.shape, dtype=np.int8)
-    rows = {(row["a"], row["b"]): row for row in ranking["pairwise"]}
-    pairs: dict[tuple[int, int], PairContent] = {}
-    for i, j in combinations(range(len(order)), 2):
-        if row := rows.get((ranked[i], ranked[j])):
-            pairs[i, j] = row
-            if row["decision"] == "decided":
-                ahead[i, j] = 1 if row["p"] > 0.5 else -1
-    claim = Claim(
-        estimates=np.array([claimed[name]["estimate"] for name in ranked]),
-        intervals=np.array([sorted(claimed[name]["interval"]) for name in ranked]),
-        ahead=ahead,
-    )
-    of_models = Truth(means, truth, tied)
-    errors = claim.estimates - truth
-    covered, right = claim.covered(of_models), claim.right(of_models)
-    assert covered is not None and right is not None
+    tied = true_ties(*bootstrap_intervals(scores))
+    # A run claims means on the metric's own scale; the order is that of the scores.
+    truth = Truth(raw=means, means=np.asarray(full.scale.restore(means)), tied=tied)
+    pairs = _pairs_of(ranking, placed)
+    claim = _claim_of(ranking, models, pairs)
+    rows, compared = _model_rows(ranking, models, claim, truth), _pair_rows(pairs, claim, truth)
+    held = [row["held"] for row in compared if row["held"] is not None]
+    truly_tied = [row["truly_tied"] for row in compared if row["held"] is None]
     # A model that was set aside has an estimate but no place in the order.
-    placed = means[: len(order)]
-    tau = kendall_tau(-np.arange(len(placed)), placed)
-    z_errors = z_scores(errors, np.array([claimed[name]["standard_error"] for name in ranked]))
-    models: dict[str, Facts] = {
-        name: {
-            **{key: claimed[name][key] for key in _CLAIMED},
-            "truth": float(truth[i]),
-            "error": float(errors[i]),
-            "z": float(z_errors[i]),
-            "held": bool(covered[i]),
-        }
-        for i, name in enumerate(ranked)
-    }
-    compared: list[Facts] = [
-        {
-            "a": ranked[pair[0]],
-            "b": ranked[pair[1]],
-            "p": row["p"],
-            "claim": f"{ranked[pair[int(ahead[pair] < 0)]]} better" if ahead[pair] else "tied",
-            "truly_tied": bool(tied[pair]),
-            "held": bool(right[pair] > 0) if ahead[pair] else None,
-        }
-        for pair, row in pairs.items()
-    ]
-    decided = [pair["held"] for pair in compared if pair["held"] is not None]
-    left = [pair["truly_tied"] for pair in compared if pair["held"] is None]
-    asked = sum(row["n_items"] for row in models.values())
-    z_rms = float(np.sqrt(np.mean(np.square(z_errors))))
+    placed_means = means[: len(placed)]
+    tau = kendall_tau(-np.arange(len(placed)), placed_means)
+    z_rms = float(np.sqrt(np.mean(np.square([row["z"] for row in rows.values()]))))
     [term] = ranking["terms"]
     content = {
         "task": term["task"],
         "metric": term["metric"],
         "scale": full.scale.describe(),
         "confidence": ranking["confidence"],
-        "models": models,
-        "order": order,
-        "true_order": [ranked[i] for i in np.argsort(-placed, kind="stable")],
+        "models": rows,
+        "order": placed,
+        "true_order": [models[i] for i in np.argsort(-placed_means, kind="stable")],
         "tau": None if np.isnan(tau) else tau,
         "pairs": compared,
-        "intervals": {"held": int(covered.sum()), "of": len(covered), "z_rms": z_rms},
-        "decided": {"held": sum(decided), "of": len(decided)},
-        "ties": {"truly_tied": sum(left), "of": len(left)},
-        "items": {"administered": asked, "full": len(models) * full.n_items},
-        "warnings": [
-            *(
-                [f"no full results of {left_out}: what the run says of it is not compared"]
-                * bool(left_out)
-            ),
-            *table.warnings,
-            *_doubts(ranking, ranked, scores),
-        ],
+        "intervals": {
+            "held": sum(row["held"] for row in rows.values()),
+            "of": len(rows),
+            "z_rms": z_rms,
+        },
+        "decided": {"held": sum(held), "of": len(held)},
+        "ties": {"truly_tied": sum(truly_tied), "of": len(truly_tied)},
+        "items": {
+            "administered": sum(row["n_items"] for row in rows.values()),
+            "full": len(rows) * full.n_items,
+        },
+        "warnings": [*left_out, *table.warnings, *_doubts(ranking, models, scores)],
     }
     return Audit(ranking, content)
+
+
+def _names_in_both(
+    ranking: RankingContent, table: ScoreTable, names: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the table's name of each of the run's models that it has, and a warning of others.
+
+    Those in the run's order come first.
+    """
+    claimed = ranking["models"]
+    logged = {name: names.get(name, name) for name in (*ranking["order"], *claimed)}
+    asked = {name for name, block in claimed.items() if block["n_items"]}
+    missing = {name for name in logged if logged[name] not in table.models}
+    left_out = ", ".join(logged[name] for name in logged if name in asked & missing)
+    if asked <= missing:
+        raise UsageError(
+            f"no full results of {left_out}; there are {some(table.models, 12)}; say which is "
+            "which: audit(..., names=) in Python"
+        )
+    warning = f"no full results of {left_out}: what the run says of it is not compared"
+    in_both = {name: in_table for name, in_table in logged.items() if name not in missing}
+    return in_both, [warning] if left_out else []
+
+
+def _require_its_documents(
+    ranking: RankingContent, models: Sequence[str], full: ScoreTable
+) -> None:
+    """Refuse full results that have none of the documents which the run asked these models."""
+    items = (item for name in models for item in ranking["models"][name].get("items", ()))
+    documents = set(map(document_of, items))
+    if documents and documents.isdisjoint(full.doc_ids):
+        raise UsageError(
+            f"the full results have none of the documents that the run asked, such as "
+            f"{min(documents, key=str)!r}: they are of another set"
+        )
+
+
+#: Positions of two models, the one that comes first in the run's order first.
+_Places = tuple[int, int]
+
+
+def _pairs_of(ranking: RankingContent, placed: Sequence[str]) -> dict[_Places, PairContent]:
+    """Return what the run says of each pair of models, by their places in its order."""
+    rows = {(row["a"], row["b"]): row for row in ranking["pairwise"]}
+    places = combinations(range(len(placed)), 2)
+    return {(i, j): row for i, j in places if (row := rows.get((placed[i], placed[j])))}
+
+
+def _claim_of(
+    ranking: RankingContent, models: Sequence[str], pairs: Mapping[_Places, PairContent]
+) -> Claim:
+    """Return what the run claims of models, and which pairs it decided for whom."""
+    ahead = np.zeros((len(models), len(models)), dtype=np.int8)
+    for (i, j), row in pairs.items():
+        if row["decision"] == "decided":
+            ahead[i, j] = 1 if row["p"] > 0.5 else -1
+    blocks = [ranking["models"][name] for name in models]
+    return Claim(
+        estimates=np.array([block["estimate"] for block in blocks]),
+        standard_errors=np.array([block["standard_error"] for block in blocks]),
+        intervals=np.array([sorted(block["interval"]) for block in blocks]),
+        ahead=ahead,
+    )
+
+
+def _model_rows(
+    ranking: RankingContent, models: Sequence[str], claim: Claim, truth: Truth
+) -> dict[str, Facts]:
+    """Return for each model the claim beside the truth."""
+    covered, errors = claim.covered(truth), claim.estimates - truth.means
+    assert covered is not None and claim.standard_errors is not None
+    z_errors = z_scores(errors, claim.standard_errors)
+    return {
+        name: {
+            **{key: ranking["models"][name][key] for key in _CLAIMED},
+            "truth": float(truth.means[i]),
+            "error": float(errors[i]),
+            "z": float(z_errors[i]),
+            "held": bool(covered[i]),
+        }
+        for i, name in enumerate(models)
+    }
+
+
+def _pair_rows(pairs: Mapping[_Places, PairContent], claim: Claim, truth: Truth) -> list[Facts]:
+    """Return for each pair the claim beside the truth; `held` is None where it is left open."""
+    ahead, right = claim.ahead, claim.right(truth)
+    assert ahead is not None and right is not None
+    return [
+        {
+            "a": row["a"],
+            "b": row["b"],
+            "p": row["p"],
+            "claim": _claimed_of(row, ahead[places]),
+            "truly_tied": bool(truth.tied[places]),
+            "held": bool(right[places] > 0) if ahead[places] else None,
+        }
+        for places, row in pairs.items()
+    ]
+
+
+def _claimed_of(row: PairContent, sign: int) -> str:
+    if sign == 0:
+        return "tied"
+    return f"{row['a'] if sign > 0 else row['b']} better"
 
 
 def _doubts(ranking: RankingContent, ranked: list[str], scores: Floats) -> list[str]:
