@@ -127,14 +127,21 @@ class Standing:
         return self._verdicts(self.belief())
 
     def _verdicts(self, belief: Belief) -> Verdicts:
+        """Return verdicts on the ranked score by the looks so far, or by the only one; cached."""
         key = belief, self.accounts.active.tobytes(), frozenset(self.barred), self.looks
         if self._cached is None or self._cached[0] != key:
             looks = self.looks.joined(len(self.accounts))
+            if looks.once:  # this is the only look
+                looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
             self._cached = key, self._verdicts_of(belief, looks, self.min_difference)
         return self._cached[1]
 
     def first_look(self, score: WeightedSum | None = None, question: str = "") -> Verdicts:
-        """Return verdicts on another score or question from a first look, which is not kept."""
+        """Return verdicts on another score or question from a first look, which is not kept.
+
+        On another score no difference is too small to matter: ``min_difference`` is for the ranked
+        one.
+        """
         belief = replace(self.belief(question, score), references=None)
         looks, min_difference = self.looks.anew, self.min_difference
         if score is not None:
@@ -144,9 +151,8 @@ class Standing:
         )
 
     def _verdicts_of(self, belief: Belief, looks: Looks, min_difference: float) -> Verdicts:
+        """Return verdicts by looks that were taken already, on the models that take part."""
         active = self.accounts.active.nonzero()[0].tolist()
-        if looks.once:  # this is the only look
-            looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         belief, bar = belief.only(active), None
         names = [self.accounts[model].name for model in active]
         if self.barred:

@@ -118,6 +118,21 @@ def test_banks_and_weights_that_do_not_fit_are_refused(arguments, says):
         Ranker(**{"bank": banks(), "models": {"a": 1.0}, **arguments})
 
 
+def test_equal_means_of_a_part_of_the_items_are_not_equivalent_by_an_outcome():
+    """`min_difference` is for the ranked score; by an outcome the other items may tell."""
+    places = {}
+
+    def scores(model, item):  # one or the other model is better, in turns
+        turn = places.setdefault(item, len(places)) % 2
+        return dict.fromkeys(("bleu", "chrf"), 0.5 + 0.1 * (turn == (model == "a")))
+
+    ranker = Ranker(banks("sample"), ["a", "b"], looks="one", min_difference=0.2, max_items=40)
+    ranking = drive(ranker, scores, 2)
+    assert ranking.decisions["a", "b"] == "equivalent"
+    [pair, _] = ranking.tasks["t"].outcomes["bleu"].to_dict()["pairwise"]
+    assert pair["decision"] == "open" and pair["low"] < pair["difference"] == 0.0 < pair["high"]
+
+
 def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
     y = np.array([0.9, 0.2, 0.4, 0.7, 0.0])
     values = []
