@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,6 +338,26 @@ def _flat(values: Mapping[str, Any]) -> Values:
     return outer | {f"harness.{key}": value for key, value in (values.get("harness") or {}).items()}
 
 
+class _Request(NamedTuple):
+    """A metric that a user names, and the task that it is of; "" names every metric."""
+
+    name: str
+    task: str | None
+
+    @property
+    def outcome(self) -> Logged:
+        """The outcome that the name spells, without a filter if it names none."""
+        metric, _, filter = self.name.partition(",")
+        return Logged(self.task, metric, filter or None)
+
+    def includes(self, outcome: Logged) -> bool:
+        """Whether this asks for an outcome."""
+        if not self.name:
+            return _same(outcome, replace(outcome, task=self.task))
+        as_written = self.name == outcome.name and self.task in (None, outcome.task)
+        return as_written or _same(outcome, self.outcome)
+
+
 def shared_outcomes(
     sides: Sequence[Side], metrics: Sequence[str], task: str | None
 ) -> dict[Logged, str]:
@@ -357,42 +377,45 @@ def shared_outcomes(
     UsageError
         The sides share none, lack one that is requested, or are logs that state none.
     """
-    requests: dict[str, Logged] = {}
-    for name in metrics:
-        metric, _, filter = name.partition(",")
-        requests[name] = Logged(task, metric, filter or None)
-    held = [side.outcomes or list(requests.values()) for side in sides]
-    for side, outcomes in zip(sides, held):
-        if not outcomes and not isinstance(side.source, ScoreTable):
-            notes = find_runs(Path(side.source), task)[1]
-            reasons = f" ({'; '.join(notes)})" if notes else ""
-            raise UsageError(f"the {side.which} states no metric{reasons}; name it with --metric")
+    requests = [_Request(name, task) for name in metrics or ("",)]
+    first, second = (_outcomes_of(side, requests, task) for side in sides)
+    in_both = [outcome for outcome in first if any(_same(outcome, twin) for twin in second)]
     shared: dict[Logged, str] = {}
-    missing = list(metrics)
-    in_both = [outcome for outcome in held[0] if any(_same(outcome, twin) for twin in held[1])]
     for outcome in in_both:
-        requested = requests or {"": Logged(task, outcome.metric)}
-        names = [
-            name
-            for name, request in requested.items()
-            if _same(outcome, request) or (name == outcome.name and task in (None, outcome.task))
-        ]
-        missing = [name for name in missing if name not in names]
-        if names:
+        if names := [request.name for request in requests if request.includes(outcome)]:
             shared[outcome] = max(names, key=len)  # the one that says most
-    if missing or not shared:
-        held_names = sorted({outcome.name for outcomes in held for outcome in outcomes})
-        what = f"no metric {missing[0]!r}" if missing else "nothing"
-        known_tasks = {outcome.task for outcomes in held for outcome in outcomes}
-        if task is not None and not known_tasks & {task, None}:
-            what = f"no task {task!r}"
-        hint = ""
-        if not missing and any(
-            _same(outcome, replace(twin, filter=None)) for outcome in held[0] for twin in held[1]
-        ):
-            hint = "; they differ in the filter, so score the answers of both by the same"
-        raise UsageError(f"the two sides share {what}; they hold {', '.join(held_names)}{hint}")
+    unmet = [request for request in requests if not any(map(request.includes, in_both))]
+    if unmet or not shared:
+        raise _lack(first, second, unmet if metrics else [], task)
     return shared
+
+
+def _outcomes_of(side: Side, requests: Sequence[_Request], task: str | None) -> list[Logged]:
+    """Return the outcomes that a side states, or those that are requested if it states none."""
+    outcomes = side.outcomes or [request.outcome for request in requests if request.name]
+    if not outcomes and not isinstance(side.source, ScoreTable):
+        notes = find_runs(Path(side.source), task)[1]
+        reasons = f" ({'; '.join(notes)})" if notes else ""
+        raise UsageError(f"the {side.which} states no metric{reasons}; name it with --metric")
+    return list(outcomes)
+
+
+def _lack(
+    first: Sequence[Logged], second: Sequence[Logged], unmet: Sequence[_Request], task: str | None
+) -> UsageError:
+    """Return the error that says what two sides do not share, and what they hold."""
+    outcomes = [*first, *second]
+    what = f"no metric {unmet[0].name!r}" if unmet else "nothing"
+    if task is not None and not {outcome.task for outcome in outcomes} & {task, None}:
+        what = f"no task {task!r}"
+    hint = ""
+    # They would share a metric if its answers were filtered in the same way.
+    if not unmet and any(
+        _same(outcome, replace(twin, filter=None)) for outcome in first for twin in second
+    ):
+        hint = "; they differ in the filter, so score the answers of both by the same"
+    names = sorted({outcome.name for outcome in outcomes})
+    return UsageError(f"the two sides share {what}; they hold {', '.join(names)}{hint}")
 
 
 def _require_consistent(ranking: StoredRanking) -> None:
