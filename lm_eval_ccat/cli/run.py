@@ -62,6 +62,81 @@ def add_parser(subparsers: Any) -> None:
     )
 
 
+class HarnessCommand:
+    """The harness's own ``run``: its options, wherever they are stated, and what it will evaluate.
+
+    Attributes
+    ----------
+    options : dict
+        The flags that are given, else the values of the harness's own ``--config``.
+    tasks : list of str
+    kind : str
+        Type of the model, such as ``"hf"``.
+    arguments : dict
+        Its ``--model_args``.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        from ..harness import internals
+
+        self._args = args
+        file = internals.config_file(args.config) if args.config else {}
+        flags = {key: value for key, value in vars(args).items() if value not in (None, "", [])}
+        self.options: dict[str, Any] = {**file, **flags}
+        folders = self.options.get("include_path") or []
+        self._folders = folders if isinstance(folders, list) else [folders]
+        args.include_path = with_shipped_tasks(self._folders)
+        self._entries = listed(self.options.get("tasks") or [])
+        parts = [part for entry in self._entries for part in str(entry).split(",")]
+        self.tasks = [task.strip() for task in parts if task.strip()]
+        self.kind = str(self.options.get("model") or "hf")  # the harness's own default
+        self.arguments = internals.model_arguments(self.options.get("model_args"))
+
+    def find_task_files(self) -> None:
+        """Find the file of a task as `rank` does, beside the command or in a folder."""
+        from ..live.tasks import own_file
+
+        if all(isinstance(entry, str) for entry in self._entries):  # not a task written in place
+            self.tasks = [own_file(task, self._folders) for task in self.tasks]
+            self._args.tasks = self.options["tasks"] = self.tasks
+
+    def require_model(self) -> None:
+        """Refuse a type of model that cannot be opened; chat messages imply the chat template."""
+        from ..harness import internals
+        from ..live.spec import ModelSpec
+        from ..live.tasks import require_model_types
+
+        if internals.takes_messages(self.kind) and not self.options.get("apply_chat_template"):
+            self._args.apply_chat_template = True
+        require_model_types([ModelSpec(self.kind, self.kind, self.arguments)])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the harness opens the tasks with."""
+        metadata = {**self.arguments, **(self.options.get("metadata") or {})}
+        return {**self.options, "metadata": metadata, "include_path": self._args.include_path}
+
+    def execute(self) -> None:
+        """Evaluate, as ``lm_eval run`` does.
+
+        Raises
+        ------
+        HarnessError
+            A file is missing, perhaps one that a task names by a path.
+        """
+        from ..harness import internals
+
+        # For a task that does not exist it names those that are spelled alike.
+        internals.task_manager(self.tasks, self._args.include_path)
+        try:
+            with internals.naming_extras():
+                internals.run_command()._execute(self._args)
+        except FileNotFoundError as error:
+            if hint := start_of_path(error):
+                raise HarnessError(f"{error}{hint}") from error
+            raise
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the harness's command, adaptively with ``--adaptive``.
 
@@ -70,54 +145,29 @@ def run(args: argparse.Namespace) -> int:
     CcatError
         If flags cannot be combined, or a bank cannot be used.
     """
-    from ..harness import internals
-    from ..harness.scorers import record_scorers
-    from ..live.spec import ModelSpec
-    from ..live.tasks import own_file, require_model_types
-
     # The harness's command must see none of our flags.
     typed, flags = flags_given(args, "run"), given_by_flags(args, "run")
     adaptive, name = vars(args).pop("adaptive"), vars(args).pop("leaderboard_name")
-    # Where a flag is absent, the value in the harness's own --config counts.
-    file = internals.config_file(args.config) if args.config else {}
-    harness_options = {
-        **file,
-        **{key: value for key, value in vars(args).items() if value not in (None, "", [])},
-    }
-    folders = harness_options.get("include_path") or []
-    folders = folders if isinstance(folders, list) else [folders]
-    args.include_path = with_shipped_tasks(folders)
-    names = listed(harness_options.get("tasks") or [])
-    tasks = [task.strip() for part in names for task in str(part).split(",") if task.strip()]
-    if adaptive and all(isinstance(name, str) for name in names):  # not a task written in place
-        # Find the file of a task as `rank` does, beside the command or in a folder.
-        args.tasks = tasks = [own_file(task, folders) for task in tasks]
-        harness_options["tasks"] = tasks
+    command = HarnessCommand(args)
+    if adaptive:
+        command.find_task_files()
+    command.require_model()
+    if adaptive:
+        return _run_adaptively(command, flags, name)
+    for flag in (*typed, *(["--leaderboard_name"] if name is not None else [])):
+        raise UsageError(f"{flag} needs --adaptive")
+    from ..harness import internals
+    from ..harness.scorers import record_scorers
 
-    kind = str(harness_options.get("model") or "hf")  # the harness's own default
-    arguments = internals.model_arguments(harness_options.get("model_args"))
-    if internals.takes_messages(kind) and not harness_options.get("apply_chat_template"):
-        args.apply_chat_template = True
-    require_model_types([ModelSpec(kind, kind, arguments)])
+    internals.set_up_logging()
+    record_scorers()
+    command.execute()
+    return 0
 
-    def command() -> None:
-        internals.task_manager(tasks, args.include_path)  # close names of one that does not exist
-        try:
-            with internals.naming_extras():
-                internals.run_command()._execute(args)
-        except FileNotFoundError as error:
-            if hint := start_of_path(error):
-                raise HarnessError(f"{error}{hint}") from error
-            raise
 
-    if not adaptive:
-        for flag in (*typed, *(["--leaderboard_name"] if name is not None else [])):
-            raise UsageError(f"{flag} needs --adaptive")
-        internals.set_up_logging()
-        record_scorers()
-        command()
-        return 0
-
+def _run_adaptively(command: HarnessCommand, flags: dict[str, Any], name: str | None) -> int:
+    """Run the harness's command on few documents, and print what they estimate."""
+    from ..harness import internals
     from ..harness.estimates import in_words
     from ..live.adaptive import Adaptive, adaptively, refuse_early, refuse_subsets
     from ..live.result import PARTIAL
@@ -125,23 +175,23 @@ def run(args: argparse.Namespace) -> int:
 
     options = Adaptive.read(flags)
     if options.spec.known is not None:
-        name = name or model_name_of(kind, arguments)
-        options = replace(options, model=name)
+        options = replace(options, model=name or model_name_of(command.kind, command.arguments))
     elif name:
         raise UsageError("--leaderboard_name needs --leaderboard")
     options.require_files()
+    harness_options = command.options
     refuse_subsets(harness_options.get("limit"), harness_options.get("samples"))
     internals.set_up_logging()
-    metadata = {**arguments, **(harness_options.get("metadata") or {})}
-    settings = {**harness_options, "metadata": metadata, "include_path": args.include_path}
-    logged = refuse_early(options, kind, harness_options.get("tasks") or [], settings)
+    logged = refuse_early(
+        options, command.kind, harness_options.get("tasks") or [], command.settings
+    )
     with adaptively(options, harness_options.get("num_fewshot"), logged=logged) as blocks:
-        command()
+        command.execute()
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")
         if options.model is not None and block.get("place"):
             print(f"{options.model}: {block['place']['in_words']}")
-    output, cache = (harness_options.get(key) for key in ("output_path", "use_cache"))
+    output, cache = harness_options.get("output_path"), harness_options.get("use_cache")
     print(after_estimate(blocks, output, keeps_answers=bool(cache)))
     # Groups have blocks without the key, beside those of their tasks.
     return PARTIAL if any(block.get("set_aside") for block in blocks.values()) else 0
