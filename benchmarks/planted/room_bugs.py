@@ -424,13 +424,18 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "board/placing": (
         (
             "a model that stands on the board is placed again",
-            "if place.row.model == model:",
-            "if place.row.model == model and not place.row.estimated:",
+            "if same_name or (",
+            "if (",
+        ),
+        (
+            "a configuration is placed again under another name",
+            "configuration == _of_row(board, row)",
+            "row.model == model",
         ),
         (
             "a run that is in the ledger is added again",
-            "row.model == name_on_board and evidence in row.evidence",
-            "row.model == model and row.evidence == evidence",
+            "evidence in row.evidence and model ==",
+            "row.evidence == evidence and model ==",
         ),
         (
             "a placed model keeps the name of its journal as its own",

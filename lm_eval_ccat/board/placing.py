@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -18,24 +19,31 @@ from ..bank import ItemBank, SuiteBank
 from ..errors import OtherSettingsError, PromptMismatchError, RunError, UsageError
 from ..files import safe_name
 from ..harness import internals
-from ..journal import JOURNAL
+from ..journal import JOURNAL, read_journal
+from ..options import Values
 from ..plugins import existing
 from ..records import Asks, Header, Record, Tell
 from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory, banks_at
 from ..scores import ScoreTable
+from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
 from .adding import IN_LEDGER, Added, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
 from .folder import CONFIDENCE, RUNS, Board, offered, standing
-from .ledger import sha256_of
+from .ledger import BoardRow, sha256_of
 from .scoring import other_scoring
 
 _OTHER_PROMPTS = (
     "ask as the board's models were asked, or begin a board of these prompts: "
     "`lm-eval-ccat board init NEW_DIR --from LOGS`"
 )
+#: Settings of the harness that make a configuration of each model.
+_ASKING = (
+    "num_fewshot", "gen_kwargs", "apply_chat_template", "fewshot_as_multiturn",
+    "system_instruction",
+)  # fmt: skip
 _NOT_ACCEPTED = f"`rank` it without `accept_change: {PROMPTS}`, which widens the bank's prior"
 
 
@@ -112,8 +120,9 @@ def _live(
         raise UsageError(
             f"rows of a board answer the same prompts; leave out `accept_change: {PROMPTS}`"
         )
-    for model in [name] if name and len(names) == 1 else names:
-        if reason := _stands(board, model):
+    for model in names:
+        name_on_board = name if name and len(names) == 1 else model
+        if reason := _stands(board, name_on_board, _configuration(spec.public(), model)):
             raise UsageError(reason)
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
     work = board.path / RUNS / stem
@@ -157,15 +166,43 @@ def _live(
     return added
 
 
-def _stands(board: Board, model: str) -> str:
-    """Return why a model cannot be placed; "" unless a comparable row of it stands already."""
-    for place in standing(board).placed:
-        if place.row.model == model:
+def _stands(board: Board, model: str, configuration: Values | None) -> str:
+    """Return why a model cannot be placed; "" unless a comparable row of it stands already.
+
+    Under another name, too, the same configuration asked again may only be luckier.
+    """
+    for row in (place.row for place in standing(board).placed):
+        same_name = row.model == model
+        if same_name or (configuration is not None and configuration == _of_row(board, row)):
+            known_as = "" if same_name else f", as {row.model} in the same configuration,"
             return (
-                f"{model} stands on the board since {place.row.date} and is not placed again; only "
-                "another configuration of it takes a name of its own (`name:`, or --name)"
+                f"{model} stands on the board since {row.date}{known_as} and is not placed again; "
+                "only another configuration of it takes a name of its own (`name:`, or --name)"
             )
     return ""
+
+
+def _of_row(board: Board, row: BoardRow) -> Values | None:
+    """Return the configuration by which a row's answers were asked; None if it is not known."""
+    for evidence in row.evidence if row.estimated else ():
+        with suppress(RunError):  # `check` reports what is lost
+            header = read_journal(board.path / evidence)[0].header
+            return _configuration(header.config, row.in_journal or row.model)
+    return None
+
+
+def _configuration(config: Mapping[str, Any], model: str) -> Values | None:
+    """Return what makes a model of a configuration of `rank` what it is; None if it has none."""
+    for entry in config.get("models") or ():
+        if entry["name"] == model:
+            kind, arguments, harness = entry["model"], entry["model_args"], config["harness"]
+            return {
+                **configuration_of(model_name_of(kind, arguments), arguments, {}),
+                "type": kind,
+                "base_url": arguments.get("base_url"),
+                **{key: harness.get(key) or None for key in _ASKING},
+            }
+    return None
 
 
 def _as_stated(tasks: Sequence[str], entries: Sequence[str]) -> list[str]:
@@ -231,10 +268,14 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
             if other_prompts:
                 added.left_out[name_on_board] = other_prompts
                 continue
-            if any(row.model == name_on_board and evidence in row.evidence for row in before):
+            if any(
+                evidence in row.evidence and model == (row.in_journal or row.model)
+                for row in before
+            ):
                 added.left_out[name_on_board] = f"this run of it stands {IN_LEDGER}"
                 continue
-            if reason := _stands(board, name_on_board):
+            configuration = _configuration(header.config, model)
+            if reason := _stands(board, name_on_board, configuration):
                 added.left_out[name_on_board] = reason
                 continue
             tasks = {

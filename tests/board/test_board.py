@@ -376,8 +376,9 @@ def test_a_run_at_another_confidence_gets_the_board_s_intervals(world, board, tm
         options = {"budget": {"items": 40}, "stop": "limits", "seed": 5}
         folder = tmp_path / looks
         config = world.config(
-            ["m05"], bank=str(board.path / "suite"), confidence=confidence, looks=looks, **options
-        )
+            ["m05"], bank=str(board.path / "suite"), confidence=confidence, looks=looks,
+            model_args={"max_length": 2048 if looks == "one" else 1024}, **options,
+        )  # fmt: skip
         rank(config, run_dir=folder)
         [rows[looks]] = place(board, folder, name=looks).rows
     low, high = ((row.tasks[TASK].low, row.tasks[TASK].high) for row in rows.values())
@@ -400,8 +401,18 @@ def test_a_model_is_placed_once(world, board, tmp_path):
     assert [row.model for row in added.rows] == ["m09"] and added.partial
     assert added.left_out["m07"].startswith("m07 stands on the board since ")
     # A configuration of its own has a name of its own.
-    [row] = place(board, world.config(["m07"], confidence=0.6), name="m07@hot").rows
-    assert row.model == "m07@hot" and row.confidence == 0.95
+    short = {"include_path": "tasks", "gen_kwargs": {"max_gen_toks": 32}}
+    [row] = place(board, world.config(["m07"], confidence=0.6, harness=short), name="short").rows
+    assert row.model == "short" and row.confidence == 0.95
+    # The same one under another name is a second chance to be lucky: by the model, or by a run.
+    for name, here in (("m07", {}), ("short", {"harness": short})):
+        asked = world.server.requests("m07")
+        with pytest.raises(UsageError, match=rf"as {name} in the same configuration, and is not"):
+            place(board, world.config(["m07"], **here), name="again")
+        assert asked == world.server.requests("m07")
+        run = tmp_path / name
+        rank(world.config(["m07"], bank=str(board.path / "suite"), **options, **here), run_dir=run)
+        assert f"as {name} in the same" in place(board, run, name="again").left_out["again"]
 
 
 def test_a_task_may_be_named_by_its_file(world, board, ccat):
@@ -410,19 +421,19 @@ def test_a_task_may_be_named_by_its_file(world, board, ccat):
     own.mkdir(exist_ok=True)
     (own / "mine.yaml").write_text(f"include: ../tasks/{TASK}.yaml\ntask: {TASK}\n")
     asked = world.server.requests("m03")
-    for name, file, harness in (
-        ("by-file", f"tasks/{TASK}.yaml", {}),
-        ("beside", f"tasks/{TASK}.yaml", {"include_path": "tasks"}),
-        ("including", "own/mine.yaml", {"include_path": "tasks"}),
+    for model, name, file, harness in (
+        ("m03", "by-file", f"tasks/{TASK}.yaml", {}),
+        ("m05", "beside", f"tasks/{TASK}.yaml", {"include_path": "tasks"}),
+        ("m09", "including", "own/mine.yaml", {"include_path": "tasks"}),
     ):
-        here = {"harness": harness, "of": {"m03": {"name": name}}}
-        config = world.config(["m03"], task=file, **here)
+        here = {"harness": harness, "of": {model: {"name": name}}}
+        config = world.config([model], task=file, **here)
         [row] = json.loads(ccat("board", "place", board.path, config, "--json").out)["rows"]
         assert row["model"] == name and list(row["tasks"]) == [TASK]
     assert world.server.requests("m03") > asked and all_sound(board)
     (world.bench.folder / "other.yaml").write_text("task: something_else\n")
     with pytest.raises(UsageError, match=rf"other.yaml defines no task of the board \({TASK}\)"):
-        place(board, world.config(["m05"], task="other.yaml"))
+        place(board, world.config(["m11"], task="other.yaml"))
 
 
 def test_an_interrupted_place_goes_on(world, board, monkeypatch):

@@ -96,7 +96,8 @@ def test_a_placed_model_under_another_name_is_known_by_its_answers(world, board,
     """Its scores are on other items in part; its mistakes are the same, word for word."""
     config = world.config(["m03", "m09"], of={"m03": {"name": "weak"}, "m09": {"name": "able"}})
     ccat("board", "place", board.path, config)
-    config = world.config(["m03"], of={"m03": {"name": "new"}}, name="again")
+    other = {"of": {"m03": {"name": "new"}}, "model_args": {"max_length": 2048}}
+    config = world.config(["m03"], name="again", **other)
     said = ccat("board", "place", board.path, config).err
     [line] = [line for line in said.splitlines() if "word for word" in line]
     assert line.startswith("warning: new: ") and "imperfect answers are those of weak" in line
