@@ -330,8 +330,8 @@ class BoardStanding:
         if lead is None:
             return f"{first[0]} is the best of {n}."
         leader, second = (place.row.model for place in self.placed[:2])
-        if lead.of_none:
-            return f"{several}; between {leader} and {second} {lead.of_none}."
+        if lead.no_difference:
+            return f"{several}; between {leader} and {second} {lead.no_difference}."
         gap = f"leads {second} by {lead.in_words()}"
         if len(first) == 1:
             return f"{leader} is the best of {n}, and {gap}."

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..content import RankingContent
+from ..content import PlaceContent, RankingContent
 from ..methods.belief import POPULATION, RUN
 from ..money import in_unit
 from ..shown import difference, visible_name, whole_percent
@@ -41,12 +41,12 @@ class Lead(NamedTuple):
         return middle, f" ({low} to {high})" if self.low < self.high else ""
 
     @property
-    def of_none(self) -> str:
+    def no_difference(self) -> str:
         """Say that no difference is seen, with the ends of the interval; "" if there is one.
 
         Examples
         --------
-        >>> Lead(0.0, -0.2, 0.2).of_none, Lead(0.1, -0.1, 0.3).of_none
+        >>> Lead(0.0, -0.2, 0.2).no_difference, Lead(0.1, -0.1, 0.3).no_difference
         ('no difference seen (-0.20 to 0.20)', '')
         """
         middle, ends = self._texts()
@@ -174,49 +174,45 @@ def held(looks: str | None, confidence: float) -> str:
 
 
 def _finding(content: RankingContent) -> str:
+    """Say who leads, by how much and how surely; of newcomers among known models, their place."""
     order, models = content["order"], content["models"]
-    placed = [(model, place) for model in order if (place := models[model].get("place"))]
     if not order:
         return "no model was ranked"
-    if placed:
-        (first, place), n_below = placed[0], len(placed) - 1
-        best, worst = place["rank_interval"]
-        ranks = f" ({best} to {worst})" if best < worst else ""
-        return (
-            f"{visible_name(first)} has rank {place['rank']:,} of {place['models']:,}{ranks}"
-            + f"; {n_below} more below" * bool(n_below)
-        )
+    if places := {model: place for model in order if (place := models[model].get("place"))}:
+        return _of_newcomers(places)
     if len(order) == 1:
         low, high = models[order[0]]["interval"]
         only = ", the only model left" * (len(models) > 1)
         return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
-    label, first_lead = content.get("metric", ""), leads_of_next(content)[order[0]]
-    lead = first_lead.in_words("" if " " in label else label)
-    may = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
-    if len(may) == 1:
+    metric, first_lead = content.get("metric", ""), leads_of_next(content)[order[0]]
+    lead = first_lead.in_words("" if " " in metric else metric)  # a weighted mean is no unit
+    # The models that may be the best; all of them where ranks are not known.
+    contenders = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
+    if len(contenders) == 1:
         return _of_a_leader(content, lead)
-    candidates = set(may)
     first, second = map(visible_name, order[:2])
-    pairs = content.get("pairwise", ())
+    share, names = f"{len(contenders)} of {len(order)}", set(contenders)
     states = {
         pair.get("decision")
-        for pair in pairs
-        if pair["a"] in candidates and pair["b"] in candidates
+        for pair in content.get("pairwise", ())
+        if pair["a"] in names and pair["b"] in names
     }
     if states == {WORDS[EQUIVALENT]}:
-        superlative = ", the best" * (len(may) < len(order))
-        if len(may) == 2:
-            names = " and ".join(map(visible_name, may))
-            return f"{names} are equivalent, {lead} apart{superlative}"
-        return f"{len(may)} models are equivalent{superlative}; {first} leads {second} by {lead}"
-    if len(order) == 2 and first_lead.of_none:
-        return f"{first} and {second} cannot be told apart: {first_lead.of_none}"
-    if first_lead.of_none and set(order[:2]) <= candidates:
-        equal = f"between {first} and {second} {first_lead.of_none}"
-        return f"{len(may)} of {len(order)} may be the best; {equal}"
+        superlative = ", the best" * (len(contenders) < len(order))
+        if len(contenders) == 2:
+            equal = " and ".join(map(visible_name, contenders))
+            return f"{equal} are equivalent, {lead} apart{superlative}"
+        equal = f"{len(contenders)} models are equivalent{superlative}"
+        return f"{equal}; {first} leads {second} by {lead}"
+    if no_difference := first_lead.no_difference:
+        if len(order) == 2:
+            return f"{first} and {second} cannot be told apart: {no_difference}"
+        if names.issuperset(order[:2]):
+            return f"{share} may be the best; between {first} and {second} {no_difference}"
     # Of two, the chances as they were drawn may be in another order than the estimates.
     likely = max(
-        may[: 1 if len(order) == 2 else None], key=lambda model: models[model].get("p_best") or 0
+        contenders[: 1 if len(order) == 2 else None],
+        key=lambda model: models[model].get("p_best") or 0,
     )
     leader, chance = visible_name(likely), models[likely].get("p_best")
     sure = "" if chance is None else f" ({whole_percent(chance)}%)"
@@ -224,11 +220,20 @@ def _finding(content: RankingContent) -> str:
         return f"{first} is probably better than {second}{sure}, by {lead}"
     if likely != order[0]:
         likeliest = f"{leader} is the likeliest to be the best{sure}"
-        return f"{first} leads {second} by {lead}; {likeliest}, {len(may)} of {len(order)} may be"
+        return f"{first} leads {second} by {lead}; {likeliest}, {share} may be"
     if chance is None or chance <= 0.5:
-        return f"{first} leads {second} by {lead}; {len(may)} of {len(order)} may be the best"
-    sure_lead = f"{first} is probably the best{sure}, and leads {second} by {lead}"
-    return f"{sure_lead}; {len(may)} of {len(order)} may be"
+        return f"{first} leads {second} by {lead}; {share} may be the best"
+    return f"{first} is probably the best{sure}, and leads {second} by {lead}; {share} may be"
+
+
+def _of_newcomers(places: Mapping[str, PlaceContent]) -> str:
+    """Say where the best of some newcomers stands, and how many others stand below it."""
+    (first, place), *further = places.items()
+    best, worst = place["rank_interval"]
+    ranks = f" ({best} to {worst})" if best < worst else ""
+    below = f"; {len(further)} more below" if further else ""
+    rank = f"rank {place['rank']:,} of {place['models']:,}"
+    return f"{visible_name(first)} has {rank}{ranks}{below}"
 
 
 def _of_a_leader(content: RankingContent, lead: str) -> str:
