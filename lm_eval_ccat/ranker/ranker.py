@@ -373,7 +373,7 @@ class Ranker:
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
             turns = self._turns
-            turn = turns.best(models, least_share) if only is None else turns.alone(only)
+            turn = turns.best(models, least_share) if only is None else turns.turn_of(only)
             if turn is None:
                 break
             choice = self._turns.item(turn)

@@ -138,48 +138,55 @@ class Turns:
         """Most that an item of the warm-up may cost."""
         return math.inf if self._policy.warmup_ignores_budget else self.accounts.left()
 
-    def alone(self, account: Account) -> Turn | None:
-        """Return the turn of one model if it may get an item now.
+    def turn_of(self, account: Account) -> Turn | None:
+        """Return the turn of one model, which asks for itself, if it may get an item now.
 
-        A model that asks for itself waits for no other: it takes its whole warm-up at once and goes
-        on while others are still warming up, for whom the budget reserves their warm-up. Only if
-        the budget is too small for all does it leave the turn to a model whose next item is worth
-        much more for its price.
+        It waits for no other: it takes its whole warm-up at once, and goes on while others are
+        still warming up, for whom the budget reserves their warm-up. Only if the budget is too
+        small for all does it leave the turn to a model whose next item is worth much more for its
+        price.
         """
         accounts, number = self.accounts, account.number
         if self.stopped is not None or account.dropped is not None:
             return None
-        ahead, left = self.warming(), accounts.left()
+        ahead = self.warming()
         if first := ahead[number].nonzero()[0].tolist():
             affordable = accounts.affordable(self._free)[number]
             able = [task for task in first if affordable[task]]
             return Turn(number, min(able, key=accounts.loads[number].__getitem__)) if able else None
-        warming = [(model, task) for task, model in np.argwhere(ahead.T).tolist()]
-        for model, task in warming if math.isfinite(left) else ():
+        left = self._left_after(ahead)
+        goes_on = account.n < self.cap and self.wanted()[number]
+        if not (goes_on and accounts.affordable(left)[number].any()):
+            return None
+        return None if self._gives_way(account, ahead, left) else Turn(number)
+
+    def _left_after(self, ahead: Mask) -> float:
+        """Return the budget that is left once the warm-up ahead is paid, as far as it can be."""
+        accounts, left = self.accounts, self.accounts.left()
+        for task, model in np.argwhere(ahead.T).tolist() if math.isfinite(left) else ():
             budget = math.inf if self._policy.warmup_ignores_budget else left
             if accounts.affordable(budget)[model, task]:
                 items_ahead = self.warmup - int(accounts.loads[model, task])
                 left -= accounts.mean_price(accounts[model], task) * items_ahead
-        goes_on = account.n < self.cap and self.wanted()[number]
-        if not (goes_on and accounts.affordable(left)[number].any()):
-            return None
-        if math.isfinite(left):
-            models = sorted({*self.candidates().models, *(model for model, _ in warming), number})
-            rivals = [accounts[rival] for rival in models]
-            if (
-                sum(accounts.mean_price(account) * (self.cap - account.n) for account in rivals)
-                > left
-            ):
-                paid = {
-                    account.number: price
-                    for account in rivals
-                    if (price := accounts.price(account)) > 0.0
-                }
-                if number in paid:
-                    worth = self._worth([*paid], [*paid.values()])
-                    if worth[[*paid].index(number)] * _PATIENCE < worth.max():
-                        return None
-        return Turn(number)
+        return left
+
+    def _gives_way(self, account: Account, ahead: Mask, left: float) -> bool:
+        """Return whether a model leaves its turn to one whose next item is worth much more.
+
+        It does not while what is left takes all models to the cap, nor if its own items are free.
+        """
+        if math.isinf(left):
+            return False
+        warming = np.flatnonzero(ahead.any(axis=1)).tolist()
+        models = sorted({*self.candidates().models, *warming, account.number})
+        rivals, accounts = [self.accounts[model] for model in models], self.accounts
+        if sum(accounts.mean_price(rival) * (self.cap - rival.n) for rival in rivals) <= left:
+            return False
+        prices = {rival.number: price for rival in rivals if (price := accounts.price(rival)) > 0.0}
+        if account.number not in prices:
+            return False
+        worth = dict(zip(prices, self._worth([*prices], [*prices.values()]).tolist()))
+        return bool(worth[account.number] * _PATIENCE < max(worth.values()))
 
     def best(self, models: Collection[int] | None = None, least_share: float = 0.0) -> Turn | None:
         """Return the next turn of one of `models` (default all), or None.
