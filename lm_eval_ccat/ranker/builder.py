@@ -141,9 +141,14 @@ class RankingBuilder:
     def _row(
         self, account: Account, verdicts: Verdicts, score: WeightedSum, belief: Belief
     ) -> ModelRow:
-        model, contents, steers = account.number, self._contents, score is self._standing.score
+        """Return what a ranking by one score says of one model.
+
+        The ranked score names items as `ask` does, with their repeats; a single task by itself
+        names them by doc_id alone.
+        """
+        model, contents = account.number, self._contents
         only = score.outcomes[0] if len(score.outcomes) == 1 else None
-        described = only and only.policy.describe(model)
+        description = only and only.policy.describe(model)
         estimate = Estimate(
             float(belief.location[model]),
             float(belief.variance[model, model] ** 0.5),
@@ -152,21 +157,18 @@ class RankingBuilder:
             belief.n_items,
             zero=score.zero(model),
             looks=verdicts.looks.anew,
-            of_method=described.interval if described else None,
+            of_method=description.interval if description else None,
         )
         # The bound covers what failures may hide, so it starts from the estimate without `lean`.
         bound = self._bound(account, score, estimate, verdicts.confidence)
         if belief.lean is not None:
             estimate = replace(estimate, lean=float(belief.lean[model]))
-        items = [item for item in account.scored if contents.task_at(item) in score.tasks]
-        if only and not steers:  # an answer may lack an outcome (its judge failed, say)
-            start = contents.tasks[score.tasks[0]].where.start
-            items = [item for item in items if item - start in only.scores[model]]
+        items = self._items(account, score)
         failed = [item for item in account.failed if contents.task_at(item) in score.tasks]
-        bare = None if steers or len(score.tasks) > 1 else True
-        name = contents.asked if bare is None else partial(contents.item, bare=True)
-        named = {item: name(item) for item in (*items, *failed)}
-        drawn = described.drawn if described else None
+        as_asked = score is self._standing.score or len(score.tasks) > 1
+        name = contents.asked if as_asked else partial(contents.item, bare=True)
+        names = {item: name(item) for item in (*items, *failed)}
+        drawn = description.drawn if description else None
         return ModelRow(
             name=account.name,
             estimate=estimate,
@@ -175,18 +177,29 @@ class RankingBuilder:
             cost=float(self._accounts.spent_on[model, score.tasks].sum()),
             set_aside=account.dropped,
             findings=[*self._join.findings, *score.findings(model)],
-            items=[named[item] for item in items],
+            items=[names[item] for item in items],
             draws=[
-                (named[item], probability)
+                (names[item], probability)
                 for item in items
                 if (probability := account.probability(item)) is not None
             ],
-            failed=[(named[item], account.failed[item]) for item in failed],
-            ability=(described.ability, described.ability_error) if described else None,
+            failed=[(names[item], account.failed[item]) for item in failed],
+            ability=(description.ability, description.ability_error) if description else None,
             sample=drawn if drawn and drawn.n > 1 else None,
-            noise=described.noise if described else None,
+            noise=description.noise if description else None,
             pass_at=only.pass_at(model) if only else None,
         )
+
+    def _items(self, account: Account, score: WeightedSum) -> list[int]:
+        """Return the items whose answers count in a score, in the order they were told."""
+        contents = self._contents
+        items = [item for item in account.scored if contents.task_at(item) in score.tasks]
+        if score is self._standing.score or len(score.outcomes) != 1:
+            return items
+        # An answer may lack an outcome (its judge failed, say).
+        start = contents.tasks[score.tasks[0]].where.start
+        scores = score.outcomes[0].scores[account.number]
+        return [item for item in items if item - start in scores]
 
     def _bound(
         self, account: Account, score: WeightedSum, estimate: Estimate, confidence: float
