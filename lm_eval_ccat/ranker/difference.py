@@ -297,14 +297,14 @@ def compare_scores(
     if np.abs(differences - gap).max() <= rounding:
         gap = gap if abs(gap) > 2.0 * ALIKE + ROUNDING else 0.0
         differences = np.full(n, gap)
-    alone = float(((differences - gap) ** 2).sum())
+    squares = float(((differences - gap) ** 2).sum())
     of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)
     variance, df = of_cluster.error(differences - gap, rounding)
     alike = variance == 0.0
-    if alone == 0.0:  # equal differences do not prove no variance
+    if squares == 0.0:  # equal differences do not prove no variance
         variance = max(IMAGINED * (gap / of_cluster.effective) ** 2, ROUNDING**2)
     elif alike:  # nor do clusters whose means are equal, though their documents differ
-        variance = alone / (n - 1) / n
+        variance = squares / (n - 1) / n
     # Fewer than `LEAST` equal values tell nothing, nor do too few clusters of any values.
     tells = clusters is None or of_cluster.effective >= fewest_clusters(confidence)
     if n < 2 or not tells or (alike and len(of_cluster.sizes) < LEAST):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from ..methods.belief import (
     Belief,
     Gaps,
     PairEvidence,
+    Places,
     boundary,
     log_p,
     log_p_of_zeros,
@@ -160,9 +160,13 @@ class Looks:
     # -- one evidence -------------------------------------------------------------------------
 
     def evidence_at(
-        self, belief: Belief, i: Any, j: Any, level: float, min_difference: float = 0.0
+        self, belief: Belief, i: Places, j: Places, level: float, min_difference: float = 0.0
     ) -> PairEvidence:
-        """Return the evidence of one look at some pairs; 0 where it does not decide at `level`."""
+        """Return the evidence that a look at some pairs, rows `i` and columns `j`, brings.
+
+        By the boundary it is 0 where it does not decide at `level`. A method's proof is that of all
+        looks so far, and is not cut.
+        """
         gaps = belief.gaps_at(i, j)
         evidence = self.of_gaps(gaps, belief.n_items, level, min_difference)
         if belief.proof is None:
@@ -170,7 +174,8 @@ class Looks:
         proof = belief.proof.at(i, j)
         if min_difference == 0.0:
             proof = proof._replace(close=evidence.close)
-        # If failures may explain part of a difference, the boundary must hold of the rest as well.
+        # A proof does not know of failures: where these may explain part of a difference, the
+        # boundary must hold of the rest as well.
         proof = proof.where(gaps.down + gaps.up == 0.0, proof.at_most(evidence))
         return proof.where(np.isfinite(proof.better), evidence)
 
@@ -272,11 +277,11 @@ class Looks:
     # -- the looks so far ---------------------------------------------------------------------
 
     def after(self, belief: Belief, level: float, min_difference: float = 0.0) -> Looks:
-        """Take one more look at a belief, and return the looks with its evidence added.
+        """Take one more look at a belief; of each pair the larger evidence stays, old or new.
 
         Evidence too weak to decide a pair at `level` counts as none, which saves time. So does
-        leaving out the pairs whose belief is that of the last look, taken at the same level: with
-        hundreds of models an answer changes few pairs.
+        leaving out the pairs whose belief is that of the last look: with hundreds of models an
+        answer changes few pairs. All looks must be taken at one `level`.
         """
         changed = self._changed(belief)
         # `flatnonzero` is several times faster than `nonzero` of the matrix.
