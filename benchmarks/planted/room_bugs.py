@@ -434,8 +434,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a run that is in the ledger is added again",
-            "evidence in row.evidence and model ==",
-            "row.evidence == evidence and model ==",
+            "evidence in old.evidence and model ==",
+            "old.evidence == evidence and model ==",
         ),
         (
             "a placed model keeps the name of its journal as its own",

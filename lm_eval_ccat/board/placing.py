@@ -241,22 +241,19 @@ def _known(board: Board, work: Path) -> Path | None:
 def _of_run(board: Board, run: Path, name: str | None) -> Added:
     """Copy a run's journal into the board's folder, and add its models."""
     header = RunDirectory(run).read_header()
-    of_run = tasks_of(header)
-    if not set(of_run) & set(board.banks):
+    bank_hashes = tasks_of(header)
+    if not set(bank_hashes) & set(board.banks):
         raise UsageError(
-            f"{run} is a run of {', '.join(of_run)}; the board is of {', '.join(board.banks)}"
+            f"{run} is a run of {', '.join(bank_hashes)}; the board is of {', '.join(board.banks)}"
         )
     with board.locked():
         before = board.ledger.rows()
-        reserve = _reserve(board, of_run, board.turn(before))
-        hashes = {task: board.banks[task].sha256 for task in of_run} if reserve else of_run
-        ours = {bank.sha256 for bank in board.banks.values()}
-        if reserve is None and not ours.issuperset(of_run.values()):
-            # Rows made with other banks are shown apart, but can be verified.
-            for _, _, bank in SuiteBank.load(banks_at(run)).banks():
-                if bank.sha256 not in ours:
-                    bank.save(board.old_bank(bank.sha256))
-        rows, left_out = figures_of(board, run / JOURNAL, hashes, reserve)
+        # A run that held items back has banks of its own: the board's without these items.
+        reserve = _reserve(board, bank_hashes, board.turn(before))
+        if reserve is not None:
+            bank_hashes = {task: board.banks[task].sha256 for task in bank_hashes}
+        _keep_other_banks(board, run, bank_hashes)
+        rows, left_out = figures_of(board, run / JOURNAL, bank_hashes, reserve)
         if name is not None and len(rows) != 1:
             raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
         sha256 = sha256_of(run / JOURNAL)
@@ -269,8 +266,8 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
                 added.left_out[name_on_board] = other_prompts
                 continue
             if any(
-                evidence in row.evidence and model == (row.in_journal or row.model)
-                for row in before
+                evidence in old.evidence and model == (old.in_journal or old.model)
+                for old in before
             ):
                 added.left_out[name_on_board] = f"this run of it stands {IN_LEDGER}"
                 continue
@@ -298,6 +295,19 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
     return added
 
 
+def _keep_other_banks(board: Board, run: Path, bank_hashes: Mapping[str, str]) -> None:
+    """Save those of a run's banks that are not the board's.
+
+    Rows made with other banks are shown apart, but can be verified.
+    """
+    ours = {bank.sha256 for bank in board.banks.values()}
+    if ours.issuperset(bank_hashes.values()):
+        return
+    for _, _, bank in SuiteBank.load(banks_at(run)).banks():
+        if bank.sha256 not in ours:
+            bank.save(board.old_bank(bank.sha256))
+
+
 def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
     """Return why a run's prompts are not the board's, and what is not known of them.
 
@@ -319,13 +329,19 @@ def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
     return "", sorted(doubts)
 
 
-def _reserve(board: Board, of_run: Mapping[str, str], turn: list[int] | None) -> list[int] | None:
-    """Return the part of the board's items that a run held back; None if there was none."""
+def _reserve(
+    board: Board, bank_hashes: Mapping[str, str], turn: list[int] | None
+) -> list[int] | None:
+    """Return the part of the board's items that a run held back, and of how many parts.
+
+    `turn` is the part that is held back now. None if the run held back nothing, or its banks are
+    not made of the board's.
+    """
     parts = board.rules.reserve
     for tried in [turn, *([part, parts] for part in range(parts))]:
         if tried is not None and all(
             task in board.banks and offered(board.banks[task], task, tried).sha256 == sha256
-            for task, sha256 in of_run.items()
+            for task, sha256 in bank_hashes.items()
         ):
             return tried
     return None
