@@ -47,6 +47,7 @@ from .folder import (
     average,
     latest,
     metric_of,
+    not_comparable,
     one_bank_each,
     read_rules,
     ruled,
@@ -92,9 +93,9 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
     The scores are kept in the board's folder, so that each row can be verified. A model whose
     documents or prompts are not the board's is left out; where no hashes tell, its scores must go
     with what the bank expects of its items (`lm_eval_ccat.ranker.join`). Results on another version
-    of the task are added but shown apart. Results that are already in the ledger are not added
-    again. Another configuration of a model that stands on the board is named by what differs
-    (``m@step2000``).
+    of the task are added but shown apart. A model whose full results are in the ledger already is
+    left out, whatever it scores now. Another configuration of a model that stands on the board is
+    named by what differs (``m@step2000``).
 
     Parameters
     ----------
@@ -161,14 +162,9 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
             if model in before and _repeats(row, before[model]):
                 added.left_out[model] = f"its full results stand {IN_LEDGER}"
                 continue
-            if model in before:
-                old = before[model]
-                known = all(score.configuration for score in (*old.tasks.values(), *tasks.values()))
-                added.notes.append(
-                    f"{model}: its full results of {old.date} ({old.score:.4g}) give way to these "
-                    f"({row.score:.4g})"
-                    + ("" if known else "; whether they are of one configuration is not known")
-                )
+            if model in before and (reason := _stands(board, row, before[model])):
+                added.left_out[model] = reason
+                continue
             added.rows.append(row)
         _say_unconfigured(added)
         board.ledger.append(added.rows)
@@ -248,6 +244,25 @@ def _say_unconfigured(added: Added) -> None:
     ]
     if silent:
         added.notes.append(f"the source states no configuration of {some(silent, 3)}")
+
+
+def _stands(board: Board, row: BoardRow, earlier: BoardRow) -> str:
+    """Return why full results do not take the place of earlier ones of one model; "" if they do.
+
+    Whoever runs a model again and again would keep the luckiest ones.
+    """
+    entries = row, earlier
+    if _alike(row.score, earlier.score) or any(
+        not_comparable(entry, board.banks, board.shares) for entry in entries
+    ):
+        return ""
+    known = all(score.configuration for entry in entries for score in entry.tasks.values())
+    return (
+        f"its full results of {earlier.date} ({earlier.score:.4g}) stand, and these "
+        f"({row.score:.4g}) do not replace them: another configuration needs another name, and a "
+        "correction another board"
+        + ("" if known else "; whether they are of one configuration is not known")
+    )
 
 
 def _repeats(row: BoardRow, earlier: BoardRow) -> bool:

@@ -319,8 +319,8 @@ def _fillings(baseline: Floats, candidate: Floats) -> Iterator[tuple[Floats, Flo
     [0.75, 0.0]
     [0.75, 1.0]
     """
-    both = np.isfinite(baseline + candidate)
-    means = [float(side[both].mean()) if both.any() else 0.5 for side in (baseline, candidate)]
+    known = np.isfinite(baseline + candidate)
+    means = [float(side[known].mean()) if known.any() else 0.5 for side in (baseline, candidate)]
     gap = means[1] - means[0]
     likely = (
         np.nan_to_num(np.clip(candidate - gap, 0.0, 1.0), nan=means[0]),

@@ -67,8 +67,8 @@ def test_another_configuration_of_a_name_gets_a_name_that_says_what_differs(
         assert not add(
             board, logs(tmp_path, scores=SCORES if again is first else OTHER, **again)
         ).rows
-    third = add(board, logs(tmp_path, **then, day=2)).rows
-    assert [row.model for row in third] == [name]
+    third = add(board, logs(tmp_path, **then, day=2))
+    assert not third.rows and "do not replace them" in third.left_out[name]
     assert {row.verdict for row in check(board)} == {"sound"}
 
 
@@ -85,14 +85,18 @@ def test_several_configurations_of_one_source_are_set_apart_from_those_of_the_bo
     assert names(board) == expected
 
 
-def test_results_that_replace_others_are_said_to(board, tmp_path, ccat):
+def test_a_model_that_is_run_again_does_not_get_the_better_results(board, tmp_path, ccat):
     add(board, logs(tmp_path))
-    err = ccat("board", "add", board.path, logs(tmp_path, scores=OTHER, day=2)).err
-    assert "org/m: its full results of" in err and "(0.625) give way to these (0.5)" in err
-    assert "not known" not in err.partition("give way")[2].splitlines()[0]
-    ScoreTable.from_arrays([SCORES], ["org/m"], metric="exact_match").write(tmp_path / "t.csv")
-    [note] = [note for note in add(board, tmp_path / "t.csv").notes if "give way" in note]
-    assert note.endswith("these (0.625); whether they are of one configuration is not known")
+    ranked = standing(board)
+    for day, scores in enumerate(([1.0] * 8, [0.0] * 8, OTHER), 2):
+        err = ccat("board", "add", board.path, logs(tmp_path, scores=scores, day=day), code=4).err
+        mean = sum(scores) / 8
+        assert f"(0.625) stand, and these ({mean:.4g}) do not replace them" in err
+        assert "not known" not in err.partition("replace them")[2].splitlines()[0]
+    ScoreTable.from_arrays([OTHER], ["org/m"], metric="exact_match").write(tmp_path / "t.csv")
+    reason = add(board, tmp_path / "t.csv").left_out["org/m"]
+    assert reason.endswith("; whether they are of one configuration is not known")
+    assert standing(board) == ranked
 
 
 def test_full_results_do_not_take_the_place_of_an_estimate_of_another_configuration(tmp_path):
@@ -115,8 +119,7 @@ def test_full_results_do_not_take_the_place_of_an_estimate_of_another_configurat
 def test_a_template_that_is_not_known_is_no_other_than_one_that_is(board, tmp_path):
     """A server applies its own, and the harness logs no text of it."""
     add(board, logs(tmp_path, written={"chat_template": ""}))
-    [row] = add(board, logs(tmp_path, scores=OTHER, written=TEMPLATE)).rows
-    assert row.model == "org/m"
+    assert add(board, logs(tmp_path, written=TEMPLATE)).left_out.keys() == {"org/m"}
     [row] = add(board, logs(tmp_path, scores=OTHER)).rows
     assert row.model == "org/m+chat_template=none"
 
