@@ -240,7 +240,7 @@ def _open_of_equal_scores(compared: Compared, span: float) -> list[str]:
         return []
     return [
         f"all {overall.documents:,} scores are equal; up to {whole_percent(share)}% of documents "
-        "like these may still differ"
+        f"like these may still differ, so a margin below {overall.high:.2g} may not be kept"
     ]
 
 

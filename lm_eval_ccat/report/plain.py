@@ -73,7 +73,10 @@ def markdown(comparison: Comparison) -> str:
 
 
 def junit(comparison: Comparison) -> str:
-    """Return a test report: an outcome fails if the candidate is worse, is skipped if not known."""
+    """Return a test report: an outcome fails if the candidate is worse, is an error if not known.
+
+    So a job that reads the report stops where the exit code stops it.
+    """
     # Among many groups some look worse by chance, so groups are shown but never fail.
     cases = [
         (

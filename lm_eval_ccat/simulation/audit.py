@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import bdtrc, ndtri
 
 from ..content import Facts, PairContent, RankingContent, document_of
 from ..errors import UsageError
@@ -25,6 +25,8 @@ from .judging import (
     z_scores,
 )
 
+#: Below this chance, so few intervals that hold are no accident.
+_ACCIDENT = 0.01
 #: What a run claims of a model.
 _CLAIMED: tuple[Literal["estimate", "standard_error", "interval", "n_items"], ...] = (
     "estimate", "standard_error", "interval", "n_items",
@@ -47,6 +49,11 @@ class Audit(Shown):
 
     ranking: RankingContent
     content: Facts
+
+    @property
+    def intervals_fail(self) -> bool:
+        """Whether so few intervals hold as their level lets happen in less than 1% of runs."""
+        return bool(self.content["intervals"]["chance"] < _ACCIDENT)
 
     def to_dict(self) -> Facts:
         """JSON values."""
@@ -88,7 +95,8 @@ class Audit(Shown):
             )
         z = float(ndtri((1.0 + confidence) / 2.0))
         notes += [
-            f"intervals      {intervals['held']} of {len(rows)} hold the full score",
+            f"intervals      {intervals['held']} of {len(rows)} hold the full score"
+            + (f"; so few do in {intervals['chance']:.1g} of runs" if self.intervals_fail else ""),
             "z              an error over its standard error; its root mean square is "
             f"{intervals['z_rms']:.2f}, about 1 if stated errors are true; beyond {z:.1f} an "
             "interval fails",
@@ -157,6 +165,7 @@ def audit(
             "held": sum(row["held"] for row in rows.values()),
             "of": len(rows),
             "z_rms": z_rms,
+            "chance": _chance(ranking, [row["held"] for row in rows.values() if row["n_items"]]),
         },
         "decided": {"held": sum(held), "of": len(held)},
         "ties": {"truly_tied": sum(truly_tied), "of": len(truly_tied)},
@@ -272,6 +281,18 @@ def _claimed_of(row: PairContent, sign: int) -> str:
     if sign == 0:
         return "tied"
     return f"{row['a'] if sign > 0 else row['b']} better"
+
+
+def _chance(ranking: RankingContent, asked: Sequence[bool]) -> float:
+    """Return how often so few intervals hold, or fewer, if each misses as rarely as its level says.
+
+    By the binomial distribution, over whether those of the models that were asked hold. Where
+    answers are sampled, full results are draws themselves and miss more often: then it is 1.
+    """
+    missed = len(asked) - sum(asked)
+    if not missed or ranking.get("sampled", False):
+        return 1.0
+    return float(bdtrc(missed - 1, len(asked), 1.0 - ranking["confidence"]))
 
 
 def _doubts(ranking: RankingContent, ranked: list[str], scores: Floats) -> list[str]:

@@ -70,6 +70,19 @@ def test_order_intervals_and_pairs_are_compared(verified, content, table, tmp_pa
     assert len(found["pairs"]) == 6 and found["items"]["full"] == 800
 
 
+@pytest.mark.parametrize("missed", [0, 1, 2, 3])
+def test_more_intervals_that_miss_than_chance_explains_are_found(
+    verified, content, missed, monkeypatch
+):
+    """Of four, two miss in 1.4% of runs at 95%, and three in 0.05%."""
+    for row in list(content["models"].values())[:missed]:
+        monkeypatch.setitem(row, "interval", [row["interval"][0] - 10.0, row["interval"][0] - 9.0])
+    code, printed, _ = verified()
+    assert (code, "in 0.0005 of runs" in printed) == ((3, True) if missed > 2 else (0, False))
+    monkeypatch.setitem(content, "sampled", True)  # the full results are draws themselves
+    assert verified()[0] == 0
+
+
 def test_reference_models_need_no_full_results(verified, content):
     models, order = content["models"], content["order"]
     code, alone, _ = verified()

@@ -265,7 +265,12 @@ def test_equal_scores_are_told_to_leave_documents_like_these_open(ccat, tmp_path
         ScoreTable.from_arrays([np.ones(10)], [name], metric="acc").write(tmp_path / f"{name}.csv")
     said = ccat("compare", tmp_path / "a.csv", tmp_path / "b.csv")
     assert "b is equivalent to a: +0.00 [95%: -0.26 to +0.26]" in said.out
-    assert "all 10 scores are equal; up to 26% of documents like these may still differ" in said.err
+    told = "of documents like these may still differ, so a margin below 0.26 may not be kept"
+    assert f"all 10 scores are equal; up to 26% {told}" in said.err
+    for margin, code in ((0.25, 3), (0.26, 0)):
+        asked = "--margin", margin
+        err = ccat("compare", tmp_path / "a.csv", tmp_path / "b.csv", *asked, code=code).err
+        assert told in err
     known = ccat("compare", tmp_path / "a.csv", tmp_path / "b.csv", "--question", "benchmark")
     assert "may still differ" not in known.err
 
@@ -498,6 +503,18 @@ def test_no_name_is_markup_in_a_comment(name, shown):
     assert name not in comment and comment.count(shown) == 5
     assert len(comment.splitlines()) == 10
     assert f"- {shown} is slow" in comment
+
+
+@pytest.mark.parametrize("code", [0, 3, 5])
+def test_a_test_report_stops_a_job_where_the_exit_code_does(logs, tmp_path, ccat, code):
+    share = {0: 0.9, 3: 0.62, 5: 0.3}[code]
+    sides, report = (logs("base", 0.6, 1), logs("cand", share, 2)), tmp_path / "r.xml"
+    ccat("compare", *sides, "--metric", "acc", "-o", report, code=code)
+    suite = ElementTree.parse(report).getroot()
+    counts = {key: int(suite.attrib[key]) for key in ("failures", "errors", "skipped")}
+    assert counts == {"failures": int(code == 5), "errors": int(code == 3), "skipped": 0}
+    assert len(suite.findall("testcase/failure")) == counts["failures"]
+    assert len(suite.findall("testcase/error")) == counts["errors"]
 
 
 def test_one_table_of_two_models_repeats_averaged_lower_is_better():
