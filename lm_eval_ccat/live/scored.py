@@ -196,6 +196,7 @@ class Scoring(NamedTuple):
         documents = LoggedDocuments(
             {name: mark for of_run in logged for name, mark in of_run.texts.items()},
             {name: mark for of_run in logged for name, mark in of_run.targets.items()},
+            logged[-1].generation,
         )
         config, run = runs[-1].of_task("configs"), runs[-1]
         limits = {name: run.configuration[name] for name in _LIMITS & run.configuration.keys()}
@@ -262,6 +263,10 @@ class Scoring(NamedTuple):
             yield Discrepancy(words, change, change == SCORING_CODE)
         for setting in differing_generation(self.generation, peer.generation, (_DRAWING,)):
             yield Discrepancy(setting.in_words(names), CUT_SHORT if setting.cuts else "")
+        # A results file may state another limit than the requests beside it.
+        for setting in differing_generation(self.documents.generation, peer.documents.generation):
+            if setting.cuts:
+                yield Discrepancy(setting.in_words(names), CUT_SHORT)
 
 
 class LoggedDocuments(NamedTuple):

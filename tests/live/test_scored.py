@@ -161,6 +161,20 @@ def test_tables_that_were_read_from_logs_are_asked_and_scored_alike_as_their_log
         compare(*tables)
 
 
+def test_a_limit_that_the_requests_state_counts_beside_another_one_of_the_results_file(tmp_path):
+    paths = []
+    for name, limit in (("old", 64), ("new", 8)):
+        rows = [sample_row(k, {"acc": float((k + len(name)) % 3 > 0)}) for k in range(20)]
+        for row in rows:
+            row["arguments"]["gen_args_0"]["arg_1"] = {"max_gen_toks": limit}
+        write_run(tmp_path, name, rows, generation={"max_gen_toks": 64})
+        paths.append(tmp_path / name)
+    with pytest.raises(UsageError, match="max_gen_toks is 64 in the baseline and 8 in the cand"):
+        compare(*paths)
+    told = compare(*paths, accept_change="cut").warnings
+    assert sum("max_gen_toks is 64" in text for text in told) == 1
+
+
 def test_limits_that_only_samples_or_model_arguments_state_count(tmp_path):
     """A results file beside samples need not state what was sent."""
     paths = []
