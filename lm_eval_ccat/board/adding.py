@@ -53,7 +53,7 @@ from .folder import (
     ruled,
 )  # fmt: skip
 from .ledger import FULL, BoardRow, TaskScore, sha256_of
-from .scoring import keep_scoring, other_scoring
+from .scoring import forget_scoring, keep_scoring, other_scoring
 
 #: End of the reason for leaving out a model that was added before.
 IN_LEDGER = "in the ledger already"
@@ -536,7 +536,7 @@ def init(
                 _require_scales(before, suite)
                 for bank in before.banks.values():
                     bank.save(before.old_bank(bank.sha256))
-                keep_scoring(before, {})  # the next logs say how results of the new banks are
+                forget_scoring(before)
             target.mkdir(exist_ok=True)
             content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
             suite.save(target / "suite")

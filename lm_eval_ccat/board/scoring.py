@@ -18,24 +18,34 @@ from ..shown import some
 from .folder import SCORING, Board
 
 _REMEDY = "score it alike, or begin a board of it: `lm-eval-ccat board init NEW_DIR --from LOGS`"
+#: End of the name of a task as it was scored before the board got its present banks.
+_BEFORE = ", before"
 #: How each task was scored, by its name.
 Scorings = dict[str, Scoring]
 
 
 def unknown_scoring(board: Board) -> str:
-    """Return that the file is missing that says how full results of logs were scored, else ""."""
-    of_logs = (
-        score.configuration
+    """Return that the file does not say how full results of logs were scored; "" if it does."""
+    of_logs = {
+        _name(task, score.version)
         for row in board.ledger.rows()
         if not row.estimated
-        for score in row.tasks.values()
-    )
-    if (board.path / SCORING).is_file() or not any(of_logs):
+        for task, score in row.tasks.items()
+        if score.configuration
+    }
+    lacking = of_logs - {name.partition(_BEFORE)[0] for name in _read(board)}
+    if not lacking:
         return ""
+    exists = (board.path / SCORING).is_file()
+    what = f"lacks {some(sorted(lacking), 3)}" if exists else "is missing"
     return (
-        f"{SCORING} is missing, so it is not known how the board's full results were scored, nor "
+        f"{SCORING} {what}, so it is not known how the board's full results were scored, nor "
         "verified that new ones are scored alike: restore it"
     )
+
+
+def _name(task: str, version: Any) -> str:
+    return task if version is None else f"{task} {version}"
 
 
 def other_scoring(
@@ -63,8 +73,7 @@ def other_scoring(
     known, refused, models_by_note = _read(board), dict[str, str](), dict[str, list[str]]()
     for task, table in tables.items():
         bank, runs = board.banks[task], runs_by_model(source, table.task)
-        version = table.settings.get("task_version")
-        name = task if version is None else f"{task} {version}"
+        name = _name(task, table.settings.get("task_version"))
         outcome = Logged(task, bank.metric, bank.filter)
         scorings = {
             model: Scoring.of(runs[model], outcome) for model in table.models if model in runs
@@ -89,6 +98,12 @@ def other_scoring(
 def _digest(scoring: Scoring) -> int:
     texts = json.dumps([scoring.settings, scoring.generation], sort_keys=True)
     return hash((texts, frozenset(scoring.documents.targets.items())))
+
+
+def forget_scoring(board: Board) -> None:
+    """Keep how earlier full results were scored, and let the next logs say it of new banks."""
+    known = _read(board)
+    keep_scoring(board, {name.removesuffix(_BEFORE) + _BEFORE: known[name] for name in known})
 
 
 def keep_scoring(board: Board, scorings: Scorings) -> None:

@@ -107,7 +107,28 @@ def test_a_board_without_its_scoring_tells_that_and_takes_no_other_as_its_measur
         assert "scoring.json is missing, so it is not known how" in err and not file.exists()
     site = publish(board, tmp_path / "site")
     assert any("Scoring.json is missing" in file.read_text() for file in site)
+    for emptied in ("{}", '{"another": {"settings": {}, "targets": [], "generation": {}}}'):
+        file.write_text(emptied)
+        for command in (("add", board.path, first), ("check", board.path)):
+            err = ccat("board", *command).err
+            assert "scoring.json lacks demo 1.0, so it is not known how" in err
+        assert file.read_text() == emptied
     file.write_text(content)
     again = logs(tmp_path / "again", "again", process_results="def process_results")
     assert "process_results differs" in add(board, again).left_out["again"]
     assert "scoring.json" not in ccat("board", "check", board.path).err
+
+
+def test_new_banks_take_their_measure_from_the_next_logs(board, tmp_path, ccat):
+    """The earlier one is kept, so that a file without it is known to lack something."""
+    bank = tmp_path / "new.bank.json"
+    ItemBank.blank(range(12), task="demo", metric="exact_match").save(bank)
+    for _ in range(2):
+        ccat("board", "init", board.path, "--from", bank)
+        assert "scoring.json" not in ccat("board", "check", board.path).err
+    other = {"process_results": "def process_results"}
+    assert add(board, logs(tmp_path / "other", "other", **other)).rows
+    assert "process_results differs" in add(board, logs(tmp_path / "x", "x")).left_out["x"]
+    assert sorted(json.loads((board.path / "scoring.json").read_text())) == [
+        "demo 1.0", "demo 1.0, before",
+    ]  # fmt: skip
