@@ -11,6 +11,8 @@ from typing import Any, TypedDict
 
 #: The file of a run directory that holds them.
 RESULT = "result.json"
+#: The file of a run directory that shows them, and what in it names the journal it was made of.
+PAGE, PAGE_OF = "report.html", "lm-eval-ccat-journal"
 #: What is known of a bank, a run or an audit, as JSON values.
 Facts = dict[str, Any]
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..content import PAGE
 from ..errors import CcatError, UsageError
 from ..files import replace_text, safe_name
 from ..journal import JOURNAL
@@ -18,7 +19,7 @@ from ..live.spec import Spec
 from ..live.surfaces import add_flags, given_by_flags, starter
 from ..options import OptionPlace, Values, number
 from ..report import LivePage, write_report
-from ..report.page import PAGE, SECONDS
+from ..report.page import SECONDS
 from .live import Display, show
 from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, models_of
 

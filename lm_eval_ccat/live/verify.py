@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import shutil
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..content import RESULT, RankingContent
+from ..content import PAGE, PAGE_OF, RESULT, RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_bytes, sync_folder, writing
 from ..journal import JournalFile, read_journal
@@ -26,7 +27,7 @@ from ..plugins import existing
 from ..ranker.headline import headline
 from ..ranker.verdicts import ALL_PAIRS
 from ..records import FORMAT, NewerRecord
-from ..runs.directory import RunDirectory, read_result
+from ..runs.directory import CONFIG, RunDirectory, read_object, read_result
 from ..shown import short
 from .logs_of_run import contradictions_in_logs
 from .result import CLOSE, NOT_OF_THE_RANKING, PARTIAL, contradictory_pairs, state
@@ -150,6 +151,12 @@ def verify(run: str | Path) -> Verification:
         recomputed_json = json.loads(json.dumps(mask_values(at_result)))
         counted, judged = _contradictions(recorded, recomputed_json, made_by)
         judged += contradictions_in_logs(folder, CLOSE)
+    if (folder / CONFIG).is_file():
+        sides = read_object(folder / CONFIG), mask_values(directory.read_header().config)
+        judged += [
+            f"{CONFIG}: {key} is {_text(value)}, in the journal {_text(of_journal)}"
+            for _, key, value, of_journal in _differences(*sides)
+        ]
     outdated = 0 < last and any(
         not isinstance(record, NOT_OF_THE_RANKING)
         for record in itertools.islice(read_journal(directory.journal.path)[1], last, None)
@@ -177,9 +184,22 @@ def verify(run: str | Path) -> Verification:
         billed, assumed, unknown = (dollars(money[column]) for column in COLUMNS)
         words += f", {billed} billed, {assumed} assumed and {unknown} unknown"
     words += "; no result yet." if recorded is None else "; they give the recorded result."
+    words += _of_other_page(folder, at_result["journal_sha256"])
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)
+
+
+def _of_other_page(folder: Path, digest: str) -> str:
+    """Return that the page in a run directory shows another result; "" if it does not."""
+    page = folder / PAGE
+    if not page.is_file():
+        return ""
+    head = page.read_text("utf-8", errors="replace")
+    named = re.search(rf'<meta name="{PAGE_OF}" content="(\w*)">', head)
+    if named and named[1] == digest:
+        return ""
+    return f"\n{PAGE} shows another result: `lm-eval-ccat report {folder}` writes it anew."
 
 
 def stands_alone(file: Path) -> bool:

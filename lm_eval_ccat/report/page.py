@@ -19,6 +19,7 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from .. import __version__
+from ..content import PAGE, PAGE_OF
 from ..errors import CcatError, RunError
 from ..files import replace_text, writing
 from ..harness.internals.lms import DEMO_TYPE
@@ -104,8 +105,6 @@ def sections_of(
 
 #: Models up to which the pairwise matrix is a table of text; beyond, the page draws it.
 MATRIX_AS_TABLE = 24
-#: File of the page in a run directory.
-PAGE = "report.html"
 #: Seconds between two updates of a page, and the share of the time that writing may take.
 SECONDS = 10.0
 _SHARE = 0.1
@@ -161,6 +160,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     content = view(run, past) | {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
+        "page_of": PAGE_OF,
         "written": tables.date(time.time()),
         "n_documents": n_documents,
         "data": data,

@@ -39,7 +39,7 @@ from .book import Book
 #: them: its content is masked before it is written, and its lines are sealed.
 _WRITTEN_BY_OTHERS = (".json", ".jsonl", ".log", ".txt", ".csv", ".yaml", ".html")
 
-_LOCK, LOG = "run.lock", "run.log"
+_LOCK, LOG, CONFIG = "run.lock", "run.log", "config.json"
 
 
 class RunDirectory:
@@ -131,7 +131,7 @@ class RunDirectory:
         """Write the configuration and the journal's header of a new run."""
         self.make()
         header = replace(header, config=mask(header.config)).masked()
-        self.write_json("config.json", header.config)
+        self.write_json(CONFIG, header.config)
         self.journal.append([header])
         self.journal.make_durable()
 

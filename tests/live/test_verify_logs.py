@@ -110,3 +110,20 @@ def test_full_results_beside_a_result_that_contradicts_itself_tell_that(
     alone = tmp_path / "alone" / "result.json"
     said = ccat("compare", alone, "--models", "m01,m11", code=(1, 2)).err
     assert "contradicts itself, and no journal tells what is true: m11 over m01" in said
+
+
+def test_a_page_of_another_result_and_a_changed_configuration_are_told(bench, server, ccat):
+    bench.ranked(server, ["m01", "m11"], bank=None, budget={"items": 40}, stop="limits")
+    run = bench.run()
+    assert "report.html" not in ccat("verify", run).out
+    ccat("report", run)
+    assert "report.html" not in ccat("verify", run).out
+    page = (run / "report.html").read_text()
+    ccat("rank", run.with_suffix(".yaml"), "--resume", "--budget_items", 60, code=(0, 3))
+    (run / "report.html").write_text(page)
+    assert "report.html shows another result: `lm-eval-ccat report" in ccat("verify", run).out
+    ccat("report", run)
+    assert "report.html" not in ccat("verify", run).out
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "confidence": 0.99}))
+    assert "config.json: confidence is 0.99, in the journal 0.95" in ccat("verify", run, code=1).out
