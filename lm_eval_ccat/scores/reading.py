@@ -168,7 +168,10 @@ class Query:
         stated_scale: Scale | None,
         lower_is_better: bool | None,
     ) -> tuple[Scale, list[str]]:
-        """Return the scale that is stated or fits, and warnings about it."""
+        """Return the scale that is stated or fits, and warnings about it; see `scale_of`.
+
+        The file states `stated_scale` and `lower_is_better`, the user what `self` has.
+        """
         if self.scale is not None:
             return self.scale, []
         lowest, highest = (float(end(raw, axis=None)) for end in (np.fmin.reduce, np.fmax.reduce))
@@ -180,12 +183,8 @@ class Query:
             scale is not None and scale.cap is not None for scale in (stated_scale, known)
         )
         lower = basis is not None and not basis.higher_is_better
-        directions = [
-            direction
-            for direction in (lower_is_better, self.lower_is_better)
-            if direction is not None
-        ]
-        lower = directions[-1] if directions else lower
+        for direction in (lower_is_better, self.lower_is_better):  # the user's word is the last
+            lower = lower if direction is None else direction
         if self.range is not None:
             try:
                 low, high = map(float, self.range)
@@ -213,6 +212,11 @@ class Query:
                     "lower_is_better if less is better (--range WORST,BEST)"
                 )
             cap = 1.0
+        if not lower:
+            raise ScaleError(
+                f"{where}: {metric} is unbounded above, so less of it is better; if more is, state "
+                "its range (--range WORST,BEST)"
+            )
         over = share_above_cap(raw, cap, metric, where)
         note = (
             f"{metric} is unbounded: scores are capped at {cap:g} ({over:.1%} of them lie above) "

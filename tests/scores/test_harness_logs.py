@@ -296,6 +296,16 @@ def test_a_scale_that_only_the_values_tell(tmp_path):
     assert stated.scores.tolist() == [[0.2, 0.9]]
 
 
+def test_a_metric_without_an_upper_end_cannot_be_turned(tmp_path):
+    """Without a range its best score would be infinite; with one, the user's word counts."""
+    write_run(tmp_path, "a", rows_of([0.2, 0.9], metric="wer"))
+    assert ScoreTable.read(tmp_path).scores.tolist() == [[0.8, pytest.approx(0.1)]]
+    with pytest.raises(ScaleError, match=r"wer is unbounded above.*--range WORST,BEST"):
+        ScoreTable.read(tmp_path, lower_is_better=False)
+    stated = ScoreTable.read(tmp_path, range=(0, 1), lower_is_better=False)
+    assert stated.scores.tolist() == [[0.2, 0.9]]
+
+
 def test_a_metric_beside_the_only_listed_one_is_read_by_its_own_name(tmp_path):
     """Of `f1` the name tells the direction, `acc_error` has none, `acc_strict` takes acc's."""
     for task, metric in (("f", "f1"), ("e", "acc_error"), ("s", "acc_strict")):
