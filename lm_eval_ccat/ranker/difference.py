@@ -253,6 +253,9 @@ def compare_scores(
 ) -> Difference:
     """Compare two models, in a single look, on documents that both have scores on.
 
+    Differences that only rounding tells apart count as equal, and equal ones have the variance of
+    an imagined half document. Losses too rare to show widen the interval (`_rare_losses`).
+
     Parameters
     ----------
     baseline, candidate : ndarray of shape (n_documents,)
