@@ -71,7 +71,7 @@ OPTIONS: Options = {
 
 
 def compare(args: argparse.Namespace) -> int:
-    r"""Compare a candidate with a baseline on the documents that both have.
+    r"""Compare a candidate with a baseline, document by document.
 
     examples:
       lm-eval-ccat compare logs/base logs/candidate --metric exact_match --margin 0.01

@@ -61,7 +61,7 @@ def compare(
     observer: Observer | None = None,
     **options: Any,
 ) -> Comparison:
-    """Compare a candidate with a baseline on the documents that both have.
+    """Compare a candidate with a baseline, document by document; a missing score may be any.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Two models' scores on the documents that both have, and the settings in which they differ."""
+"""Two models' scores by document, and the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class SharedDocuments:
-    """Scores of baseline and candidate on the documents that both have.
+    """Scores of baseline and candidate on the documents that both were asked.
 
     Attributes
     ----------

@@ -126,7 +126,7 @@ def comparison_page(comparison: Comparison) -> str:
         headline = f"I{headline[1:]}"
     margin_words = f"margin {margin:g}, " if margin else ""
     notes = [
-        f"Candidate minus baseline on the documents that both have; {margin_words}confidence "
+        f"Candidate minus baseline, document by document; {margin_words}confidence "
         f"{percent(comparison)}, two-sided.",
         *(
             ["Within the shaded band the candidate differs by no more than the margin."]

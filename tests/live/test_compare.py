@@ -1233,12 +1233,14 @@ def test_what_a_crashed_document_would_score_is_unknown(tmp_path, ccat, question
     for text in (said.out, *(file.read_text() for file in files[:3])):
         assert "20 without a score" in text
     assert "a score on 20 documents" in said.err
+    assert "in full runs of these documents: it is not known whether new is worse" in said.out
     [found] = json.loads(files[3].read_text())["outcomes"]
     assert (found["verdict"], found["documents"], found["missing"]) == ("not known", 80, 20)
     # Of 100, the candidate is right on 80 to 100, and the baseline on 90, or on 72 to 92.
     of_benchmark = found if question == "benchmark" else found["other_question"]
     ends = (-0.10, 0.10) if place == "one side" else (-0.12, 0.28)
     assert [of_benchmark["low"], of_benchmark["high"]] == pytest.approx(ends)
+    assert of_benchmark["p_better"] == 0.5  # as the sign of the difference is not known
     assert ccat("compare", *sides, "--margin", 0.1, "--question", "benchmark", "--json",
                 code=0 if place == "one side" else 3)  # fmt: skip
 
@@ -1266,4 +1268,5 @@ def test_a_missing_score_of_a_metric_of_which_less_is_better_may_be_the_largest(
     [found] = compare(errors, errors, models=("a", "b"), question="benchmark").outcomes
     worst, best = (8 * -20 + 2 * 60) / 10, (8 * -20 + 2 * -40) / 10
     assert [found.overall.low, found.overall.high] == pytest.approx([best, worst])
-    assert found.overall.verdict == "better" and found.overall.difference == pytest.approx(-20)
+    assert (found.overall.verdict, found.overall.p_better) == ("better", 1.0)
+    assert found.overall.difference == pytest.approx(-20)
