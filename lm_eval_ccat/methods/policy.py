@@ -133,8 +133,6 @@ class Levers:
         Squared standard error of an estimate.
     share : ndarray
         Share of `error` that the ability explains, 0 to 1.
-    outside : ndarray
-        Probability that the ability lies beyond those of all of the bank's models.
     """
 
     ability: Floats
@@ -143,7 +141,6 @@ class Levers:
     slope: Floats
     error: Floats
     share: Floats
-    outside: Floats
 
 
 class Policy(ABC):

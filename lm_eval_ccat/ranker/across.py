@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, ndtr
 
 from ..bank import ItemBank
 from ..methods.belief import BENCHMARK, Belief
@@ -103,12 +104,7 @@ class Across:
         parts, known = {}, []
         for number, task in enumerate(tasks):
             first, *more_states = task.states
-            in_bank = {} if more_states else _report(first.outcome.bank, "abilities")
-            abilities = {
-                str(model): float(ability)
-                for model, ability in in_bank.items()
-                if isinstance(ability, (int, float)) and np.isfinite(ability)
-            }
+            abilities = {} if more_states else _abilities(first.outcome.bank)
             if abilities and first.policy.levers(first.belief(BENCHMARK)) is not None:
                 parts[number] = task
                 known.append(abilities)
@@ -211,6 +207,86 @@ def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
     report = bank.provenance.get("report")
     by_model = report.get(what) if isinstance(report, Mapping) else None
     return by_model if isinstance(by_model, Mapping) else {}
+
+
+def _abilities(bank: ItemBank) -> dict[str, float]:
+    """Return the abilities of a bank's models, in logits of their mean scores."""
+    return {
+        str(model): float(ability)
+        for model, ability in _report(bank, "abilities").items()
+        if isinstance(ability, (int, float)) and np.isfinite(ability)
+    }
+
+
+def known_scores(banks: Sequence[ItemBank], weights: Floats) -> dict[str, float]:
+    """Return the weighted sum of the mean scores of each model that all banks know.
+
+    The banks are those of a method whose abilities are logits of mean scores.
+    """
+    abilities = [_abilities(bank) for bank in banks]
+    return {
+        model: float(weights @ expit([of_bank[model] for of_bank in abilities]))
+        for model in abilities[0]
+        if all(model in of_bank for of_bank in abilities)
+    }
+
+
+class KnownScores(NamedTuple):
+    """The lowest and the highest scores of the models that calibrated the banks of several tasks.
+
+    Attributes
+    ----------
+    places : list of int
+        Tasks with a bank.
+    of_tasks : ndarray of shape (2, n_places)
+        Scores in these tasks, times their weights.
+    of_mean : ndarray of shape (2,)
+        Weighted means over these tasks of the models that all banks know; if these are too few, of
+        one that would be the weakest, or the best, in every task.
+    """
+
+    places: list[int]
+    of_tasks: Floats
+    of_mean: Floats
+
+    @classmethod
+    def of(cls, tasks: Sequence[Mapping[str, float]]) -> KnownScores | None:
+        """Read the weighted scores of each task; None if fewer than two tasks have any."""
+        places = [place for place, scores in enumerate(tasks) if scores]
+        if len(places) < 2:
+            return None
+        banked = [tasks[place] for place in places]
+        shared = [model for model in banked[0] if all(model in scores for scores in banked)]
+        of_tasks = np.array([[end(scores.values()) for scores in banked] for end in (min, max)])
+        means = [sum(scores[model] for scores in banked) for model in shared]
+        enough = len(means) >= FEWEST
+        of_mean = np.array([min(means), max(means)]) if enough else of_tasks.sum(axis=1)
+        return cls(places, of_tasks, of_mean)
+
+    def compared(self, mean: Floats, error: Floats, location: Floats) -> tuple[Floats, Floats]:
+        """Return the probability that a model is beyond all means, and how far inside it is shown.
+
+        Parameters
+        ----------
+        mean, error : ndarray of shape (n_models,)
+            Weighted means, and their standard errors.
+        location : ndarray of shape (n_tasks, n_models)
+            Estimates in all tasks, times their weights.
+
+        Returns
+        -------
+        beyond : ndarray of shape (2, n_models)
+            Below the lowest, and above the highest.
+        inside : ndarray of shape (2, n_places, n_models)
+            Distance of each task's estimate from the lowest score, and from the highest, or 0.
+        """
+        banked = location[self.places]
+        without_bank = location.sum(axis=0) - banked.sum(axis=0)
+        away = self.of_mean[:, None] - (mean - without_bank)
+        distance = banked - self.of_tasks[:, :, None]
+        away[1], distance[1] = -away[1], -distance[1]
+        beyond = ndtr(away / np.maximum(error, 1e-150))
+        return np.asarray(beyond), np.maximum(distance, 0.0)
 
 
 #: Fewest models that all banks must have left out; the prior's weight in models; and the usual

@@ -156,6 +156,7 @@ class RankingBuilder:
             float(belief.n[model, model]),
             belief.n_items,
             zero=score.zero(model),
+            sides=score.sides(model, verdicts.belief.question),
             looks=verdicts.looks.anew,
             of_method=description.interval if description else None,
         )

@@ -31,6 +31,9 @@ class Estimate:
     zero : float
         How much lower the mean would be if one more score were 0: a model that refuses one item in
         ten has refused none of the first ten in a third of the cases. The lower end allows for one.
+    sides : (float, float)
+        Shares of the error towards the lower and the upper end: a model beyond all that the banks
+        know errs to one side.
     looks : Looks
         The looks at which intervals hold.
     of_method : callable, optional
@@ -44,6 +47,7 @@ class Estimate:
     n_items: float = np.inf
     lean: float = 0.0
     zero: float = 0.0
+    sides: tuple[float, float] = (1.0, 1.0)
     looks: Looks = field(default=Looks(once=True), compare=False)
     of_method: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
 
@@ -59,7 +63,8 @@ class Estimate:
         else:
             n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
             look = np.array([self.df]), np.array([n]), self.n_items
-            errors = np.array([np.hypot(self.error, self.zero), self.error])
+            low_error, high_error = (self.error * share for share in self.sides)
+            errors = np.array([np.hypot(low_error, self.zero), high_error])
             half = errors if not self.error else errors * self.looks.reach(1.0 - confidence, *look)
             (low, _), (_, high) = interval_of_mean(np.array(self.mean), half, np.array(self.n))
         return max(0.0, low - max(self.lean, 0.0)), min(1.0, high + max(-self.lean, 0.0))

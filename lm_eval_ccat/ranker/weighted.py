@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from ..methods.belief import BENCHMARK, Belief
 from ..methods.policy import Choice, Policy, rounded
 from ..metrics.scale import Floats
-from .across import Across, Replays
+from .across import Across, KnownScores, Replays, known_scores
 from .contents import Contents, OutcomeState, Task
 
 _ROUNDING = 1e-12  # relative, of a variance
@@ -73,6 +74,7 @@ class WeightedSum:
         mean = np.array([float(units[term.task.where].mean()) for term in self._terms])
         self._units = np.maximum(mean, _NEARLY_FREE)
         self._belief: tuple[tuple[str, int], Belief] | None = None
+        self._sides: Floats | None = None  # of the same belief
         self._replays, self._factors = replays, np.ones(0)
         weight = np.zeros(len(contents.tasks))
         weight[self.tasks] = self.weights
@@ -133,29 +135,52 @@ class WeightedSum:
         belief = beliefs[0] if len(beliefs) == 1 else Belief.sum(beliefs, np.ones(len(beliefs)))
         if self._replays is not None and len(self._factors) and question == BENCHMARK:
             belief = self._replays.judge(belief, self._factors, len(self.tasks))
+        self._sides = None
         if question == BENCHMARK:
-            belief = self._with_common_errors(belief)
+            ends = self._ends(belief)
+            variance, largest = belief.variance.copy(), ends.max(axis=0)
+            np.fill_diagonal(variance, largest)
+            belief = replace(belief, variance=variance)
+            self._sides = np.sqrt(ends / np.maximum(largest, 1e-300))
         return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
 
-    def _with_common_errors(self, belief: Belief) -> Belief:
-        """Return a belief whose variances hold for models beyond all that the banks know.
+    def _ends(self, belief: Belief) -> Floats:
+        """Return the variances of both ends of each model's interval; shape (2, n_models).
 
-        There curves are extrapolated, in every task to the same side: with ``o_t`` the probability
-        that a model is beyond the bank of task ``t``, and ``v_t`` its variance there, errors of two
-        tasks have the covariance ``sqrt(o_s v_s o_t v_t)``. Models left out of the banks, by which
-        variances are judged, seldom show it.
+        A model whose weighted mean lies beyond those of all models that the banks know errs towards
+        them in every task: there it is at the edge of the bank or beyond. With ``o`` the
+        probability of that, task ``t`` therefore has the variance ``v_t + o g_t^2``, where ``g_t``
+        is how far the estimate lies within the bank's scores, and errors of two tasks have the
+        covariance ``o`` times the root of these. Models left out of the banks, by which variances
+        are judged, seldom show it. It counts for the end that lies away from the banks alone.
         """
-        variance = np.array([term.belief(BENCHMARK).variance.diagonal() for term in self._terms])
+        known, alone = self._known, belief.variance.diagonal()
+        if known is None:
+            return np.array([alone, alone])
+        terms = [term.belief(BENCHMARK) for term in self._terms]
+        location = np.array([term.location for term in terms])
+        variance = np.array([term.variance.diagonal() for term in terms])
         if self._across is not None:
             change = dict(zip(self._across.tasks, self._across.own_changes()))
             for place, task in enumerate(self.tasks):
                 variance[place] += self.weights[place] ** 2 * change.get(task, 0.0)
         variance = np.maximum(variance, 0.0)  # but for rounding, none is below 0
-        common = np.sqrt(variance * [term.outside(len(belief.location)) for term in self._terms])
-        together = variance.sum(axis=0) + common.sum(axis=0) ** 2 - (common**2).sum(axis=0)
-        widened = belief.variance.copy()
-        np.fill_diagonal(widened, np.maximum(widened.diagonal(), together))
-        return replace(belief, variance=widened)
+        beyond, inside = known.compared(belief.location, np.sqrt(alone), location)
+        banked = variance[known.places] + beyond[:, None] * inside**2
+        common = np.sqrt(banked * beyond[:, None])
+        together = variance.sum(axis=0) - variance[known.places].sum(axis=0) + banked.sum(axis=1)
+        together += common.sum(axis=1) ** 2 - (common**2).sum(axis=1)
+        return np.asarray(np.maximum(alone, together))
+
+    @cached_property
+    def _known(self) -> KnownScores | None:
+        return KnownScores.of([term.known for term in self._terms])
+
+    def sides(self, model: int, question: str) -> tuple[float, float]:
+        """Return the shares of a model's error that its interval's ends have; see `_ends`."""
+        self.belief(question)
+        low, high = (1.0, 1.0) if self._sides is None else self._sides[:, model].tolist()
+        return low, high
 
     def zero(self, model: int) -> float:
         """Return how much lower the estimate would be if one more answer had scored 0.
@@ -285,20 +310,17 @@ class _Term:
             [1.0 if only else factor * state.outcome.weight for state in self.states]
         )
         self._cached: dict[str, tuple[int, Belief]] = {}
-        self._outside: tuple[int, Floats] | None = None
 
     def beliefs(self, question: str) -> list[Belief]:
         """Return the beliefs about the task's outcomes, on the scale of scores."""
         return [state.belief(question).on_scores for state in self.states]
 
-    def outside(self, n_models: int) -> Floats:
-        """Return the probability that each model is beyond the bank of the first outcome."""
-        if self._outside is None or self._outside[0] != self.task.changes:
-            first = self.states[0]
-            levers = first.policy.levers(first.belief(BENCHMARK))
-            outside = np.zeros(n_models) if levers is None else levers.outside
-            self._outside = self.task.changes, outside
-        return self._outside[1]
+    @property
+    def known(self) -> dict[str, float]:
+        """Weighted scores of the models that calibrated the banks, where a bank extrapolates."""
+        if any(state.policy.levers(state.belief(BENCHMARK)) is None for state in self.states):
+            return {}
+        return known_scores([state.outcome.bank for state in self.states], self.weights)
 
     def belief(self, question: str) -> Belief:
         """Return the belief about the weighted sum of the task's outcomes."""

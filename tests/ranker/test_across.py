@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.belief import Belief
 from lm_eval_ccat.methods.policy import Levers
-from lm_eval_ccat.ranker.across import FEWEST_MODELS, PRIOR, USUAL, Across, Replays, correlation
+from lm_eval_ccat.ranker.across import (
+    FEWEST_MODELS,
+    PRIOR,
+    USUAL,
+    Across,
+    KnownScores,
+    Replays,
+    correlation,
+)
 
 N_KNOWN, N_ITEMS = 30, 40
 
@@ -69,7 +77,7 @@ def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
         Levers(
             *(np.array([v]) for v in (alone[t] * seen[t], alone[t] * noise[t])),
             p[t] ** 2,
-            *(np.array([v]) for v in (slope[t], error[t], share, 0.0)),
+            *(np.array([v]) for v in (slope[t], error[t], share)),
         )
         for t in range(3)
     ]
@@ -148,6 +156,40 @@ def test_a_model_beyond_all_banks_errs_to_the_same_side_in_every_task(world):
     assert independent < 0.7 * alike and stated > 0.9 * alike
     stated, independent, _ = error_of_the_mean(ranker, "strong")
     assert stated < 1.2 * independent
+
+
+def test_an_interval_reaches_farther_only_where_it_lies_away_from_the_banks(world):
+    banks = {task: untried(bank) for task, bank in world[0].items()}
+    ranker = Ranker(banks, ["strong", "weak"], weights="equal", across=False)
+    for task in banks:
+        for item in range(24):
+            ranker.tell("weak", (task, item), 0.0)
+            ranker.tell("strong", (task, item), 1.0)
+    rows = {row.name: row for row in ranker.result().models}
+    for model, inner, outer in (("weak", 1, 0), ("strong", 0, 1)):
+        stated, independent, _ = error_of_the_mean(ranker, model)
+        sides = rows[model].estimate.sides
+        assert sides[outer] == 1.0 and sides[inner] * stated == pytest.approx(independent)
+        wider = replace(rows[model].estimate, sides=(1.0, 1.0)).interval(0.95)
+        ends = rows[model].interval
+        assert ends[outer] == wider[outer] and abs(ends[inner] - wider[inner]) > 0.01
+    assert set(ranker.result().tasks["a"].models[0].estimate.sides) == {1.0}
+
+
+def test_how_far_a_model_is_beyond_the_banks_is_told_by_its_mean_over_the_tasks_that_have_one():
+    first = {f"m{i}": 0.1 + 0.05 * i for i in range(6)}
+    second = {f"m{i}": 0.35 - 0.03 * i for i in range(6)} | {"other": 0.05}
+    known = KnownScores.of([first, {}, second])
+    assert known.places == [0, 2] and known.of_tasks[0].tolist() == [0.1, 0.05]
+    assert known.of_mean == pytest.approx([0.45, 0.55])  # of m0 and m5, the others between them
+    location = np.array([[0.2, 0.3], [0.3, 0.3], [0.25, 0.27]])
+    beyond, inside = known.compared(location.sum(axis=0), np.full(2, 0.02), location)
+    assert beyond[0] == pytest.approx([0.5, 9.87e-10], rel=0.01)  # six errors above the weakest
+    assert beyond[1] == pytest.approx([2.87e-7, 0.84134], rel=0.01)
+    assert inside[:, :, 0] == pytest.approx(np.array([[0.1, 0.2], [0.15, 0.1]]))
+    fewer = KnownScores.of([first, {f"x{i}": s for i, s in enumerate(second.values())}])
+    assert fewer.of_mean == pytest.approx([0.15, 0.7])  # the ends of the tasks
+    assert KnownScores.of([first, {}]) is None
 
 
 def test_only_tasks_of_one_metric_whose_banks_know_the_same_models_share_a_prior(world):

@@ -205,8 +205,7 @@ class DefaultPolicy(Policy):
             slope, share = moments.levers(model.departures, variance, self._bank.n_items)
             rows.append([moments.ability, moments.ability_variance, slope, share])
         ability, variance, slope, share = np.concatenate(rows, axis=1)
-        outside = np.array(list(map(model.items.outside, ability, np.sqrt(variance))))
-        return Levers(ability, variance, model.items.prior_sd**2, slope, error, share, outside)
+        return Levers(ability, variance, model.items.prior_sd**2, slope, error, share)
 
     def expected(self, model: int) -> Floats:
         return self._members[model].posterior.mu.copy()

@@ -1,0 +1,136 @@
+"""Do intervals of averages over tasks hold the full average, also of models beyond the banks?
+
+New models are asked on all tasks of a suite, as many items of each model, with one look after each
+number of items a task. They are random ones; or the best, or the worst, three tenths of a suite
+whose other half calibrates the banks. Printed are the share of intervals that hold, ± over sets of
+new models, their width, and the root mean square of error / stated error.
+
+    nice python benchmarks/averages.py --suites openllm --folds 20,32
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+
+from benchmarks.worlds import Scores, bank_of, scores_of
+from lm_eval_ccat import Ranker
+from lm_eval_ccat.metrics.scale import Floats
+
+TARGETS = ("de", "es", "hi", "uk", "zh")
+PRO = {
+    "pro1": ("math", "law", "psychology", "health", "physics"),
+    "pro2": ("biology", "business", "chemistry", "economics", "history"),
+    "pro3": ("computer science", "engineering", "philosophy", "other"),
+}
+SUITES: dict[str, tuple[str, ...]] = {
+    "openllm": ("suite gsm8k", "suite truthfulqa", "suite mmlu", "suite winogrande"),
+    "open2": ("benchpred musr", "benchpred arc_challenge", "benchpred openllm_math"),
+    "helm": ("benchpred gsm", "benchpred mmlu"),
+    "bleu": tuple(f"wmt24_en-{target} bleu" for target in TARGETS),
+    "chrf": tuple(f"wmt24_en-{target} chrf" for target in TARGETS),
+    **{name: tuple(f"mmlu_pro {task}" for task in tasks) for name, tasks in PRO.items()},
+}
+NEW, CALIBRATING = 8, 40
+
+
+class Look(NamedTuple):
+    """Averages and estimates of some new models, their stated errors and intervals."""
+
+    truth: Floats
+    estimate: Floats
+    error: Floats
+    ends: Floats  # of shape (n_models, 2)
+
+    @property
+    def held(self) -> Floats:
+        low, high = self.ends.T
+        return np.asarray((low <= self.truth) & (self.truth <= high))
+
+
+def split(tables: list[Scores], side: str, fold: int) -> tuple[list[int], list[int]]:
+    """Return the new models, and those that calibrate."""
+    mean = np.mean([table.values.mean(axis=1) for table in tables], axis=0)
+    n_models = len(mean)
+    rng = np.random.default_rng([fold, n_models, len(tables)])
+    if side == "random":
+        order, n_new = rng.permutation(n_models), min(NEW, n_models // 3)
+        return order[:n_new].tolist(), order[n_new : n_new + CALIBRATING].tolist()
+    order = np.argsort(-mean if side == "above" else mean, kind="stable")
+    new = rng.permutation(order[: max(2, int(0.3 * n_models))])[:NEW]
+    return new.tolist(), rng.permutation(order[n_models - n_models // 2 :])[:CALIBRATING].tolist()
+
+
+def looks_at(suite: str, side: str, fold: int, levels: list[int]) -> dict[int, Look]:
+    """Rank one set of new models, and look after each number of items a task."""
+    tables = [scores_of(part) for part in SUITES[suite]]
+    common = sorted(set.intersection(*(set(table.models) for table in tables)))
+    tables = [table.of([table.models.index(model) for model in common]) for table in tables]
+    new, calibrating = split(tables, side, fold)
+    banks, scores = {}, {}
+    for part, table in zip(SUITES[suite], tables):
+        banks[part] = bank_of(table.of(calibrating), "default", part)
+        scores[part] = dict(zip((str(j) for j in new), table.values[new]))
+    truth = np.mean([[row.mean() for row in rows.values()] for rows in scores.values()], axis=0)
+    names = [str(j) for j in new]
+    cap = max(levels) * len(banks)
+    ranker = Ranker(banks, names, max_items=cap, seed=fold, stop="limits", weights="equal")
+    found, told = {}, 0
+    while not ranker.done:
+        for model, (task, item) in ranker.ask():
+            score = scores[task][model][banks[task].index[item]]
+            ranker.tell(model, (task, item), float(score))
+            told += 1
+            each, rest = divmod(told, len(names) * len(banks))
+            if not rest and each in levels:
+                result = ranker.result()
+                errors = [result.standard_errors[name] for name in names]
+                estimates = [result.estimates[name] for name in names]
+                ends = np.array([result.interval(name) for name in names])
+                found[each] = Look(truth, np.array(estimates), np.array(errors), ends)
+    return found
+
+
+def line(looks: list[Look]) -> str:
+    """Return the figures of some sets of new models."""
+    held = np.array([look.held.mean() for look in looks])
+    width = np.mean([(look.ends[:, 1] - look.ends[:, 0]).mean() for look in looks])
+    z = np.concatenate([(look.estimate - look.truth) / look.error for look in looks])
+    spread = held.std(ddof=1) / len(held) ** 0.5 if len(held) > 1 else np.nan
+    return (
+        f"{100 * held.mean():5.1f} +- {100 * spread:3.1f}% of {len(z)} hold, "
+        f"width {width:.3f}, error / stated {np.mean(z * z) ** 0.5:.2f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--suites", default=",".join(SUITES))
+    parser.add_argument("--sides", default="below,above,random")
+    parser.add_argument("--folds", default="0,2", help="first and one after the last")
+    parser.add_argument("--each", default="5,10,20", help="items a task")
+    given = parser.parse_args()
+    levels = [int(n) for n in given.each.split(",")]
+    for side in given.sides.split(","):
+        found: dict[tuple[str, int], list[Look]] = {}
+        for suite in given.suites.split(","):
+            for fold in range(*map(int, given.folds.split(","))):
+                for each, look in looks_at(suite, side, fold, levels).items():
+                    found.setdefault((suite, each), []).append(look)
+                    found.setdefault(("all", each), []).append(look)
+        for (suite, each), looks in sorted(found.items(), key=lambda entry: entry[0]):
+            print(f"{side:7} {suite:8} {each:3} items a task: {line(looks)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
