@@ -294,8 +294,8 @@ class RankingContent(TypedDict, total=False):
     items_of_benchmark, answers_of_benchmark, items_administered
         Items of the benchmark, answers of a full run of one model with all repeats, and answers
         used here.
-    asked
-        Requests that are or may be billed.
+    asked, share_saved
+        Requests that are or may be billed, and the share of all repeats that were not asked.
     cost, cost_unit
         Over all models, in ``usd`` or ``items``.
     stopped_because, goal_met
@@ -353,6 +353,7 @@ class RankingContent(TypedDict, total=False):
     answers_of_benchmark: int
     items_administered: int
     asked: int
+    share_saved: float
     cost: float
     stopped_because: str
     goal_met: bool

@@ -34,7 +34,7 @@ from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
 from ..ranker.columns import ranking_grid
-from ..ranker.headline import headline
+from ..ranker.headline import headline, share_saved
 from ..ranker.rows import ModelRow, PairRow
 from ..records import (
     Accept,
@@ -207,6 +207,8 @@ class Result(Shown):
             "last_line": self.last_line,
             "journal_sha256": self.journal_sha256,
         }
+        if (share := share_saved(content)) is not None:
+            content["share_saved"] = share
         waiting = self.held_up and not any(block["n_items"] for block in content["models"].values())
         content["headline"] = (
             f"nothing is ranked yet: {self.held_up}" if waiting else headline(content)

@@ -132,12 +132,30 @@ def _effort(content: RankingContent) -> str:
     asked = content.get("asked", used)
     words = f"asked {asked:,}, used {used:,}" if asked != used else f"asked {used:,}"
     words += f" of {size * len(tested):,}"
+    if share := share_saved(content):
+        words += f" ({whole_percent(share)}% saved)"
     unit = content.get("cost_unit", "items")
     spent = content.get("usd") if unit == "usd" else content.get("cost")
     if unit == "items" or not spent or not all(model["n_items"] for model in tested):
         return words
     full = sum(size * block["cost"] / block["n_items"] for block in tested)
     return f"{words}, {in_unit(spent, unit)} of about {in_unit(full, unit)}"
+
+
+def share_saved(content: RankingContent) -> float | None:
+    """Return the share of all models' repeats that were not asked; None where none are.
+
+    Examples
+    --------
+    >>> models = {"a": {"n_items": 60}, "b": {"n_items": 60}, "c": {"known": True}}
+    >>> share_saved({"models": models, "answers_of_benchmark": 240, "asked": 144})
+    0.7
+    """
+    tested = [block for block in content["models"].values() if not block.get("known")]
+    if "answers_of_benchmark" not in content or not tested:
+        return None
+    asked = content.get("asked", sum(block["n_items"] for block in tested))
+    return 1.0 - min(asked / (content["answers_of_benchmark"] * len(tested)), 1.0)
 
 
 def question(content: RankingContent) -> str:

@@ -83,7 +83,11 @@ def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling
     slots = [{slot for m, slot in answers if m == model} for model in THREE]
     fewest, _, most = sorted(slots, key=len)
     assert len(fewest - most) <= 16 < len(fewest & most)
-    assert f"of {len(THREE) * N_ITEMS * REPEATS:,}" in content["headline"]
+    full = len(THREE) * N_ITEMS * REPEATS
+    assert content["share_saved"] == pytest.approx(1.0 - content["asked"] / full)
+    saved = f"of {full:,} ({100 * content['share_saved']:.0f}% saved)"
+    for text in (content["headline"], " ".join(said.split()), state(few.run()).to_markdown()):
+        assert saved in text
 
 
 @pytest.mark.parametrize("stated", [0, 1235])

@@ -113,6 +113,7 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
         "headline",
         "seconds",
         "asked",
+        "share_saved",
         "usd",
         "money",
         "attempts_lost",
