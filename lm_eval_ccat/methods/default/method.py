@@ -34,9 +34,9 @@ FEWEST_TO_FIND = 10
 FEW, SHARE_PER_LOOK = 50, 5
 #: Weight, in items, of what the bank says of the noise of answers before there are any.
 BANKED = 2.0
-#: Least share of a variance that counts as noise where a bank knows the noise of its own models: of
-#: a share of half the truth, 7% of equal models are called different.
-LEAST_NOISE = 0.5
+#: Least share of a variance that counts as noise where a bank knows the noise of its own models.
+#: All that equal models differ by is noise: where half of it counts, 7 to 10% are called different.
+LEAST_NOISE = 0.8
 #: A departure that fewer than this share of new models shows is a finding.
 UNLIKE = 0.01
 #: Power of an item's price that the gain of a chosen item is divided by: between buying the most

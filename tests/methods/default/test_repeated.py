@@ -165,15 +165,15 @@ def test_a_bank_of_repeated_answers_knows_what_single_ones_leave_in_noise(measur
     assert 1.0 < (stated / exact).mean() < 1.3
     assert np.sqrt((error**2 / stated**2).mean()) < 1.2
     of_single = calibrate(answered(unlike(KNOWN, 5), 1, 6))
-    assert after_all_items(of_single, p)[1].mean() > 1.2 * stated.mean()
+    assert after_all_items(of_single, p)[1].mean() > 1.08 * stated.mean()
 
 
-def test_models_less_sure_than_those_of_a_bank_count_half_of_what_differs_as_noise() -> None:
+def test_models_less_sure_than_those_of_a_bank_count_most_of_what_differs_as_noise() -> None:
     """The noise of models that know says nothing of models that guess."""
     sure = 1.0 / (1.0 + (1.0 / unlike(KNOWN, 5) - 1.0) ** 4)
     p = 0.5 + 0.2 * (unlike(NEW, 7) - 0.5)
     exact = np.sqrt((p * (1.0 - p)).sum(axis=1).reshape(-1, 2).sum(axis=1)) / MANY
-    assert (after_all_items(calibrate(answered(sure, ANSWERED, 6)), p)[1] / exact).mean() > 0.65
+    assert (after_all_items(calibrate(answered(sure, ANSWERED, 6)), p)[1] / exact).mean() > 0.8
 
 
 def test_the_noise_of_a_bank_is_kept_in_its_file_and_checked(measured, tmp_path) -> None:
