@@ -256,8 +256,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a union of scores keeps the older of two",
         "lm_eval_ccat/upkeep/update",
-        "np.where(np.isnan(scores), row[columns], scores)",
-        "np.where(np.isnan(row[columns]), scores, row[columns])",
+        "np.where(np.isnan(self.raw), earlier.raw, self.raw)",
+        "np.where(np.isnan(earlier.raw), self.raw, earlier.raw)",
         ("tests/upkeep/test_update.py",),
     ),
     Bug(

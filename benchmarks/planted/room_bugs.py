@@ -603,12 +603,12 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "upkeep/update": (
         (
             "a union takes a document for another with its number",
-            "if None not in (hash_, hashes.get(doc_id)) and hash_ != hashes[doc_id]:",
-            "if hash_ is None and hash_ != hashes[doc_id]:",
+            "if None not in (hash_, known) and hash_ != known:",
+            "if hash_ is None and hash_ != known:",
         ),
         (
             "a union keeps configurations that a model no longer has",
-            "if key[0] not in again or key in current}",
+            "if label in of_new or label[0] not in new.models\n    }",
             "}",
         ),
         (

@@ -12,9 +12,9 @@ method "default" on them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,45 +179,71 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
             f"scores of {old.metric} ({old.scale.describe()}) and of {new.metric} "
             f"({new.scale.describe()}) are not of one benchmark"
         )
-    hashes = dict(zip(old.doc_ids, old.doc_hashes or [None] * old.n_items))
-    for doc_id, hash_ in zip(new.doc_ids, new.doc_hashes or [None] * new.n_items):
-        if None not in (hash_, hashes.get(doc_id)) and hash_ != hashes[doc_id]:
-            raise ScoreTableError(f"doc_id {doc_id!r} is a different document in the new scores")
-        hashes[doc_id] = hash_ if hash_ is not None else hashes.get(doc_id)
+    hashes = _hashes_of_both(old, new)
     ids, _ = sorted_ids(list(hashes))
-    column = {doc_id: i for i, doc_id in enumerate(ids)}
-    rows: dict[tuple[str, str], tuple[str, Floats, list[str | None]]] = {}
+    rows: dict[_Label, _Row] = {}
     for table in (old, new):
-        columns, selections = (
-            [column[doc_id] for doc_id in table.doc_ids],
-            table.chosen or ("",) * len(table.raw),
-        )
-        labels = zip(table.row_model, table.row_config)
-        for n, (key, selection, scores) in enumerate(zip(labels, selections, table.raw)):
-            fresh = np.full(len(ids), np.nan), list[str | None]([None] * len(ids))
-            row, marks = rows.pop(key)[1:] if key in rows else fresh
-            row[columns] = np.where(np.isnan(scores), row[columns], scores)
-            for place, mark in zip(columns, table.prompts.of_row(n) if table.prompts else ()):
-                marks[place] = mark or marks[place]
-            rows[key] = selection, row, marks
-    again, current = set(new.models), set(zip(new.row_model, new.row_config))
-    rows = {key: row for key, row in rows.items() if key[0] not in again or key in current}
-    selections = tuple(selection for selection, *_ in rows.values())
+        for label, row in _rows_of(table, ids):
+            # A row of both tables stands where the new one has it.
+            rows[label] = row.filled_by(rows.pop(label)) if label in rows else row
+    of_new = set(zip(new.row_model, new.row_config))
+    rows = {
+        label: row for label, row in rows.items() if label in of_new or label[0] not in new.models
+    }
+    selections = tuple(row.selection for row in rows.values())
     return replace(
         old,
-        raw=np.array([row for _, row, _ in rows.values()]).reshape(len(rows), len(ids)),
-        prompts=Prompts.of_rows([marks for *_, marks in rows.values()]),
+        raw=np.array([row.raw for row in rows.values()]).reshape(len(rows), len(ids)),
+        prompts=Prompts.of_rows([row.marks for row in rows.values()]),
         chosen=selections if any(selections) else (),
         row_model=tuple(model for model, _ in rows),
         row_config=tuple(config for _, config in rows),
         doc_ids=ids,
         doc_hashes=tuple(hashes[doc_id] for doc_id in ids) if any(hashes.values()) else None,
-        warnings=(
-            *old.warnings,
-            *(warning for warning in new.warnings if warning not in old.warnings),
-        ),
+        warnings=tuple(dict.fromkeys((*old.warnings, *new.warnings))),
         sources=(*old.sources, *new.sources),
     )
+
+
+#: Model and configuration.
+_Label = tuple[str, str]
+
+
+class _Row(NamedTuple):
+    """One row of a union: scores, and marks of the prompts, of the items of both tables."""
+
+    selection: str
+    raw: Floats
+    marks: list[str | None]
+
+    def filled_by(self, earlier: _Row) -> _Row:
+        """Return this row, with an earlier row's scores and marks where it has none."""
+        raw = np.where(np.isnan(self.raw), earlier.raw, self.raw)
+        marks = [mark or earlier_mark for mark, earlier_mark in zip(self.marks, earlier.marks)]
+        return self._replace(raw=raw, marks=marks)
+
+
+def _rows_of(table: ScoreTable, ids: Sequence[Any]) -> Iterator[tuple[_Label, _Row]]:
+    """Yield the rows of a table, each with all of the items."""
+    column = {doc_id: i for i, doc_id in enumerate(ids)}
+    columns = [column[doc_id] for doc_id in table.doc_ids]
+    for number, label in enumerate(zip(table.row_model, table.row_config)):
+        raw, marks = np.full(len(ids), np.nan), list[str | None]([None] * len(ids))
+        raw[columns] = table.raw[number]
+        for place, mark in zip(columns, table.prompts.of_row(number) if table.prompts else ()):
+            marks[place] = mark
+        yield label, _Row(table.chosen[number] if table.chosen else "", raw, marks)
+
+
+def _hashes_of_both(old: ScoreTable, new: ScoreTable) -> dict[Any, str | None]:
+    """Return the hash of each document of two tables; refuse one that changed between them."""
+    hashes = dict(zip(old.doc_ids, old.doc_hashes or [None] * old.n_items))
+    for doc_id, hash_ in zip(new.doc_ids, new.doc_hashes or [None] * new.n_items):
+        known = hashes.get(doc_id)
+        if None not in (hash_, known) and hash_ != known:
+            raise ScoreTableError(f"doc_id {doc_id!r} is a different document in the new scores")
+        hashes[doc_id] = known if hash_ is None else hash_
+    return hashes
 
 
 def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:

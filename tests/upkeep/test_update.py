@@ -8,7 +8,7 @@ from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import Observation
-from lm_eval_ccat.errors import BankError, BankMismatchError, UsageError
+from lm_eval_ccat.errors import BankError, BankMismatchError, ScoreTableError, UsageError
 from lm_eval_ccat.upkeep.update import grow, retire, union, update
 from lm_eval_ccat.upkeep.words import diff_banks, diff_in_words
 
@@ -86,6 +86,11 @@ def test_new_scores_of_a_model_replace_its_old_ones_and_old_ones_fill_the_rest()
     np.testing.assert_array_equal(both.raw, expected)
     with_config = replace(new, row_config=("t=1",))  # the old way of running it is gone
     assert union(old, with_config).row_config == ("", "t=1")
+    hashed = replace(old, doc_hashes=("h0", "h1", None))
+    both = union(hashed, replace(new, doc_hashes=("h1", "h2", None)))
+    assert both.doc_hashes == ("h0", "h1", "h2", None)  # each from the table that knows it
+    with pytest.raises(ScoreTableError, match="doc_id 1 is a different document"):
+        union(hashed, replace(new, doc_hashes=("other", "h2", "h3")))
 
 
 def test_diff_tells_what_changed(table, bank):
