@@ -80,16 +80,22 @@ def _against_full_results(args: argparse.Namespace) -> int:
             read_beside(logs, stored.outcome, "the run", stored.scale, on_progress=show)
             for logs in args.full
         ]
+    full = reduce(union, tables)
+    names = {
+        name: logged_name
+        for logged_name, name in stored.logged_names().items()
+        if name not in full.models and logged_name in full.models
+    }
     notes = [
         text
         for logs, table in zip(args.full, tables)
         for model in stored.models
-        if model in table.models
-        for text in full_results_otherwise(stored, table, logs, model)
+        if (logged_name := names.get(model, model)) in table.models
+        for text in full_results_otherwise(stored, table, logs, model, logged_name)
     ]
     if verifying.stands_alone(Path(stored.source)):
         notes += verifying.self_contradictions(stored.content)
-    outcome = audit(stored.content, reduce(union, tables))
+    outcome = audit(stored.content, full, names)
     emit(args.json, {"run": stored.source, **outcome.to_dict()}, [outcome.to_text()])
     warn(*dict.fromkeys(notes), *outcome.content["warnings"])
     return verifying.OTHER_VERSION if outcome.intervals_fail else verifying.SOUND

@@ -119,9 +119,11 @@ def checked_prompts(
 
 
 def full_results_otherwise(
-    run: StoredRanking, table: ScoreTable, source: Any, model: str
+    run: StoredRanking, table: ScoreTable, source: Any, model: str, logged_name: str
 ) -> list[str]:
     """Return what is not known of how full results of a run's model were asked and scored.
+
+    The table and the logs that it was read from call the model `logged_name`.
 
     Raises
     ------
@@ -136,10 +138,11 @@ def full_results_otherwise(
                 f"full results of {model}: document {changed[0]!r} has another text than in the "
                 f"run; {len(changed)} documents differ (doc_hash)"
             )
-    first, second = (AskedSide.of(side, model, source, outcome.task) for side in (run, table))
+    first = AskedSide.of(run, model, source, outcome.task)
+    second = AskedSide.of(table, logged_name, source, outcome.task)
     try:
         _, doubt = differing_prompts(first, second, outcome.task, ())
-        scorings = first.scoring(model, outcome, task), second.scoring(model, outcome, task)
+        scorings = first.scoring(model, outcome, task), second.scoring(logged_name, outcome, task)
         texts = [*([doubt] if doubt else []), *differing_scoring(*scorings, (), not doubt)]
     except OtherScoringError as error:
         raise UsageError(

@@ -28,7 +28,7 @@ from ..ranker.references import KnownMean, means_of_known
 from ..records import Item
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
-from ..scores.configuration import WRITING, differing_configurations
+from ..scores.configuration import WRITING, differing_configurations, names_by_model
 from ..scores.readers.logged_runs import LoggedRun, every_run
 from ..shown import some
 from ..upkeep.score_tables import scores_for
@@ -78,13 +78,15 @@ def answers_at_hand(
         raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
     by_model: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in names}
     renamed: dict[str, None] = {}
+    name_of = names_by_model({k: v for known in configurations.values() for k, v in known.items()})
     for model, paths in prior.items():
         for path in paths:
             answers = _of_any(path, list(repeats), warn)
             logged_models = sorted({a.model for _, a in answers})
             alone = len(logged_models) == 1 and (model != ANY or len(names) == 1)
             bases = {a.configuration.get("model") for _, a in answers}
-            if not alone and not {*logged_models, *bases} & set([model] if model else names):
+            known_as = {name_of.get(str(logged), logged) for logged in {*logged_models, *bases}}
+            if not alone and not known_as & set([model] if model else names):
                 if model:
                     hint = did_you_mean(model, logged_models)
                     raise UsageError(f"{path} holds no answers of {model!r}{hint}")
@@ -98,6 +100,7 @@ def answers_at_hand(
                 whose = (model or names[0]) if alone else logged.model
                 if whose not in by_model:  # its name may say more than its configuration needs
                     whose = logged.configuration.get("model", whose)
+                    whose = name_of.get(whose, whose)
                 if whose in by_model and model in (ANY, whose):
                     ranked = configurations.get(task, {}).get(whose, {})
                     if difference := _difference(logged.configuration, ranked):

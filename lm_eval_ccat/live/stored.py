@@ -20,7 +20,7 @@ from ..metrics.scale import Scale
 from ..plugins import existing
 from ..ranker.headline import WEIGHTED_MEAN
 from ..runs.directory import RunDirectory, load_banks, read_object
-from ..scores.configuration import model_of
+from ..scores.configuration import configurations_in, model_of, names_by_model
 from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import mark_of_row, sound_rows
 from ..scores.reading import Logged
@@ -93,6 +93,13 @@ class StoredRanking:
     def source_of(self, model: str) -> Path:
         """Return the file that states a model's results."""
         return Path(self.sources.get(model, self.source))
+
+    def logged_names(self) -> dict[str, str]:
+        """Return the run's name of each model by the model's name in logs; {} if unknown."""
+        directory = RunDirectory(Path(self.source).parent)
+        if Path(self.source).name != RESULT or not directory.journal.exists():
+            return {}
+        return names_by_model(configurations_in(directory.present_identity(), self.tasks[0]))
 
     def prompts_of(self, model: str, task: str) -> dict[Any, str | None]:
         """Return the mark of each prompt that a model was asked in a task; {} if unknown.

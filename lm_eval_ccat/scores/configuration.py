@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,28 @@ def configurations_in(header: Header, task: str) -> dict[str, dict[str, str]]:
             settings.get(task) or settings,
         )
         for entry in header.config.get("models") or ()
+    }
+
+
+def names_by_model(configurations: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the name of the one configuration of each model, by the model's name in logs.
+
+    Parameters
+    ----------
+    configurations : mapping of str to mapping
+        As `configurations_in` returns them.
+
+    Examples
+    --------
+    >>> names_by_model({"step-300": {"model": "ck/step-300"}, "a": {"model": "m"},
+    ...                 "b": {"model": "m", "dtype": "float16"}})
+    {'ck/step-300': 'step-300'}
+    """
+    models = Counter(known["model"] for known in configurations.values())
+    return {
+        known["model"]: name
+        for name, known in configurations.items()
+        if models[known["model"]] == 1
     }
 
 

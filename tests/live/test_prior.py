@@ -17,6 +17,7 @@ from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.records import Answered, Tell
 
 PAIR = ["m05", "m07"]
+ARGUMENTS = {"tokenizer_backend": "none", "timeout": 5}
 WHOLE: dict[str, Any] = {"stop": "limits", "bank": None}
 
 
@@ -56,6 +57,30 @@ def test_a_ranking_takes_the_answers_of_another(bench, server, capsys, had):
     old = [r for r in records if isinstance(r, Tell) and r.prior]
     assert len(old) == sum(used.values()) and all("first.run" in r.prior for r in old)
     assert not any(r.seconds for r in old), "nor took they any time"
+
+
+def test_logs_may_call_models_otherwise_than_a_ranking(bench, server, tmp_path, ccat, capsys):
+    for model in PAIR:
+        full = bench.adaptive(server, model, "--output_path", tmp_path / "logs", "--log_samples")
+        full.remove("--adaptive")
+        ccat(*full)
+    server.asked.clear()
+    of = {
+        f"x{model}": {"model_args": {**ARGUMENTS, "model": model, "base_url": server.url}}
+        for model in PAIR
+    }
+    content = bench.ranked(
+        server, [*of], of=of, budget={"items": 60}, prior=str(tmp_path / "logs"), **WHOLE
+    )
+    capsys.readouterr()
+    assert not server.asked
+    assert {block["from_prior"] for block in content["models"].values()} == {120}
+    said = ccat("verify", bench.run(), "--full", tmp_path / "logs").out
+    assert "2 of 2 hold the full score" in said
+    # Which of two configurations of one model the logs are of, they do not say.
+    of["xm07"] = {"model_args": {**of["xm05"]["model_args"], "seed": 5}}
+    config = bench.config(server.url, [*of], name="other", of=of, prior=str(tmp_path / "logs"))
+    assert "none of which is ranked" in ccat("rank", config, code=2).err
 
 
 def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had, ccat):
