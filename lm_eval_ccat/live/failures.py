@@ -380,7 +380,7 @@ class Availability:
         self.state = State.WAITING
 
     def give_up_probe(self, moment: float) -> None:
-        """Let another request probe, because this one failed for a reason of its own."""
+        """Let another request probe, as nothing can be sent with which to probe now."""
         if self.state is State.PROBING:
             self.state, self._until = State.WAITING, moment
 

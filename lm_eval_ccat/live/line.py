@@ -73,7 +73,7 @@ class Line:
         before.
     needs_two : bool
         Whether the run only compares models, so that a single remaining one is asked nothing.
-    most : int or None
+    max_untold : int or None
         Most asks of all models together without a processed answer.
     goal : bool
         Whether the run ends when its goal is met; a single model is asked up to its limits.
