@@ -22,7 +22,7 @@ from ..errors import CcatError, RunError
 from ..money import UNKNOWN
 from ..ranker.stopping import has_goal
 from ..records import Answered, Interrupt, Item, Record, Windows
-from ..runs.book import Book
+from ..runs.book import Ask, Book
 from ..runs.kept_answers import Pair
 from ..scores.reading import share_above_cap
 from .channel import Channel, Sending, clock
@@ -331,9 +331,10 @@ class Sender:
 
     def _next(self, channel: Channel, moment: float) -> Sending | None:
         """Return what to send a model now: an attempt that is due, else its next asks."""
-        gate, away = channel.gate, channel.name in self.line.away
+        gate, away = channel.gate, channel.name in self.line.away  # set aside, but may come back
         if not channel.opened or (channel.name in self.book.tally.set_aside and not away):
             return None
+        # A probe takes no slot, as calls that hang may hold all of them.
         if channel.free <= 0 and not (away and gate.state is State.WAITING):
             return None
         if channel.model.remote and channel.wire and self._first_contact(moment):
@@ -342,27 +343,37 @@ class Sender:
             return None
         if (due := channel.take_due(moment)) is not None:
             return due
-        probing = gate.state is State.PROBING
+        probing = gate.state is State.PROBING  # `may_ask` begins a probe that is due
         if not probing and channel.free <= len(channel.again):
             return None  # waiting attempts keep their slots
-        # A probe after a failure tries another item: perhaps the server fails on that one alone.
-        again = probing and gate.outage(moment) > 0.0
-        if again:
-            asks = self.line.probe(channel.name, {*channel.unheard, *channel.alone})
+        if probing:
+            asks = self._ask_to_probe(channel, moment)
         else:
-            asks = self.line.next(channel.name, 1 if probing else channel.model.batch)
+            asks = self.line.next(channel.name, channel.model.batch)
         if len(asks) > 1:  # the harness evaluates one task per call
             task = asks[0].item[0]
             self.line.back([ask for ask in asks if ask.item[0] != task])
             asks = [ask for ask in asks if ask.item[0] == task]
-        if not asks and probing and channel.left:
-            channel.left.append(channel.left.pop(0))
-            asks = [channel.left[-1]]
-        if not asks and again:
-            asks = channel.known_good or self.line.probe(channel.name, set())
         if not asks and probing:
             gate.give_up_probe(moment)
         return channel.sending(asks) if asks else None
+
+    def _ask_to_probe(self, channel: Channel, moment: float) -> list[Ask]:
+        """Return the ask with which to find out whether a model's server works; none if none is.
+
+        After a failure it is of another item: perhaps the server fails on that one alone.
+        """
+        after_failure = channel.gate.outage(moment) > 0.0
+        if after_failure:
+            asks = self.line.probe(channel.name, {*channel.unheard, *channel.alone})
+        else:
+            asks = self.line.next(channel.name)
+        if not asks and channel.left:  # each probe takes the next of them
+            channel.left.append(channel.left.pop(0))
+            asks = [channel.left[-1]]
+        if not asks and after_failure:
+            asks = channel.known_good or self.line.probe(channel.name, set())
+        return asks
 
     def _first_contact(self, moment: float) -> bool:
         """Whether, just after the start, some server has yet to show that it works."""
