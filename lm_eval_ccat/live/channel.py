@@ -215,7 +215,7 @@ class Channel:
             attempt.second = True
         self._heard = moment
         error = ServerError("timeout", f"no answer within {moment - stuck[0].sent:.0f} s")
-        self._give_up(ask, Failure(error), stuck[0], False, moment)
+        self._give_up(ask, Failure(error), stuck[0], moment, perhaps_server=False)
         return True
 
     def gone(self, moment: float, longer: float = 0.0) -> bool:
@@ -331,10 +331,10 @@ class Channel:
         hiccup = self.median is not None and failure.status in (401, 403, 404)
         if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
             remedy = Remedy.RETRY
-        unheard = not self._is_heard(sending, failure) and failure.on_the_way
-        passing = self._may_pass(failure) and self.name not in aside
-        if passing and asks and self._fails_alone(sending, failure):
-            return self._give_up(asks[0], failure, sending, True, moment)
+        unreachable = not self._note_failure(sending, failure) and failure.on_the_way
+        unclear = self._of_item_or_server(failure) and self.name not in aside
+        if unclear and asks and self._fails_alone(sending, failure):
+            return self._give_up(asks[0], failure, sending, moment, perhaps_server=True)
         # A rate limit that asks for a longer pause, or is what a probe finds, is an outage.
         paced = (failure.wait or 0.0) <= SILENCE and self.name not in aside
         if remedy is Remedy.MODEL:
@@ -342,13 +342,13 @@ class Channel:
             self.set_aside(failure.text)
         elif failure.status == 429 and paced:
             self._slow_down(asks, sending, failure, moment)
-        elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and unheard):
-            self._not_reached(asks, sending, failure, unheard, moment)
+        elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and unreachable):
+            self._not_reached(asks, sending, failure, unreachable, moment)
         elif len(asks) > 1:
             self.again += [(moment, Sending([ask])) for ask in asks]  # one may spoil the batch
         elif asks and (remedy is Remedy.DOCUMENT or sending.attempt >= failure.attempts(rule)):
-            passes = remedy is Remedy.RETRY and failure.on_the_way
-            self._give_up(asks[0], failure, sending, passes, moment)
+            perhaps_server = remedy is Remedy.RETRY and failure.on_the_way
+            self._give_up(asks[0], failure, sending, moment, perhaps_server)
         else:
             if not failure.on_the_way:
                 self._is_there(sending, moment)  # the server is there
@@ -405,14 +405,14 @@ class Channel:
         self._is_there(sending, moment)
         self.line.back(asks)
 
-    def _is_heard(self, sending: Sending, failure: Failure) -> bool:
-        """Note a failure; return whether the server counts as there: few have failed in a row.
+    def _note_failure(self, sending: Sending, failure: Failure) -> bool:
+        """Note a failure; return whether the server still counts as there.
 
-        An item fails alone if a later request was answered, or if it fails again after an outage.
-        Such items count only if they are as many as slots.
+        It does while few have failed in a row. An item fails alone if a later request was answered,
+        or if it fails again after an outage. Such items count only if they are as many as slots.
         """
         item, opened = sending.asks[0].item, self.gate.state is State.OPEN
-        if self._may_pass(failure):
+        if self._of_item_or_server(failure):
             later = sending.sent < self._proof
             if later or (opened and item in self._tried):
                 self.alone.add(item)
@@ -423,7 +423,7 @@ class Channel:
         return opened and fresh < self.rule.in_a_row and len(self.unheard) < most
 
     @staticmethod
-    def _may_pass(failure: Failure) -> bool:
+    def _of_item_or_server(failure: Failure) -> bool:
         """Whether a failure is of the item or of the server; a rate limit is of neither."""
         return failure.remedy in (Remedy.AWAY, Remedy.RETRY) and failure.status != 429
 
@@ -437,7 +437,7 @@ class Channel:
         return Sending(asks, 1 + (self._tried.get(asks[0].item, 0) if len(asks) == 1 else 0))
 
     def _not_reached(
-        self, asks: list[Ask], sending: Sending, failure: Failure, unheard: bool, moment: float
+        self, asks: list[Ask], sending: Sending, failure: Failure, unreachable: bool, moment: float
     ) -> None:
         """Try once more, or note that the server is away.
 
@@ -445,7 +445,7 @@ class Channel:
         several failures in a row or a probe that fails mean that the server is away.
         """
         last = sending.attempt >= failure.attempts(self.rule)
-        if sending.away or failure.wait is not None or unheard or last:
+        if sending.away or failure.wait is not None or unreachable or last:
             self._is_away(asks, sending, failure, moment)
         else:
             self._again(Sending(asks, sending.attempt + 1, 1), failure, moment)
@@ -502,9 +502,9 @@ class Channel:
                 raise RunError(f"{ask.model} does not answer {document}: {failure.text}")
 
     def _give_up(
-        self, ask: Ask, failure: Failure, sending: Sending, passes: bool, moment: float
+        self, ask: Ask, failure: Failure, sending: Sending, moment: float, perhaps_server: bool
     ) -> None:
-        """Record a failed item; `passes` tells whether the server may be the cause."""
+        """Record a failed item; `perhaps_server`: whether the server may be the cause."""
         self._refuse_beyond([ask], failure)
         reason, name = failure.text, self.name
         document = self.book.journal.filed(ask.item)
@@ -516,9 +516,9 @@ class Channel:
         self.line.arrive([failed])
         self.in_a_row += 1
         many = self.in_a_row >= self.rule.in_a_row
-        if not passes:
+        if not perhaps_server:
             self._is_there(sending, moment)  # the server is there
-        self._set_aside_if(many and not passes, reason)
+        self._set_aside_if(many and not perhaps_server, reason)
 
     # -- whether it takes part -------------------------------------------------------------
 

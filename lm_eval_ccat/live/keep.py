@@ -129,7 +129,9 @@ def keep(
     try:
         banks, place = growing(plan, path), Path(path)
         old = {task: of_task for task, of_task in _banks_in(place).items() if task not in banks}
-        for join in (True, False):  # banks of several tasks and outcomes share one method
+        # Banks of several tasks and outcomes share one method: if not all have enough answers for
+        # a response model yet, none gets one.
+        for join in (True, False):
             grown: dict[str, dict[str, ItemBank]] = {}
             for task, outcomes in banks.items():
                 settings = {

@@ -70,6 +70,27 @@ def compare_live(
     """Ask two models, or one with logs of the other, until the difference is known.
 
     Both get the same random documents; a stored run answers from its logs.
+
+    Parameters
+    ----------
+    sides : sequence of mapping or path
+        Entries of live models, and logs of others; the baseline is first.
+    models : sequence of str or None
+        What to call each side; None for the name that `rank` would give it.
+    margin : float
+        How much worse the candidate may be, on the metric's own scale.
+    options : mapping
+        Options of `Spec` but the models.
+    run_dir : path or None
+        Where the comparison is kept; it goes on with what stands there already.
+    observer : Observer or None
+
+    Raises
+    ------
+    UsageError
+        The options or the sides cannot be compared.
+    UnfinishedError
+        A model was set aside, or the comparison was interrupted.
     """
     if options.get("question") == POPULATION:
         raise UsageError(
