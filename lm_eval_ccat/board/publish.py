@@ -21,7 +21,7 @@ from ..ranker.headline import Lead
 from ..report.chart import asset
 from ..report.page import environment, own_files
 from ..report.tables import script_json
-from ..report.trust import WHATEVER_THE_BANK
+from ..report.trust import WHATEVER_THE_BANK, on_scale
 from ..scores import ScoreTable
 from ..shown import plural, some, visible_line
 from .cheats import likely_copies
@@ -258,7 +258,7 @@ def _page(
                 [visible_line(facts.get(place.row.model, {}).get(kind, "")) for kind in kinds],
                 _link(facts.get(place.row.model, {}).get("link", "")),
                 [visible_line(twin) for twin in twins.get(place.row.model, ())],
-                "; ".join(_samples(place.row)),
+                "; ".join(_samples(place.row, board)),
                 place.lead.in_words() if place.lead else "",
             ]
             for place in state.placed
@@ -311,11 +311,12 @@ def _of_task(task_score: TaskScore, estimated: bool) -> Any:
     return [_short(task_score.score), _short(task_score.low), _short(task_score.high)]
 
 
-def _samples(row: BoardRow) -> Iterator[str]:
+def _samples(row: BoardRow, board: Board) -> Iterator[str]:
     """Yield what the items drawn at random say, task by task."""
     for task, task_score in row.tasks.items():
         if task_score.sample is not None:
             estimate, error, n = task_score.sample
+            estimate = on_scale(estimate, board.banks[task].scale)
             items = f"{plural(round(n), 'random item')} of {task}"
             yield f"{items}, {WHATEVER_THE_BANK}: {estimate:.4g} ± {error:.2g}"
 

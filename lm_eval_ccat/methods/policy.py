@@ -82,7 +82,8 @@ class Drawn:
         if self.n < 2:
             return 0.0, 1.0
         half = float(stdtrit(self.n - 1, (1.0 + confidence) / 2.0)) * self.standard_error
-        return max(0.0, self.estimate - half), min(1.0, self.estimate + half)
+        low, high = np.clip([self.estimate - half, self.estimate + half], 0.0, 1.0).tolist()
+        return low, high
 
 
 @dataclass(frozen=True)

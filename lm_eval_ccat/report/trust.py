@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..content import RankingContent
 from ..live.spec import without_unset
+from ..metrics.scale import Scale
 from ..ranker.columns import numbers
 from ..runs.directory import banks_at
 from ..shown import first_of, plural
@@ -18,6 +19,11 @@ from .tables import failures_in_words, item_text, pairs_decided
 WHATEVER_THE_BANK = "true however wrong the bank is"
 #: Topics of sentences about a model that the page shows as warnings at its head.
 GRAVE = ("Set aside", "Failed", "Empty")
+
+
+def on_scale(estimate: float, scale: Scale) -> float:
+    """Return the score nearest to an unbiased estimate, which may lie where no score does."""
+    return min(max(estimate, scale.low), scale.high)
 
 
 def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
@@ -54,7 +60,8 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
             empty = plural(row["empty_outputs"], "empty answer")
             yield "Empty", f"{name} gave {empty}, scored as they are."
         if (sample := row.get("sample")) and name in content["order"]:
-            figures = f"{number(sample['estimate'])} ± {number(sample['standard_error'])}"
+            estimate = on_scale(sample["estimate"], Scale.from_dict(content["scale"]))
+            figures = f"{number(estimate)} ± {number(sample['standard_error'])}"
             samples.append(f"{name} {figures} (from {sample['n']})")
     if samples:
         yield "Sample", f"By the random documents, {WHATEVER_THE_BANK}: {first_of(samples, 4)}."

@@ -206,17 +206,25 @@ def test_names_are_told_in_full_quoted_and_visible():
 def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from():
     found = content(warnings=["3 of 5 answers are empty"])
     found["models"][LONG] |= {
-        "findings": ["scores better than every model of the bank"],
+        "findings": ["may score better than every model of the bank"],
         "sample": {"n": 12, "estimate": 0.25, "standard_error": 0.031, "interval": [0.18, 0.32]},
         "failed": [{"doc_id": 3, "reason": "HTTP 400"}],
     }
     lines = notes(found)
-    starts = ["Warning", f"{LONG} scores", f"{LONG} failed on 1 document", "By the random", "Spent"]
+    starts = [
+        "Warning",
+        f"{LONG} may score",
+        f"{LONG} failed on 1 document",
+        "By the random",
+        "Spent",
+    ]
     places = [next(n for n, line in enumerate(lines) if line.startswith(s)) for s in starts]
     assert places == sorted(places)
     # The bank has a part in these figures, and its mistakes have none.
     sample = f"By the random documents, true however wrong the bank is: {LONG} 0.250 ± 0.031"
     assert lines[places[3]].startswith(f"{sample} (from 12)")
+    found["models"][LONG]["sample"]["estimate"] = 1.016  # unbiased, yet no score lies there
+    assert any(f"{LONG} 1.000 ± 0.031" in line for line in notes(found))
 
 
 def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch, capsys):

@@ -238,6 +238,7 @@ class DefaultPolicy(Policy):
         member, findings, n_drawn = field.members[a], [], int(field.moments().q[a])
         if member.n_told < FEWEST_TO_FIND:
             return []
+        # By its expected ability: the interval of its score need not be beyond the bank.
         if abs(member.position) > 1.0:
             side = "better" if member.position > 0 else "worse"
             rests = (
@@ -245,7 +246,7 @@ class DefaultPolicy(Policy):
                 if n_drawn
                 else "its estimate is an extrapolation, for no item was drawn at random yet"
             )
-            findings.append(f"scores {side} than every model of the bank: {rests}")
+            findings.append(f"may score {side} than every model of the bank: {rests}")
         if n_drawn >= FEWEST_TO_FIND and misfit < UNLIKE:
             departure = field.moments().rbar[a]
             findings.append(
