@@ -130,6 +130,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "integrations/trackers": ("tests/integrations/test_trackers.py",),
     "integrations/hub": ("tests/integrations/test_hub.py",),
     "demo": ("tests/demo",),
+    "testing": ("tests/testing",),
+    "integrations/logs": ("tests/integrations/test_logs.py",),
     "simulation": (
         "tests/simulation/test_pieces.py",
         "tests/simulation/test_power.py",
@@ -1531,12 +1533,138 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "if (number := block.get(quantity)) is not None",
             "if (number := block.get(quantity))",
         ),
+        (
+            "the table has each model's quantities in the order of the result",
+            "(block.get(quantity) for quantity in NUMBERS)",
+            "block.values()",
+        ),
+        (
+            "a tracker without settings is not asked for",
+            "if harness.get(key) is not None",
+            "if harness.get(key)",
+        ),
     ),
     "integrations/hub": (
         (
             "a suite is pushed without its own file",
             "files = [*SuiteBank.files(source).values(), source / SUITE]",
             "files = [*SuiteBank.files(source).values()]",
+        ),
+        (
+            "a private bank is public",
+            "private=private, exist_ok",
+            "private=False, exist_ok",
+        ),
+        (
+            "banks of one's own that are private are not listed",
+            'headers = {"Authorization": f"Bearer {token}"} if token else {}',
+            "headers: dict[str, str] = {}",
+        ),
+    ),
+    "integrations/logs": (
+        (
+            "models are first looked at by their names",
+            "sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest())",
+            "sorted(models)",
+        ),
+        (
+            "the oldest run of a data set counts",
+            "sorted(runs.items(), reverse=True)",
+            "sorted(runs.items())",
+        ),
+        (
+            "a metric without its filter is not found",
+            'key.partition(",")[0]',
+            "key",
+        ),
+        (
+            "each file of an archive may be as large as all",
+            "            left -= size\n            if left < 0:",
+            "            if left < size:",
+        ),
+        (
+            "a file of an archive may lie outside",
+            'if not parts or ".." in parts:',
+            "if not parts:",
+        ),
+        (
+            "links in an archive are followed",
+            "if member.isfile():",
+            "if not member.isdir():",
+        ),
+    ),
+    "testing/methods": (
+        (
+            "a policy that remembers a choice passes",
+            "_same(policy.belief(), before)",
+            "_same(policy.belief(), policy.belief())",
+        ),
+        (
+            "an item that is not available may be chosen among others",
+            "and available[items].all()",
+            "and available[items].any()",
+        ),
+        (
+            "a draw without a chance passes",
+            "0.0 < choice.probability <= 1.0",
+            "0.0 <= choice.probability <= 1.0",
+        ),
+        (
+            "a score of NaN is taken",
+            '(-0.1, 1.1, float("nan"))',
+            "(-0.1, 1.1)",
+        ),
+        (
+            "a variance of two models may depend on their order",
+            "and np.allclose(matrix, matrix.T)",
+            "",
+        ),
+        (
+            "an estimate may be too low by any amount",
+            "abs(result.estimates[model] - mean) < self.error",
+            "result.estimates[model] - mean < self.error",
+        ),
+        (
+            "a ranking that chance turned passes",
+            "assert first.items == second.items and first.estimates == second.estimates",
+            "assert first.items.keys() == second.items.keys()",
+        ),
+        (
+            "a policy rebuilt from its events need not agree",
+            "assert _same(rebuilt.belief(), live.belief())",
+            "assert _same(live.belief(), live.belief())",
+        ),
+        (
+            "an error that is not raised is passed over",
+            '    raise AssertionError(f"no {kind.__name__} was raised")\n',
+            "    return kind()\n",
+        ),
+        (
+            "a model that joins may be missing from the belief",
+            "assert policy.belief().variance.shape == (3, 3)",
+            "assert policy.belief().variance.shape",
+        ),
+    ),
+    "testing/readers": (
+        (
+            "a reader that takes any file passes",
+            "for path in (root, *root.iterdir()):",
+            "for path in (root,):",
+        ),
+        (
+            "documents of other names are the same",
+            "assert table.doc_ids == expected.doc_ids",
+            "assert len(table.doc_ids) == len(expected.doc_ids)",
+        ),
+        (
+            "a reader may crash on half a log",
+            "except CcatError as error:",
+            "except Exception as error:",
+        ),
+        (
+            "a log is never cut off",
+            "content[: int(len(content) * share)]",
+            "content",
         ),
     ),
     "demo/story": (
@@ -1556,6 +1684,61 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "documents are the first ones, not spread",
             "documents[int(i * step)]",
             "documents[int(i)]",
+        ),
+        (
+            "a name is read from its second part on",
+            'last = name.rsplit(".", 1)[-1]',
+            'last = name.split(".", 1)[-1]',
+        ),
+        (
+            "a word loses its capital",
+            're.findall(r"[a-z0-9_]+", text.lower())',
+            're.findall(r"[a-z0-9_]+", text)',
+        ),
+        (
+            "a sentence loses its full stop",
+            'r"(?<=[.!?:])\\s+"',
+            'r"[.!?:]\\s+"',
+        ),
+        (
+            "a sentence is central by its likeness to itself",
+            "enumerate(bags) if j != i)",
+            "enumerate(bags))",
+        ),
+        (
+            "the longest sentence is the most frequent",
+            "/ len(bag) if bag else 0.0",
+            "if bag else 0.0",
+        ),
+        (
+            "a keyword's frequency is ignored",
+            "for word, _ in Counter(content_words(body))",
+            "for word, _ in Counter(sorted(set(content_words(body))))",
+        ),
+        (
+            "letters stand in reverse order, too",
+            '" ".join(reversed(cut(body, 11).split()))',
+            '"".join(reversed(cut(body, 11)))',
+        ),
+        (
+            "the tail is all but the last words",
+            "body.split()[-count:]",
+            "body.split()[:-count]",
+        ),
+        (
+            "a random sentence differs from process to process",
+            'int.from_bytes(hashlib.sha256(body.encode("utf-8", "replace")).digest()[:4], "big")',
+            "hash(body)",
+        ),
+        (
+            "a body ends with its first paragraph",
+            'request.args[0].rpartition("\\n\\n")[0]',
+            'request.args[0].partition("\\n\\n")[0]',
+        ),
+        (
+            "answers are not kept in the harness's cache",
+            '            self.cache_hook.add_partial("generate_until", request.args, answer)\n',
+            "",
         ),
     ),
     "simulation/power": (
@@ -1708,6 +1891,21 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "integrations/helm": (
+        (
+            "the last trial counts",
+            "sum(values) / len(values)",
+            "values[-1]",
+        ),
+        (
+            "a listing ends with its first page",
+            'if not (token := page.get("nextPageToken")) or token == query.get("pageToken"):',
+            'if (token := page.get("nextPageToken")) is None or token:',
+        ),
+        (
+            "one common choice makes a document the same",
+            "if choices <= self._texts[doc_id]",
+            "if choices & self._texts[doc_id]",
+        ),
         (
             "scores on perturbed documents count",
             'and not stat["name"].get("perturbation")\n',

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from lm_eval_ccat.demo import DEMO_TYPE, MOST, register_models
+from lm_eval_ccat.demo import DEMO_TYPE, MOST, register_models, systems
 from lm_eval_ccat.demo.story import _compare
 from lm_eval_ccat.demo.systems import (
     CALIBRATING,
@@ -76,3 +79,33 @@ def test_systems_are_found_by_the_harness_and_an_unknown_one_is_named():
     assert system(system="lead-11") is not None
     with pytest.raises(HarnessError, match="no system 'lead-12'; it has: titled"):
         system(system="lead-12")
+
+
+def test_systems_answer_as_worked_out_by_hand():
+    text = "Open a File. Return it! Read on: done."
+    assert systems.sentences(text) == ["Open a File.", "Return it!", "Read on:", "done."]
+    assert systems.content_words("The File_1 of an ID has Lines") == ["file_1", "lines"]
+    assert systems.readable("os.path.get_sourceLines") == "get source lines"
+    assert systems.backwards("alpha beta gamma") == "gamma beta alpha"
+    assert systems.tail(2)("alpha beta gamma delta") == "gamma delta"
+    assert systems.keywords(1)("tree zip zip") == "zip"
+    # The mean weight of words is 3/7 and 1/5, their sum 6/7 and 1.
+    assert systems.frequent("zip zip. zip tree leaf root branch.") == "zip zip."
+    # Only the last two share words; the first is the longest, and most like itself.
+    apart = "Quite another long remark stands here alone. Zip opens trees. Trees hold zip."
+    assert systems.central(apart) == "Zip opens trees."
+
+
+def test_a_random_sentence_is_the_same_in_every_process():
+    for number in range(12):
+        body = f"Alpha {number}. Beta. Gamma."
+        digest = int(hashlib.sha256(body.encode()).hexdigest()[:8], 16)
+        assert systems.any_sentence(body) == systems.sentences(body)[digest % 3]
+
+
+def test_a_system_reads_the_whole_body_and_its_answer_is_cached():
+    system, cached = systems.DemoSystem("tail-3"), []
+    system.cache_hook = SimpleNamespace(add_partial=lambda *entry: cached.append(entry))
+    prompt = ("os.walk\nAlpha beta.\n\nGamma delta.\n\nIn one line:", {})
+    assert system.generate_until([SimpleNamespace(args=prompt)]) == ["beta. Gamma delta."]
+    assert cached == [("generate_until", prompt, "beta. Gamma delta.")]

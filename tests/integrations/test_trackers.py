@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.integrations.trackers import log_result, numbers
+from lm_eval_ccat.integrations.trackers import log_result, numbers, wanted
 
 RESULT = {
     "headline": "b > a, at 95%, using 5% of the items",
@@ -59,6 +60,30 @@ def test_wandb_offline_writes_a_run(tmp_path, monkeypatch):
     while (found := sum(key in log.read_bytes() for key in wanted)) < len(wanted) - 1:
         assert time.monotonic() < end, f"{found} of {len(wanted)} quantities in the file"
         time.sleep(0.1)
+
+
+def test_the_table_of_wandb_has_each_quantity_in_its_column(monkeypatch):
+    rows, run = [], SimpleNamespace(log=lambda entry: None, summary={})
+    table = SimpleNamespace(add_data=lambda *row: rows.append(row))
+
+    def new_table(columns: list[str]) -> SimpleNamespace:
+        table.columns = columns
+        return table
+
+    fake = SimpleNamespace(
+        init=lambda **_: run, log=lambda values: None, finish=lambda: None, Table=new_table
+    )
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    block = {"n_items": 30, "estimate": 0.5, "more": 9, "rank": 1}
+    log_result({"models": {"a": block}}, "wandb")
+    [row] = [dict(zip(table.columns, row)) for row in rows]
+    expected = {"model": "a", "rank": 1, "estimate": 0.5, "standard_error": None, "n_items": 30}
+    assert row == expected | {"cost": None}
+
+
+def test_a_tracker_is_asked_for_by_a_block_without_settings(monkeypatch):
+    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace())
+    assert wanted({"trackio_args": {}, "mlflow_args": None}) == {"trackio": {}}
 
 
 def test_trackio_gets_the_same_numbers(monkeypatch):

@@ -93,7 +93,7 @@ def write_run(
 
 class TestHarnessLogs(ReaderSuite):
     reader = READERS.get("lm_eval")
-    wanted = {"metric": "exact_match"}  # noqa: RUF012
+    query = {"metric": "exact_match"}  # noqa: RUF012
 
     def write(self, folder: Path) -> Path:
         for model, scores in (("a", [1, 0]), ("b", [0, 0])):

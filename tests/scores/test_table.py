@@ -465,7 +465,7 @@ def test_each_item_is_spread_over_its_calibration_range_which_a_bank_keeps(tmp_p
 
 class TestLongForm(ReaderSuite):
     reader = READERS.get("long_form")
-    wanted = {"metric": "toy", "task": "toy_task"}  # noqa: RUF012
+    query = {"metric": "toy", "task": "toy_task"}  # noqa: RUF012
 
     def write(self, folder: Path) -> Path:
         example_table().write(folder / "scores.csv")

@@ -1,0 +1,66 @@
+"""Which models, runs, scores and files are taken of logs by name."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from types import SimpleNamespace
+
+import pytest
+
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.integrations.logs import LogRequest, _first_look, _run_of, _score_of, _unpack
+
+
+def test_the_newest_run_of_a_data_set_that_has_the_task_counts():
+    days = ("2024-06-01T00-00-00.000000", "2024-09-01T00-00-00.000000")
+    paths = [f"m/{kind}_{day}.{end}" for day in days
+             for kind, end in (("samples_arc", "jsonl"), ("results", "json"))]  # fmt: skip
+    paths.append("m/samples_other_2024-12-01T00-00-00.000000.jsonl")
+    tree = [SimpleNamespace(path=path, size=7) for path in paths]
+    api = SimpleNamespace(list_repo_tree=lambda *_, **__: tree)
+    newest = _run_of(api, "o/r", ["arc*"], "")
+    assert newest.results == paths[3] and newest.samples == {paths[2]: 7}
+    assert _run_of(api, "o/r", ["arc*"], "2024-06").results == paths[1]
+    assert _run_of(api, "o/r", ["arc*"], "2023") is None
+
+
+def test_the_metric_is_found_without_its_filter_and_averaged_over_tasks(tmp_path):
+    blocks = {
+        task: {"alias": task, "acc,none": 0.1, "exact_match,flexible": score}
+        for task, score in (("a_1", 0.25), ("a_2", 0.75), ("b", 0.9))
+    }
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps({"results": blocks}))
+    assert _score_of(file, LogRequest(("a_*",), "exact_match")) == 0.5
+    assert _score_of(file, LogRequest(("b",))) == 0.1  # the first number
+    assert _score_of(file, LogRequest(("a_*",), "bleu")) is None
+
+
+def test_models_are_looked_at_in_an_order_that_their_names_do_not_give():
+    models = [f"family{i:02d}/model" for i in range(40)]
+    looked = _first_look(models, 10)
+    assert len(set(looked)) == 10 and looked == _first_look(models[::-1], 10)
+    assert looked != models[:10] and sorted(looked) != models[:10]
+
+
+def test_an_archive_gives_its_files_alone_and_no_more_than_allowed(tmp_path):
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as bundle:
+        for name in ("x/one.json", "x/two.json"):
+            member = tarfile.TarInfo(name)
+            member.size = 600
+            bundle.addfile(member, io.BytesIO(b"0" * 600))
+        link = tarfile.TarInfo("x/three.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "one.json"
+        bundle.addfile(link)
+    _unpack(tmp_path / "a.tar.gz", tmp_path / "out", LogRequest(), "a")
+    assert sorted(path.name for path in (tmp_path / "out/x").iterdir()) == ["one.json", "two.json"]
+    with pytest.raises(UsageError, match="unpacks to more than"):  # each alone is less
+        _unpack(tmp_path / "a.tar.gz", tmp_path / "b", LogRequest(max_gb=1e-6), "a")
+    with zipfile.ZipFile(tmp_path / "out.zip", "w") as packed:
+        packed.writestr("../out.jsonl", "{}")
+    with pytest.raises(UsageError, match="outside itself"):
+        _unpack(tmp_path / "out.zip", tmp_path / "c", LogRequest(), "out")
+    assert not (tmp_path / "out.jsonl").exists()
