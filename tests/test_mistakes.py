@@ -25,6 +25,11 @@ COMMANDS = {
         "simulate --scores x --items 5", 2, "did you mean --items_per_model?",
     ),
     "a dry run": ("compare a b --dry_run", 2, "`lm-eval-ccat plan` says what is asked"),
+    "samples logged": ("rank good.yaml --log_samples", 2, "answers are always kept, in --run_dir"),
+    "a folder for results": ("rank good.yaml --output_path x", 2, "always kept, in --run_dir"),
+    "a plan of models": (
+        "plan --model hf --model_args pretrained=a", 2, "models as a CONFIG of `rank`, or their",
+    ),
     "an option of another command": ("report --scores x", 2, "unknown option --scores"),
     "rank alone": ("rank", 2, "--task and --model"),
     "a configuration misspelt": ("rank good.yml", 2, "did you mean good.yaml"),

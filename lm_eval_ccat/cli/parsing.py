@@ -37,6 +37,32 @@ WIDTH = 80
 STANDARD_OUTPUT = "-"
 
 
+#: Flags of the harness or of other commands, a flag of the commands that are meant, and what to do
+#: instead.
+INSTEAD = (
+    (
+        ("--limit", "--samples", "-L"),
+        "--max_items",
+        "documents are chosen for you; --max_items bounds their number",
+    ),
+    (
+        ("--log_samples", "-s", "--output_path", "-o"),
+        "--run_dir",
+        "results and all answers are always kept, in --run_dir",
+    ),
+    (
+        ("--model", "--model_args"),
+        "--gap",
+        "plan takes models as a CONFIG of `rank`, or their number by --models N",
+    ),
+    (
+        ("--dry_run",),
+        "--help",
+        "`lm-eval-ccat plan` says what is asked and what that costs, and asks none",
+    ),
+)
+
+
 class Help(argparse.RawDescriptionHelpFormatter):
     """Formats help within 80 columns: wraps a single paragraph, leaves examples as written."""
 
@@ -69,10 +95,9 @@ class CommandParser(argparse.ArgumentParser):
         if unknown:
             known = self._option_string_actions
             hint = did_you_mean(unknown[0], known, listing=False)
-            if unknown[0] in ("--limit", "--samples", "-L") and "--max_items" in known:
-                hint = ": documents are chosen for you; --max_items bounds their number"
-            elif unknown[0] == "--dry_run":
-                hint = ": `lm-eval-ccat plan` says what is asked and what that costs, and asks none"
+            for flags, needed, instead in INSTEAD:
+                if unknown[0] in flags and needed in known:
+                    hint = f": {instead}"
             self.error(f"unknown option {unknown[0]}{hint}")
         return parsed, left
 

@@ -262,7 +262,9 @@ class Transport:
             why = f"the server redirects to {place.geturl()}; neither prompts nor key are sent "
             raise ServerError("request", f"{why}there (if that is intended, set it as base_url)")
         chat = "messages" in call.payload
-        answer = _checked(response.status, heads, bytes(body), _path_to_add(url, chat))
+        keyless = headers.get("Authorization", "").strip() == "Bearer"
+        address = _right_address(url, chat)
+        answer = _checked(response.status, heads, bytes(body), address, keyless)
         return answer, Served.of(answer, heads, call.payload)
 
     async def send_all(self, calls: Sequence[ServerCall]) -> Answers:
@@ -381,10 +383,12 @@ class Transport:
         self._finalizers.append(weakref.finalize(self, _close, self._session))
 
 
-def _checked(status: int, headers: Mapping[str, str], body: bytes, to_add: str) -> Any:
+def _checked(
+    status: int, headers: Mapping[str, str], body: bytes, right_address: str, keyless: bool = False
+) -> Any:
     """Return the JSON of an answer; raise a `ServerError` if it is an error in any form.
 
-    An address where nothing answers may lack what is `to_add`.
+    Where nothing answers, its `right_address` may be another.
     """
     try:
         answer = json.loads(body)
@@ -407,8 +411,10 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes, to_add: str) 
     if trouble:
         words = _words(answer, body)
         why = f"{trouble}: {words or 'no words'}"
-        if status in (404, 405) and to_add:  # whose words are a page in HTML, or "Not Found"
-            why = f"{trouble}, write base_url={to_add}"
+        if status in (404, 405) and right_address:  # its words are a page in HTML, or "Not Found"
+            why = f"{trouble}, write base_url={right_address}"
+        elif status == 401 and keyless:
+            why += "; OPENAI_API_KEY is not set"
         raise ServerError(kind, why, status=http_status, words=words, headers=headers, code=code)
     return answer
 
@@ -495,17 +501,22 @@ def _to_correct(error: BaseException) -> str:
     return ""
 
 
-def _path_to_add(url: str, chat: bool) -> str:
-    """Return a server's address with the path of its completions; "" if it has another path.
+def _right_address(url: str, chat: bool) -> str:
+    """Return a server's address with the path for its kind of model; "" if it may be right.
 
-    >>> _path_to_add("http://me:key@localhost:8000/v1", chat=True)
+    >>> _right_address("http://me:key@localhost:8000/v1", chat=True)
     'http://localhost:8000/v1/chat/completions'
+    >>> _right_address("http://localhost:8000/v1/chat/completions", chat=False)
+    'http://localhost:8000/v1/completions'
     """
     parts = urlsplit(url)
-    if parts.path.strip("/") not in ("", "v1"):
+    path = parts.path.rstrip("/")
+    base = path.removesuffix("/completions").removesuffix("/chat")
+    end = "/chat/completions" if chat else "/completions"
+    if path == base + end or (path == base and base not in ("", "/v1")):
         return ""
-    path = "/v1/chat/completions" if chat else "/v1/completions"
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path).geturl()
+    right = (base or "/v1") + end
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], path=right).geturl()
 
 
 def _close(session: Any) -> None:

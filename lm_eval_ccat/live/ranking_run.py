@@ -198,10 +198,9 @@ def _before(plan: Plan, observer: Observer) -> None:
         observer.warn(warning)
     _require_warmup(plan, observer)
     if not plan.spec.bank:
-        observer.note(
-            f"No bank: every model gets the same random documents, ranked by "
-            f"{plan.label} (filter {plan.outcome.filter})."
-        )
+        filters = {outcome.filter for outcome in plan.steering}
+        label = f"{plan.label} (filter {plan.outcome.filter})" if len(filters) == 1 else plan.key
+        observer.note(f"No bank: every model gets the same random documents, ranked by {label}.")
         observer.note(need_in_words(plan))
         if offer := offer_in_words(plan):
             observer.note(offer)

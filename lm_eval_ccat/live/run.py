@@ -118,7 +118,7 @@ class Run:
                 self.directory.take()
                 stack.callback(self.directory.release)
                 if self.resume and not self.directory.journal.exists():
-                    raise UsageError(f"nothing to resume: {place} holds no ranking")
+                    raise UsageError(f"{place} holds no ranking yet; start it without --resume")
                 if not self.resume and holds_answers(self.directory):
                     raise RunError(
                         f"{place} already holds a ranking; continue it with --resume, show it "

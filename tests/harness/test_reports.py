@@ -55,6 +55,8 @@ def test_an_error_in_any_form_is_no_answer(status, answer, words):
     body = b"<html>" if answer is None else json.dumps(answer).encode()
     with pytest.raises(ServerError, match=words):
         _checked(status, {}, body, "")
+    with pytest.raises(ServerError, match="HTTP 401: no; OPENAI_API_KEY is not set"):
+        _checked(401, {}, b"no", "", keyless=True)
     sound = {"choices": [{"text": "a"}], "error": None}
     assert _checked(200, {}, json.dumps(sound).encode(), "") == sound
 

@@ -297,6 +297,35 @@ def test_many_empty_answers_are_loud_and_can_fail_a_run(bench, server, capsys):
     assert 0 < block["empty_outputs"] < block["n_items"] == 30
 
 
+def test_without_a_bank_each_metric_is_named_with_its_own_filter(bench, server, monkeypatch, ccat):
+    monkeypatch.chdir(bench.folder)
+    filters = "filter_list: [{name: first, filter: [{function: take_first}]}]\n"
+    task = (bench.folder / "tasks" / "loopback_task.yaml").read_text() + filters
+    (bench.folder / "tasks" / "first.yaml").write_text(
+        task.replace("task: loopback_task", "task: loopback_first")
+    )
+    flags = ["--task", "loopback_task,loopback_first", "--include_path", "tasks"]
+    for name in THREE[:2]:
+        flags += ["--model", "local-completions", "--model_args",
+                  f"model={name},base_url={server.url},tokenizer_backend=none"]  # fmt: skip
+    said = ccat("rank", *flags, "--max_items", "12").err
+    assert "ranked by weighted mean of share,none and share,first." in said
+
+
+def test_a_ranking_stopped_while_models_load_is_started_again(bench, server, monkeypatch, ccat):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    config = bench.config(server.url, THREE[:2], max_items=12)
+    run = "rank", config, "--run_dir", bench.folder / "a.run"
+    with monkeypatch.context() as patch:
+        patch.setattr("lm_eval_ccat.live.run.Run._planned", interrupted)
+        ccat(*run, code=130)
+    said = ccat(*run, "--resume", code=2).err
+    ccat(*run, code=(0, 3))
+    assert "a.run holds no ranking yet; start it without --resume" in said
+
+
 def test_without_bank_or_file_the_order_is_right(bench, server, monkeypatch, ccat):
     monkeypatch.chdir(bench.folder)
     flags = ["--task", "loopback_task", "--include_path", "tasks"]
