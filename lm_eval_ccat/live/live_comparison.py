@@ -40,6 +40,9 @@ from .scored import Discrepancy, Scoring
 from .sides import SIDES, prompts_in
 from .spec import Spec
 
+#: What is known of the price of a side that answers from its logs.
+FREE = {"price": {"item": 0.0}}
+
 
 @dataclass(frozen=True)
 class MarginKnown(StoppingRule):
@@ -110,7 +113,7 @@ def compare_live(
     baseline, candidate = names = _names(sides, models)
     resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
     logs = {name: [str(side)] for name, side in zip(names, sides) if not isinstance(side, Mapping)}
-    entries = [{**({} if n in logs else side), "name": n} for n, side in zip(names, sides)]
+    entries = [{**(FREE if n in logs else side), "name": n} for n, side in zip(names, sides)]
     spec = Spec.read({**options, "models": entries})
     if not spec.tasks or len(spec.metrics) > 1:
         raise UsageError(
@@ -228,6 +231,10 @@ class StoredSides:
         plan = replace(plan, rule=MarginKnown(self.margin / plan.scale.span))
         if not self.logs:
             return plan
+        # The budget is the live side's alone: so many answers of each are within reach.
+        free = dict.fromkeys(self.logs, 0.0)
+        charges = replace(plan.charges, prices={**plan.charges.prices, **free})
+        plan = replace(plan, charges=charges)
         outcome, names = plan.outcome, [entry.name for entry in spec.models]
         session, warnings, accepted = plan.sessions[outcome.task], [*plan.warnings], []
         self.at_hand = answers_at_hand(self.logs, names, plan.repeats, self.observer.warn)

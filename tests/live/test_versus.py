@@ -235,6 +235,22 @@ def test_a_file_is_read_with_what_stands_beside_it(tmp_path):
     )
 
 
+@pytest.mark.parametrize("budget", [{"items": 20}, {"usd": 0.02}])
+def test_a_budget_beside_logs_is_the_live_side_s_alone(bench, server, ccat, budget):
+    old = {"bank": None, "budget": {"items": 120}, "stop": "limits"}
+    ccat("rank", bench.config(server.url, ["m03", "m05"], name="old", **old), code=(0, 3))
+    server.asked.clear()
+    entry, found = {"price": {"item": 0.001}}, []
+    for limit in ({"max_items": 20}, {"budget": budget}):
+        new = bench.config(server.url, ["m06"], name="new", bank=None, entry=entry, **limit)
+        command = "compare", bench.run("old") / "m05", new, "--metric", "share", "--json"
+        [outcome] = json.loads(ccat(*command, code=(0, 3)).out)["outcomes"]
+        found.append(outcome)
+    assert [outcome["documents"] for outcome in found] == [20, 20]
+    widths = [outcome["high"] - outcome["low"] for outcome in found]
+    assert widths[1] < 1.2 * widths[0]
+
+
 def test_messages_of_a_stored_model_are_those_that_a_server_gets():
     api = pytest.importorskip("lm_eval.models.openai_completions")
     lm = api.LocalChatCompletion(base_url="http://none", model="m", tokenizer_backend=None)
