@@ -15,7 +15,7 @@ from ..errors import UnfinishedError, UsageError
 from ..harness import TaskSession
 from ..methods.belief import BENCHMARK, POPULATION
 from ..metrics.scale import Scale
-from ..money import sum_of
+from ..money import Price, sum_of
 from ..ranker import StoppingRule
 from ..ranker.difference import Difference
 from ..ranker.standing import Standing
@@ -39,9 +39,6 @@ from .run import Run, harness_models, holds_answers
 from .scored import Discrepancy, Scoring
 from .sides import SIDES, prompts_in
 from .spec import Spec
-
-#: What is known of the price of a side that answers from its logs.
-FREE = {"price": {"item": 0.0}}
 
 
 @dataclass(frozen=True)
@@ -113,8 +110,15 @@ def compare_live(
     baseline, candidate = names = _names(sides, models)
     resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
     logs = {name: [str(side)] for name, side in zip(names, sides) if not isinstance(side, Mapping)}
-    entries = [{**(FREE if n in logs else side), "name": n} for n, side in zip(names, sides)]
+    entries = [{**({} if n in logs else side), "name": n} for n, side in zip(names, sides)]
     spec = Spec.read({**options, "models": entries})
+    if "usd" in spec.budget or any(model.price.known for model in spec.models):
+        # Dollars are counted, and answers from logs cost none.
+        free = Price(item=0.0)
+        priced = (
+            replace(entry, price=free) if entry.name in logs else entry for entry in spec.models
+        )
+        spec = replace(spec, models=tuple(priced))
     if not spec.tasks or len(spec.metrics) > 1:
         raise UsageError(
             "a live model is compared on one task and by one metric; name the task (--task)"
@@ -231,7 +235,7 @@ class StoredSides:
         plan = replace(plan, rule=MarginKnown(self.margin / plan.scale.span))
         if not self.logs:
             return plan
-        # The budget is the live side's alone: so many answers of each are within reach.
+        # Answers from logs cost nothing, so the budget is the live side's alone.
         free = dict.fromkeys(self.logs, 0.0)
         charges = replace(plan.charges, prices={**plan.charges.prices, **free})
         plan = replace(plan, charges=charges)

@@ -405,14 +405,12 @@ def _lack(
 ) -> UsageError:
     """Return the error that says what two sides do not share, and what they hold."""
     outcomes = [*first, *second]
-    what = f"no metric {unmet[0].name!r}" if unmet else "nothing"
+    what, hint = f"no metric {unmet[0].name!r}" if unmet else "nothing", ""
     if task is not None and not {outcome.task for outcome in outcomes} & {task, None}:
         what = f"no task {task!r}"
-    hint = ""
-    # They would share a metric if its answers were filtered in the same way.
-    if not unmet and any(
+    elif not unmet and any(
         _same(outcome, replace(twin, filter=None)) for outcome in first for twin in second
-    ):
+    ):  # they would share a metric if its answers were filtered in the same way
         hint = "; they differ in the filter, so score the answers of both by the same"
     names = sorted({outcome.name for outcome in outcomes})
     return UsageError(f"the two sides share {what}; they hold {', '.join(names)}{hint}")

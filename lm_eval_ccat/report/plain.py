@@ -167,7 +167,7 @@ def forecast(outcome: Compared, difference: Difference) -> str:
     if not difference.more_documents:
         return ""
     if outcome.has_too_few(difference):
-        return f"even all {outcome.n_items:,} documents would not decide"
+        return f"at this difference even all {outcome.n_items:,} documents would not decide"
     return f"about {difference.more_documents:,} more documents would decide"
 
 

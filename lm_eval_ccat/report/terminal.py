@@ -104,9 +104,10 @@ def print_result(console: Console, content: RankingContent) -> None:
 
 
 def _visible(content: RankingContent) -> RankingContent:
-    """Return a result whose text is visible; of text, its pairs hold only the names of models.
+    """Return a result with all text visible.
 
-    A thousand models make a million pairs, of which each value would be looked through.
+    Pairs hold no text but names, so only these are looked through: a thousand models make a million
+    pairs.
     """
     name_of = {name: visible_name(name) for name in content["models"]}
     pairs = [

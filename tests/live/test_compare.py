@@ -397,6 +397,7 @@ def test_logs_are_found_by_the_file_that_defines_their_task(logs, tmp_path, monk
     assert ccat("compare", *sides, *demoted, code=5).out == told
     err = ccat("compare", *sides, "--task", "dmo", "--metric", "acc", code=2).err
     assert "share no task 'dmo'; they hold demo/acc, demo/exact_match" in err
+    assert "filter" not in ccat("compare", *sides, "--task", "dmo", code=2).err
     first, again = (
         ccat("calibrate", "logs", "--metric", "acc", "--task", task, "-o", "b.json", code=1).err
         for task in ("demo", "mine.yaml")
@@ -475,7 +476,7 @@ def test_no_more_documents_than_the_task_has_are_said_to_decide(tmp_path, ccat, 
     comment = tmp_path / "c.md"
     line, _, _, step = ccat("compare", *sides, "-o", comment, code=3).out.splitlines()
     if documents == 300:
-        assert "; even all 300 documents would not decide" in line
+        assert "; at this difference even all 300 documents would not decide" in line
         assert step.startswith("Next: the same command with -o page.html")
     else:
         found = re.search(r"; about ([\d,]+) more documents would decide", line)

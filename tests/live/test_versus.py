@@ -251,6 +251,23 @@ def test_a_budget_beside_logs_is_the_live_side_s_alone(bench, server, ccat, budg
     assert widths[1] < 1.2 * widths[0]
 
 
+@pytest.mark.parametrize(
+    ("settings", "code", "words"),
+    [
+        ({}, (0, 3), ""),
+        ({"entry": {"price": {"item": 0.001}}}, (0, 3), "Spent $0.01."),
+        ({"budget": {"usd": 1}}, (2,), "price of model m06 is unknown"),
+    ],
+)
+def test_dollars_beside_logs_are_those_of_the_live_side(bench, server, ccat, settings, code, words):
+    old = {"bank": None, "budget": {"items": 120}, "stop": "limits"}
+    ccat("rank", bench.config(server.url, ["m03", "m05"], name="old", **old), code=(0, 3))
+    new = bench.config(server.url, ["m06"], name="new", bank=None, max_items=10, **settings)
+    said = ccat("compare", bench.run("old") / "m05", new, "--metric", "share", code=code)
+    assert words in said.out + said.err
+    assert bool(words) == ("$" in said.out + said.err)
+
+
 def test_messages_of_a_stored_model_are_those_that_a_server_gets():
     api = pytest.importorskip("lm_eval.models.openai_completions")
     lm = api.LocalChatCompletion(base_url="http://none", model="m", tokenizer_backend=None)
