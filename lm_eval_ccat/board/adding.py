@@ -36,11 +36,13 @@ from ..upkeep.build import build
 from ..upkeep.score_tables import scores_for
 from .folder import (
     CONFIDENCE,
+    DRAFT,
     EXPOSURE,
     FORMAT,
     LOCK,
     RULES,
     RUNS,
+    SCORES,
     VERSION,
     Board,
     Rules,
@@ -168,6 +170,11 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
             added.rows.append(row)
         _say_unconfigured(added)
         board.ledger.append(added.rows)
+        proving = {file for row in (*rows, *added.rows) for file in row.evidence}
+        for file in {
+            score.evidence for tasks in scores.values() for score in tasks.values()
+        } - proving:
+            (board.path / file).unlink()
         if added.rows and scorings:
             keep_scoring(board, scorings)
     return added
@@ -450,14 +457,14 @@ def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
 
 def _keep(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:
     """Write scores into the board's folder under their hash; return the file and the hash."""
-    folder = board.path / "scores"
-    draft = folder / "draft.parquet"
+    folder = board.path / SCORES
+    draft = folder / DRAFT
     with writing(draft, RunError):
         table.write(draft)
         sha256 = sha256_of(draft)
         name = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', task)[:60]}.{sha256[:16]}.parquet"
         draft.replace(folder / name)
-    return f"scores/{name}", sha256
+    return f"{SCORES}/{name}", sha256
 
 
 # -- beginning ------------------------------------------------------------------------------------

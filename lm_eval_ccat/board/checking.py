@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import __version__
 from ..bank import ItemBank
@@ -24,11 +24,14 @@ from ..scores import ScoreTable
 from ..scores.configuration import configurations_in
 from ..scores.reading import Logged
 from ..scores.table import read_beside
+from ..shown import first_of, plural, visible_line
 from .adding import full_score
-from .folder import CONFIDENCE, Board, average, metric_of, offered
+from .folder import CONFIDENCE, LEDGER, Board, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
+#: What rows need that cannot be rebuilt; and how many rows of one reason are named.
+_BANKS, _NAMED = "suite/ and banks/", 20
 #: A journal's file, the hash of each task's bank, and the part of the items that is held back.
 Run = tuple[tuple[str, ...], tuple[tuple[str, str], ...], tuple[int, ...] | None]
 #: Exceptions that invalid content of a row may raise.
@@ -48,18 +51,21 @@ class Checked:
         "older" if another version of this package made the row and this one computes other figures.
     reason : str
         Why the row is not sound; "" if it is.
+    restore : str
+        What of the board's folder is damaged, if the row is refused.
     """
 
     number: int
     model: str
     verdict: str
     reason: str = ""
+    restore: str = ""
 
     def __str__(self) -> str:
         what = "REFUSED" if self.verdict == REFUSED else self.verdict
-        return f"row {self.number}, {self.model}: {what}" + (
-            f": {self.reason}" if self.reason else ""
-        )
+        model = f", {visible_line(self.model)}" if self.model else ""
+        reason = f": {self.reason}" if self.reason else ""
+        return f"row {self.number}{model}: {what}{reason}"
 
 
 def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
@@ -112,42 +118,103 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
             "changed or taken out since; restore the file from git"
         )
     damaged = broken_evidence(board, [None if line.damage else line.row for line in lines])
-    sound = [line.row for line, why in zip(lines, damaged) if line.row and not (line.damage or why)]
+    sound = [line.row for line, bad in zip(lines, damaged) if line.row and not (line.damage or bad)]
     runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
     read: dict[str, ScoreTable] = {}
     checked = []
-    for line, why in zip(lines, damaged):
-        row, reason, verdict = line.row, line.damage or why, REFUSED
-        if row is not None and not reason:
+    for line, bad in zip(lines, damaged):
+        row, verdict, restore = line.row, REFUSED, LEDGER
+        reason = line.damage
+        if bad is not None:
+            reason, restore = bad.reason, bad.file
+        elif row is not None and not reason:
             try:
                 again = _of_journal(row, rebuilt) if row.estimated else _of_scores(board, row, read)
                 reason = again if isinstance(again, str) else _difference(row, again)
             except _NONSENSE as error:
-                reason = " ".join(str(error).split())
+                reason, restore = " ".join(str(error).split()), _BANKS
             else:
                 if reason and row.made_by != __version__:
-                    verdict = OLDER
+                    verdict, restore = OLDER, ""
                     reason = f"made by {row.made_by or 'an unknown version'}: {reason}"
-        checked.append(Checked(line.number, line.model, verdict if reason else SOUND, reason))
+        checked.append(
+            Checked(line.number, line.model, verdict, reason, restore)
+            if reason
+            else Checked(line.number, line.model, SOUND)
+        )
     return checked
 
 
-def broken_evidence(board: Board, rows: Sequence[BoardRow | None]) -> list[str]:
-    """Return what is wrong with the evidence of each row; "" if nothing is."""
+def in_words(checked: Sequence[Checked]) -> list[str]:
+    """Say of each row why it is not sound; of many with one reason, the first are named.
+
+    Examples
+    --------
+    >>> rows = [Checked(n, "ab"[n], REFUSED, "s.csv is missing", "s.csv") for n in (0, 1)]
+    >>> print(*in_words(rows), sep=chr(10))
+    row 0, a: REFUSED: s.csv is missing
+    row 1, b: REFUSED: s.csv is missing
+    """
+    alike: dict[str, list[Checked]] = {}
+    for finding in checked:
+        if finding.reason:
+            alike.setdefault(finding.reason, []).append(finding)
+    lines: list[str] = []
+    for reason, findings in alike.items():
+        lines += map(str, findings[:_NAMED])
+        if (more := len(findings) - _NAMED) > 0:
+            lines.append(f"{plural(more, 'more row')} for the same reason: {reason}")
+    return lines
+
+
+def to_restore(checked: Sequence[Checked]) -> str:
+    """Say which damaged files of a board to restore; "" if none is damaged.
+
+    Examples
+    --------
+    >>> to_restore([Checked(1, "a", REFUSED, "scores/t.parquet is missing", "scores/t.parquet")])
+    'Restore scores/t.parquet from git or another copy of the board, and check again.'
+    """
+    files = list(dict.fromkeys(finding.restore for finding in checked if finding.restore))
+    named = first_of(files, _NAMED)
+    return f"Restore {named} from git or another copy of the board, and check again." * bool(files)
+
+
+def without_rows(board: Board) -> str:
+    """Say which scores and journals prove no row of the ledger; "" if each proves one."""
+    named = {file for row in board.ledger.rows() for file in row.evidence}
+    if not (files := [file for file in board.evidence_files if file not in named]):
+        return ""
+    return (
+        f"{first_of(files, 3)}: no row names them, so rows may have been taken out: check with "
+        f"--head, restore {LEDGER} from git or another copy of the board, or delete them"
+    )
+
+
+class BrokenEvidence(NamedTuple):
+    """Why a row's evidence proves nothing, and the file of the board to restore."""
+
+    file: str
+    reason: str
+
+
+def broken_evidence(board: Board, rows: Sequence[BoardRow | None]) -> list[BrokenEvidence | None]:
+    """Return what is wrong with the evidence of each row; None if nothing is."""
     root, digests = board.path.resolve(), dict[str, str]()
 
-    def broken(file: str, sha256: str) -> str:
+    def broken(file: str, sha256: str) -> BrokenEvidence | None:
         if not (board.path / file).resolve().is_relative_to(root):
-            return f"{file} lies outside the board"
+            return BrokenEvidence(LEDGER, f"{file} lies outside the board")
         if file not in digests:
             digests[file] = sha256_of(board.path / file)
         if digests[file] == sha256:
-            return ""
-        return f"{file} was changed (its hash differs)" if digests[file] else f"{file} is missing"
+            return None
+        what = "was changed (its hash differs)" if digests[file] else "is missing or unreadable"
+        return BrokenEvidence(file, f"{file} {what}")
 
     evidence = [row.evidence.items() if row is not None else () for row in rows]
-    return [next((why for pair in pairs if (why := broken(*pair))), "") for pairs in evidence]
+    return [next((bad for pair in pairs if (bad := broken(*pair))), None) for pairs in evidence]
 
 
 def _run_of(row: BoardRow) -> Run:

@@ -33,10 +33,13 @@ from ..options import TEXT, OptionPlace, choice, option, read_values, whole
 from ..ranker.contents import scale_of, shares_of
 from ..ranker.headline import Lead
 from ..ranker.verdicts import outside
+from ..shown import first_of
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, "board.json"
-LEDGER, SCORING = "ledger.jsonl", "scoring.json"
+LEDGER, SCORING, SCORES, JOURNALS = "ledger.jsonl", "scoring.json", "scores", "journals"
+#: Scores that are being written.
+DRAFT = "draft.parquet"
 #: Files that are not for git: live runs in progress, and the lock.
 RUNS, LOCK = ".runs", ".lock"
 #: What the operator says of models, and for the operator alone: which items were shown.
@@ -85,13 +88,29 @@ class Board:
     Raises
     ------
     RunError
-        If the folder has no `board.json`, or the file cannot be read.
+        If the folder has no `board.json`, the file cannot be read, or the ledger was lost.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.rules = read_rules(self.path / RULES)
         self.ledger = BoardLedger(self.path / LEDGER)
+        if self.evidence_files and not self.ledger.has_rows:
+            raise RunError(
+                f"{self.ledger.path}: no rows, but {first_of(self.evidence_files, 1)} prove some: "
+                "restore the ledger from git or another copy of the board (if no row was ever "
+                f"added, delete {SCORES}/ and {JOURNALS}/)"
+            )
+
+    @property
+    def evidence_files(self) -> list[str]:
+        """The files of scores and journals, which prove rows."""
+        return [
+            f"{folder}/{file.name}"
+            for folder in (SCORES, JOURNALS)
+            for file in sorted((self.path / folder).glob("*.*"))
+            if file.name != DRAFT
+        ]
 
     @cached_property
     def banks(self) -> dict[str, ItemBank]:
@@ -239,7 +258,9 @@ def read_rules(path: Path) -> Rules:
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        if values.pop("format") != FORMAT or values.pop("version") != VERSION:
+        if not isinstance(values, dict):
+            raise ValueError("no JSON object")
+        if values.pop("format", None) != FORMAT or values.pop("version", None) != VERSION:
             raise ValueError(f"not of format {FORMAT}, version {VERSION}")
         return ruled(Rules(), values)
     except FileNotFoundError:
@@ -247,8 +268,11 @@ def read_rules(path: Path) -> Rules:
             f"{path.parent} is not a board (it has no {RULES}); begin one with `lm-eval-ccat "
             f"board init {path.parent} --from LOGS`"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
-        raise RunError(f"{path}: not a readable board ({error})") from None
+    except (OSError, ValueError, TypeError, RecursionError, UsageError) as error:
+        raise RunError(
+            f"{path}: not readable as a board's rules ({error}); restore it from git or another "
+            "copy of the board"
+        ) from None
 
 
 def average(

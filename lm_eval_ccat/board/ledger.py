@@ -259,6 +259,11 @@ class BoardLedger:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether the file is there and holds anything."""
+        return self.path.is_file() and self.path.stat().st_size > 0
+
     def lines(self) -> list[LedgerLine]:
         """Read every line, and what is wrong with it.
 
@@ -291,7 +296,8 @@ class BoardLedger:
             if line.damage:
                 raise RunError(
                     f"{self.path}, line {line.number} (model {line.model!r}): {line.damage}; "
-                    "restore the file from git, `lm-eval-ccat board check` names every such row"
+                    "restore the file from git or another copy of the board; `lm-eval-ccat board "
+                    f"check {self.path.parent}` names every such row"
                 )
         return [line.row for line in lines if line.row is not None]
 
@@ -337,10 +343,10 @@ def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file; "" if there is none."""
+    """Return the SHA-256 of a file; "" if there is none that can be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
+    except OSError:
         return ""
 
 

@@ -31,7 +31,7 @@ from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
 from .adding import IN_LEDGER, Added, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
-from .folder import CONFIDENCE, RUNS, Board, offered, standing
+from .folder import CONFIDENCE, JOURNALS, RUNS, Board, offered, standing
 from .ledger import BoardRow, sha256_of
 from .scoring import other_scoring
 
@@ -257,7 +257,7 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
         if name is not None and len(rows) != 1:
             raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
         sha256 = sha256_of(run / JOURNAL)
-        evidence = f"journals/{sha256[:16]}.jsonl"
+        evidence = f"{JOURNALS}/{sha256[:16]}.jsonl"
         other_prompts, doubts = _of_other_prompts(board, header)
         added = Added(left_out=left_out, notes=doubts)
         for model, row in rows.items():
@@ -289,7 +289,7 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
                 )
             )
         if added.rows:
-            (board.path / "journals").mkdir(exist_ok=True)
+            (board.path / JOURNALS).mkdir(exist_ok=True)
             shutil.copyfile(run / JOURNAL, board.path / evidence)
             board.ledger.append(added.rows)
     return added

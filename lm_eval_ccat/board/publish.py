@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ from ..report.page import environment, own_files
 from ..report.tables import script_json
 from ..report.trust import WHATEVER_THE_BANK, on_scale
 from ..scores import ScoreTable
-from ..shown import plural, some, visible_line
+from ..shown import first_of, plural, some, visible_line
 from .cheats import likely_copies
-from .checking import broken_evidence
+from .checking import BrokenEvidence, broken_evidence
 from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, standing
 from .ledger import BoardRow, TaskScore, shown_items
 from .scoring import unknown_scoring
@@ -36,7 +36,12 @@ _DIGITS = 6
 _APART = 200
 
 
-def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
+def publish(
+    board: Board | str | Path,
+    site: str | Path,
+    *,
+    say: Callable[[str], object] = lambda line: None,
+) -> list[Path]:
     """Write the site of a board.
 
     Rows whose journal or scores are missing or changed are listed apart, with the reason; `check`
@@ -49,6 +54,8 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
         The folder; its files ``index.html``, ``board.json`` and ``board.csv`` are replaced. Which
         items were shown to how many models is for the operator, in the board's own
         ``exposure.csv``: who knows the items that are asked most can learn them.
+    say : callable, optional
+        Called with a line on what the page lacks, and what to restore.
 
     Returns
     -------
@@ -58,7 +65,7 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     Raises
     ------
     RunError
-        If the ledger is damaged, or the folder cannot be written.
+        If the ledger is damaged, no row has its evidence, or the folder cannot be written.
 
     Examples
     --------
@@ -73,9 +80,9 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     """
     board = board if isinstance(board, Board) else Board(board)
     rows = board.ledger.rows()
-    broken = {number: why for number, why in enumerate(broken_evidence(board, rows)) if why}
+    broken = {n: bad for n, bad in enumerate(broken_evidence(board, rows)) if bad is not None}
     state = standing(board, broken)
-    state.apart.extend((rows[number], f"refused: {reason}") for number, reason in broken.items())
+    state.apart.extend((rows[n], f"refused: {bad.reason}") for n, bad in broken.items())
     times_shown, tasks, target = shown_items(rows), list(board.banks), Path(site)
     exposure = [
         [task, *n_models]
@@ -83,6 +90,9 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
         for n_models in counts.most_common()
     ]
     facts = facts_of_models(board)
+    for line in _lacking(broken.values(), len(rows)), _unknown(facts, rows):
+        if line:
+            say(line)
     twins = {**copies(board, state), **likely_copies(board, [place.row for place in state.placed])}
     head = "rank best worst model kind score low high confidence items documents date".split()
     ends = {
@@ -132,6 +142,29 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     return [target / name for name in texts]
 
 
+def _lacking(broken: Collection[BrokenEvidence], n_rows: int) -> str:
+    """Say which rows stand apart as nothing proves them; refuse to publish nothing but these."""
+    if not broken:
+        return ""
+    reasons = first_of(list(dict.fromkeys(bad.reason for bad in broken)), 3)
+    files = first_of(list(dict.fromkeys(bad.file for bad in broken)), 3)
+    remedy = f"restore {files} from git or another copy of the board"
+    if len(broken) == n_rows:
+        raise RunError(f"nothing proves any row: {reasons}; {remedy}")
+    return f"{len(broken)} of {plural(n_rows, 'row')} stand apart: {reasons}; {remedy}"
+
+
+def _unknown(facts: Mapping[str, object], rows: Sequence[BoardRow]) -> str:
+    """Say which models of the operator's file are not on the board; "" if all are."""
+    unknown = sorted(facts.keys() - {row.model for row in rows})
+    if not unknown:
+        return ""
+    n_models = plural(len(unknown), "model")
+    return (
+        f"{FACTS}: {n_models} not on the board: {first_of(unknown, 3)}; write names as in board.csv"
+    )
+
+
 def _difference(lead: Lead, scale: Scale) -> dict[str, float]:
     """Return a lead as the score of a row less that of the next, as ``result.json`` states pairs.
 
@@ -174,7 +207,7 @@ def facts_of_models(board: Board) -> dict[str, dict[str, str]]:
     Raises
     ------
     RunError
-        If the file cannot be read or has no column ``model``.
+        If the file cannot be read, has no column ``model``, or names none or one twice.
     """
     path = board.path / FACTS
     if not path.is_file():
@@ -184,15 +217,19 @@ def facts_of_models(board: Board) -> dict[str, dict[str, str]]:
             reader = csv.DictReader(stream)
             if "model" not in (reader.fieldnames or ()):
                 raise RunError(f"{path}: no column 'model'; write one row per model")
-            return {
-                line["model"]: {
+            facts: dict[str, dict[str, str]] = {}
+            for line in reader:
+                model, place = line["model"], f"{path}, line {reader.line_num}"
+                if not model:
+                    raise RunError(f"{place}: no model; name the one that the row is of")
+                if model in facts:
+                    raise RunError(f"{place}: another row of {model}; keep one of them")
+                facts[model] = {
                     name: value.strip()
                     for name, value in line.items()
                     if name not in (None, "model") and isinstance(value, str) and value.strip()
                 }
-                for line in reader
-                if line["model"]
-            }
+            return facts
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RunError(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from error
 

@@ -28,8 +28,8 @@ def unknown_scoring(board: Board) -> str:
     """Return that the file does not say how full results of logs were scored; "" if it does."""
     of_logs = {
         _name(task, score.version)
-        for row in board.ledger.rows()
-        if not row.estimated
+        for row in (line.row for line in board.ledger.lines())
+        if row is not None and not row.estimated
         for task, score in row.tasks.items()
         if score.configuration
     }

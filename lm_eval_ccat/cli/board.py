@@ -27,6 +27,7 @@ from pathlib import Path
 
 from .. import board as boards
 from ..board.adding import Added
+from ..board.checking import in_words, to_restore, without_rows
 from ..board.scoring import unknown_scoring
 from ..live.result import PARTIAL, Observer
 from ..shown import plural
@@ -99,7 +100,7 @@ def _suspicions(board: boards.Board, models: Collection[str] | None = None) -> l
 def publish(args: argparse.Namespace) -> int:
     """Write the site: a page, its JSON and CSV."""
 
-    files = boards.publish(args.board, args.output or Path(args.board, "site"))
+    files = boards.publish(args.board, args.output or Path(args.board, "site"), say=warn)
     print(*files, f"Next: open {shlex.quote(str(files[0]))}", sep="\n")
     return 0
 
@@ -112,17 +113,17 @@ def check(args: argparse.Namespace) -> int:
     board = boards.Board(args.board)
     checked, head = boards.check(board, args.head), board.ledger.head()
     counts = Counter(finding.verdict for finding in checked)
-    lines = [str(finding) for finding in checked if finding.reason]
-    lines.append(
+    lines = [
+        *in_words(checked),
         f"{plural(len(checked), 'row')}: {counts['sound']} sound, {counts['older']} computed "
         f"differently by another version, {counts['refused']} refused. The ledger ends with "
-        f"{head[:12] or 'nothing'}."
-    )
+        f"{head[:12] or 'nothing'}.",
+        to_restore(checked) or _to_publish(board),
+    ]
+    suspicions = [unknown_scoring(board)]
     if not counts["refused"]:
-        lines.append(_to_publish(board))
-    suspicions = [] if counts["refused"] else _suspicions(board)
-    if missing := unknown_scoring(board):
-        suspicions.insert(0, missing)
+        suspicions += [without_rows(board), *_suspicions(board)]
+    suspicions = [text for text in suspicions if text]
     content = {
         "rows": [asdict(finding) for finding in checked],
         "head": head,

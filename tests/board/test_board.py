@@ -16,7 +16,8 @@ from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
+from lm_eval_ccat.board import Board, Checked, add, check, init, place, publish, standing
+from lm_eval_ccat.board.checking import in_words
 from lm_eval_ccat.board.folder import Rules, not_comparable, offered
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
 from lm_eval_ccat.board.publish import copies
@@ -171,6 +172,83 @@ def test_who_mends_every_hash_is_found_by_the_figures(board):
     refused = {one.model: one.reason for one in check(board) if one.verdict == "refused"}
     assert refused["m01"].startswith("score: recorded 0.") and ", now 0." in refused["m01"]
     assert board.ledger.head() != head, "and whoever wrote the chain anew has another last link"
+
+
+def test_check_names_every_changed_row_and_the_files_to_restore(board, ccat):
+    originals = {path: path.read_bytes() for path in (board.ledger.path, *board.path.glob("j*/*"))}
+    for number, score in ((0, 0.99), (3, 0.98), (6, 0.97)):  # the last two rows share a journal
+        edit(board.ledger.path, number, score=score)
+    change_journal(board)
+    said = ccat("board", "check", board.path, code=1).out.splitlines()
+    refused = [line.split(", ")[0] for line in said if "REFUSED" in line]
+    assert sorted(refused) == ["row 1", "row 4", "row 7", "row 8"]
+    assert "4 sound, " in said[-2] and "4 refused" in said[-2]
+    [journal] = [path.relative_to(board.path) for path in originals if path != board.ledger.path]
+    damaged = said[-1].removeprefix("Restore ").partition(" from git or another copy")[0]
+    assert set(damaged.split(", ")) == {"ledger.jsonl", str(journal)}
+    for file in damaged.split(", "):
+        (board.path / file).write_bytes(originals[board.path / file])
+    assert all_sound(board)
+
+
+def test_a_reason_that_many_rows_share_is_told_of_the_first_rows():
+    rows = [Checked(n, f"m{n}", "refused", "t.parquet is missing") for n in range(1, 301)]
+    lines = in_words([*rows, Checked(301, "m301", "refused", "score: recorded 1, now 0")])
+    assert lines[20:] == [
+        "280 more rows for the same reason: t.parquet is missing",
+        "row 301, m301: REFUSED: score: recorded 1, now 0",
+    ]
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "3", "{", "[" * 9999, '{"format": []}', "{}"])
+def test_rules_that_are_none_are_refused_by_the_name_of_their_file(board, content, ccat):
+    (board.path / "board.json").write_text(content)
+    for action in ("check", "publish"):
+        err = ccat("board", action, board.path, code=1).err
+        assert "board.json: not readable as a board's rules" in err and "restore it from git" in err
+
+
+def test_a_board_without_its_ledger_or_its_scores_is_told_and_publishes_nothing_empty(
+    board, tmp_path, ccat
+):
+    ledger = board.ledger.path.read_text()
+    for damage in (board.ledger.path.unlink, board.ledger.path.touch):
+        damage()
+        for action in ("check", "publish"):
+            err = ccat("board", action, board.path, code=1).err
+            assert "ledger.jsonl: no rows, but scores/" in err and "restore the ledger" in err
+    board.ledger.path.write_text("".join(ledger.splitlines(keepends=True)[:6]))
+    err = ccat("board", "check", board.path).err  # the rows of the journal were taken out
+    assert "warning: journals/" in err and "no row names them" in err
+    board.ledger.path.write_text(ledger)
+    [scores] = (board.path / "scores").iterdir()
+    scores.rename(tmp_path / scores.name)
+    err = ccat("board", "publish", board.path).err
+    assert f"warning: 6 of 8 rows stand apart: scores/{scores.name} is missing" in err
+    assert f"restore scores/{scores.name} from git" in err
+    shutil.rmtree(board.path / "journals")
+    before = (board.path / "site" / "index.html").read_text()
+    assert "nothing proves any row" in ccat("board", "publish", board.path, code=1).err
+    assert (board.path / "site" / "index.html").read_text() == before
+
+
+def test_results_that_are_left_out_leave_no_scores_behind(world, board, tmp_path, ccat):
+    other = ScoreTable.read(world.scores(tmp_path / "m.parquet", ["m02"]))
+    raw = other.raw.copy()
+    raw[0, 0] = 1.0 - raw[0, 0]
+    replace(other, raw=raw).write(tmp_path / "other.parquet")
+    assert "full results of" in add(board, tmp_path / "other.parquet").left_out["m02"]
+    assert "no row names" not in ccat("board", "check", board.path).err
+
+
+def test_a_table_of_facts_with_unknown_or_repeated_models_is_told(board, tmp_path, ccat):
+    facts = board.path / "models.csv"
+    facts.write_text("model,size\nm00,7B\nM01,3B\nm-2,3B\n")
+    err = ccat("board", "publish", board.path, "-o", tmp_path / "site").err
+    assert "warning: models.csv: 2 models not on the board: M01, m-2" in err
+    for row, says in (("m00,9B", "line 4: another row of m00; keep"), (",9B", "line 4: no model")):
+        facts.write_text(f"model,size\nm00,7B\nm01,3B\n{row}\n")
+        assert says in ccat("board", "publish", board.path, code=1).err
 
 
 @pytest.mark.parametrize("change", [{"score": 0.99}, {"score": 0.99, "chain": "0" * 64}, None])
