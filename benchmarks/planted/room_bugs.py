@@ -539,7 +539,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             'ranker={**header.ranker, **of_board, "looks": "every"}',
             'ranker={**header.ranker, "looks": "every"}',
         ),
-        ("a row of another version is refused", "verdict = OLDER", "verdict = REFUSED"),
+        (
+            "a row of another version is refused",
+            "verdict, restore = OLDER",
+            "verdict, restore = REFUSED",
+        ),
         (
             "a model that was set aside has a row",
             "if model in ranking.set_aside or not ranking.items[model]:",
