@@ -137,6 +137,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/simulation/test_power.py",
         "tests/simulation/test_simulate.py",
     ),
+    "methods/sample/effects": ("tests/methods/sample",),
+    "methods/sample/method": ("tests/upkeep/test_grow.py",),
     "methods/sample/passes": ("tests/methods/sample",),
     "methods/policy": ("tests/ranker/test_outcomes.py",),
     "methods/paper/test": ("tests/methods/paper",),
@@ -1755,6 +1757,57 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "the smallest difference is decided in half of rankings",
             "(float(reach[0]) + float(ndtri(CHANCE))) * math.sqrt(variance)",
             "float(reach[0]) * math.sqrt(variance)",
+        ),
+    ),
+    "simulation/newcomers": (
+        (
+            "newcomers spread more than the models that they are drawn from",
+            " / np.sqrt(1.0 + width**2)",
+            "",
+        ),
+        (
+            "newcomers move by one width whatever the spread of the models",
+            "width * float(np.std(abilities)) * move",
+            "width * move",
+        ),
+        (
+            "one model of all banks is every newcomer",
+            "sorted(shared) if len(shared) > 2 else []",
+            "sorted(shared)",
+        ),
+        (
+            "abilities are not measured from the curves' origin",
+            "float(a) - curves.origin",
+            "float(a)",
+        ),
+    ),
+    "methods/sample/effects": (
+        (
+            "an item that strong models have is easy",
+            "np.where(present, self.scores - effect[:, None], 0.0)",
+            "np.where(present, self.scores, 0.0)",
+        ),
+        (
+            "every model is expected to score as the usual one",
+            "np.clip(ease + effect[model], 0.0, 1.0)",
+            "np.clip(ease, 0.0, 1.0)",
+        ),
+    ),
+    "methods/sample/method": (
+        (
+            "an item that strong models had in a ranking before is easy",
+            "observation.scores - observation.scores.mean()",
+            "observation.scores",
+        ),
+        (
+            "one answer tells how easy an item is",
+            "np.where(count >= _ANSWERS",
+            "np.where(count >= 1",
+        ),
+        (
+            "an item that fewer models had is harder",
+            "total / np.maximum(count, 1.0), 0.0",
+            "total / max(count.max(), 1.0), 0.0",
         ),
     ),
     "methods/sample/passes": (

@@ -133,7 +133,7 @@ def bucket(shared, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     server = ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr("lm_eval_ccat.integrations.helm._HOST", address)
     yield Bucket
@@ -193,6 +193,28 @@ def test_what_helm_does_not_have_is_one_sentence(bucket, ccat, tmp_path, name, m
     bank = tmp_path / "h.bank.json"
     said = calibrate(ccat, bank, name, *more, code=2)
     assert words in said.err.splitlines()[-1] and not bank.exists()
+
+
+def test_a_document_answered_in_several_trials_scores_their_mean(bucket, shared, ccat, tmp_path):
+    file = next(n for n in sorted(bucket.files) if "mmlu_pro:" in n and "_instance_stats" in n)
+    model = file.partition("model=")[2].partition("/")[0].partition(",")[0].replace("_", "/", 1)
+    answered = json.loads(bucket.files[file])
+    for trial, others in ((1, answered[::2]), (2, answered[::4])):
+        again = [{**old, "train_trial_index": trial} for old in others]
+        for new, old in zip(again, others):
+            [count, right] = old["stats"]
+            new["stats"] = [count, stat(right["name"]["name"], 1 - right["mean"])]
+        answered += again
+    published = {}
+    for instance in answered:
+        published.setdefault(instance["instance_id"], []).append(instance["stats"][1]["mean"])
+    bucket.files[file] = json.dumps(answered).encode()
+    calibrate(ccat, tmp_path / "b", *QUICK, "--keep_scores")
+    made = ItemBank.load(tmp_path / "b")
+    [scores] = [seen.scores for seen in made.observations if seen.model == model]
+    means = {sum(values) / len(values) for values in published.values()}
+    assert means == {0.0, 1 / 3, 0.5, 2 / 3, 1.0}
+    assert {round(float(score), 6) for score in scores} == {round(mean, 6) for mean in means}
 
 
 def test_a_task_whose_documents_helm_shows_otherwise_gets_no_bank(bucket, ccat, tmp_path):

@@ -22,7 +22,7 @@ from scores.test_harness_logs import rows_of, write_run
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.errors import BankError, CcatError, UsageError
-from lm_eval_ccat.integrations.hub import names
+from lm_eval_ccat.integrations.hub import names, push
 from lm_eval_ccat.integrations.logs import LogRequest, logs_of
 from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.spec import Spec
@@ -39,6 +39,7 @@ class Hub(BaseHTTPRequestHandler):
     sets: ClassVar[dict[str, dict[str, bytes]]] = {}  # data sets by name, their files by path
     asked: ClassVar[list[str]] = []  # paths
     gated: ClassVar[set[str]] = set()  # names whose bytes need a token that accepted the terms
+    private: ClassVar[set[str]] = set()  # names that only a listing with a token shows
     busy: ClassVar[list[int]] = []  # 429 to answer before anything else
     cut: ClassVar[dict[str, int]] = {}  # bytes after which a file's next answer breaks off
 
@@ -89,8 +90,11 @@ class Hub(BaseHTTPRequestHandler):
         if self.path.startswith("/api/datasets?") and "author=" in self.path:
             return self.list_sets()
         if self.path.startswith("/api/datasets?"):
+            hidden = set() if self.headers.get("Authorization") else self.private
             tagged = [
-                n for n, of in self.sets.items() if b"- item-bank" in of.get("README.md", b"")
+                name
+                for name, files in self.sets.items()
+                if b"- item-bank" in files.get("README.md", b"") and name not in hidden
             ]
             return self.answer(200, [{"id": name} for name in tagged])
         if self.path.startswith("/store/"):
@@ -140,14 +144,19 @@ class Hub(BaseHTTPRequestHandler):
                     self.sets.setdefault(name, {})[record["value"]["path"]] = content
             reply = {"commitUrl": f"{here}/commit/{COMMIT}", "commitOid": COMMIT}
             return self.answer(200, {**reply, "pullRequestUrl": None})
+        if self.path == "/api/repos/create":
+            asked = json.loads(body)
+            # Clients before 1.0 say `private`, later ones `visibility`.
+            if asked.get("private") or asked.get("visibility") == "private":
+                self.private.add(f"{asked['organization']}/{asked['name']}")
         return self.answer(200, {"url": here, "warnings": [], "errors": []})
 
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    for state in (Hub.sets, Hub.asked, Hub.gated, Hub.busy, Hub.cut):
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    for state in (Hub.sets, Hub.asked, Hub.gated, Hub.private, Hub.busy, Hub.cut):
         state.clear()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
@@ -200,6 +209,17 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, monkeypatch, ccat)
     plan = {"task": "no_such_task", "models": [{"model": "hf"}], "bank": "hub:o/s"}
     with pytest.raises(UsageError, match="no_such_task"):
         make_plan(Spec.read(plan))
+
+
+def test_a_private_bank_is_seen_by_those_who_may(hub, tmp_path, monkeypatch):
+    calibrate(example_table(), "paper").save(tmp_path / "b.bank.json")
+    push(tmp_path / "b.bank.json", "hub:o/open")
+    push(tmp_path / "b.bank.json", "hub:o/secret", private=True)
+    assert hub.private == {"o/secret"}
+    assert names() == ["hub:o/open", "hub:o/secret"]
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "none"))
+    assert names() == ["hub:o/open"]
 
 
 def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):

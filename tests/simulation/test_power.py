@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.method import method_of
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.simulation.newcomers import Newcomers
 from lm_eval_ccat.simulation.power import Power, Spreads, spreads_of
@@ -103,6 +106,42 @@ def test_newcomers_score_as_the_models_of_the_bank_did(world):
         spread = (made_up[:200] - made_up[200:]).var(axis=1).mean()
         pairs = [np.var(a - b) for n, a in enumerate(scores) for b in scores[:n]]
         assert spread == pytest.approx(np.mean(pairs), rel=0.15)
+
+
+def with_abilities(bank, **abilities):
+    """A bank whose report states these models, by their abilities from the bank's origin."""
+    origin, provenance = method_of(bank).curves(bank).origin, bank.provenance
+    stated = {model: origin + ability for model, ability in abilities.items()}
+    report = {**provenance["report"], "abilities": stated}
+    return replace(bank, provenance={**provenance, "report": report})
+
+
+def level_and_spread(bank, other):
+    """Mean of newcomers' scores, and their spread without the noise of answers.
+
+    Answers to two tasks have noise of their own; the ability is one.
+    """
+    newcomers, rng = Newcomers({"t": bank, "u": other}), np.random.default_rng(0)
+    means = [[s.mean() for s in newcomers.scores(rng).values()] for _ in range(2000)]
+    return np.mean(means), np.cov(np.transpose(means))[0, 1] ** 0.5
+
+
+def test_newcomers_spread_as_the_few_models_do_that_they_are_drawn_from():
+    chance = draw(np.linspace(-1.2, 1.2, 20) + 1.5, N_ITEMS, seed=4, noise=0.0)
+    hit = (np.random.default_rng(0).random(chance.shape) < chance).astype(float)
+    whole = calibrate(ScoreTable.from_arrays(hit, NAMES))
+    abilities = {"a": -0.4, "b": 0.0, "c": 0.4}
+    of_models = method_of(whole).curves(whole).expected(np.array([*abilities.values()]))
+    of_models = of_models.mean(axis=1)
+    bank = with_abilities(whole, **abilities)
+    level, spread = level_and_spread(bank, bank)
+    assert level == pytest.approx(of_models.mean(), abs=0.01)
+    assert spread == pytest.approx(of_models.std(), rel=0.08)
+    # One model that both banks have is no field of models: each bank's own are drawn from.
+    other = with_abilities(whole, c=-0.4, d=0.0, e=0.4)
+    level, spread = level_and_spread(bank, other)
+    assert level == pytest.approx(of_models.mean(), abs=0.01)
+    assert spread == pytest.approx(of_models.std(), rel=0.08)
 
 
 def test_the_same_newcomer_answers_all_tasks(world):

@@ -69,6 +69,18 @@ def test_the_next_ranking_knows_how_easy_items_were_for_those_before():
     assert ease_of(BLANK) is None
 
 
+def test_an_item_is_easy_by_what_models_score_on_it_beyond_their_own_mean():
+    """A model that had hard items alone makes none easy; one answer to an item says nothing."""
+    had = {0: np.arange(6, N), 5: np.arange(4, 60), 11: np.arange(2, 8)}
+    beyond = np.full((3, N), np.nan)
+    for row, (model, items) in zip(beyond, had.items()):
+        row[items] = SCORES[model, items] - SCORES[model, items].mean()
+    expected = [np.nanmean(c) if np.isfinite(c).sum() > 1 else 0.0 for c in beyond.T]
+    bank = grow(BLANK, [seen(model, items) for model, items in had.items()])
+    assert ease_of(bank) == pytest.approx(np.array(expected) - np.mean(expected))
+    assert ease_of(grow(BLANK, [seen(0), seen(5, np.arange(0))])) is None
+
+
 @pytest.mark.parametrize("method", ["default", "paper", "grown"])
 def test_a_model_that_is_ranked_does_not_calibrate_its_own_test(method, tmp_path):
     table = known(12, 40)

@@ -14,6 +14,7 @@ from worlds.boards import drive
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Gaps, as_of_many
 from lm_eval_ccat.methods.sample.bets import LEAST, betting_interval
+from lm_eval_ccat.methods.sample.effects import Effects
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.methods.sample.pairs import SharedSequence, Sums
 from lm_eval_ccat.ranker.looks import Looks
@@ -93,6 +94,20 @@ def test_the_order_of_the_models_does_not_matter(seed, guarantee):
         np.testing.assert_allclose(one.proof.at(i, j), other.proof.at(i, j), atol=1e-9)
     for part in ("location", "variance", "df"):
         np.testing.assert_allclose(getattr(one, part), getattr(other, part), atol=1e-9)
+
+
+def test_a_score_that_is_not_there_is_expected_as_the_sum_of_the_effects():
+    """Scores that are sums of effects are found again wherever models and items hang together."""
+    ability, ease = np.array([-0.1, 0.0, 0.25]), np.array([0.3, 0.6, 0.4, 0.5, 0.7, 0.2])
+    scores = ability[:, None] + ease
+    effects = Effects(3, 7)  # the last item is nobody's
+    for model, items in enumerate(([0, 1, 2], [2, 3, 4], [4, 5])):
+        for item in items:
+            effects.learn(model, item, scores[model, item])
+    for model in range(3):
+        expected = effects.expected(model)
+        assert expected[:6] == pytest.approx(scores[model])
+        assert expected[6] == pytest.approx(scores[model].mean())
 
 
 def test_answers_that_come_back_early_wait_for_those_before_them():
