@@ -106,6 +106,9 @@ MISTAKES = {
     "an address without its path": Mistake(
         "rank x.yaml", 4, "HTTP 404, write base_url=http://", yaml=("/v1/completions", ""),
     ),
+    "an address of chats": Mistake(
+        "rank x.yaml", 2, "or end it with /completions", yaml=("/v1/", "/v1/chat/"),
+    ),
     "a model that the server does not have": Mistake(
         f"rank {TWO} --run_dir x.run".replace("m09", "m99"), 4, "HTTP 404: no model m99",
         ("m99", "m09"),
@@ -247,5 +250,5 @@ def test_the_message_is_short_and_its_remedy_works(mistake, place, monkeypatch, 
     assert code in WORKED, text
 
 
-def test_there_are_thirty():
-    assert len(MISTAKES) == 30
+def test_there_are_as_many_as_promised():
+    assert len(MISTAKES) == 31

@@ -406,7 +406,11 @@ class Run:
         return book
 
     def _retried(self, book: Book, changed: Differences) -> list[str]:
-        """Return the models to restore that were set aside; those that were corrected anyway."""
+        """Return the models to restore that were set aside.
+
+        Those whose entry was corrected are restored anyway, and those that never answered: a key,
+        a certificate or a server may have been set right where no entry shows it.
+        """
         aside = list(book.tally.set_aside)
         changes = "\n".join(changed.changes)
         names = aside if self.retry is True else [str(self.retry)] if self.retry else []
@@ -415,7 +419,8 @@ class Run:
                 listed = ", ".join(aside) or "none"
                 raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
         corrected = [name for name in aside if re.search(rf"{_path_of(name)}\.model", changes)]
-        return list(dict.fromkeys([*names, *corrected]))
+        unanswering = set(aside) - self._answering() if aside else ()
+        return [name for name in aside if name in {*names, *corrected, *unanswering}]
 
     def require_same(self) -> Differences:
         """Return the allowed changes since the run began; refuse to continue a different run.

@@ -258,10 +258,17 @@ def require_fitting(
     Raises
     ------
     UsageError
-        It takes only messages and a task compares log-likelihoods; or that, or a chat template,
-        needs a tokenizer, and it has none.
+        Its address takes messages, and its type sends prompts; it takes only messages and a task
+        compares log-likelihoods; or that, or a chat template, needs a tokenizer, and it has none.
     """
     kind = str(entry.model)
+    address = str(entry.model_args.get("base_url", "")).rstrip("/")
+    # Some servers refuse such a request and others drop the connection, as if they were away.
+    if address.endswith("/chat/completions") and not internals.takes_messages(kind):
+        raise UsageError(
+            f"model {entry.name}: base_url ends with /chat/completions, which takes messages, and "
+            f"{kind} sends prompts; use the type local-chat-completions, or end it with /completions"
+        )
     blind = str(entry.model_args.get("tokenizer_backend", "")).lower() == "none"
     if template and blind and not internals.takes_messages(kind):
         raise UsageError(

@@ -38,9 +38,11 @@ def following(content: RankingContent, run_dir: Path | None) -> str:
     aside = [name for name, row in content["models"].items() if row.get("set_aside")]
     if aside and content.get("exit_code", PARTIAL) == PARTIAL:
         names = visible_line(first_of(aside, 4))
+        # A model without an answer is taken up anyway.
+        answered = any(content["models"][name]["n_items"] for name in aside)
+        retry = " (and --retry if its entry was right)" if answered else ""
         return (
-            f"Next: correct what set {names} aside and type {_AGAIN} (and --retry if its entry was "
-            "right); all answers are kept."
+            f"Next: correct what set {names} aside and type {_AGAIN}{retry}; all answers are kept."
         )
     if content.get("interrupted"):
         return f"Next: {_AGAIN}; all answers are kept."

@@ -233,6 +233,13 @@ def test_the_script_of_the_action_runs_as_printed(folder, environment):
     assert f"exit_code={done.returncode}" in output.read_text() and summary.read_text().strip()
     assert re.search(r"^verdict=[a-z ]+$", output.read_text(), re.M)
     assert (folder / "compare.xml").is_file()
+    # A later comparison that fails leaves no verdict of the earlier one, and says why.
+    output.write_text("")
+    failing = environment | given | {"METRIC": "no_such_metric"}
+    failed = started(["bash", "-eo", "pipefail", "-c", step["run"]], folder, failing)
+    assert failed.returncode == 2 and "no_such_metric" in failed.stderr
+    assert output.read_text() == "exit_code=2\n" and not (folder / "compare.xml").is_file()
+    assert "no_such_metric" in summary.read_text().split("```")[-2]
 
 
 def test_every_block_has_a_language_that_says_who_runs_it():

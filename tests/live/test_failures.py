@@ -74,6 +74,15 @@ def test_an_interrupted_adaptive_run_says_what_is_lost_and_what_keeps_it(
     assert max(server.asked.values()) == 1 and sum(server.asked.values()) == 20
 
 
+def test_a_model_whose_key_is_set_right_is_asked_without_retry(bench, server, ccat):
+    server.mood = trouble("status", 401, of="m05")
+    config = bench.config(server.url, THREE, **QUICK)
+    assert "type the same command with --resume; all answers" in ccat("rank", config, code=4).out
+    server.mood = None
+    ccat("rank", config, "--resume", code=(0, 3))
+    assert content_of(config)["models"]["m05"]["n_items"] >= 10
+
+
 def test_an_adaptive_run_that_is_resumed_asks_its_model_again(bench, server):
     server.mood = trouble("status", 400, when=lambda *_: sum(server.answered.values()) >= 12)
     named = {"model": "m05", "base_url": server.url, "tokenizer_backend": "none"}
