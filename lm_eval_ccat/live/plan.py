@@ -181,8 +181,15 @@ class Plan:
 
     @property
     def first(self) -> int:
-        """Items of all tasks that each model gets first, whatever its limits."""
-        return sum(min(self.warmup, outcome.bank.n_items) for outcome in self.outcomes.values())
+        """Items of all tasks that each model gets first, within its limit of items."""
+        first = sum(min(self.warmup, outcome.bank.n_items) for outcome in self.outcomes.values())
+        limit = None if self.of_paper else self.spec.max_items
+        return first if limit is None else min(first, limit)
+
+    @property
+    def of_paper(self) -> bool:
+        """Whether the method is ``paper``, which asks its first items whatever the limits are."""
+        return self.outcome.bank.method == "paper"
 
     @property
     def seconds(self) -> float | None:

@@ -235,19 +235,19 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     UsageError
         The budget is too small; the message names the least that is enough.
     """
+    first, limit, paper = plan.first, plan.spec.max_items, plan.of_paper
+    whatever = f"the method paper gives every model its first {first} items whatever"
+    if paper and limit is not None and limit < first:
+        observer.warn(f"{whatever} max_items is")
     if plan.charges.budget is None or plan.most_repeats > 1:  # the ranker requires a whole pass
         return
-    first = plan.first
     cost = first * sum(plan.charges.prices.values())
     if plan.charges.budget >= cost * (1.0 - SLACK):
         return
     currency = plan.charges.currency
     amount = in_unit(cost, currency)
-    if plan.outcome.bank.method == "paper":
-        observer.warn(
-            f"the method paper gives every model its first {first} items whatever the budget is: "
-            f"they are expected to take {amount}"
-        )
+    if paper:
+        observer.warn(f"{whatever} the budget is: they are expected to take {amount}")
         return
     digits = 1e4 if currency == "usd" else 1.0  # never less than it takes
     enough = math.ceil(cost * digits - 1e-6) / digits

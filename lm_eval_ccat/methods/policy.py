@@ -154,8 +154,8 @@ class Policy(ABC):
 
     Attributes
     ----------
-    warmup_ignores_budget : bool
-        Whether models get their warm-up even if it exceeds the budget.
+    warmup_ignores_limits : bool
+        Whether models get their warm-up even if it exceeds the budget or ``max_items``.
     affords_mean : bool
         If True, a model stays a candidate while the *mean* price of its remaining items fits the
         budget left (the paper's rule); else while the cheapest does, and only items that fit are
@@ -164,7 +164,7 @@ class Policy(ABC):
         Share of the items that a model may get if the user gives no ``max_items``.
     """
 
-    warmup_ignores_budget: bool = False
+    warmup_ignores_limits: bool = False
     affords_mean: bool = False
     most_items: float = 1.0
 

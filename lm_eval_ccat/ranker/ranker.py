@@ -62,7 +62,8 @@ class Ranker:
         Most to spend, as the sum of price x units; default no limit. Items in flight count as
         spent.
     max_items : int, optional
-        Maximum number of items per model; default the method's limit.
+        Maximum number of items per model, which cuts the warm-up except that of ``paper``; default
+        the method's limit. On fewer than 10 items no pair is decided.
     seed : int, optional
         Seed of all random draws: those of the method and of `exposure`.
     weights : {"documents", "equal"} or mapping, optional
@@ -296,7 +297,7 @@ class Ranker:
         limits_of_items = [] if self._max_items is None else [self._turns.cap]
         if math.isfinite(self._accounts.budget):
             tested = 2 if standing.references is None else 1
-            limits_of_items.append(self._accounts.most_items(self._turns.warmup, tested))
+            limits_of_items.append(self._accounts.most_items(self._turns.first, tested))
         # Not even all items make a pair of sampled models known in full: they are a limit, too.
         n_kept = int(self._contents.n_kept.sum())
         if self._sampled:

@@ -67,7 +67,7 @@ class Turns:
     warmup : int
         Items of every task that every model gets first.
     cap : int
-        Most items per model; it does not cut the warm-up.
+        Most items per model.
     seed : int
     exposure : int
         Number of most informative items from which each item is drawn.
@@ -103,11 +103,19 @@ class Turns:
 
     # -- who is next --------------------------------------------------------------------------
 
+    @property
+    def first(self) -> int:
+        """Items of every task that every model gets first, as far as the cap allows it."""
+        return self.warmup if self._policy.warmup_ignores_limits else min(self.warmup, self.cap)
+
     def warming(self) -> Mask:
         """Return which models still have warm-up items ahead; shape (n_models, n_tasks)."""
         accounts = self.accounts
-        ahead = (accounts.loads < self.warmup) & (accounts.remaining > 0)
-        return np.asarray(ahead & accounts.active[:, None])
+        ahead = (accounts.loads < self.first) & (accounts.remaining > 0)
+        able = accounts.active
+        if not self._policy.warmup_ignores_limits:  # of several tasks, some get fewer
+            able &= accounts.n < self.cap
+        return np.asarray(ahead & able[:, None])
 
     def wanted(self) -> Mask:
         """Return the models that the stopping rule would give more items; shape (n_models,)."""
@@ -136,7 +144,7 @@ class Turns:
     @property
     def _free(self) -> float:
         """Most that an item of the warm-up may cost."""
-        return math.inf if self._policy.warmup_ignores_budget else self.accounts.left()
+        return math.inf if self._policy.warmup_ignores_limits else self.accounts.left()
 
     def turn_of(self, account: Account) -> Turn | None:
         """Return the turn of one model, which asks for itself, if it may get an item now.
@@ -164,9 +172,9 @@ class Turns:
         """Return the budget that is left once the warm-up ahead is paid, as far as it can be."""
         accounts, left = self.accounts, self.accounts.left()
         for task, model in np.argwhere(ahead.T).tolist() if math.isfinite(left) else ():
-            budget = math.inf if self._policy.warmup_ignores_budget else left
+            budget = math.inf if self._policy.warmup_ignores_limits else left
             if accounts.affordable(budget)[model, task]:
-                items_ahead = self.warmup - int(accounts.loads[model, task])
+                items_ahead = self.first - int(accounts.loads[model, task])
                 left -= accounts.mean_price(accounts[model], task) * items_ahead
         return left
 

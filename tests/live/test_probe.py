@@ -25,11 +25,12 @@ def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, ccat):
     assert not server.asked and not config.with_suffix(".run").joinpath("journal.jsonl").exists()
     said = " ".join(ccat("rank", config, "--yes").err.split())
     assert "at most 240 answers (120 of each model), about $120." in said
-    few = bench.config(server.url, ["m01", "m11"], name="few", max_items=3)
+    few = {"bank": "default.bank.json", "max_items": 3}
+    few = bench.config(server.url, ["m01", "m11"], name="few", **few)
     asked = sum(server.asked.values())
     said = " ".join(ccat("rank", few, code=(0, 3)).err.split())
-    assert "at most 20 answers (10 of each model)" in said
-    assert sum(server.asked.values()) == asked + 20
+    assert "at most 6 answers (3 of each model)" in said
+    assert sum(server.asked.values()) == asked + 6
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 2)])

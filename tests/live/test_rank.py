@@ -260,6 +260,9 @@ def test_the_method_paper_asks_its_first_items_whatever_the_budget_is(bench, ser
     for block in content["models"].values():  # the judge's price comes on top
         assert block["usd"] == pytest.approx(1.5 * block["n_items"])
     assert "its first 10 items whatever the budget is" in capsys.readouterr().err
+    content = bench.ranked(server, ["m05", "m07"], name="few", max_items=5)
+    assert {block["n_items"] for block in content["models"].values()} == {10}
+    assert "its first 10 items whatever max_items is" in capsys.readouterr().err
 
 
 def test_a_bank_is_borrowed_from_tasks_on_the_same_documents(bench, server, ccat):

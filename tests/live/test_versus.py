@@ -40,6 +40,15 @@ def test_two_live_models(bench, server, baseline, candidate, margin, verdict):
     assert (found.baseline, found.candidate) == (baseline, "new")
 
 
+def test_a_limit_below_the_warm_up_is_obeyed(bench, server):
+    found = compare(
+        live(server, "m01"), live(server, "m09"), "share", task=TASK, max_items=5,
+        harness={"include_path": str(bench.folder / "tasks")},
+    )  # fmt: skip
+    assert found.asked == {"m01": 5, "m09": 5} and sum(server.asked.values()) == 10
+    assert (found.verdict, found.exit_code) == ("not known", 3)
+
+
 def test_a_stored_run_and_a_live_model(bench, server, tmp_path, ccat):
     old = {"bank": None, "budget": {"items": 120}, "stop": "limits"}
     config = bench.config(server.url, ["m03", "m05"], name="old", **old)

@@ -22,6 +22,19 @@ def test_a_model_asked_for_by_itself_leaves_the_warm_up_of_others_in_the_budget(
     assert len(ranker.ask(100, model="b")) == 2
 
 
+@pytest.mark.parametrize("method", ["default", "sample"])
+def test_a_limit_of_items_cuts_the_first_items_and_a_raised_one_gives_the_others(method):
+    ranker = Ranker(bank_of(method), ["a", "b"], max_items=5)
+    drive(ranker, TELL)
+    assert {name: len(items) for name, items in ranker.result().items.items()} == {"a": 5, "b": 5}
+    assert set(ranker.result().decisions.values()) == {"open"}  # never on fewer than ten items
+    ranker.change(max_items=12)
+    assert Counter(model for model, _ in ranker.ask(100)) == {"a": 7, "b": 7}
+    banks = {"x": bank_of(method, 30, 1), "y": bank_of(method, 20, 2)}
+    of_two = Ranker(banks, ["a"], max_items=5, stop="limits")
+    assert Counter(task for _, (task, _) in of_two.ask(20)) == {"x": 3, "y": 2}
+
+
 @pytest.mark.parametrize(("price", "n"), [(4.0, 1), (4.01, 0)])
 def test_four_times_the_worth_takes_a_turn_away(price, n):
     models = {"a": 1.0, "b": price}

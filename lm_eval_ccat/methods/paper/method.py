@@ -186,7 +186,7 @@ class PaperPolicy(Policy):
         draws, not even all items make a pair known in full.
     """
 
-    warmup_ignores_budget = True
+    warmup_ignores_limits = True
     affords_mean = True
     most_items = 0.5
 
