@@ -888,7 +888,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a hiccup of a server that answered ends its model",
-            "hiccup = self.median is not None and failure.status in (401, 403, 404)",
+            "hiccup = self.median is not None and status in (401, 403, 404)",
             "hiccup = False",
         ),
         (

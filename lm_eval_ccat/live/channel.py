@@ -26,6 +26,7 @@ from .failures import Availability, Failure, Pace, Remedy, State
 from .line import Line
 from .models import Answer, Model
 from .plan import Plan
+from .spec import FailureRule
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,30 @@ class Sending:
     second: bool = False
 
 
+@dataclass(frozen=True)
+class FailedCall:
+    """A call that failed, and what is still to be asked of it.
+
+    Attributes
+    ----------
+    sending : Sending
+    asks : list of Ask
+        Its open asks that no second request carries.
+    failure : Failure
+    moment : float
+        When the failure was noticed.
+    """
+
+    sending: Sending
+    asks: list[Ask]
+    failure: Failure
+    moment: float
+
+    def is_last(self, rule: FailureRule) -> bool:
+        """Whether it was the last attempt of a document that fails like this."""
+        return self.sending.attempt >= self.failure.attempts(rule)
+
+
 @dataclass(eq=False)
 class Channel:
     """State of one model while a run asks it.
@@ -82,9 +107,9 @@ class Channel:
     pace : Pace
     wire : list of Sending
         Calls in flight.
-    again : list of (float, Sending)
+    retries : list of (float, Sending)
         Waiting attempts, with the time from which they may go out.
-    left : list of Ask
+    probe_asks : list of Ask
         Asks that were open when the model was set aside; probes use them.
     in_a_row : int
         Documents given up without a success between them.
@@ -107,8 +132,8 @@ class Channel:
     line: Line
     pace: Pace = field(default_factory=Pace)
     wire: list[Sending] = field(default_factory=list)
-    again: list[tuple[float, Sending]] = field(default_factory=list)
-    left: list[Ask] = field(default_factory=list)
+    retries: list[tuple[float, Sending]] = field(default_factory=list)
+    probe_asks: list[Ask] = field(default_factory=list)
     in_a_row: int = 0
     refused: float | None = None
     hangs: bool = False
@@ -152,9 +177,9 @@ class Channel:
 
     def take_due(self, moment: float) -> Sending | None:
         """Take a waiting attempt that is due, if any."""
-        for number, (due, sending) in enumerate(self.again):
+        for number, (due, sending) in enumerate(self.retries):
             if due <= moment:
-                del self.again[number]
+                del self.retries[number]
                 return sending
         return None
 
@@ -215,7 +240,8 @@ class Channel:
             attempt.second = True
         self._heard = moment
         error = ServerError("timeout", f"no answer within {moment - stuck[0].sent:.0f} s")
-        self._give_up(ask, Failure(error), stuck[0], moment, perhaps_server=False)
+        call = FailedCall(stuck[0], [ask], Failure(error), moment)
+        self._give_up(call, perhaps_server=False)
         return True
 
     def gone(self, moment: float, longer: float = 0.0) -> bool:
@@ -318,41 +344,54 @@ class Channel:
         self.line.lost(attempt)
 
     def failed(self, sending: Sending, error: Exception, moment: float) -> None:
-        """Record what a failed call cost; ask again, fail its items, or set the model aside."""
-        failure, rule, aside = Failure(error), self.rule, self.book.tally.set_aside
-        remedy = failure.remedy
-        if remedy is Remedy.CANCELLED:
+        """Record what a failed call cost, and do what its failure calls for."""
+        failure = Failure(error)
+        if failure.remedy is Remedy.CANCELLED:
             return
         self._lose_attempts(sending, failure, getattr(error, "served", ()))
-        asks = self._asks_without_twins(sending)
+        call = FailedCall(sending, self._asks_without_twins(sending), failure, moment)
         if failure.address and not self.has_answered:
-            return self._has_wrong_address(asks, failure)
-        # The server answered before, so a 401, 403 or 404 may be a hiccup: try again first.
-        hiccup = self.median is not None and failure.status in (401, 403, 404)
-        if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
-            remedy = Remedy.RETRY
-        unreachable = not self._note_failure(sending, failure) and failure.on_the_way
-        unclear = self._of_item_or_server(failure) and self.name not in aside
-        if unclear and asks and self._fails_alone(sending, failure):
-            return self._give_up(asks[0], failure, sending, moment, perhaps_server=True)
+            self._has_wrong_address(call)
+        else:
+            is_there = self._note_failure(call)
+            self._follow_up(call, unreachable=failure.on_the_way and not is_there)
+
+    def _follow_up(self, call: FailedCall, unreachable: bool) -> None:
+        """Do what the first case says that applies to a failed call.
+
+        `unreachable`: whether calls fail on the way to the server, and not this one alone.
+        """
+        asks, failure, remedy = call.asks, call.failure, self._remedy(call)
+        retries, takes_part = remedy is Remedy.RETRY, self.name not in self.book.tally.set_aside
         # A rate limit that asks for a longer pause, or is what a probe finds, is an outage.
-        paced = (failure.wait or 0.0) <= SILENCE and self.name not in aside
-        if remedy is Remedy.MODEL:
+        paced = failure.status == 429 and (failure.wait or 0.0) <= SILENCE and takes_part
+        hopeless = remedy is Remedy.DOCUMENT or call.is_last(self.rule)
+        if takes_part and self._fails_alone(call):
+            self._give_up(call, perhaps_server=True)
+        elif remedy is Remedy.MODEL:
             self._refuse_beyond(asks, failure)
             self.set_aside(failure.text)
-        elif failure.status == 429 and paced:
-            self._slow_down(asks, sending, failure, moment)
-        elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and unreachable):
-            self._not_reached(asks, sending, failure, unreachable, moment)
+        elif paced:
+            self._slow_down(call)
+        elif remedy is Remedy.AWAY or (retries and unreachable):
+            self._not_reached(call, unreachable)
+        # One document may spoil the batch: each is asked by itself.
         elif len(asks) > 1:
-            self.again += [(moment, Sending([ask])) for ask in asks]  # one may spoil the batch
-        elif asks and (remedy is Remedy.DOCUMENT or sending.attempt >= failure.attempts(rule)):
-            perhaps_server = remedy is Remedy.RETRY and failure.on_the_way
-            self._give_up(asks[0], failure, sending, moment, perhaps_server)
+            self.retries += [(call.moment, Sending([ask])) for ask in asks]
+        elif asks and hopeless:
+            self._give_up(call, perhaps_server=retries and failure.on_the_way)
         else:
             if not failure.on_the_way:
-                self._is_there(sending, moment)  # the server is there
-            self._again(Sending(asks, sending.attempt + 1, sending.away), failure, moment)
+                self._is_there(call.sending, call.moment)
+            self._try_again(call, call.sending.away)
+
+    def _remedy(self, call: FailedCall) -> Remedy:
+        """Return the remedy of a failure; the refusal of a server that answered may be a hiccup."""
+        remedy, status = call.failure.remedy, call.failure.status
+        hiccup = self.median is not None and status in (401, 403, 404)
+        if remedy is Remedy.MODEL and hiccup and call.sending.attempt < self.rule.attempts:
+            return Remedy.RETRY
+        return remedy
 
     def displaced(self, sending: Sending, error: Exception) -> None:
         """Put what was asked at a place that is lost back into the line."""
@@ -379,7 +418,7 @@ class Channel:
 
     def _asks_without_twins(self, sending: Sending) -> list[Ask]:
         """Return the open asks of a failed call, less those that a second request carries."""
-        calls = [*self.wire, *(waiting for _, waiting in self.again)]
+        calls = [*self.wire, *(waiting for _, waiting in self.retries)]
         twins = [
             call
             for call in calls
@@ -393,27 +432,25 @@ class Channel:
             if ask.state in (OPEN, LEFT) and not any(ask in twin.asks for twin in twins)
         ]
 
-    def _slow_down(
-        self, asks: Sequence[Ask], sending: Sending, failure: Failure, moment: float
-    ) -> None:
+    def _slow_down(self, call: FailedCall) -> None:
         """Ask a server less often that refuses a request for its rate; it is there."""
+        sent, wait = call.sending.sent, call.failure.wait
         if self.refused is None:
-            self.refused = sending.sent
-        limit = 60.0 * self.rule.outage_minutes
-        wait = None if failure.wait is None else min(failure.wait, limit)
-        self.pace.refused(moment, sending.sent, wait)
-        self._is_there(sending, moment)
-        self.line.back(asks)
+            self.refused = sent
+        longest = 60.0 * self.rule.outage_minutes
+        self.pace.refused(call.moment, sent, None if wait is None else min(wait, longest))
+        self._is_there(call.sending, call.moment)
+        self.line.back(call.asks)
 
-    def _note_failure(self, sending: Sending, failure: Failure) -> bool:
+    def _note_failure(self, call: FailedCall) -> bool:
         """Note a failure; return whether the server still counts as there.
 
         It does while few have failed in a row. An item fails alone if a later request was answered,
         or if it fails again after an outage. Such items count only if they are as many as slots.
         """
-        item, opened = sending.asks[0].item, self.gate.state is State.OPEN
-        if self._of_item_or_server(failure):
-            later = sending.sent < self._proof
+        item, opened = call.sending.asks[0].item, self.gate.state is State.OPEN
+        if self._of_item_or_server(call.failure):
+            later = call.sending.sent < self._proof
             if later or (opened and item in self._tried):
                 self.alone.add(item)
             if not later:
@@ -427,58 +464,57 @@ class Channel:
         """Whether a failure is of the item or of the server; a rate limit is of neither."""
         return failure.remedy in (Remedy.AWAY, Remedy.RETRY) and failure.status != 429
 
-    def _fails_alone(self, sending: Sending, failure: Failure) -> bool:
+    def _fails_alone(self, call: FailedCall) -> bool:
         """Whether an item has failed at all attempts, before and after others were answered."""
-        alone = len(sending.asks) == 1 and sending.asks[0].item in self.alone
-        return alone and sending.attempt >= failure.attempts(self.rule)
+        asked = call.sending.asks
+        alone = bool(call.asks) and len(asked) == 1 and asked[0].item in self.alone
+        return alone and self._of_item_or_server(call.failure) and call.is_last(self.rule)
 
     def sending(self, asks: list[Ask]) -> Sending:
         """Return a call with asks of the line; attempts before an outage count."""
         return Sending(asks, 1 + (self._tried.get(asks[0].item, 0) if len(asks) == 1 else 0))
 
-    def _not_reached(
-        self, asks: list[Ask], sending: Sending, failure: Failure, unreachable: bool, moment: float
-    ) -> None:
+    def _not_reached(self, call: FailedCall, unreachable: bool) -> None:
         """Try once more, or note that the server is away.
 
         A first failure may be a single dropped connection; a server that says how long to wait,
         several failures in a row or a probe that fails mean that the server is away.
         """
-        last = sending.attempt >= failure.attempts(self.rule)
-        if sending.away or failure.wait is not None or unreachable or last:
-            self._is_away(asks, sending, failure, moment)
+        told_to_wait = call.failure.wait is not None
+        if call.sending.away or told_to_wait or unreachable or call.is_last(self.rule):
+            self._is_away(call)
         else:
-            self._again(Sending(asks, sending.attempt + 1, 1), failure, moment)
+            self._try_again(call, away=1)
 
-    def _has_wrong_address(self, asks: Sequence[Ask], failure: Failure) -> None:
+    def _has_wrong_address(self, call: FailedCall) -> None:
         """Set a model aside at first contact: waiting will not mend what its entry says."""
-        self._refuse_beyond(asks, failure)
-        self.set_aside(f"wrong address {failure.address} ({failure.text})")
+        self._refuse_beyond(call.asks, call.failure)
+        self.set_aside(f"wrong address {call.failure.address} ({call.failure.text})")
 
-    def _again(self, sending: Sending, failure: Failure, moment: float) -> None:
-        if sending.asks:
-            wait = failure.pause(self.rule, sending.attempt - 1)
-            item = self.book.journal.filed(sending.asks[0].item)
+    def _try_again(self, call: FailedCall, away: int) -> None:
+        """Let a call's asks go out again after a pause; `away`: as of `Sending`."""
+        if call.asks:
+            attempt, failure = call.sending.attempt + 1, call.failure
+            wait = failure.pause(self.rule, call.sending.attempt)
             logger.info(
-                "%s, item %r: %s; attempt %d of %d in %.1f s", self.name, item, failure.text,
-                sending.attempt, self.rule.attempts, wait,
+                "%s, item %r: %s; attempt %d of %d in %.1f s", self.name,
+                self.book.journal.filed(call.asks[0].item), failure.text, attempt,
+                self.rule.attempts, wait,
             )  # fmt: skip
-            self.again.append((moment + wait, sending))
+            self.retries.append((call.moment + wait, Sending(call.asks, attempt, away)))
 
-    def _is_away(
-        self, asks: Sequence[Ask], sending: Sending, failure: Failure, moment: float
-    ) -> None:
+    def _is_away(self, call: FailedCall) -> None:
         """Stop asking a model that is away; keep its open asks until it is back."""
-        gate = self.gate
-        self._refuse_beyond(asks, failure)
+        gate, failure, moment = self.gate, call.failure, call.moment
+        self._refuse_beyond(call.asks, failure)
         if gate.state is not State.PROBING:  # a probe that fails says nothing about its item
-            self._tried |= {ask.item: sending.attempt for ask in asks}
+            self._tried |= {ask.item: call.sending.attempt for ask in call.asks}
             self._tried |= {
-                ask.item: again.attempt - 1 for _, again in self.again for ask in again.asks
+                ask.item: retry.attempt - 1 for _, retry in self.retries for ask in retry.asks
             }
-        self.line.back([*asks, *self._take_all()])
+        self.line.back([*call.asks, *self._take_all()])
         before = gate.state
-        gate.failed(moment, sending.sent, failure.text, failure.wait, failure.hung)
+        gate.failed(moment, call.sending.sent, failure.text, failure.wait, failure.hung)
         if gate.state is State.CLOSED:
             self.closed(gate.reason)
         elif before is State.OPEN or gate.first_failure:
@@ -501,23 +537,21 @@ class Channel:
                 document = f"document {self.book.journal.filed(ask.item)!r}, which a full run needs"
                 raise RunError(f"{ask.model} does not answer {document}: {failure.text}")
 
-    def _give_up(
-        self, ask: Ask, failure: Failure, sending: Sending, moment: float, perhaps_server: bool
-    ) -> None:
+    def _give_up(self, call: FailedCall, perhaps_server: bool) -> None:
         """Record a failed item; `perhaps_server`: whether the server may be the cause."""
-        self._refuse_beyond([ask], failure)
-        reason, name = failure.text, self.name
+        [ask, *_], reason = call.asks, call.failure.text
+        self._refuse_beyond([ask], call.failure)
         document = self.book.journal.filed(ask.item)
-        logger.warning("%s failed on document %r: %s", name, document, reason)
+        logger.warning("%s failed on document %r: %s", self.name, document, reason)
         failed = Fail(
-            n=self._number(ask), model=name, item=ask.item,
-            reason=reason, attempts=sending.attempt, cost=0.0,
+            n=self._number(ask), model=self.name, item=ask.item,
+            reason=reason, attempts=call.sending.attempt, cost=0.0,
         )  # fmt: skip
         self.line.arrive([failed])
         self.in_a_row += 1
         many = self.in_a_row >= self.rule.in_a_row
         if not perhaps_server:
-            self._is_there(sending, moment)  # the server is there
+            self._is_there(call.sending, call.moment)
         self._set_aside_if(many and not perhaps_server, reason)
 
     # -- whether it takes part -------------------------------------------------------------
@@ -544,26 +578,26 @@ class Channel:
         if back:
             reason = f"away: {reason}"
             logger.warning("%s is set aside for now (%s); the other models continue", name, reason)
-            self.left = [ask for ask in self.book.unanswered if ask.model == name]
+            self.probe_asks = [ask for ask in self.book.unanswered if ask.model == name]
         elif name in self.book.tally.set_aside and name not in self.line.away:
             return
         else:
             logger.warning("%s is set aside: %s", name, reason)
-            self.left.clear()
+            self.probe_asks.clear()
             self.refused = None
         self._take_all()
         self.line.set_aside(name, reason, back)
 
     def _take_all(self) -> list[Ask]:
         """Take the asks of all waiting attempts, so that they are not retried by themselves."""
-        asks = [ask for _, sending in self.again for ask in sending.asks]
-        self.again.clear()
+        asks = [ask for _, sending in self.retries for ask in sending.asks]
+        self.retries.clear()
         return asks
 
     def back(self) -> None:
         """Take up a model whose server answers again."""
         logger.warning("%s is back", self.name)
-        self.left.clear()
+        self.probe_asks.clear()
         self.line.take_up(self.name)
 
 

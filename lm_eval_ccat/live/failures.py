@@ -276,7 +276,7 @@ class Availability:
     --------
     >>> model = Availability(limit=60, backoff=1, max_backoff=30)
     >>> model.failed(moment=10, sent=9, reason="HTTP 503")
-    >>> model.may_ask(10.5), model.may_ask(11), model.may_ask(11)   # one request probes
+    >>> model.admit(10.5), model.admit(11), model.admit(11)   # one request probes
     (False, True, False)
     >>> model.succeeded(moment=12, sent=11)
     >>> model.state.value
@@ -294,8 +294,8 @@ class Availability:
     _probes: int = 0
     _hung: int = 0  # failures that hung, in a row
 
-    def may_ask(self, moment: float) -> bool:
-        """Whether a request may go out now; while waiting, the one that may is the probe."""
+    def admit(self, moment: float) -> bool:
+        """Let a request out, or hold it back; the first that goes out after a wait is the probe."""
         if self.state is State.WAITING and moment >= self._until:
             self.state = State.PROBING
             return True

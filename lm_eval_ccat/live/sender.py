@@ -177,7 +177,7 @@ class Sender:
         channel.gate.state, channel.opened = State.OPEN, True
         try:
             self.interrupts.wait = True
-            while self.line.has_next(model) or channel.wire or channel.again:
+            while self.line.has_next(model) or channel.wire or channel.retries:
                 self.interrupts.heed()
                 if channel.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
                     raise RunError(
@@ -254,7 +254,7 @@ class Sender:
         """Whether a model has something to do besides having its last answers scored."""
         if seat.to_open or seat.free < seat.model.slots:
             return True
-        return seat.opened and bool(seat.again or self.line.has_next(seat.name))
+        return seat.opened and bool(seat.retries or self.line.has_next(seat.name))
 
     def _wish_for_place(self, channel: Channel, moment: float) -> None:
         """Reserve a further place for a model, which an autoscaler may add a node for."""
@@ -331,32 +331,37 @@ class Sender:
 
     def _next(self, channel: Channel, moment: float) -> Sending | None:
         """Return what to send a model now: an attempt that is due, else its next asks."""
-        gate, away = channel.gate, channel.name in self.line.away  # set aside, but may come back
-        if not channel.opened or (channel.name in self.book.tally.set_aside and not away):
+        if not self._takes_a_call(channel, moment) or not channel.gate.admit(moment):
             return None
-        # A probe takes no slot, as calls that hang may hold all of them.
-        if channel.free <= 0 and not (away and gate.state is State.WAITING):
-            return None
-        if channel.model.remote and channel.wire and self._first_contact(moment):
-            return None
-        if channel.wait(moment) or not gate.may_ask(moment):
-            return None
-        if (due := channel.take_due(moment)) is not None:
-            return due
-        probing = gate.state is State.PROBING  # `may_ask` begins a probe that is due
-        if not probing and channel.free <= len(channel.again):
-            return None  # waiting attempts keep their slots
-        if probing:
+        if (retry := channel.take_due(moment)) is not None:
+            return retry
+        if channel.gate.state is State.PROBING:
             asks = self._ask_to_probe(channel, moment)
+            if not asks:
+                channel.gate.give_up_probe(moment)
+        elif channel.free > len(channel.retries):  # waiting attempts keep their slots
+            asks = self._asks_of_a_task(channel)
         else:
-            asks = self.line.next(channel.name, channel.model.batch)
-        if len(asks) > 1:  # the harness evaluates one task per call
-            task = asks[0].item[0]
-            self.line.back([ask for ask in asks if ask.item[0] != task])
-            asks = [ask for ask in asks if ask.item[0] == task]
-        if not asks and probing:
-            gate.give_up_probe(moment)
+            asks = []
         return channel.sending(asks) if asks else None
+
+    def _takes_a_call(self, channel: Channel, moment: float) -> bool:
+        """Whether a model is open, has a slot free, and its server allows a further call."""
+        may_return = channel.name in self.line.away
+        takes_part = may_return or channel.name not in self.book.tally.set_aside
+        # A probe takes no slot, as calls that hang may hold all of them.
+        probe_is_next = may_return and channel.gate.state is State.WAITING
+        if not (channel.opened and takes_part and (channel.free > 0 or probe_is_next)):
+            return False
+        tries_out = channel.model.remote and channel.wire and self._first_contact(moment)
+        return not tries_out and not channel.wait(moment)
+
+    def _asks_of_a_task(self, channel: Channel) -> list[Ask]:
+        """Take a model's next asks off the line; the harness evaluates one task per call."""
+        asks = self.line.next(channel.name, channel.model.batch)
+        tasks = [ask.item[0] for ask in asks]
+        self.line.back([ask for ask, task in zip(asks, tasks) if task != tasks[0]])
+        return [ask for ask, task in zip(asks, tasks) if task == tasks[0]]
 
     def _ask_to_probe(self, channel: Channel, moment: float) -> list[Ask]:
         """Return the ask with which to find out whether a model's server works; none if none is.
@@ -368,9 +373,9 @@ class Sender:
             asks = self.line.probe(channel.name, {*channel.unheard, *channel.alone})
         else:
             asks = self.line.next(channel.name)
-        if not asks and channel.left:  # each probe takes the next of them
-            channel.left.append(channel.left.pop(0))
-            asks = [channel.left[-1]]
+        if not asks and channel.probe_asks:  # each probe takes the next of them
+            channel.probe_asks.append(channel.probe_asks.pop(0))
+            asks = [channel.probe_asks[-1]]
         if not asks and after_failure:
             asks = channel.known_good or self.line.probe(channel.name, set())
         return asks
@@ -388,47 +393,61 @@ class Sender:
 
     def check_servers(self, moment: float) -> None:
         """Set aside models that are away or silent, and resend the ask that holds up the line."""
-        limit = 60.0 * self.rule.outage_minutes
         for channel in self.channels.values():
-            name, gate = channel.name, channel.gate
-            if channel.refused_for(moment) > limit:
-                channel.closed("the server refused every request because of its rate limit")
-            elif name in self.line.away and channel.gone(moment, limit):
+            self._check_server(channel, moment)
+        if self.line.head is not None:
+            self._resend(self.line.head, moment)
+
+    def _check_server(self, channel: Channel, moment: float) -> None:
+        """Set a model aside whose server is away or silent, for good if it was so for too long."""
+        name, gate, limit = channel.name, channel.gate, 60.0 * self.rule.outage_minutes
+        if channel.refused_for(moment) > limit:
+            channel.closed("the server refused every request because of its rate limit")
+        elif name in self.line.away:
+            if channel.gone(moment, limit):
                 channel.closed(gate.reason)
-            elif name in self.line.away and channel.hangs and self._others_are_done():
+            elif channel.hangs and self._others_are_done():
                 channel.set_aside(gate.reason)
-            elif name in self.book.tally.set_aside:
-                continue
-            elif channel.silent(moment):
-                head = self.line.head
-                if head and head.model == name and channel.give_up_if_alone(head, moment):
-                    continue
-                gate.failed(moment, moment, "no answer, not even to a second request", hung=True)
-                channel.hangs = True
-                channel.set_aside(gate.reason, back=True)
-            elif channel.gone(moment):
-                channel.set_aside(gate.reason, back=True)
+        elif name in self.book.tally.set_aside:
+            pass  # for good
+        elif channel.silent(moment):
+            self._note_silence(channel, moment)
+        elif channel.gone(moment):
+            channel.set_aside(gate.reason, back=True)
+
+    def _note_silence(self, channel: Channel, moment: float) -> None:
+        """Give up the ask that a model leaves unanswered, or set the model aside for now."""
         head = self.line.head
-        if head is None or not self.channels[head.model].model.remote:
+        if head and head.model == channel.name and channel.give_up_if_alone(head, moment):
             return
+        silence = "no answer, not even to a second request"
+        channel.gate.failed(moment, moment, silence, hung=True)
+        channel.hangs = True
+        channel.set_aside(channel.gate.reason, back=True)
+
+    def _resend(self, head: Ask, moment: float) -> None:
+        """Send the ask a second time that holds up the line, if its one call takes long."""
         channel = self.channels[head.model]
-        under_way = [sending for sending in channel.wire if head in sending.asks]
-        if under_way and head.item in channel.model.scoring:
-            channel.warn_of_scoring(under_way[0], moment)
-        waits, attempts = channel.gate.state is State.WAITING, max(2, self.rule.attempts)
-        if len(under_way) != 1 or waits or under_way[0].attempt >= attempts:
+        if not channel.model.remote:
             return
-        if moment >= channel.second_at(under_way[0]):
+        calls = [sending for sending in channel.wire if head in sending.asks]
+        if calls and head.item in channel.model.scoring:
+            channel.warn_of_scoring(calls[0], moment)
+        waits, attempts = channel.gate.state is State.WAITING, max(2, self.rule.attempts)
+        if len(calls) != 1 or waits or calls[0].attempt >= attempts:
+            return
+        if moment >= channel.second_at(calls[0]):
             what = "%s, item %r holds up the others and is sent again"
             logger.info(what, channel.name, self.book.journal.filed(head.item))
-            self.feed(channel, Sending([head], under_way[0].attempt, second=True))
+            self.feed(channel, Sending([head], calls[0].attempt, second=True))
 
     def _others_are_done(self) -> bool:
         """Whether the remaining models can be ranked by themselves and have nothing left to do."""
         aside = self.book.tally.set_aside
         present = [channel for name, channel in self.channels.items() if name not in aside]
         busy = any(
-            channel.wire or channel.again or self.line.has_next(channel.name) for channel in present
+            channel.wire or channel.retries or self.line.has_next(channel.name)
+            for channel in present
         )
         return len(present) >= (2 if self.line.needs_two else 1) and not busy
 
@@ -436,7 +455,7 @@ class Sender:
         """Return the seconds until something is due even if no answer arrives."""
         waits = [POLL]
         for channel in self.channels.values():
-            waits += [due - moment for due, _ in channel.again]
+            waits += [due - moment for due, _ in channel.retries]
             if channel.gate.state is State.WAITING:
                 waits.append(channel.gate.wait(moment))
             if channel.opened and self.line.has_next(channel.name) and channel.free > 0:

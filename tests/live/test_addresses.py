@@ -97,7 +97,7 @@ def test_after_an_outage_of_any_length_the_server_is_asked_within_two_seconds():
     for outage in (3.0, 7.0, 20.0, 45.0, 300.0):
         gate, now = Availability(limit=900.0, backoff=1.0, max_backoff=30.0), 0.0
         gate.failed(now, now, "HTTP 503")
-        while not (asks := gate.may_ask(now)) or now < outage:
+        while not (asks := gate.admit(now)) or now < outage:
             if asks:
                 gate.failed(now, now, "HTTP 503")
             now += 0.01

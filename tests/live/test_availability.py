@@ -31,14 +31,14 @@ def test_one_request_probes_and_parallel_failures_are_one_event(pauses, slots):
     now += 0.5
     for pause in pauses:
         now += pause
-        out = [model.may_ask(now) for _ in range(slots)]
+        out = [model.admit(now) for _ in range(slots)]
         assert sum(out) <= 1
         if any(out):
             assert model.state is State.PROBING
             model.failed(now, sent=now, reason="HTTP 503")
         if model.state is State.CLOSED:
             assert now - 0.5 >= 100.0
-            assert not model.may_ask(now + 1e6)
+            assert not model.admit(now + 1e6)
             return
         assert model.wait(now) <= 8.0 + 1e-9
     assert now < 100.0 + 0.5 + max(pauses) + 8.0, (
@@ -52,14 +52,14 @@ def test_a_hung_server_costs_few_probes_and_is_noticed_after_a_minute(timeout):
     model.failed(timeout, 0.0, "no answer", hung=True)
     while model.state is not State.CLOSED:
         sent.append(sent[-1] + timeout + model.wait(sent[-1] + timeout))
-        assert model.may_ask(sent[-1])
+        assert model.admit(sent[-1])
         model.failed(sent[-1] + timeout, sent[-1], "no answer", hung=True)
     assert len(sent) <= 16 and sent[-1] >= 900.0
     assert max(np.diff(sent)) <= timeout + 75.0
     model = Availability(limit=900.0)
     for moment in (1.0, 3.0):  # a server that refuses costs nothing, and hung only once since
         model.failed(moment, moment, "refused")
-        assert model.may_ask(moment + 2.0)
+        assert model.admit(moment + 2.0)
     model.failed(5.0, 5.0, "no answer", hung=True)
     assert model.wait(5.0) <= 2.0
 
@@ -70,8 +70,8 @@ def test_retry_after_is_obeyed_whole_unless_the_limit_is_shorter(asked, limit):
     model.failed(moment=0.0, sent=0.0, reason="HTTP 429", retry_after=asked)
     assert model.wait(0.0) == min(max(asked, 1.0), limit)
     assert ("limit" in model.reason) == (asked > limit)
-    assert not model.may_ask(min(asked, limit) * 0.99 - 1e-9)
-    assert model.may_ask(max(1.0, min(asked, limit)))
+    assert not model.admit(min(asked, limit) * 0.99 - 1e-9)
+    assert model.admit(max(1.0, min(asked, limit)))
 
 
 def test_an_answer_from_before_the_outage_opens_nothing_and_the_probe_does():
@@ -79,7 +79,7 @@ def test_an_answer_from_before_the_outage_opens_nothing_and_the_probe_does():
     model.failed(moment=10.0, sent=9.0, reason="no connection")
     model.succeeded(moment=10.5, sent=9.5)
     assert model.state is State.WAITING
-    assert model.may_ask(12.0) and not model.may_ask(12.0)
+    assert model.admit(12.0) and not model.admit(12.0)
     model.succeeded(moment=13.0, sent=9.9)
     assert model.state is State.PROBING
     model.succeeded(moment=13.5, sent=12.0)

@@ -104,10 +104,10 @@ def test_failures_of_a_judge_are_in_a_row_if_no_answer_was_scored_between_them()
 
 def test_an_attempt_waits_for_its_time_and_no_other_attempt():
     made, late, soon = channel(), call(0), call(1)
-    made.again += [(9.0, late), (5.0, soon)]
+    made.retries += [(9.0, late), (5.0, soon)]
     assert made.take_due(4.9) is None
     assert made.take_due(5.0) is soon and made.take_due(8.9) is None
-    assert made.take_due(9.0) is late and not made.again
+    assert made.take_due(9.0) is late and not made.retries
 
 
 def test_a_second_answer_is_paid_and_does_not_count():
@@ -136,9 +136,9 @@ def test_an_item_that_fails_alone_is_given_up_but_for_the_rate_of_its_server(sta
 def test_documents_of_a_batch_that_fails_are_tried_one_by_one():
     made = channel()
     made.failed(call(0, 1, 2), MALFORMED, 1.0)
-    assert [[ask.number for ask in sending.asks] for _, sending in made.again] == [[0], [1], [2]]
+    assert [[ask.number for ask in sending.asks] for _, sending in made.retries] == [[0], [1], [2]]
     assert not made.line.arrived and not made.line.aside
-    made.again.clear()
+    made.retries.clear()
     made.failed(call(1), MALFORMED, 2.0)
     [failed] = made.line.arrived
     assert (failed.item, failed.reason) == (ITEMS[1], "no")
@@ -154,9 +154,9 @@ def test_who_has_answered_is_tried_again_when_it_is_refused_once():
         if not has_answered:
             continue
         for attempt in range(2, made.rule.attempts + 1):
-            [(_, again)] = made.again
+            [(_, again)] = made.retries
             assert again.attempt == attempt and not made.line.aside
-            made.again.clear()
+            made.retries.clear()
             made.failed(again, REFUSED, 10.0 * attempt)
         assert made.line.aside == ["no"]
 
@@ -174,7 +174,7 @@ def test_documents_that_fail_with_no_answer_between_them_mean_that_the_server_is
             assert made.gate.state is State.OPEN
             made.failed(call(number, sent=sent), BUSY, 6.0)
         assert (made.gate.state is State.WAITING) == away
-        assert len(made.again) == (0 if away else made.rule.in_a_row)  # else each by itself
+        assert len(made.retries) == (0 if away else made.rule.in_a_row)  # else each by itself
 
 
 def test_a_server_that_is_back_gets_few_requests_at_once():
@@ -184,7 +184,7 @@ def test_a_server_that_is_back_gets_few_requests_at_once():
     assert not made.pace.wait(2.0, in_flight=20)
     for number in range(3):
         made.failed(call(number, sent=2.0), BUSY, 3.0)
-    assert made.gate.may_ask(9.0)
+    assert made.gate.admit(9.0)
     made.answered(call(0, sent=9.0), 9.5)
     assert not made.pace.wait(9.5, in_flight=2) and made.pace.wait(9.5, in_flight=3)
 
@@ -203,9 +203,9 @@ def test_two_requests_for_one_document_have_no_more_attempts_than_one():
         twin = Sending([ask], second=True)
         made.wire[:] = [twin]
         made.failed(failing, BUSY, float(attempt))
-        assert not made.again and twin.attempt == attempt
+        assert not made.retries and twin.attempt == attempt
         failing = twin
     made.wire.clear()
     made.failed(failing, BUSY, 99.0)
     [failed] = made.line.arrived
-    assert failed.attempts == made.rule.attempts and not made.again
+    assert failed.attempts == made.rule.attempts and not made.retries
