@@ -279,10 +279,10 @@ def model_args_of(results: Mapping[str, Any]) -> Any:
 
 def _arguments(arguments: Any) -> dict[str, str]:
     """Return the arguments of a model, which results files hold as a text or an object."""
-    if isinstance(arguments, Mapping):
-        return {str(key): str(value) for key, value in arguments.items()}
-    parts = arguments.split(",") if isinstance(arguments, str) else ()
-    return dict(part.partition("=")[::2] for part in parts)
+    if not isinstance(arguments, Mapping):
+        parts = arguments.split(",") if isinstance(arguments, str) else ()
+        arguments = dict(part.partition("=")[::2] for part in parts)
+    return {str(key).strip(): str(value).strip() for key, value in arguments.items()}
 
 
 def model_name_of(model: str, arguments: Any) -> str:
@@ -317,4 +317,4 @@ def model_of(results: Mapping[str, Any], folder: Path) -> str:
     if not name and isinstance(config, dict) and arguments:  # before 0.4.3 results named no model
         return model_name_of(str(config.get("model")), arguments)
     # The harness files a model object that has no name under "None".
-    return str(name) if name else (folder.parent if folder.name == "None" else folder).name
+    return str(name).strip() if name else (folder.parent if folder.name == "None" else folder).name

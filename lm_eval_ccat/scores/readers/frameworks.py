@@ -178,7 +178,7 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
     as_text = len({type(row.doc_id) for row in rows}) > 1
     grid = ScoreGrid()
     grid.lay(
-        [(row.model, row.config if several else "") for row in rows],
+        [(row.model.strip(), row.config if several else "") for row in rows],
         [str(row.doc_id) if as_text else row.doc_id for row in rows],
         [row.score for row in rows],
         [row.doc_hash for row in rows],

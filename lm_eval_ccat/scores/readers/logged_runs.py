@@ -7,22 +7,24 @@ Leaderboard published sample files that end in ``.json`` (data sets
 ``open-llm-leaderboard/<organisation>__<model>-details``), some of them one JSON list.
 
 Before 0.4.3 it wrote one ``results.json`` (or the file that ``output_path`` names) and beside it
-``<model_args>_<task>.jsonl``, which holds one JSON list; a task there has neither a date of its own
-nor hashes of its documents.
+``<model_args>_<task>.jsonl``, which holds one JSON list (in 0.4.0 a row per line); a task there has
+neither a date of its own nor hashes of its documents. Which characters of the arguments a name
+replaces, and by what, differs from version to version, so letters and digits alone are compared.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import ScoreTableError
-from ...shown import some
+from ...shown import plural, some
 from ..configuration import (
     configuration_of,
     drawing,
@@ -30,12 +32,16 @@ from ..configuration import (
     model_of,
     names_by_configuration,
 )
-from ..reading import files_at, json_value, one_of
+from ..reading import files_at, json_value, one_of, open_log
 from .samples import holds_list
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
 _RESULTS = re.compile(rf"(?!samples_).+_(?P<date>{_DATE})\.json(?:\.gz)?")
+# How sample files and results files begin, whatever their names.
+_ROW = re.compile(rb'\s*\[?\s*\{\s*"doc_id":\s*\d+,\s*"doc":\s*\{')
+_FIGURES = re.compile(rb'\s*\{\s*"results":\s*\{')
+_BEGINNING = 256  # bytes
 #: Key of a task's metadata in results files: the scorers of its metrics.
 SCORER = "ccat_scorer"
 # Objects that results files hold, if they have them; "*" stands for every task.
@@ -232,8 +238,23 @@ def can_read(path: Path) -> bool:
     """Whether a path is a log of the harness, or a directory with one in it."""
     if path.is_file() and (_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name)):
         return True
-    dated = files_at(path, "samples_*.json*") if path.is_dir() else ()
-    return any(_SAMPLES.fullmatch(file.name) for file in dated) or any(_undated_files(path))
+    if path.is_dir() and any(map(_is_dated, files_at(path, "samples_*.json*"))):
+        return True
+    samples, unknown = _undated_files(path)
+    return bool(samples) or any(_begins(file, _ROW) for file in unknown)
+
+
+def _is_dated(file: Path) -> bool:
+    return _SAMPLES.fullmatch(file.name) is not None
+
+
+def _begins(file: Path, form: re.Pattern[bytes]) -> bool:
+    """Whether a plain or compressed file begins in a form; not where it cannot be read."""
+    try:
+        with open_log(file) as stream:
+            return form.match(stream.read(_BEGINNING)) is not None
+    except (OSError, EOFError, zlib.error):
+        return False
 
 
 def sample_name(name: str) -> tuple[str, str] | None:
@@ -254,32 +275,35 @@ def results_files(folder: Path) -> list[Path]:
     return [file for _, file in sorted((name["date"], file) for name, file in named if name)]
 
 
-def _sample_files(path: Path) -> Iterator[SampleFile]:
-    """Yield every sample file at or below a path, in order of path."""
+def _sample_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
+    """Return every sample file at or below a path, and those of which no run is known."""
     files = files_at(path, "samples_*.json*")
     if path.is_file() and (results := _RESULTS.fullmatch(path.name)):
         files = sorted(path.parent.glob(f"samples_*_{results['date']}.json*"))
-    undated = list(_undated_files(path))
+    undated, unknown = _undated_files(path)
+    dated = []
     for file in files:
         name = _SAMPLES.fullmatch(file.name)
         if name is not None:
-            yield SampleFile(file, name["task"], name["date"])
+            dated.append(SampleFile(file, name["task"], name["date"]))
         elif file == path and not undated:
             raise ScoreTableError(
                 f"{path}: not a sample file of the harness (samples_<task>_<date>.jsonl)"
             )
-    yield from undated
+    return [*dated, *undated], unknown
 
 
-def _undated_files(path: Path) -> Iterator[SampleFile]:
-    """Yield the sample files of runs of the harness before 0.4.3 at or below a path.
+def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
+    """Return the sample files of runs of the harness before 0.4.3 at or below a path.
 
     Their names hold the arguments of the model and the task, which the results file tells apart.
+    Beside them, the files that hold samples and that no results file names.
     """
-    lists = path.parent.glob("*.jsonl") if path.is_file() else files_at(path, "*.jsonl")
-    samples = [file for file in lists if not _SAMPLES.fullmatch(file.name) and holds_list(file)]
+    lists = path.parent.glob("*.jsonl*") if path.is_file() else files_at(path, "*.jsonl*")
+    samples = [file for file in lists if not _is_dated(file) and _may_hold_samples(file)]
+    runs: dict[Path, SampleFile] = {}
     for folder in dict.fromkeys(file.parent for file in samples):
-        runs: dict[Path, SampleFile] = {}
+        names = {file: _squeezed(file.name.partition(".jsonl")[0]) for file in samples}
         for beside in sorted(folder.glob("*.json")):
             if _SAMPLES.fullmatch(beside.name) or _RESULTS.fullmatch(beside.name):
                 continue
@@ -292,13 +316,25 @@ def _undated_files(path: Path) -> Iterator[SampleFile]:
             started = results.get("date")
             # Seconds since 1970, written so that they compare as text; dates begin with a 2.
             date = f"{started:020.6f}" if isinstance(started, (int, float)) else ""
-            stem = re.sub(r"[/=]", "__", str(config.get("model_args")))
+            stem = str(config.get("model_args"))
             for task in tasks:
-                file = folder / f"{stem}_{task}.jsonl"
-                if file in samples and path in (file, beside, *file.parents):
-                    run = SampleFile(file, task, date, beside)
-                    runs[file] = max(run, runs.get(file, run), key=lambda known: known.date)
-        yield from runs.values()
+                for file in samples:
+                    if file.parent == folder and names[file] == _squeezed(f"{stem}_{task}"):
+                        run = SampleFile(file, task, date, beside)
+                        runs[file] = max(run, runs.get(file, run), key=lambda known: known.date)
+    wanted = [run for run in runs.values() if path in (run.path, run.results, *run.path.parents)]
+    return wanted, [file for file in samples if file not in runs and path.is_dir()]
+
+
+def _may_hold_samples(file: Path) -> bool:
+    """Whether a file of lines is one JSON list, or begins with a row of samples."""
+    if file.suffix not in (".jsonl", ".gz") or not file.is_file():
+        return False
+    return _begins(file, _ROW) or (file.suffix == ".jsonl" and holds_list(file))
+
+
+def _squeezed(name: str) -> str:
+    return re.sub(r"[\W_]", "", name)
 
 
 def _results_beside(samples: Path, date: str) -> Path | None:
@@ -377,10 +413,11 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
         When there are no sample files, the task is not among them, or several tasks are and none
         is named.
     """
-    files = list(_sample_files(path))
+    files, unknown = _sample_files(path)
     if not files:
         raise ScoreTableError(
-            f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
+            "; ".join(_of_no_run(unknown))
+            or f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
         )
     names = {task, _in_file_names(task or "")}
     if not names & {file.task for file in files}:
@@ -388,12 +425,62 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
     runs, warnings = _runs_of([file for file in files if file.task in names], task)
     # A model has one name in all tasks, whichever of them its other configurations were run on.
     everything = runs if len(runs) == len(files) else _runs_of(files)[0]
+    warnings += [*_of_no_run(unknown), *_without_samples(path, runs)]
     return _by_configuration(runs, everything), warnings
+
+
+def _of_no_run(files: Sequence[Path]) -> list[str]:
+    """Say which files hold samples of which nothing tells model and task."""
+    if not files:
+        return []
+    return [
+        f"{some(files, 4)}: samples of which no results file beside them tells the model and the "
+        "task, so they are left out; name them as the harness did: samples_<task>_<date>.jsonl "
+        "beside results_<date>.json, or <model_args>_<task>.jsonl (before 0.4.3) beside "
+        "results.json"
+    ]
+
+
+def _without_samples(path: Path, runs: Sequence[LoggedRun]) -> list[str]:
+    """Say which models have results of the task of some runs, and no samples."""
+    task, warnings = runs[0].task, list[str]()
+    known = {_settled(run.model, run.results) for run in runs}
+    lost: dict[str, Path] = {}
+    for file in files_at(path, "*.json*") if path.is_dir() else ():
+        if _SAMPLES.fullmatch(file.name) or not (
+            _RESULTS.fullmatch(file.name) or _begins(file, _FIGURES)
+        ):
+            continue
+        try:
+            results = _read_results(file, file.stat().st_mtime_ns)
+        except ScoreTableError as error:
+            named = _RESULTS.fullmatch(file.name)
+            if named and not any(file.parent.glob(f"samples_*_{named['date']}.json*")):
+                warnings.append(f"{error}, and no samples are beside it; its model is left out")
+            continue
+        model = model_of(results, file.parent)
+        if (
+            task in (results.get("configs") or results.get("results") or ())
+            and not results.get("adaptive")
+            and _settled(model, results) not in known
+        ):
+            lost[model] = file
+    if lost:
+        warnings.append(
+            f"{plural(len(lost), 'model')} left out, as no samples of {task} are beside the "
+            f"results: {some([f'{model} ({file})' for model, file in lost.items()], 4)}; run with "
+            f"--log_samples, or put samples_{_in_file_names(task)}_<date>.jsonl back"
+        )
+    return warnings
+
+
+def _settled(model: str, results: Mapping[str, Any]) -> tuple[str, str]:
+    return model, str(model_args_of(results))
 
 
 def every_run(path: Path) -> list[LoggedRun]:
     """Return the runs of every task at or below a path, by task; none where there is no log."""
-    runs = _runs_of(_sample_files(path))[0]
+    runs = _runs_of(_sample_files(path)[0])[0]
     return sorted(_by_configuration(runs, runs), key=lambda run: run.task)
 
 

@@ -245,7 +245,7 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
     n, names = len(batch), batch.schema.names
     of_row = [name for name in ("model", "config", "repeat") if name in names]
     texts, code = _coded([batch[name] for name in of_row], n)
-    labels = [{"model": file.stem, **dict(zip(of_row, text))} for text in texts]
+    labels = [_label({"model": file.stem, **dict(zip(of_row, text))}) for text in texts]
     unnamed = sum(int((code == k).sum()) for k, label in enumerate(labels) if not label["model"])
     column = batch["doc_id"]
     try:
@@ -296,6 +296,11 @@ def _require_one_configuration(source: Source, batch: Any) -> None:
                     f"of {name} {of_earlier!r} and of {value!r}: one model is one configuration; "
                     "name the models apart, or generation settings in a column 'config'"
                 )
+
+
+def _label(texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what names a row; spaces around the name of a model are no part of it."""
+    return {**texts, "model": (texts["model"] or "").strip()}
 
 
 def _config(label: Mapping[str, Any], file: Path) -> str:
@@ -361,7 +366,7 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
     first = "model" if "model" in names else next(n for n in names if n in _NAMELESS)
     of_row = [name for name in (first, "config", "repeat") if name in names]
     texts, code = _coded([batch[name] for name in of_row], n)
-    rows = [{**dict(zip(of_row, text)), "model": text[0]} for text in texts]
+    rows = [_label({**dict(zip(of_row, text)), "model": text[0]}) for text in texts]
     labels = [(row["model"], _config(row, source.file)) for row in rows]
     if not all(model for model, _ in labels):
         raise ScoreTableError(f"{source.file}: a row names no model")
