@@ -43,7 +43,7 @@ def test_damaged_results_without_samples_are_told(tmp_path):
 @pytest.mark.parametrize("version", REPLACED)
 @pytest.mark.parametrize("lines", [True, False])
 def test_old_logs_are_read_whatever_their_version_put_into_names(tmp_path, version, lines):
-    for n, model in enumerate(("org/a", "org/b-2.5")):
+    for n, model in enumerate(("org/a", "org/b[2]")):
         folder = write_old_run(tmp_path / str(n), model, [1.0, float(n)])
         [samples] = folder.glob("*.jsonl")
         rows = json.loads(samples.read_text())
@@ -52,7 +52,7 @@ def test_old_logs_are_read_whatever_their_version_put_into_names(tmp_path, versi
         text = "\n".join(map(json.dumps, rows)) if lines else json.dumps(rows, indent=2)
         (folder / f"{name}_arc_easy.jsonl").write_text(text)
     table = ScoreTable.read(tmp_path)
-    assert dict(zip(table.row_model, table.raw.tolist())) == {"org/a": [1, 0], "org/b-2.5": [1, 1]}
+    assert dict(zip(table.row_model, table.raw.tolist())) == {"org/a": [1, 0], "org/b[2]": [1, 1]}
     assert not table.warnings
 
 
