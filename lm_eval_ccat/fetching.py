@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .errors import BankError
+from .errors import BankError, CcatError
 
 #: Files of a data set that readers of logs look at.
 _LOGS = ["*.json", "*.jsonl", "*.json.gz", "*.jsonl.gz", "*.parquet", "*.csv"]
+_ABSENT = "check the name at {}, and HF_TOKEN where a token is needed"
+_ANEW = "check the connection to {} (HF_ENDPOINT, HF_HUB_OFFLINE, proxies) and try again"
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
 
@@ -73,21 +75,28 @@ def parts_of(name: str) -> tuple[str, str | None]:
 def library(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
     """Yield the hub's library and the place of data sets; its errors become `failure`.
 
-    So do those that it raises where an answer of the hub has another form than it expects.
+    So do those that it raises where an answer of the hub has another form than it expects. All name
+    the hub's address and what to do.
     """
     try:
         import huggingface_hub
+        import huggingface_hub.constants
         import huggingface_hub.errors
     except ImportError:
         raise BankError("banks by name need huggingface_hub: pip install huggingface_hub") from None
+    address = os.environ.get("HF_ENDPOINT") or huggingface_hub.constants.ENDPOINT
     try:
-        yield (
-            huggingface_hub,
-            {"repo_type": "dataset", "endpoint": os.environ.get("HF_ENDPOINT")},
-        )
-    except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise BankError(f"{failure} ({reason})") from None
+        yield huggingface_hub, {"repo_type": "dataset", "endpoint": address}
+    except CcatError:
+        raise
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
         reason = f"an answer of another form than the hub's: {type(error).__name__} {error}"
-        raise BankError(f"{failure} ({' '.join(reason.split())[:200]})") from error
+        raise BankError(f"{failure} ({_short(reason)}); {_ANEW.format(address)}") from error
+    except Exception as error:  # of the library, and of whatever it sends requests with
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        remedy = (_ABSENT if status in (401, 403, 404) else _ANEW).format(address)
+        raise BankError(f"{failure} ({_short(str(error))}); {remedy}") from None
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:200]

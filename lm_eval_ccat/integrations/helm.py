@@ -91,10 +91,16 @@ def fetch(
     except CcatError:
         raise
     except (OSError, http.client.HTTPException) as error:
-        raise BankError(f"{name}: HELM's files cannot be fetched ({error})") from None
+        raise BankError(
+            f"{name}: HELM's files cannot be fetched from {_HOST} ({error}); check the connection "
+            "and try again: what is cached is not fetched again"
+        ) from None
     except _DAMAGE as error:
         reason = " ".join(f"{type(error).__name__} {error}".split())[:200]
-        raise BankError(f"{name}: a file of another form than HELM's ({reason})") from error
+        raise BankError(
+            f"{name}: a file of another form than HELM's at {_HOST} ({reason}); try again, or take "
+            f"another release ({name.partition('@')[0]}@RELEASE)"
+        ) from error
 
 
 def _fetch(

@@ -81,7 +81,7 @@ def names() -> list[str]:
         if constants.HF_HUB_OFFLINE:
             raise OSError("HF_HUB_OFFLINE is set")
         tagged = urlencode({"filter": TAGS, "sort": "lastModified", "limit": _LISTED}, doseq=True)
-        url = f"{place['endpoint'] or constants.ENDPOINT}/api/datasets?{tagged}"
+        url = f"{place['endpoint']}/api/datasets?{tagged}"
         token = hub.get_token()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # The library would ask five times, with pauses, before it gives up.

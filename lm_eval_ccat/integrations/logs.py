@@ -13,13 +13,13 @@ huggingface_hub fetches: it caches, resumes, repeats after 429 and 5xx, and send
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import os
 import re
 import shutil
 import tarfile
 import time
-import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +35,7 @@ import numpy as np
 
 from ..errors import BankError, UsageError
 from ..fetching import data_set, library
+from ..scores.readers.frameworks import BROKEN
 from ..scores.readers.logged_runs import sample_name
 from ..shown import plural
 from ..upkeep.score_tables import MAX_GB, MODELS, family_of, spread
@@ -317,8 +318,11 @@ def _download(url: str, target: Path, choice: LogRequest, name: str) -> None:
                 if done > limit:
                     raise UsageError(f"{name}: more than --max_gb {choice.max_gb:g}")
                 out.write(chunk)
-    except (OSError, urllib.error.URLError) as error:
-        raise BankError(f"{name}: the archive cannot be fetched ({error})") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise BankError(
+            f"{name}: the archive cannot be fetched from {url} ({error}); check the name, the "
+            "connection, and GITHUB_TOKEN where a token is needed"
+        ) from None
 
 
 def _unpack(archive: Path, place: Path, choice: LogRequest, name: str) -> None:
@@ -336,10 +340,13 @@ def _unpack(archive: Path, place: Path, choice: LogRequest, name: str) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             with opened() as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out)
-    except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, RuntimeError) as error:
-        raise BankError(f"{name}: not a readable archive ({error})") from None
+    except (*BROKEN, tarfile.TarError, ValueError) as error:
+        raise BankError(
+            f"{name}: not a readable archive ({error}); get it again, or unpack it and name the "
+            "folder"
+        ) from None
     if not place.is_dir():
-        raise UsageError(f"{name}: an archive without files")
+        raise UsageError(f"{name}: an archive without files; name one of logs")
 
 
 def _members(archive: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import re
+import socket
 import tarfile
 import threading
 import zipfile
@@ -232,6 +233,32 @@ def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):
     hub.sets["o/n"] = {"bank.json": text.replace("m03", "m99").encode()}
     with pytest.raises(BankError, match="does not match its checksum"):
         ItemBank.load("hub:o/n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("calibrate", "hub:o/n", "--metric", "acc", "-o", "made"), 1),
+        (("calibrate", "hub:o", "--task", "t", "--metric", "acc", "-o", "made"), 1),
+        (("bank", "push", "b.bank.json", "hub:o/n", "--license", "mit", "--yes"), 1),
+        (("bank", "show", "hub:o/n"), 1),
+        (("bank", "list"), 0),
+    ],
+)
+def test_a_hub_that_nobody_reaches_is_named_with_what_to_do(
+    hub, words, code, tmp_path, monkeypatch, ccat
+):
+    with socket.socket() as taken:  # bound, and never listened to: connections are refused
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        monkeypatch.setattr("time.sleep", lambda seconds: None)  # the library asks five times
+        monkeypatch.chdir(tmp_path)
+        calibrate(example_table(), "paper").save("b.bank.json")
+        said = ccat(*words, code=code)
+    line = (said.err or said.out).splitlines()[-1]
+    assert f"check the connection to {address}" in line and "refused" in line
+    assert "Error: [" not in line.partition("(")[0]  # no exception of the library's
 
 
 def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, ccat):

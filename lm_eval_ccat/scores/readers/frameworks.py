@@ -35,9 +35,11 @@ import ast
 import contextlib
 import hashlib
 import json
+import lzma
 import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +64,12 @@ from ..reading import (
 )
 from ..table import Reader, ScoreTable
 
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, BadZipFile)
+#: What a damaged archive raises: also of a method or a version that Python does not know.
+BROKEN = (
+    OSError, EOFError, BadZipFile, zlib.error, lzma.LZMAError, struct.error, RuntimeError,
+    OverflowError,
+)  # fmt: skip
+_DAMAGE = (*BROKEN, ValueError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -118,13 +125,19 @@ def reader_of_rows(
     def read_rows(path: Path, notes: list[str], on_progress: Progress = None) -> Iterator[Row]:
         log_paths = list(logs(path))
         for n, log in enumerate(log_paths, start=1):
+            empty = True
             try:
                 for row in rows(log, notes):
                     _require_names(row)
+                    empty = False
                     yield row
             except _DAMAGE as error:
                 reason = f"{error} is missing" if isinstance(error, KeyError) else error
-                raise ScoreTableError(f"{log}: not readable as {name} ({reason})") from error
+                raise ScoreTableError(
+                    f"{log}: not readable as {name} ({reason}); get it again, or leave it out"
+                ) from error
+            if empty:
+                notes.append(f"{log}: no scores of single items in it")
             if on_progress is not None:
                 on_progress(n, len(log_paths))
 
@@ -206,8 +219,9 @@ _NO_SCORE = re.compile(
 
 
 def _helm_logs(path: Path) -> list[Path]:
-    files = files_at(path, _STATS)
-    return [file for file in files if file.name == _STATS and file.with_name(_SPEC).is_file()]
+    files = [file for file in files_at(path, _STATS) if file.name == _STATS]
+    # Beside whole runs one without its specification is refused by its name, not left out.
+    return files if any(file.with_name(_SPEC).is_file() for file in files) else []
 
 
 def helm_task(run: str) -> str:
@@ -308,18 +322,22 @@ _ENDS = 1 << 16  # bytes of a log's beginning and end in which these keys stand
 _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
-def _inspect_logs(path: Path) -> Iterator[Path]:
-    for file in files_at(path, "*"):
-        if file.suffix == ".eval" and zipfile.is_zipfile(file):
-            yield file
-        elif file.suffix == ".json":
-            with file.open("rb") as stream:
-                ends = stream.read(_ENDS)
-                if ends.lstrip()[:1] == b"{" and _ENDS < (size := file.stat().st_size):
-                    stream.seek(max(_ENDS, size - _ENDS))
-                    ends += stream.read()
-            if ends.lstrip()[:1] == b"{" and _RUN.search(ends) and _STATUS.search(ends):
-                yield file
+def _inspect_logs(path: Path) -> list[Path]:
+    files = files_at(path, "*")
+    sound = {file for file in files if _is_of_inspect(file)}
+    # Beside sound logs a broken archive is refused by its name, not left out.
+    return [file for file in files if file in sound or (sound and file.suffix == ".eval")]
+
+
+def _is_of_inspect(file: Path) -> bool:
+    if file.suffix != ".json":
+        return file.suffix == ".eval" and zipfile.is_zipfile(file)
+    with file.open("rb") as stream:
+        ends = stream.read(_ENDS)
+        if ends.lstrip()[:1] == b"{" and _ENDS < (size := file.stat().st_size):
+            stream.seek(max(_ENDS, size - _ENDS))
+            ends += stream.read()
+    return ends.lstrip()[:1] == b"{" and all(key.search(ends) for key in (_RUN, _STATUS))
 
 
 def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
@@ -359,9 +377,12 @@ def _member(archive: zipfile.ZipFile, name: str, max_bytes: int) -> bytes:
     stream.seek(info.header_offset + 30 + name_size + extra_size)
     packed = stream.read(info.compress_size)
     try:
-        return bytes(pa.Codec("zstd").decompress(packed, decompressed_size=info.file_size))
+        content = bytes(pa.Codec("zstd").decompress(packed, decompressed_size=info.file_size))
     except pa.ArrowException as e:
         raise ValueError(f"{name}: {e}") from None
+    if zlib.crc32(content) != info.CRC:
+        raise BadZipFile(f"Bad CRC-32 for file {name!r}")
+    return content
 
 
 def _scores(header: Any, samples: Iterable[Any]) -> Iterator[Row]:

@@ -1,0 +1,105 @@
+"""Broken archives of logs, and runs that lack a file, are refused by name; a changed one, too."""
+
+import shutil
+import struct
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from lm_eval_ccat import ScoreTable
+from lm_eval_ccat.errors import BankError, CcatError
+from lm_eval_ccat.integrations.logs import logs_of
+
+DATA = Path(__file__).parent / "readers" / "data"
+QUERY = {"metric": "includes", "task": "sums"}
+
+
+def of_other_method(content: bytes) -> bytes:
+    """The archive, its members compressed by a method that nobody knows."""
+    at = content.index(b"PK\x01\x02")
+    return content[: at + 10] + struct.pack("<H", 77) + content[at + 12 :]
+
+
+def of_other_version(content: bytes) -> bytes:
+    at = content.index(b"PK\x01\x02")
+    return content[: at + 6] + struct.pack("<H", 195) + content[at + 8 :]
+
+
+def locked(content: bytes) -> bytes:
+    """The archive, its first member said to need a password."""
+    at = content.index(b"PK\x01\x02")
+    return content[: at + 8] + struct.pack("<H", 1) + content[at + 10 :]
+
+
+def stored_anew(path: Path) -> Path:
+    """The archive of Inspect without compression."""
+    with zipfile.ZipFile(DATA / "sums_1.eval") as archive, zipfile.ZipFile(path, "w") as plain:
+        from lm_eval_ccat.scores.readers.frameworks import _member
+
+        for name in ("header.json", "summaries.json"):
+            plain.writestr(name, _member(archive, name, 1 << 20))
+    return path
+
+
+@pytest.mark.parametrize("damage", [of_other_method, of_other_version, locked])
+def test_an_archive_that_python_cannot_unpack_is_refused_by_its_name(damage, tmp_path):
+    log = stored_anew(tmp_path / "a.eval")
+    assert ScoreTable.read(log, **QUERY).n_items == 4
+    log.write_bytes(damage(log.read_bytes()))
+    with pytest.raises(CcatError, match="get it again, or leave it out") as refused:
+        ScoreTable.read(log, **QUERY)
+    assert str(log) in str(refused.value)
+    with pytest.raises(BankError, match="get it again, or unpack it"):
+        with logs_of([str(log.rename(tmp_path / "a.zip"))]):
+            pass
+
+
+def test_a_changed_byte_of_the_scores_is_refused_and_never_read_as_others(tmp_path):
+    content, log = (DATA / "sums_1.eval").read_bytes(), tmp_path / "a.eval"
+    with zipfile.ZipFile(DATA / "sums_1.eval") as archive:
+        member = archive.getinfo("summaries.json")
+    start, refusals = member.header_offset + 30 + len(member.filename), []
+    for at in range(start, start + member.compress_size, 3):
+        log.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with pytest.raises(CcatError) as refused:
+            ScoreTable.read(log, **QUERY)
+        refusals.append(str(refused.value))
+    assert any("Bad CRC-32 for file 'summaries.json'" in text for text in refusals)
+
+
+def test_a_log_that_is_cut_off_is_told_beside_others_and_alone(tmp_path):
+    for file in DATA.glob("*.eval"):
+        shutil.copy(file, tmp_path)
+    cut = tmp_path / "sums_2.eval"
+    cut.write_bytes(cut.read_bytes()[:-30])
+    with pytest.raises(CcatError, match=r"sums_2\.eval: not readable as inspect_ai"):
+        ScoreTable.read(tmp_path, **QUERY)
+    (tmp_path / "sums_1.eval").unlink()
+    for path in (tmp_path, cut):
+        with pytest.raises(CcatError, match=r"sums_2\.eval: a log of Inspect that is cut off"):
+            ScoreTable.read(path, **QUERY)
+
+
+def test_a_run_of_helm_without_its_specification_is_told(tmp_path):
+    with zipfile.ZipFile(DATA / "helm.zip") as archive:
+        archive.extractall(tmp_path)
+    spec = sorted(tmp_path.rglob("run_spec.json"))[-1]
+    spec.unlink()
+    with pytest.raises(CcatError, match=r"not readable as helm .*run_spec\.json") as refused:
+        ScoreTable.read(tmp_path)
+    assert str(spec.parent) in str(refused.value)
+
+
+def test_a_cut_archive_of_logs_is_refused_with_a_remedy(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "x.json").write_text("{}" * 9999)
+    for ending, mode in ((".tar.gz", "w:gz"), (".tar", "w")):
+        file = tmp_path / f"a{ending}"
+        with tarfile.open(file, mode) as bundle:
+            bundle.add(tmp_path / "logs", "logs")
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        with pytest.raises(BankError, match="get it again, or unpack it and name the folder"):
+            with logs_of([str(file)]):
+                pass
