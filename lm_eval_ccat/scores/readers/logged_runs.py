@@ -322,8 +322,10 @@ def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
                     if file.parent == folder and names[file] == _squeezed(f"{stem}_{task}"):
                         run = SampleFile(file, task, date, beside)
                         runs[file] = max(run, runs.get(file, run), key=lambda known: known.date)
-    wanted = [run for run in runs.values() if path in (run.path, run.results, *run.path.parents)]
-    return wanted, [file for file in samples if file not in runs and path.is_dir()]
+    runs_at_path = [
+        run for run in runs.values() if path in (run.path, run.results, *run.path.parents)
+    ]
+    return runs_at_path, [file for file in samples if file not in runs and path.is_dir()]
 
 
 def _may_hold_samples(file: Path) -> bool:
