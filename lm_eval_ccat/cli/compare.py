@@ -42,7 +42,8 @@ _ABOUT = {
     "accept_change": "Changes to accept: `prompts` (the sides were asked in other ways), `scoring` "
     "(other targets, task version, code or metric settings), `cut` (other limits of answers); of "
     "live models also `server`, as in `rank`. Each is told.",
-    "max_items": "Maximum number of documents that a live model is asked; fewer than 10 decide nothing.",
+    "max_items": "Maximum number of documents that a live model is asked; fewer than 10 "
+    "decide nothing.",
 }
 OPTIONS: Options = {
     "a=A?": f"the baseline: {_SIDE}",

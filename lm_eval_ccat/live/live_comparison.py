@@ -214,6 +214,10 @@ def _losses(run: Run, names: Sequence[str], scale: Scale) -> tuple[Loss, ...]:
     )
 
 
+def _logged(outcome: Outcome, session: TaskSession) -> Logged:
+    return Logged(session.name, outcome.metric.name, outcome.filter)
+
+
 @dataclass
 class StoredSides:
     """The sides of a live comparison that answer from their logs, by name.
@@ -241,6 +245,7 @@ class StoredSides:
         plan = replace(plan, charges=charges)
         outcome, names = plan.outcome, [entry.name for entry in spec.models]
         session, warnings, accepted = plan.sessions[outcome.task], [*plan.warnings], []
+        drawn = False
         self.at_hand = answers_at_hand(self.logs, names, plan.repeats, self.observer.warn)
         for name in self.logs:
             if changed := self._leave_out_changed(name, session):
@@ -249,7 +254,10 @@ class StoredSides:
             difference, doubt = self._prompts(name, spec, session)
             accepted += [Discrepancy(f"accepted: {difference}", PROMPTS)] if difference else []
             warnings += [doubt] if doubt else []
-            for otherwise in self._asked_or_scored_otherwise(name, spec, outcome, session):
+            if (scoring := self._scoring(name, outcome, session)) is None:
+                continue
+            drawn |= scoring.sampled
+            for otherwise in self._asked_or_scored_otherwise(name, scoring, spec, outcome, session):
                 if otherwise.change:
                     accepted.append(otherwise)
                 else:
@@ -275,7 +283,7 @@ class StoredSides:
         return replace(
             plan, measured={outcome.task: {name: replace(outcome, bank=bank)}},
             spec=replace(spec, repeats=repeats) if repeats < plan.most_repeats else spec,
-            warnings=tuple(warnings), accepted=(*plan.accepted, *accepted),
+            warnings=tuple(warnings), accepted=(*plan.accepted, *accepted), stored_draws=drawn,
         )  # fmt: skip
 
     def _leave_out_changed(self, name: str, session: TaskSession) -> int:
@@ -326,8 +334,14 @@ class StoredSides:
         names = f"the logs of {name}", f"task {session.name} now"
         return checked_prompts((logged, session.marks), names, texts, spec.accept_change)
 
+    def _scoring(self, name: str, outcome: Outcome, session: TaskSession) -> Scoring | None:
+        """Return how a model's logs asked and scored; None if they do not say."""
+        [source] = self.logs[name]
+        runs = AskedSide({}, source).runs_of(name, session.name, other_versions=True)
+        return Scoring.of(runs, _logged(outcome, session)) if runs else None
+
     def _asked_or_scored_otherwise(
-        self, name: str, spec: Spec, outcome: Outcome, session: TaskSession
+        self, name: str, scoring: Scoring, spec: Spec, outcome: Outcome, session: TaskSession
     ) -> Iterator[Discrepancy]:
         """Yield in what a model's logs differ from the task as it asks and scores now.
 
@@ -337,14 +351,10 @@ class StoredSides:
             Answers are cut off in another way, or the task has another version, and that is not
             accepted.
         """
-        [source] = self.logs[name]
-        logged = Logged(session.name, outcome.metric.name, outcome.filter)
-        if not (runs := AskedSide({}, source).runs_of(name, session.name, other_versions=True)):
-            return
         doc_ids = dict.fromkeys(item[1] for item in self.at_hand[name])
-        scoring = Scoring.of_task(session, logged, doc_ids)
+        asked = Scoring.of_task(session, _logged(outcome, session), doc_ids)
         names = f"the logs of {name}", f"task {session.name} now"
-        for difference in Scoring.of(runs, logged).differences(scoring, names):
+        for difference in scoring.differences(asked, names):
             if difference.rescored:
                 scored = "the answers of both models are scored as the task does now"
                 yield Discrepancy(f"{difference.text}; {scored}")

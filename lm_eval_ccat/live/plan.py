@@ -75,6 +75,8 @@ class Plan:
         Groups of the tasks, as the harness defines them.
     rule : StoppingRule or None
         Stopping rule that replaces the one of ``stop:``.
+    stored_draws : bool
+        Whether a model answers from logs whose answers were sampled.
     """
 
     spec: Spec
@@ -88,11 +90,12 @@ class Plan:
     accepted: tuple[Discrepancy, ...] = ()
     of_harness: dict[str, Any] = field(default_factory=dict)
     rule: StoppingRule | None = None
+    stored_draws: bool = False
 
     @property
     def sampled(self) -> bool:
         """Whether a second answer to a document may differ from the first; see `is_sampled`."""
-        return is_sampled(self.spec, self.sessions.values())
+        return self.stored_draws or is_sampled(self.spec, self.sessions.values())
 
     @cached_property
     def repeats(self) -> dict[str, int]:

@@ -148,10 +148,21 @@ def sampling_of(table: ScoreTable, name: str) -> tuple[str, Any]:
     for key in ("temperature", "do_sample"):
         values = {*(configuration or {}).get(key, "").split(",")} - {"", "usual"}
         settings |= {key: max(values)} if values else {}
-    drawn = sampling(settings)
-    # Logs do not say what was asked: servers are sent no `do_sample`.
+    return how_drawn(settings)
+
+
+def how_drawn(settings: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return how logged answers were drawn by their generation settings, as `sampling` does.
+
+    Logs do not say what was asked: servers are sent no `do_sample`.
+
+    Examples
+    --------
+    >>> how_drawn({"do_sample": False, "temperature": 0.7}), how_drawn({})
+    (('sampled', 0.7), ('greedy', 0.0))
+    """
     of_server = sampling({"temperature": settings.get("temperature")})
-    return of_server if of_server[0] == SAMPLED else drawn
+    return of_server if of_server[0] == SAMPLED else sampling(settings)
 
 
 class Scoring(NamedTuple):
@@ -173,6 +184,11 @@ class Scoring(NamedTuple):
     settings: Mapping[str, str]
     generation: Mapping[str, object]
     earlier: tuple[Scoring, ...] = ()
+
+    @property
+    def sampled(self) -> bool:
+        """Whether some of the answers are draws."""
+        return any(how_drawn(scoring.generation)[0] == SAMPLED for scoring in (self, *self.earlier))
 
     @classmethod
     def of(cls, runs: Sequence[LoggedRun], outcome: Logged) -> Scoring:

@@ -267,7 +267,8 @@ def require_fitting(
     if address.endswith("/chat/completions") and not internals.takes_messages(kind):
         raise UsageError(
             f"model {entry.name}: base_url ends with /chat/completions, which takes messages, and "
-            f"{kind} sends prompts; use the type local-chat-completions, or end it with /completions"
+            f"{kind} sends prompts; use the type local-chat-completions, or end it with "
+            "/completions"
         )
     blind = str(entry.model_args.get("tokenizer_backend", "")).lower() == "none"
     if template and blind and not internals.takes_messages(kind):

@@ -87,6 +87,30 @@ def test_a_live_comparison_at_a_temperature_is_about_expected_scores(bench, serv
     assert "in expected scores on these documents" in lines(found)[0]
 
 
+@pytest.mark.parametrize("drawn", ["logs", "live"])
+def test_sampled_answers_of_one_side_alone_are_draws_too(bench, server, ccat, drawn) -> None:
+    """Equal answers, one side of which is sampled: all documents tell, and leave noise."""
+    folder, how = bench.folder / "logs", ("--gen_kwargs", "temperature=0.7")
+    full = bench.adaptive(server, "m05", "--output_path", folder, "--log_samples")
+    full.remove("--adaptive")
+    ccat(*full, *(how if drawn == "logs" else ()))
+    side = {
+        "name": "new",
+        "model": "local-completions",
+        "model_args": {"model": "m05", "base_url": server.url, "tokenizer_backend": "none"},
+    }
+    kwargs = {} if drawn == "logs" else {"gen_kwargs": {"temperature": 0.7}}
+    harness = {"include_path": str(bench.folder / "tasks"), **kwargs}
+    about = {"models": ("old", None), "task": "loopback_task", "harness": harness}
+    found = compare(folder, side, **about)
+    [outcome] = found.outcomes
+    assert outcome.sampled and "in expected scores on these documents" in lines(found)[0]
+    assert outcome.overall.documents == bench.n_docs and outcome.overall.low < 0.0
+    assert found.verdict == "not known"
+    very = compare(folder, side, **about, question="run")
+    assert very.verdict == "equivalent" and "in these very answers" in lines(very)[0]
+
+
 def test_a_forecast_of_single_sampled_answers_ends_in_noise(bench, server, ccat) -> None:
     def planned(name: str, **gen_kwargs: float) -> tuple[dict, str]:
         harness = {"include_path": "tasks", "gen_kwargs": gen_kwargs}
