@@ -938,8 +938,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "answers of another model are its own",
-            "if whose in by_model and model in (ANY, whose):",
-            "if whose in by_model:",
+            "if name not in by_model or model not in (ANY, name):",
+            "if name not in by_model:",
         ),
         ("a model that is ranked is known as well", "if name not in new})", "})"),
     ),

@@ -8,7 +8,7 @@ its documents: an answer counts only when this ranking selects or draws its docu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -72,58 +72,93 @@ def answers_at_hand(
     ScoreTableError
         Logs cannot be read, or answer none of the tasks.
     """
-    names = list(models)
-    unknown = sorted(set(prior) - {ANY, *names})
+    ranked = _Ranked(list(models), configurations)
+    unknown = sorted(set(prior) - {ANY, *ranked.names})
     if unknown:
         raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
-    by_model: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in names}
+    by_model: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in ranked.names}
     renamed: dict[str, None] = {}
-    name_of = names_by_model({k: v for known in configurations.values() for k, v in known.items()})
-    for model, paths in prior.items():
-        for path in paths:
-            answers = _of_any(path, list(repeats), warn)
-            logged_models = sorted({a.model for _, a in answers})
-            alone = len(logged_models) == 1 and (model != ANY or len(names) == 1)
-            bases = {a.configuration.get("model") for _, a in answers}
-            known_as = {name_of.get(str(logged), logged) for logged in {*logged_models, *bases}}
-            if not alone and not known_as & set([model] if model else names):
-                if model:
-                    hint = did_you_mean(model, logged_models)
-                    raise UsageError(f"{path} holds no answers of {model!r}{hint}")
-                raise UsageError(
-                    f"{path} holds answers of {some(logged_models, 8)}, none of which is ranked; "
-                    "name their model: NAME=PATH"
-                )
-            apart: dict[str, str] = {}
-            fitting = set()
-            for task, logged in answers:
-                whose = (model or names[0]) if alone else logged.model
-                if whose not in by_model:  # its name may say more than its configuration needs
-                    whose = logged.configuration.get("model", whose)
-                    whose = name_of.get(whose, whose)
-                if whose in by_model and model in (ANY, whose):
-                    ranked = configurations.get(task, {}).get(whose, {})
-                    if difference := _difference(logged.configuration, ranked):
-                        apart[whose] = difference
-                        continue
-                    fitting.add(whose)
-                    logged_model, asked_model = (
-                        known.get("model") for known in (logged.configuration, ranked)
-                    )
-                    if logged_model and asked_model and logged_model != asked_model:
-                        text = f"the logs are of model={logged_model}, asked is model={asked_model}"
-                        renamed[f"prior: {whose}: {text}"] = None
-                    for a in logged.each() if repeats[task] > 1 else [logged]:
-                        again = (a.repeat,) if a.repeat > 1 else ()
-                        by_model[whose][task, a.doc_id, *again] = a
-            for name in apart.keys() - fitting:
-                warn(
-                    f"{path}: its answers of {name} are of another configuration ({apart[name]}); "
-                    "its documents are asked"
-                )
+    for model, path in ((model, path) for model, paths in prior.items() for path in paths):
+        answers = _of_any(path, list(repeats), warn)
+        only_model = ranked.only_model_of(path, model, [answer for _, answer in answers])
+        differing: dict[str, str] = {}
+        fitting = set()
+        for task, answer in answers:
+            name = only_model or ranked.model_of(answer)
+            if name not in by_model or model not in (ANY, name):
+                continue
+            asked = configurations.get(task, {}).get(name, {})
+            if difference := _difference(answer.configuration, asked):
+                differing[name] = difference
+                continue
+            fitting.add(name)
+            renamed |= dict.fromkeys(_renaming(name, answer.configuration, asked))
+            for part in answer.each() if repeats[task] > 1 else [answer]:
+                repeat = (part.repeat,) if part.repeat > 1 else ()
+                by_model[name][task, part.doc_id, *repeat] = part
+        for name in differing.keys() - fitting:
+            warn(
+                f"{path}: its answers of {name} are of another configuration ({differing[name]}); "
+                "its documents are asked"
+            )
     for text in renamed:
         warn(text)
     return by_model
+
+
+class _Ranked:
+    """The models of a ranking, by which the answers of logs are known as theirs."""
+
+    def __init__(
+        self, names: list[str], configurations: Mapping[str, Mapping[str, Mapping[str, str]]]
+    ) -> None:
+        self.names = names
+        by_name = {name: known for task in configurations.values() for name, known in task.items()}
+        self._name_of = names_by_model(by_name)
+
+    def only_model_of(self, path: str, model: str, answers: Sequence[EarlierAnswer]) -> str | None:
+        """Return the model whose all answers of a log are, whatever it is called there, if any is.
+
+        Parameters
+        ----------
+        path : str
+        model : str
+            The model that the user names for the log, or `ANY`.
+        answers : sequence of EarlierAnswer
+
+        Raises
+        ------
+        UsageError
+            The log holds answers of other models only.
+        """
+        logged = sorted({answer.model for answer in answers})
+        if len(logged) == 1 and (model != ANY or len(self.names) == 1):
+            return model or self.names[0]
+        base_models = {answer.configuration.get("model") for answer in answers}
+        known_as = {self._name_of.get(str(name), name) for name in {*logged, *base_models}}
+        if known_as & set([model] if model else self.names):
+            return None
+        if model:
+            hint = did_you_mean(model, logged)
+            raise UsageError(f"{path} holds no answers of {model!r}{hint}")
+        raise UsageError(
+            f"{path} holds answers of {some(logged, 8)}, none of which is ranked; name their "
+            "model: NAME=PATH"
+        )
+
+    def model_of(self, answer: EarlierAnswer) -> str:
+        """Return the model of an answer: a log's name may say more than a configuration needs."""
+        if answer.model in self.names:
+            return answer.model
+        base_model = answer.configuration.get("model", answer.model)
+        return self._name_of.get(base_model, base_model)
+
+
+def _renaming(name: str, logged: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
+    """Yield what to say of a log whose model is called otherwise than the one that is asked."""
+    logged_model, asked_model = logged.get("model"), asked.get("model")
+    if logged_model and asked_model and logged_model != asked_model:
+        yield f"prior: {name}: the logs are of model={logged_model}, asked is model={asked_model}"
 
 
 def _difference(earlier: Mapping[str, str], ranked: Mapping[str, str]) -> str:
@@ -321,30 +356,46 @@ def known_means(
             table = read_known(source, outcome.bank, model)
             for line in table.warnings:
                 warn(f"known: {line}")
-            bank, population = outcome.bank, spec.question == POPULATION
-            models = [name for name in table.models if name not in new]
+            others, bank = [name for name in table.models if name not in new], outcome.bank
             if session := sessions.get(task):
-                agreed, doubts = known_as_asked(table, models, outcome, session, spec.accept_change)
+                agreed, doubts = known_as_asked(table, others, outcome, session, spec.accept_change)
                 for line in doubts:
                     warn(line)
                 for difference in agreed:
                     accept(difference)
                 hash_of = dict(zip(session.doc_ids, session.doc_hashes))
                 bank = replace(bank, doc_hashes=tuple(map(hash_of.get, bank.doc_ids)))
-            means = means_of_known(table, bank, population, sampled=sampled)
-            # A sampled answer is one draw, whether or not those of the models to be ranked are.
-            drawn = {name for name in models if sampling_of(table, name)[0] == SAMPLED}
-            if drawn and not sampled and spec.question != RUN:
-                with_noise = means_of_known(table, bank, population, sampled=True)
-                means |= {name: with_noise[name] for name in drawn & with_noise.keys()}
+            means = _means_of(table, bank, others, spec.question, sampled)
         by_task.append({name: mean for name, mean in means.items() if name not in new})
-    total = sum(weights.get(task, 1.0) for task in measured)
-    share = np.array([weights.get(task, 1.0) / total for task in measured])
-    overall: dict[str, KnownMean] = {}
-    for name in (n for n in by_task[0] if all(n in means for means in by_task)):
-        mean, error, mean_of_kept = np.array([means[name] for means in by_task]).T
-        spread = float(np.sqrt((share**2 * error**2).sum()))
-        overall[name] = (float(share @ mean), spread, float(share @ mean_of_kept))
+    overall = _means_over_tasks(by_task, [weights.get(task, 1.0) for task in measured])
     if not overall and len(by_task) > 1:
         raise UsageError("no model of `known:` has results on every task of the ranking")
     return overall or None
+
+
+def _means_of(
+    table: ScoreTable, bank: ItemBank, models: Sequence[str], question: str, sampled: bool
+) -> dict[str, KnownMean]:
+    """Return the means of a table's models on a bank, with the noise of answers where sampled."""
+    population = question == POPULATION
+    means = means_of_known(table, bank, population, sampled=sampled)
+    # A sampled answer is one draw, whether or not those of the models to be ranked are.
+    drawn = {name for name in models if sampling_of(table, name)[0] == SAMPLED}
+    if drawn and not sampled and question != RUN:
+        with_noise = means_of_known(table, bank, population, sampled=True)
+        means |= {name: with_noise[name] for name in drawn & with_noise.keys()}
+    return means
+
+
+def _means_over_tasks(
+    by_task: Sequence[Mapping[str, KnownMean]], weights: Sequence[float]
+) -> dict[str, KnownMean]:
+    """Return the weighted means, and their errors, of the models that all tasks have."""
+    share = np.array(weights) / sum(weights)
+    overall: dict[str, KnownMean] = {}
+    for name in by_task[0]:
+        if all(name in means for means in by_task):
+            mean, error, mean_of_kept = np.array([means[name] for means in by_task]).T
+            spread = float(np.sqrt((share**2 * error**2).sum()))
+            overall[name] = (float(share @ mean), spread, float(share @ mean_of_kept))
+    return overall
