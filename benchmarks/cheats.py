@@ -6,7 +6,12 @@
 Each file holds a row per model and a column per item, scores 0 or 1. Two thirds of the models have
 full results and make the bank; the others are placed by 100 items, half of them among those that
 the bank would ask, of which 40 earlier models saw 100 each. A cheat is right on a share of the
-fifth of items that were shown most. A copy is of 60 and of 200 random answers of a known model.
+fifth of items that were shown most.
+
+Of the same models, without those whose scores all equal another's, each new one and changed copies
+of 40 known ones are compared with all known ones, by 60, 100, 200 and all answers. How near an
+honest model truly is to the known one that it is said to be like is the share of the items on which
+models that err by themselves would differ and these do, over all items; the largest is printed.
 
 With ``--texts`` (columns model, question_id, text; scores beside it), each model is placed after
 all others, half of its items shared with them, and once more after a copy of itself, of whose
@@ -22,11 +27,20 @@ import numpy as np
 import pyarrow.parquet as pq
 from join import table_of
 
-from lm_eval_ccat import calibrate
-from lm_eval_ccat.board.cheats import KNOWN_CHANCE, alike, known_items, same_texts
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.board.cheats import (
+    KNOWN_CHANCE,
+    Likeness,
+    PeerScores,
+    known_items,
+    same_texts,
+)
+from lm_eval_ccat.methods.curves import fit_abilities
+from lm_eval_ccat.methods.method import method_of
 
 SHARES = (0.0, 0.5, 0.8, 1.0)
 CHANGED = (0.0, 0.05, 0.2)
+ALTERED = (0.0, 0.01, 0.02, 0.05, 0.1)
 SCORES = "scores.parquet"
 
 
@@ -63,6 +77,46 @@ def texts(path: Path) -> None:
               f"answers changed: {said}", flush=True)  # fmt: skip
 
 
+def copies(table: ScoreTable) -> None:
+    """Print how often honest models and changed copies are said to score like a known one."""
+    rng = np.random.default_rng(2)
+    order = rng.permutation(len(table.models))[:200]
+    _, distinct = np.unique(table.scores[order], axis=0, return_index=True)
+    order = order[rng.permutation(distinct)]
+    known, new = np.split(order, [2 * len(order) // 3])
+    bank = calibrate(table.select([table.models[n] for n in known]))
+    full = {table.models[n]: {"": table.scores[n]} for n in known}
+    among = PeerScores({"": bank}, full)
+    curves = method_of(bank).curves(bank)
+
+    def differing(n: int, name: str) -> float:
+        """Of the items on which models by themselves would differ, the share on which they do."""
+        theirs = full[name][""]
+        [right] = curves.expected(fit_abilities(curves, table.scores[n][None]))
+        expected = np.where(theirs == 1.0, 1.0 - right, right).sum()
+        return float((table.scores[n] != theirs).sum() / expected)
+
+    def likenesses(scores: np.ndarray, items: int) -> list[Likeness]:
+        asked = np.full(bank.n_items, np.nan)
+        drawn = rng.choice(bank.n_items, items, replace=False)
+        asked[drawn] = scores[drawn]
+        return among.like({"": asked})
+
+    for items in sorted({min(items, bank.n_items) for items in (60, 100, 200, 10_000)}):
+        honest = [(n, likenesses(table.scores[n], items)) for n in new]
+        nearest = [differing(n, found[0].model) for n, found in honest if found]
+        hits: dict[float, list[bool]] = {share: [] for share in ALTERED}
+        for n in known[:40]:
+            for share in ALTERED:
+                changed = rng.permutation(bank.n_items) < round(share * bank.n_items)
+                found = likenesses(np.where(changed, 1.0 - table.scores[n], table.scores[n]), items)
+                hits[share].append(table.models[n] in {likeness.model for likeness in found})
+        said = {share: f"{np.mean(found):.2f}" for share, found in hits.items()}
+        print(f"  {items} items: {len(nearest)} of {len(new)} honest models score alike (the least "
+              f"alike differs on {max(nearest, default=0.0):.2f}); copies, by share of answers "
+              f"changed: {said}", flush=True)  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("matrices", nargs="*")
@@ -89,24 +143,14 @@ def main() -> None:
                 seen = np.full(n, np.nan)
                 seen[asked] = np.where(often & (rng.random(n) < share), 1.0, scores)[asked]
                 chances[share].append(known_items(bank, seen, times, known)[1])
-        full = {name: {"": scores} for name, scores in zip(names, known)}
-        said: dict[str, list[bool]] = {"others": []}
-        for items in (60, 200):
-            for number, scores in enumerate((*known[:20], *new[:20])):
-                seen = np.full(n, np.nan)
-                drawn = rng.choice(n, items, replace=False)
-                seen[drawn] = scores[drawn]
-                kind = f"copies at {items}" if number < 20 else "others"
-                text = alike({"": bank}, {"": seen}, full)
-                said.setdefault(kind, []).append(bool(text))
         print(
             named,
             "warned of known items:",
             {s: f"{np.mean(np.array(p) < KNOWN_CHANCE):.3f}" for s, p in chances.items()},
-            f"honest p below .05: {np.mean(np.array(chances[0.0]) < 0.05):.3f};",
-            {kind: f"{np.mean(hits):.2f} of {len(hits)}" for kind, hits in said.items()},
+            f"honest p below .05: {np.mean(np.array(chances[0.0]) < 0.05):.3f}",
             flush=True,
         )
+        copies(table)
 
 
 if __name__ == "__main__":

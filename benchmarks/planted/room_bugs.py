@@ -469,19 +469,19 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "board/cheats": (
         (
-            "models that differ on one item are alike",
-            "(first[common] != second[common]).any()\n        or",
-            "(first[common] != second[common]).all()\n        or",
+            "relatives that share half of their errors are alike",
+            "unlike <= _NEAR * expected",
+            "unlike <= items",
         ),
         (
-            "two models are both right by chance, but not both wrong",
-            "a * b + (1.0 - a) * (1.0 - b)",
-            "a * b",
+            "a model is as often wrong where another is as it is right",
+            "np.where(is_wrong, right,",
+            "np.where(is_wrong, 1.0 - right,",
         ),
         (
             "the chance of equal scores is not shared among the known models",
-            "if chance * len(known) < COPY_CHANCE:",
-            "if chance / len(known) < COPY_CHANCE:",
+            "np.log(max(peers.sum(), 1)) - as_copy",
+            "-as_copy",
         ),
         (
             "items that were shown as often as the median were shown often",
@@ -496,8 +496,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a loss on shown items is suspicious", "-beyond / max(spread", "beyond / max(spread"),
         (
             "a model is compared with itself",
-            "theirs in scores.items() if model != row.model}",
-            "theirs in scores.items()}",
+            "model != itself for model",
+            "model != new for model",
         ),
         (
             "short answers are the same word for word",

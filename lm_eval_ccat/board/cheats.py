@@ -1,10 +1,13 @@
 """What a board's operator should look at: models that answer alike, and items that were known.
 
-*Copies.* Two models whose scores are equal on every item that both have may be one model. How
-often chance does that follows from the bank: models of these abilities agree on an item of 0/1
-scores with probability ``a b + (1 - a)(1 - b)``, ``a`` and ``b`` their expected scores; scores
-between 0 and 1 are equal by chance at one item of ten. Only a product of these below 1e-6, over all
-models compared, is said. Models that merely resemble one another differ somewhere. Of two placed
+*Copies.* Two models whose scores are equal on nearly every item that both have may be one model, or
+one made of the other. How often chance does that follows from the bank: a model that errs by itself
+is right on an item with the expected score ``a`` of its ability, whatever the other scored there.
+A copy has the other's score but on a share of the items that is not known (one in twenty, say;
+``Beta(1, 19)``). The ratio of the two likelihoods exceeds ``1 / p`` with chance ``p`` at most if
+the model errs by itself; that is said below 1e-6, over all models compared. Relatives share errors,
+and over a thousand items that is no chance either. So two models are said to be alike only if they
+differ on at most a quarter of the items on which models that err by themselves would. Of two placed
 models the answers themselves are compared: who gives another's imperfect answers word for word, at
 nine items of ten, is said to be it.
 
@@ -23,12 +26,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import betaln, stdtr
 
 from ..bank import ItemBank
 from ..errors import CcatError
 from ..journal import read_journal
-from ..methods.curves import fit_abilities
+from ..methods.curves import Curves, fit_abilities
 from ..methods.method import method_of
 from ..metrics.scale import Floats
 from ..records import Tell
@@ -41,6 +44,10 @@ from .ledger import BoardRow, shown_items
 #: Chance below which equal scores, and a gain on shown items, are said.
 COPY_CHANCE, KNOWN_CHANCE = 1e-6, 1e-3
 _COINCIDENCE = 0.1  # chance that two scores between 0 and 1 are equal
+_EQUAL = 1e-6  # scores closer than this are equal
+_RARE = 0.02  # least chance of a right and of a wrong answer
+_UNCHANGED = 19.0  # answers of a copy that are the other's to each that was changed
+_NEAR = 0.25  # most items on which a copy differs, of those on which models by themselves do
 _FEWEST = 8  # shown items, and others, from which a gain is tested
 _MODELS = 12  # with full results, to compare a gain with
 
@@ -65,99 +72,137 @@ class PlacedAnswers(NamedTuple):
     texts: dict[tuple[str, Any], str]
 
 
-def equal_chance(bank: ItemBank, first: Floats, second: Floats) -> float:
-    """Return the chance that two models score alike on all items that both have.
-
-    Parameters
-    ----------
-    bank : ItemBank
-    first, second : ndarray of shape (n_items,)
-        Scores on [0, 1] in bank order; NaN where missing.
-
-    Returns
-    -------
-    float
-        1 where they differ on an item, or the bank's method has no item curves.
-    """
-    common = np.isfinite(first) & np.isfinite(second)
-    if (
-        not common.any()
-        or (first[common] != second[common]).any()
-        or not method_of(bank).has_curves
-    ):
-        return 1.0
-    curves = method_of(bank).curves(bank)
-    scores = np.where(common, np.stack([first, second]), np.nan)
-    a, b = np.clip(curves.expected(fit_abilities(curves, scores))[:, common], 0.01, 0.99)
-    binary = (first[common] == 0.0) | (first[common] == 1.0)
-    alike = np.where(binary, a * b + (1.0 - a) * (1.0 - b), _COINCIDENCE)
-    return float(np.exp(np.log(alike).sum()))
-
-
 class Likeness(NamedTuple):
-    """A model that scores like a new one on every common item: their number, and the chance."""
+    """A model that scores like a new one.
+
+    Attributes
+    ----------
+    model : str
+    same, items : int
+        Number of items with equal scores, and of those that both have.
+    expected : float
+        Number of items with equal scores if the new model errs by itself.
+    chance : float
+        That it then scores as much alike as it does any of the models compared; an upper limit.
+    """
 
     model: str
+    same: int
     items: int
+    expected: float
     chance: float
 
+    def __str__(self) -> str:
+        return f"{self.model} on {self.same:,} of {self.items:,}"
 
-def all_alike(
-    banks: Mapping[str, ItemBank],
-    new: Mapping[str, Floats],
-    known: Mapping[str, Mapping[str, Floats]],
-) -> list[Likeness]:
-    """Return the known models that score like a new one on every item, beyond chance.
+
+class PeerScores:
+    """Scores of models among which those that score like another one are looked for.
 
     Parameters
     ----------
     banks : mapping of task to ItemBank
-    new : mapping of task to ndarray of shape (n_items,)
-        The new model's scores on [0, 1] in bank order; NaN where missing.
-    known : mapping of model to (mapping of task to ndarray)
+        A task whose method has no item curves tells nothing.
+    scores : mapping of model to (mapping of task to ndarray of shape (n_items,))
+        On [0, 1] in bank order; NaN where missing.
     """
-    likenesses = []
-    for model, scores in known.items():
-        shared = [task for task in new if task in scores]
-        if not shared or any(_differ(new[task], scores[task]) for task in shared):
-            continue
-        chance = math.prod(equal_chance(banks[task], new[task], scores[task]) for task in shared)
-        if chance * len(known) < COPY_CHANCE:
-            n_items = sum(int(np.isfinite(new[task] + scores[task]).sum()) for task in shared)
-            likenesses.append(Likeness(model, n_items, chance * len(known)))
-    return likenesses
+
+    def __init__(
+        self, banks: Mapping[str, ItemBank], scores: Mapping[str, Mapping[str, Floats]]
+    ) -> None:
+        self.models = list(scores)
+        self._tasks: dict[str, tuple[Curves, Floats]] = {}
+        for task, bank in banks.items():
+            if method_of(bank).has_curves:
+                missing = np.full(bank.n_items, np.nan)
+                rows = [scores[model].get(task, missing) for model in self.models]
+                table = np.array(rows).reshape(-1, bank.n_items)
+                self._tasks[task] = method_of(bank).curves(bank), table
+
+    def like(self, new: Mapping[str, Floats], itself: str | None = None) -> list[Likeness]:
+        """Return the models that score like a new one beyond chance, the most alike first.
+
+        Parameters
+        ----------
+        new : mapping of task to ndarray of shape (n_items,)
+            The new model's scores.
+        itself : str, optional
+            The new model, if it is among the known ones.
+        """
+        items, unlike, expected, surprise = np.zeros((4, len(self.models)))
+        for task, (curves, table) in self._tasks.items():
+            if task not in new:
+                continue
+            asked = np.flatnonzero(np.isfinite(new[task]))
+            scores, peer_scores = new[task][asked], table[:, asked]
+            [right] = curves.expected(fit_abilities(curves, new[task][None]))[:, asked]
+            differ = _chance_to_differ(np.clip(right, _RARE, 1.0 - _RARE), peer_scores)
+            differs = np.abs(peer_scores - scores) > _EQUAL
+            common = np.isfinite(peer_scores)
+            items += common.sum(axis=1)
+            unlike += differs.sum(axis=1)
+            expected += np.where(common, differ, 0.0).sum(axis=1)
+            chances = np.where(differs, differ, 1.0 - differ)
+            surprise -= np.log(chances, where=common, out=np.zeros_like(chances)).sum(axis=1)
+        peers = np.array([model != itself for model in self.models], dtype=bool)
+        as_copy = betaln(1.0 + unlike, _UNCHANGED + items - unlike) - betaln(1.0, _UNCHANGED)
+        log_chance = np.log(max(peers.sum(), 1)) - as_copy - surprise
+        neighbours = peers & (items > 0) & (unlike <= _NEAR * expected)
+        close = np.flatnonzero(neighbours & (log_chance < math.log(COPY_CHANCE)))
+        return [
+            Likeness(
+                self.models[n],
+                int(items[n] - unlike[n]),
+                int(items[n]),
+                float(items[n] - expected[n]),
+                math.exp(log_chance[n]),
+            )
+            for n in close[np.argsort(log_chance[close], kind="stable")]
+        ]
 
 
-def alike(
-    banks: Mapping[str, ItemBank],
-    new: Mapping[str, Floats],
-    known: Mapping[str, Mapping[str, Floats]],
-) -> str:
-    """Say which models `all_alike` returns; "" if there are none."""
-    likenesses = all_alike(banks, new, known)
+def _chance_to_differ(right: Floats, peer_scores: Floats) -> Floats:
+    """Return the chance that a model that errs by itself does not score what each other one did.
+
+    Parameters
+    ----------
+    right : ndarray of shape (n_items,)
+        Its expected scores.
+    peer_scores : ndarray of shape (n_models, n_items)
+        Scores on [0, 1].
+    """
+    is_right, is_wrong = peer_scores >= 1.0 - _EQUAL, peer_scores <= _EQUAL
+    return np.where(is_right, 1.0 - right, np.where(is_wrong, right, 1.0 - _COINCIDENCE))
+
+
+def alike(likenesses: Sequence[Likeness]) -> str:
+    """Say which models a model scores like; "" if there are none.
+
+    Examples
+    --------
+    >>> alike([Likeness("a", 99, 100, 62.4, 3e-9), Likeness("b", 98, 100, 62.4, 2e-8)])
+    'its scores equal those of a on 99 of 100, b on 98 of 100 documents in common, as an unrelated
+    model does on about 62 (chance 3e-09): it may be the same model, or made of it'
+    """
     if not likenesses:
         return ""
-    names, counts, chances = zip(*likenesses)
+    closest = likenesses[0]
     return (
-        f"its scores on all {min(counts):,} documents in common equal those of "
-        f"{first_of(names, 3)} (chance {max(chances):.0e}): it may be the same model"
+        f"its scores equal those of {first_of(likenesses, 3)} documents in common, as an unrelated "
+        f"model does on about {closest.expected:,.0f} (chance {closest.chance:.0e}): it may be the "
+        "same model, or made of it"
     )
 
 
 def likely_copies(board: Board, rows: Sequence[BoardRow]) -> dict[str, tuple[str, ...]]:
     """Return the models whose scores a placed model's equal beyond chance, by placed model."""
     full, answers = _scores(board, rows)
-    scores = {**full, **{model: placed.scores for model, placed in answers.items()}}
+    placed = {model: answered.scores for model, answered in answers.items()}
+    known = PeerScores(board.banks, {**full, **placed})
     return {
         model: tuple(likeness.model for likeness in likenesses)
-        for model, placed in answers.items()
-        if (
-            likenesses := all_alike(
-                board.banks,
-                placed.scores,
-                {name: by_task for name, by_task in scores.items() if name != model},
-            )
-        )
+        for model, scores in placed.items()
+        if (likenesses := known.like(scores, model))
     }
 
 
@@ -187,11 +232,6 @@ def same_texts(
                 "it may be the same model"
             )
     return ""
-
-
-def _differ(first: Floats, second: Floats) -> bool:
-    common = np.isfinite(first) & np.isfinite(second)
-    return not common.any() or bool((first[common] != second[common]).any())
 
 
 def known_items(
@@ -242,7 +282,7 @@ def knew(
     Parameters
     ----------
     banks, new, known : mapping
-        As `alike` takes them.
+        Scores on [0, 1] in bank order, NaN where missing, and those of models with full results.
     times : mapping of task to (mapping of doc_id to int)
         How many models each item was shown to before.
     """
@@ -278,12 +318,12 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
     full, answers = _scores(board, standing_rows)
     scores = {**full, **{model: answered.scores for model, answered in answers.items()}}
     banks, rows, out = board.banks, board.ledger.rows(), dict[str, list[str]]()
+    known = PeerScores(banks, scores)
     for row in standing_rows:
         if models is not None and row.model not in models:
             continue
         new = scores.get(row.model, {})
-        compared = {model: theirs for model, theirs in scores.items() if model != row.model}
-        warnings = [alike(banks, new, compared)]
+        warnings = [alike(known.like(new, row.model))]
         if row.estimated:
             texts = {model: placed.texts for model, placed in answers.items() if model != row.model}
             warnings.append(same_texts(answers[row.model].texts, texts))

@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import beta
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
-from lm_eval_ccat.board.cheats import alike, equal_chance, known_items
+from lm_eval_ccat.board.cheats import PeerScores, alike, known_items
 from lm_eval_ccat.board.ledger import BoardRow, TaskScore
 from lm_eval_ccat.methods.curves import fit_abilities
 from lm_eval_ccat.methods.method import method_of
@@ -26,35 +28,79 @@ def answers(bank, seed):
     return (np.random.default_rng(seed).uniform(size=bank.n_items) < 0.6).astype(float)
 
 
-def test_two_models_are_alike_if_both_are_right_or_both_are_wrong(bank):
-    scores = answers(bank, 3)
-    scores[10:] = np.nan
+def like(bank, new, known):
+    return PeerScores({"t": bank}, {m: {"t": s} for m, s in known.items()}).like({"t": new})
+
+
+@pytest.mark.parametrize("changed", [0, 1, 3])
+def test_the_chance_is_that_of_one_s_own_errors_over_that_of_a_changed_copy(bank, changed):
+    """A copy has the known model's scores but on a share of items, 1 in 20 of them on average."""
+    known = answers(bank, 3)
+    new = np.where(np.arange(60) < changed, 1.0 - known, known)
+    known[55:] = np.nan  # only items of both count
+    [found] = like(bank, new, {"known": known, "other": 1.0 - known})
     curves = method_of(bank).curves(bank)
-    theta = fit_abilities(curves, np.stack([scores, scores]))
-    a, b = np.clip(curves.expected(theta)[:, :10], 0.01, 0.99)
-    by_enumeration = sum(
-        np.prod(np.where(both, a * b, (1 - a) * (1 - b)))
-        for both in (np.array([n >> k & 1 for k in range(10)], bool) for n in range(1024))
-    )
-    assert equal_chance(bank, scores, scores) == pytest.approx(by_enumeration)
-    other = scores.copy()
-    other[4] = 1 - other[4]
-    assert equal_chance(bank, scores, other) == 1.0
+    right = np.clip(curves.expected(fit_abilities(curves, new[None]))[0], 0.02, 0.98)
+    by_itself = np.prod(np.where(new == 1.0, right, 1.0 - right)[:55])
+    copied = quad(lambda e: beta(1, 19).pdf(e) * e**changed * (1 - e) ** (55 - changed), 0.0, 1.0)
+    assert found.chance == pytest.approx(2 * by_itself / copied[0], rel=1e-6, abs=0.0)  # of two
+    assert (found.model, found.same, found.items) == ("known", 55 - changed, 55)
+    assert found.expected == pytest.approx(np.where(known == 1.0, right, 1.0 - right)[:55].sum())
+
+
+def test_chance_names_no_model_that_errs_by_itself(bank):
+    """Every model that the bank's own curves draw is compared with every known one."""
+    rng, curves = np.random.default_rng(8), method_of(bank).curves(bank)
+    expected = curves.expected(np.linspace(-2.0, 2.0, 60))
+    known, *draws = (rng.uniform(size=(12, *expected.shape)) < expected).astype(float)
+    among = PeerScores({"t": bank}, {f"m{n}": {"t": row} for n, row in enumerate(known)})
+    assert not any(among.like({"t": new}) for draw in draws for new in draw)
+
+
+def test_relatives_are_not_alike_however_many_items_show_that_they_share_errors():
+    """Half of the errors of two models in common are beyond chance, and not a copy's."""
+    rng = np.random.default_rng(2)
+    ease = rng.normal(size=3000)
+    p = 1 / (1 + np.exp(-rng.normal(size=(20, 1)) - ease))
+    right = (rng.uniform(size=p.shape) < p).astype(float)
+    bank = calibrate(ScoreTable.from_arrays(right, [f"m{n}" for n in range(20)]), "default")
+
+    def relative(share):
+        again = (rng.uniform(size=3000) < p[0]).astype(float)
+        return np.where(rng.uniform(size=3000) < share, right[0], again)
+
+    assert like(bank, relative(0.5), {"base": right[0]}) == []
+    [found] = like(bank, relative(0.9), {"base": right[0]})
+    assert found.chance < 1e-100
+
+
+def test_scores_between_0_and_1_are_equal_by_chance_at_one_item_of_ten(bank):
+    known = np.random.default_rng(1).uniform(0.1, 0.9, bank.n_items)
+    [found] = like(bank, np.where(np.arange(60) < 7, known, np.nan), {"known": known})
+    assert (found.same, found.items) == (7, 7) and found.expected == pytest.approx(0.7)
+    assert like(bank, known + 1e-3, {"known": known}) == []
+    assert like(bank, known + 1e-9, {"known": known})  # as a file of fewer decimals has it
 
 
 def test_a_chance_is_shared_among_all_the_models_that_might_be_alike(bank):
     """What is no chance beside one model is one beside a thousand."""
-    scores = answers(bank, 3)
+    scores, others = answers(bank, 3), {f"o{k}": 1 - answers(bank, 3) for k in range(1000)}
     for n in range(1, 60):
         first = np.where(np.arange(60) < n, scores, np.nan)
-        if equal_chance(bank, first, first) < 1e-7:
+        if alone := like(bank, first, {"twin": first}):
             break
-    chance = equal_chance(bank, first, first)
-    assert 1e-9 < chance < 1e-6
-    different = {f"o{k}": {"t": 1 - first} for k in range(1000)}
-    assert "equal those of twin" in alike({"t": bank}, {"t": first}, {"twin": {"t": first}})
-    among = {"twin": {"t": first}, **different}
-    assert alike({"t": bank}, {"t": first}, among) == ""
+    assert "equal those of twin on" in alike(alone) and 1e-9 < alone[0].chance < 1e-6
+    assert like(bank, first, {"twin": first, **others}) == []
+
+
+def test_what_no_task_shows_alone_several_show_together(bank):
+    known = answers(bank, 3)
+    some = {"t": np.where(np.arange(60) < 15, known, np.nan), "u": np.where(np.arange(60) < 45,
+            np.nan, known)}  # fmt: skip
+    among = PeerScores({"t": bank, "u": bank}, {"twin": dict.fromkeys("tu", known)})
+    assert not any(among.like({task: scores}) for task, scores in some.items())
+    [found] = among.like(some)
+    assert (found.model, found.same, found.items) == ("twin", 30, 30)
 
 
 def test_items_shown_as_often_as_the_median_count_with_the_others(bank):

@@ -13,7 +13,7 @@ from worlds.boards import draw
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import BoardRow, TaskScore, init, publish, suspicions
-from lm_eval_ccat.board.cheats import alike, equal_chance, known_items
+from lm_eval_ccat.board.cheats import PeerScores, alike, known_items
 from lm_eval_ccat.board.ledger import sha256_of
 
 RNG = np.random.default_rng(3)
@@ -35,21 +35,21 @@ def part(scores, items):
 
 
 def test_a_copy_is_named_and_models_that_are_alike_are_not(bank):
-    known = {f"k{n}": {"t": scores} for n, scores in enumerate(KNOWN)}
-    items = RNG.permutation(300)[:100]
-    said = alike({"t": bank}, {"t": part(KNOWN[12], items)}, known)
-    assert (
-        "its scores on all 100 documents in common equal those of k12" in said
-        and "may be the same model" in said
-    )
-    close = KNOWN[12].copy()
-    close[items[:1]] = 1.0 - close[items[:1]]  # of 100 answers one differs
-    assert alike({"t": bank}, {"t": part(close, items)}, known) == ""
-    for scores in NEW:
-        assert alike({"t": bank}, {"t": part(scores, items)}, known) == ""
-    # A few equal answers to easy items are no evidence.
-    easy = np.argsort(-KNOWN.mean(axis=0))[:10]
-    assert equal_chance(bank, part(KNOWN[15], easy), KNOWN[15]) > 1e-4
+    among = PeerScores({"t": bank}, {f"k{n}": {"t": scores} for n, scores in enumerate(KNOWN)})
+    for n_items, changed in ((100, 0), (100, 1), (200, 1), (200, 4)):
+        items = RNG.permutation(300)[:n_items]
+        copy = KNOWN[12].copy()
+        copy[items[:changed]] = 1.0 - copy[items[:changed]]
+        said = alike(among.like({"t": part(copy, items)}))
+        same = f"its scores equal those of k12 on {n_items - changed} of {n_items} documents"
+        assert said.startswith(same) and "may be the same model" in said
+        for scores in NEW:
+            assert among.like({"t": part(scores, items)}) == []
+        for n, scores in enumerate(KNOWN):
+            assert among.like({"t": part(scores, items)}, f"k{n}") == []
+    # Equal answers to easy items are no evidence.
+    easy = np.argsort(-KNOWN.mean(axis=0))[:20]
+    assert among.like({"t": part(KNOWN[15], easy)}) == []
 
 
 def test_who_knows_the_items_that_are_shown_most_is_named_and_nobody_else(bank):
@@ -75,12 +75,12 @@ def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
     some = replace(table.take(half), row_model=("part/of-m04",), task=TASK)
     some.write(tmp_path / "part.parquet")
     said = ccat("board", "add", board.path, tmp_path / "copy.parquet").err
-    assert "copy/of-m04: its scores on all 120 documents in common equal those of m04" in said
+    assert "copy/of-m04: its scores equal those of m04 on 120 of 120 documents in common" in said
     out, said = ccat("board", "place", board.path, tmp_path / "part.parquet")
     assert re.search(r"part/of-m04: ≈ \S+ \(\S+ to \S+, 60 of 120 documents asked\), rank", out)
-    assert (
-        "part/of-m04: its scores on all 60 documents in common equal those of" in said
-        and "m04" in said
+    [line] = [text for text in said.splitlines() if "part/of-m04: its scores equal those" in text]
+    assert {" m04 on 60 of 60", " copy/of-m04 on 60 of 60"} <= set(
+        re.findall(r" \S+ on 60 of 60", line)
     )
     publish(board, tmp_path / "site")
     table = (tmp_path / "site" / "board.csv").read_text().splitlines()
@@ -88,7 +88,7 @@ def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
     assert {*marked["part/of-m04"].split()} == {"m04", "copy/of-m04"}
     assert {name for name, twins in marked.items() if twins} == set(suspicions(board))
     checked = ccat("board", "check", board.path).err
-    assert checked.count("in common equal those of") == 3
+    assert checked.count("its scores equal those of") == 3
     assert set(suspicions(board)) == {"m04", "copy/of-m04", "part/of-m04"}
 
 

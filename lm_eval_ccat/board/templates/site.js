@@ -111,8 +111,8 @@
           cell.append(link);
         } else cell.append(name);
         if (r[COPIES].length) {
-          const mark = make("span", r[ESTIMATED] ? "may be a copy" : "copy", "badge");
-          mark.title = `${r[ESTIMATED] ? "Its scores on all common documents" : "All scores"} equal those of ${r[COPIES].join(", ")}`;
+          const mark = make("span", r[ESTIMATED] ? "scores alike" : "copy", "badge");
+          mark.title = `${r[ESTIMATED] ? "More of its scores than an unrelated model's" : "All scores"} equal those of ${r[COPIES].join(", ")}`;
           cell.append(" ", mark);
         }
         if (r[BY] !== data.version) cell.append(" ", make("span", `made by ${r[BY]}`, "badge"));
