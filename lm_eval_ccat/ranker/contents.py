@@ -361,6 +361,11 @@ class Contents:
         self.kept_items = np.concatenate([task.kept_items for task in self.tasks])
         self.n_kept = np.array([int(task.kept_items.sum()) for task in self.tasks])
 
+    @property
+    def repeated(self) -> bool:
+        """Whether items of a task are asked more than once."""
+        return max(task.repeats for task in self.tasks) > 1
+
     def raised_repeats(self, repeats: Any) -> dict[str, int]:
         """Return how often items of each task are asked from now on, if that may be raised so.
 

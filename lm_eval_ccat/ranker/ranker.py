@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,63 @@ from .verdicts import Verdicts
 from .weighted import WeightedSum
 
 _NOT_STATED = ("self", "options")
+
+
+@dataclass(frozen=True)
+class _Policies:
+    """What the method of every outcome is told when a ranking begins, as of `Ranker`.
+
+    Attributes
+    ----------
+    n_models, seed : int
+    min_difference : float
+        On [0, 1].
+    placing : bool
+        Whether models are placed among known ones.
+    looks : str
+    sampled : bool
+    repeats : mapping of task to int
+    options : mapping of str to Any
+        Options of the method.
+    """
+
+    n_models: int
+    seed: int
+    min_difference: float
+    placing: bool
+    looks: str
+    sampled: bool
+    repeats: Mapping[str, int]
+    options: Mapping[str, Any]
+
+    def policy_of(self, outcome: Outcome, leader: ItemBank) -> Policy:
+        """Return the policy of an outcome; one of another method goes beside its task's leader."""
+        if outcome.bank.method != leader.method:
+            return BesidePolicy(outcome.bank, self.n_models, self.sampled)
+        method = method_of(outcome.bank)
+        return method.rank(
+            outcome.bank,
+            self.n_models,
+            self.seed,
+            self.min_difference,
+            self.placing,
+            self.looks,
+            self.sampled,
+            self.repeats[outcome.task],
+            **checked_options(method, self.options),
+        )
+
+
+def _score_of(contents: Contents, sizes: Floats, across: bool) -> WeightedSum:
+    """Return the weighted sum of all outcomes; tasks inform each other where that is a gain."""
+    prior = Across.of(contents.tasks) if across else None
+    replays = Replays.of([task.states[0].outcome.bank for task in contents.tasks])
+    equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)
+    score = WeightedSum(contents, sizes, prior, replays, equal_factors)
+    one_outcome_each = len(score.outcomes) == len(contents.tasks)
+    if prior and replays and one_outcome_each and not replays.gains(score.weights, prior):
+        return WeightedSum(contents, sizes, None, replays, equal_factors)
+    return score
 
 
 class Ranker:
@@ -175,55 +233,31 @@ class Ranker:
         SWITCH.check(familywise, "familywise")
         choice(BENCHMARK, POPULATION, RUN).check(question, "question")
         self._one_look = choice("every", "one").check(looks, "looks") == "one"
+        SWITCH.check(across, "across")
         contents = self._contents = Contents(bank, weights, repeats)
-        again = max(task.repeats for task in contents.tasks) > 1
-        sampled = SWITCH.check(sampled, "sampled") or again
+        sampled = SWITCH.check(sampled, "sampled") or contents.repeated
         self._sampled = sampled and question != RUN
-        if again and not self._sampled:
+        if contents.repeated and not self._sampled:
             raise UsageError(
                 "question 'run' is about one answer to every item; ask about expected scores "
                 "(question: benchmark), or leave repeats out"
             )
         usual = first_items(len(contents.tasks))
         ahead = usual if warmup is None else whole().check(warmup, "warmup")
-        unit_min_difference, n = float(min_difference) / contents.scale.span, len(prices)
-
-        def policy_of(outcome: Outcome, leader: ItemBank) -> Policy:
-            if outcome.bank.method != leader.method:
-                return BesidePolicy(outcome.bank, n, self._sampled)
-            method = method_of(outcome.bank)
-            method_options, placing = checked_options(method, options), known is not None
-            drawn, repeats = self._sampled, contents.repeats[outcome.task]
-            return method.rank(
-                outcome.bank,
-                n,
-                self.seed,
-                unit_min_difference,
-                placing,
-                looks,
-                drawn,
-                repeats,
-                **method_options,
-            )
-
+        unit_min_difference = float(min_difference) / contents.scale.span
+        policies = _Policies(
+            len(prices), self.seed, unit_min_difference, known is not None, looks, self._sampled,
+            contents.repeats, options,
+        )  # fmt: skip
         for task in contents.tasks:
-            task.begin(n, policy_of)
+            task.begin(len(prices), policies.policy_of)
         sizes = contents.units(units)
-        prior = Across.of(contents.tasks) if SWITCH.check(across, "across") else None
-        replays = Replays.of([task.states[0].outcome.bank for task in contents.tasks])
-        equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)
-        score = WeightedSum(contents, sizes, prior, replays, equal_factors)
-        if prior and replays and len(score.outcomes) == len(contents.tasks):
-            if not replays.gains(score.weights, prior):
-                score = WeightedSum(contents, sizes, None, replays, equal_factors)
+        score = _score_of(contents, sizes, across)
         references = None
         if known is not None:
-            population = question == POPULATION
-            answers = sum(task.bank.n_items for task in contents.tasks)
-            size = answers if self._sampled else None
-            references = references_of(known, score.alone, prices, population, size)
+            answers = sum(task.bank.n_items for task in contents.tasks) if self._sampled else None
+            references = references_of(known, score.alone, prices, question == POPULATION, answers)
         self._accounts = Accounts(contents, prices, sizes, limit, score.leader.affords_mean)
-        belief_question = BENCHMARK if question == RUN else question
         self._standing = Standing(
             score,
             self._accounts,
@@ -231,7 +265,7 @@ class Ranker:
             self.confidence,
             unit_min_difference,
             familywise,
-            belief_question,
+            BENCHMARK if question == RUN else question,
         )
         self._turns = Turns(
             self._standing,
@@ -241,7 +275,7 @@ class Ranker:
             self.seed,
             whole(1).check(exposure, "exposure"),
         )
-        if again:
+        if contents.repeated:
             self._require_a_pass(prices)
         self._set_looks()
         stated_options = {
@@ -648,11 +682,7 @@ class Ranker:
         new_budget, new_items = limits(rule, budget, max_items)
         add = {name: price_of(name, price) for name, price in (add or {}).items()}
         prices = {name: price_of(name, price) for name, price in (prices or {}).items()}
-        for name in add:
-            if name in self._accounts.position:
-                raise UsageError(f"model {name!r} is in this ranking already")
-        if self._standing.references is not None:
-            refuse_known(self._standing.references.names, add)
+        self._require_new(add)
         for name in prices:
             self._accounts.of(name)
         if elapsed is not None:
@@ -668,17 +698,29 @@ class Ranker:
         if max_items is not None or stop is not None:
             self._max_items = new_items
         self._turns.rule = rule
+        self._join(add)
+        self._accounts.reprice(prices)
+        self._turns.cap = self._cap()
+        self._set_looks()
+        if raised:
+            self._standing.raise_horizon()
+
+    def _require_new(self, names: Iterable[str]) -> None:
+        """Refuse to add models that are in the ranking, or known."""
+        for name in names:
+            if name in self._accounts.position:
+                raise UsageError(f"model {name!r} is in this ranking already")
+        if self._standing.references is not None:
+            refuse_known(self._standing.references.names, names)
+
+    def _join(self, add: Mapping[str, float]) -> None:
+        """Add models, by their prices; the evidence is then looked at anew."""
         if add:
             self._standing.looked = None
         for name, price in add.items():
             self._accounts.add(name, price)
             for task in self._contents.tasks:
                 task.add_model()
-        self._accounts.reprice(prices)
-        self._turns.cap = self._cap()
-        self._set_looks()
-        if raised:
-            self._standing.raise_horizon()
 
     def require_repeats(self, repeats: int | Mapping[str, int]) -> None:
         """Refuse, without changing anything, a number of repeats that `change` would refuse.
