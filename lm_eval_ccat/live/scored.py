@@ -136,6 +136,12 @@ def runs_by_model(
     return by_model
 
 
+def documents_of(run: LoggedRun) -> set[Any]:
+    """Return the documents that a run has rows of."""
+    targets = _documents_of(run.samples, run.samples.stat().st_mtime_ns).targets
+    return {doc_id for doc_id, _ in targets}
+
+
 def sampling_of(table: ScoreTable, name: str) -> tuple[str, Any]:
     """Return how a model's answers were drawn, as `sampling` does; ("", None) if unknown.
 
@@ -199,7 +205,7 @@ class Scoring(NamedTuple):
         for run in (last, *reversed(before)):
             of_run = _documents_of(run.samples, run.samples.stat().st_mtime_ns)
             documents = scored.setdefault(json.dumps(run.generation, sort_keys=True), set())
-            counts = run.why_not_full()[1] and of_run.targets.keys() - documents
+            counts = not run.adaptive and of_run.targets.keys() - documents
             if run is not last and counts:
                 earlier.append(cls._of_latest([run], outcome))
             documents.update(of_run.targets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from ..shown import plural, some
 from .comparison import Compared, Gate
 from .losses import losses_of, size_of
 from .result import scored_alike
-from .scored import runs_by_model, sampling_of
+from .scored import documents_of, runs_by_model, sampling_of
 from .sides import NO_VALUE, SIDES, Fields, fields_of, values_of_field
 
 #: What two sides must have alike, unless that is accepted: a scorer, and what `Scoring` compares.
@@ -66,7 +66,7 @@ class SharedDocuments:
     outcome : Logged
     scale : Scale
     ids : list
-        Names of the documents; None of one that neither side names.
+        Names of the documents.
     baseline, candidate : ndarray of shape (n_documents,)
         On [0, 1], higher is better; repeats of a document are averaged. NaN where a side was asked,
         as far as is known, and has no score.
@@ -166,7 +166,11 @@ class SharedDocuments:
                     f"{other_count:,}: on these documents the interval is that of as many answers "
                     "to each as both have"
                 )
-        ids += _unknown(scored, names, sources, outcome.task, len(ids) + changed, warnings)
+        asked = [
+            _documents_asked(table, name, source, outcome.task)
+            for table, name, source in zip((first_table, second_table), names, sources)
+        ]
+        ids += _unknown(scored, asked, size_of(sources, outcome.task), warnings)
         baseline, candidate = (
             np.array([side.get(doc_id, (math.nan, None))[0] for doc_id in ids]) for side in scored
         )
@@ -264,45 +268,73 @@ def _too_few_clusters(clusters: Clusters, confidence: float, group: str) -> list
 
 def _unknown(
     scored: Sequence[Mapping[Any, Any]],
-    names: tuple[str, str],
-    sources: Sequence[Any],
-    task: str | None,
-    in_both: int,
+    asked: Sequence[Container[Any]],
+    size: int | None,
     warnings: list[str],
 ) -> list[Any]:
     """Return the documents that a side was asked and has no score of, and tell of them.
 
-    What one side lacks it was asked, unless logs say that it ran with a limit. What both lack is
-    known by number alone, where logs state that of the task; `in_both` have two scores.
+    Parameters
+    ----------
+    scored : (mapping, mapping)
+        What has a score, by doc_id.
+    asked : (container, container)
+        As `_documents_asked` has them.
+    size : int or None
+        Documents of the task, where logs state it: they number them from 0.
+    warnings : list of str
     """
-    limits = [_limit_of(source, task, name) for source, name in zip(sources, names)]
     unknown: list[Any] = []
-    for which, limit, side, peer in zip(SIDES, limits, scored, scored[::-1]):
+    for which, of_side, side, peer in zip(SIDES, asked, scored, scored[::-1]):
         alone = [doc_id for doc_id in peer if doc_id not in side]
-        unscored = [doc_id for doc_id in alone if limit is None or doc_id < limit]
+        unscored = [doc_id for doc_id in alone if doc_id in of_side]
         if count := len(alone) - len(unscored):
-            warnings.append(f"{plural(count, 'score')} left out: the {which} ran with a limit")
+            warnings.append(f"{plural(count, 'score')} left out: the {which} was not asked these")
         if unscored:
             documents = f"{plural(len(unscored), 'document')} (doc_id {some(unscored, 3)})"
             warnings.append(_UNKNOWN.format(f"the {which} lacks", documents))
         unknown += unscored
-    size = size_of(sources, task)
-    asked = [number for number in (size, *limits) if number is not None]
-    if size is not None and (lost := min(asked) - in_both - len(unknown)) > 0:
-        warnings.append(_UNKNOWN.format("both sides lack", plural(lost, "document")))
-        unknown += [None] * lost
-    return unknown
-
-
-def _limit_of(source: Any, task: str | None, model: str) -> int | None:
-    """Return how many first documents logs say that a model was asked; None if not only these."""
-    counts = [
-        run.counts
-        for run in runs_by_model(source, task).get(model, [])
-        if run.why_not_full()[1]  # the others are not read
+    first, second = scored
+    lost = [
+        number
+        for number in range(size or 0)
+        if not (number in first or number in second) and all(number in of_side for of_side in asked)
     ]
-    limits = [int(count.effective) for count in counts if count and count.in_part]
-    return max(limits) if limits and len(limits) == len(counts) else None
+    if lost:
+        documents = f"{plural(len(lost), 'document')} (doc_id {some(lost, 3)})"
+        warnings.append(_UNKNOWN.format("both sides lack", documents))
+    return unknown + lost
+
+
+class _Every(Container[Any]):
+    """All documents of a task."""
+
+    def __contains__(self, doc_id: object) -> bool:
+        return True
+
+
+def _documents_asked(
+    table: ScoreTable, model: str, source: Any, task: str | None
+) -> Container[Any]:
+    """Return the documents that a model was asked; it failed on those that it has no score of.
+
+    Logs say so. A table that leaves out a document may hide a failure, but what lies before its
+    first number or after its last was not asked, as with another limit.
+    """
+    if not all(isinstance(doc_id, int) for doc_id in table.doc_ids):
+        return _Every()
+    if not (by_model := runs_by_model(source, task)):
+        return range(min(table.doc_ids), max(table.doc_ids) + 1)
+    asked: set[Any] = set()
+    for run in by_model.get(model, ()):
+        if run.adaptive:  # is not read
+            continue
+        reason, limited = run.why_not_full()
+        of_run = documents_of(run) if reason and not limited else None
+        if run.counts is None or (of_run is not None and len(of_run) < run.counts.effective):
+            return _Every()
+        asked |= set(range(int(run.counts.effective))) if of_run is None else of_run
+    return asked or _Every()
 
 
 def _fillings(baseline: Floats, candidate: Floats) -> Iterator[tuple[Floats, Floats]]:

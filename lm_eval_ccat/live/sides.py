@@ -154,7 +154,9 @@ class Side:
             return ranking
         # A side is judged by its direction, so none is guessed.
         path = Path(self.source)
-        return reader_of(path).read(path, outcome.query(replace(query, guess=False)), None)
+        return reader_of(path).read(
+            path, outcome.query(replace(query, guess=False, selected=True)), None
+        )
 
     def _require_as_stated(self, metric: str, scale: Scale, query: Query) -> None:
         direction = query.lower_is_better in (None, not scale.higher_is_better)

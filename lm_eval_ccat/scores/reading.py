@@ -45,6 +45,8 @@ class Query:
     partial : bool
         Whether to read runs whose items were chosen by the model's earlier scores. These scores are
         valid, but not a random sample, so their mean is meaningless.
+    selected : bool
+        Whether to read runs of documents that the user named to the harness (``--samples``).
     scale : Scale or None
         The scale of the raw scores, cap included; it overrides `range` and `lower_is_better`.
     beside : (str, Scale) or None
@@ -64,6 +66,7 @@ class Query:
     range: tuple[float, float] | None = None
     lower_is_better: bool | None = None
     partial: bool = False
+    selected: bool = False
     scale: Scale | None = None
     guess: bool = True
     beside: tuple[str, Scale] | None = None

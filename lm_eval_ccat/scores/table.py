@@ -221,7 +221,9 @@ class ScoreTable:
                 "ScoreTable.from_dataframe"
             )
         path = Path(path)
-        query = Query(metric, task, filter, range, lower_is_better, partial, scale, repeats=repeats)
+        query = Query(
+            metric, task, filter, range, lower_is_better, partial, scale=scale, repeats=repeats
+        )
         return reader_of(path).read(path, query, on_progress)
 
     @classmethod

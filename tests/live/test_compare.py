@@ -416,9 +416,9 @@ def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, ccat):
     first = found["outcomes"][0]
     assert list(first["groups"]) == SUBJECTS
     assert first["documents"] == 270 == sum(g["documents"] for g in first["groups"].values())
-    assert (first["missing"], first["clusters"]) == (60, 33)
-    for who, ids in (("candidate", "0"), ("baseline", "300")):
-        assert f"{who} lacks a score on 30 documents (doc_id {ids}, " in said.err
+    assert (first["missing"], first["clusters"]) == (30, 30)  # the baseline ran all of its 300
+    assert "candidate lacks a score on 30 documents (doc_id 0, " in said.err
+    assert "30 scores left out: the baseline was not asked these" in said.err
     assert [line.split()[0] for line in said.out.splitlines()[1:4]] == SUBJECTS
     # A group that is worse is shown, and fails nothing.
     ccat("compare", b, a, "--by", "subject", "-o", report, code=5)
@@ -1257,8 +1257,44 @@ def test_documents_beyond_a_limit_were_not_asked(tmp_path, ccat):
         said = ccat("compare", *sides, "--question", "benchmark", "--json")
         [found] = json.loads(said.out)["outcomes"]
         assert (found["documents"], found["missing"]) == (50 - first, first)
-        assert "50 scores left out: the candidate ran with a limit" in said.err
+        assert "50 scores left out: the candidate was not asked these" in said.err
         assert (found["low"] < found["high"]) == bool(first)
+
+
+def test_documents_named_to_the_harness_are_compared_as_those_that_both_were_asked(tmp_path, ccat):
+    """Of the 30 that it was asked, the candidate has no score of three."""
+    write_run(tmp_path, "base", [sample_row(k, {"acc": float(k % 2)}) for k in range(100)])
+    named, part = range(2, 92, 3), {"samples": {"original": 100, "effective": 30}}
+    for name, lost in (("part", 0), ("crashed", 3)):
+        rows = [sample_row(k, {"acc": 1.0 if n >= lost else None}) for n, k in enumerate(named)]
+        write_run(tmp_path, name, rows, **part)
+        said = ccat("compare", tmp_path / "base", tmp_path / name, "--json", code=(0, 3))
+        [found] = json.loads(said.out)["outcomes"]
+        assert (found["documents"], found["missing"]) == (30 - lost, lost)
+        assert "as with --samples" in said.err and "70 scores left out" in said.err
+    # Two runs of the same named documents: what neither was asked is missing in neither.
+    said = ccat("compare", tmp_path / "part", tmp_path / "part", "--json")
+    assert json.loads(said.out)["outcomes"][0]["missing"] == 0
+    rows = [sample_row(k, {"acc": 1.0}) for k in (5, 3, 8)]
+    write_run(tmp_path, "wrong", rows, samples={"original": 100, "effective": 3})
+    said = ccat("compare", tmp_path / "base", tmp_path / "wrong", code=1).err
+    assert "unless --samples names each once, in ascending order: run them so" in said
+
+
+def test_a_table_of_fewer_documents_is_no_failure_and_one_with_gaps_may_be_one():
+    rng = np.random.default_rng(0)
+    scores = rng.random((2, 200))
+    gap = np.array([0.0, 0.2])[:, None]
+
+    def table(side: int, ids: list[int]) -> ScoreTable:
+        return ScoreTable.from_arrays([(0.8 * scores + gap)[side][ids]], ["ab"[side]], ids)
+
+    window = compare(table(0, [*range(150)]), table(1, [*range(50, 200)]))
+    [found] = window.outcomes
+    assert (window.verdict, found.overall.documents, found.overall.missing) == ("better", 100, 0)
+    assert sum("50 scores left out" in warning for warning in window.warnings) == 2
+    gaps = compare(table(0, [*range(200)]), table(1, [*range(0, 200, 2)]))
+    assert (gaps.verdict, gaps.outcomes[0].overall.missing) == ("not known", 99)
 
 
 def test_a_missing_score_of_a_metric_of_which_less_is_better_may_be_the_largest():

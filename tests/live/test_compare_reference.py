@@ -138,8 +138,10 @@ def check(seed, shape):
     }} if clusters is not None else {}  # fmt: skip
     found = compare(*tables, margin=margin, question=question, **fields)
     sign = 1 if scale.higher_is_better else -1
-    # Of what one side lacks, the score may be any.
+    # Of what one side lacks, the score may be any; not beyond its first and last document.
     documents = np.union1d(*(side[~np.isin(side, twice)] for side in sides))
+    within = [(side.min() <= documents) & (documents <= side.max()) for side in sides]
+    documents = documents[within[0] & within[1]]
     unit = np.array([
         np.where(np.isin(documents, side), scores[documents], np.nan)
         for side, scores in zip(sides, scale.normalise(raw))

@@ -30,17 +30,31 @@ COMPARED = (*DEFINING, *_NOTED)
 
 
 def full_runs(
-    runs: Sequence[LoggedRun], partial: bool = False
+    runs: Sequence[LoggedRun], partial: bool = False, selected: bool = False
 ) -> tuple[list[LoggedRun], list[str]]:
-    """Leave out the runs that may not stand for full results, but for adaptive ones if wanted."""
+    """Leave out the runs that may not stand for full results.
+
+    Parameters
+    ----------
+    runs : sequence of LoggedRun
+    partial, selected : bool, optional
+        Whether adaptive runs, and runs of documents that the user named, are kept all the same.
+    """
     full, warnings = [], []
     for run in runs:
         reason, usable = run.why_not_full()
-        usable = usable or (partial and run.adaptive)
+        remedy = ""
+        if run.adaptive:
+            usable = partial
+        elif selected and not usable and not (usable := run.in_order):
+            remedy = (
+                ", as the harness numbers documents wrongly unless --samples names each once, in "
+                "ascending order: run them so"
+            )
+        what = "documents it did not run count as missing" if usable else f"left out{remedy}"
         if usable:
             full.append(run)
         if reason:
-            what = "documents it did not run count as missing" if usable else "left out"
             warnings.append(f"{run.samples}: {reason}; {what}")
     if not full:
         raise ScoreTableError(f"no full results among the logs: {warnings[0]}")

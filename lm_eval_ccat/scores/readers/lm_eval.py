@@ -71,7 +71,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         The metric's scale is not known, or a score lies outside it.
     """
     runs, warnings = find_runs(path, query.task)
-    runs, left_out = full_runs(runs, query.partial)
+    runs, left_out = full_runs(runs, query.partial, query.selected)
     runs, differing = comparable_runs(runs)
     task = runs[0].task
     name, filter = _choose_metric(path, runs, query.metric, query.filter)

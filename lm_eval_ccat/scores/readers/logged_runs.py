@@ -33,7 +33,7 @@ from ..configuration import (
     names_by_configuration,
 )
 from ..reading import files_at, json_value, one_of, open_log
-from .samples import holds_list
+from .samples import holds_list, sound_rows
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
@@ -209,12 +209,27 @@ class LoggedRun:
         marked = marked or (isinstance(values, dict) and values.get("adaptive"))
         return bool(marked) and (self.counts is None or self.counts.in_part)
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the rows of every filter are in the order of their documents' numbers.
+
+        The harness runs documents that a user names (``--samples``) in the task's order, and
+        numbers them in the order in which they were named.
+        """
+        last: dict[Any, Any] = {}
+        for row in sound_rows(self.samples):
+            filter, number = row.get("filter"), row["doc_id"]
+            if not isinstance(number, int) or number <= last.get(filter, -1):
+                return False
+            last[filter] = number
+        return True
+
     def why_not_full(self) -> tuple[str, bool]:
         """Say why the run is not of all documents, and whether its rows may still be used.
 
-        An adaptive run's documents were chosen by what its model had scored, and ``--samples``
-        mislabels documents, so neither may stand for full results. ``--limit`` takes the first
-        documents of every model alike: their scores are true, and the others are missing.
+        An adaptive run's documents were chosen by what its model had scored, and nobody knows why
+        a user named some (``--samples``), so neither may stand for full results. ``--limit`` takes
+        the first documents of every model alike: their scores are true, and the others are missing.
 
         Returns
         -------
@@ -231,7 +246,7 @@ class LoggedRun:
             return "", True
         if limited:
             return f"run with --limit{part}", True
-        return f"not a full run{part}", False
+        return f"not a full run{part}, as with --samples", False
 
 
 def can_read(path: Path) -> bool:
