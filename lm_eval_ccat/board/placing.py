@@ -120,9 +120,11 @@ def _live(
         raise UsageError(
             f"rows of a board answer the same prompts; leave out `accept_change: {PROMPTS}`"
         )
+    placed: dict[str, Values] = {}
     for model in names:
         name_on_board = name if name and len(names) == 1 else model
-        if reason := _stands(board, name_on_board, _configuration(spec.public(), model)):
+        configuration = _configuration(spec.public(), model)
+        if reason := _stands(board, name_on_board, configuration, placed):
             raise UsageError(reason)
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
     work = board.path / RUNS / stem
@@ -166,18 +168,30 @@ def _live(
     return added
 
 
-def _stands(board: Board, model: str, configuration: Values | None) -> str:
+def _stands(
+    board: Board, model: str, configuration: Values | None, placed: dict[str, Values]
+) -> str:
     """Return why a model cannot be placed; "" unless a comparable row of it stands already.
 
-    Under another name, too, the same configuration asked again may only be luckier.
+    Under another name, too, the same configuration asked again may only be luckier. `placed` has
+    the configurations that are placed with it, by name, and takes this one.
     """
+    for peer, known in placed.items() if configuration else ():
+        if configuration == known:
+            return (
+                f"{peer} and {model} are one configuration, of which the luckier row would lead: "
+                "place one of them"
+            )
+    if configuration is not None:
+        placed[model] = configuration
     for row in (place.row for place in standing(board).placed):
         same_name = row.model == model
         if same_name or (configuration is not None and configuration == _of_row(board, row)):
             known_as = "" if same_name else f", as {row.model} in the same configuration,"
             return (
                 f"{model} stands on the board since {row.date}{known_as} and is not placed again; "
-                "only another configuration of it takes a name of its own (`name:`, or --name)"
+                "only another configuration of it takes a name of its own (`name:`, or --name), "
+                "and other weights behind another URL another `model=`"
             )
     return ""
 
@@ -199,7 +213,6 @@ def _configuration(config: Mapping[str, Any], model: str) -> Values | None:
             return {
                 **configuration_of(model_name_of(kind, arguments), arguments, {}),
                 "type": kind,
-                "base_url": arguments.get("base_url"),
                 **{key: harness.get(key) or None for key in _ASKING},
             }
     return None
@@ -260,6 +273,7 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
         evidence = f"{JOURNALS}/{sha256[:16]}.jsonl"
         other_prompts, doubts = _of_other_prompts(board, header)
         added = Added(left_out=left_out, notes=doubts)
+        placed: dict[str, Values] = {}
         for model, row in rows.items():
             name_on_board = name or model
             if other_prompts:
@@ -272,7 +286,7 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
                 added.left_out[name_on_board] = f"this run of it stands {IN_LEDGER}"
                 continue
             configuration = _configuration(header.config, model)
-            if reason := _stands(board, name_on_board, configuration):
+            if reason := _stands(board, name_on_board, configuration, placed):
                 added.left_out[name_on_board] = reason
                 continue
             tasks = {

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from worlds.bench import PROMPT, TASK
 from worlds.boards import draw
 
@@ -491,6 +492,15 @@ def test_a_model_is_placed_once(world, board, tmp_path):
         run = tmp_path / name
         rank(world.config(["m07"], bank=str(board.path / "suite"), **options, **here), run_dir=run)
         assert f"as {name} in the same" in place(board, run, name="again").left_out["again"]
+    # Another address, or name in one configuration, is no other model.
+    config = yaml.safe_load(world.config(["m05", "m07"]).read_text())
+    arguments = {**config["models"][1]["model_args"], "base_url": "http://127.0.0.1:1/v1"}
+    config["models"][1] = {**config["models"][1], "name": "moved", "model_args": arguments}
+    with pytest.raises(UsageError, match=r"moved stands on the board since .*, as m07 in the same"):
+        place(board, config)
+    config["models"][1]["model_args"] |= {"model": "m05"}
+    with pytest.raises(UsageError, match="m05 and moved are one configuration"):
+        place(board, config)
 
 
 def test_a_task_may_be_named_by_its_file(world, board, ccat):
