@@ -286,18 +286,30 @@ def task_weights(
         return dict(inner[covering[0]] if covering else sizes)
     if weighting == "documents":
         return dict(sizes)
-    if weighting == "equal" and covering:  # a single group: equal tasks, whatever its subgroups
-        weighting = dict.fromkeys(sizes, 1.0)
-    elif weighting == "equal":
-        member_sets = [set(members) for members in inner.values()]
-        outer = [
-            n
-            for n, members in inner.items()
-            if members and not any(set(members) < larger for larger in member_sets)
-        ]
-        inside = set().union(*(inner[name] for name in outer))
-        weighting = dict.fromkeys([*outer, *(task for task in sizes if task not in inside)], 1.0)
+    if weighting == "equal":
+        # Of a single group: equal tasks, whatever its subgroups.
+        names = list(sizes) if covering else _outermost(sizes, inner)
+        weighting = dict.fromkeys(names, 1.0)
     assert not isinstance(weighting, str)
+    return _shares(weighting, sizes, inner)
+
+
+def _outermost(sizes: Collection[str], inner: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return the groups that are no part of another, and the tasks of no group."""
+    members = {name: set(of_group) for name, of_group in inner.items() if of_group}
+    outer = [
+        name for name, own in members.items() if not any(own < other for other in members.values())
+    ]
+    inside = set().union(*(members[name] for name in outer))
+    return [*outer, *(task for task in sizes if task not in inside)]
+
+
+def _shares(
+    weighting: Mapping[str, float],
+    sizes: Collection[str],
+    inner: Mapping[str, Mapping[str, float]],
+) -> dict[str, float]:
+    """Return each task's share of the weights of tasks and groups, which must cover all once."""
     shares: dict[str, float] = {}
     for name, weight in weighting.items():
         if name not in sizes and name not in inner:

@@ -19,6 +19,7 @@ where functions have become text.
 
 from __future__ import annotations
 
+import enum
 import math
 import re
 from collections.abc import Mapping
@@ -98,33 +99,15 @@ def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None
     """Read what `task.dump_config()`, or an entry of ``configs``, says about a metric."""
     if not config:
         return _Declared()
-    entries = _entries(config)
-    names = [metric_name(entry.get("metric")) for entry in entries]
-    named = [entry for name, entry in zip(names, entries) if name == metric]
-    # A metric function may return several keys (pass@1 ...); they inherit its entry, and its
-    # direction if their names tell none. Of what a task's own process_results returns beside the
-    # metrics listed the harness takes the mean.
-    sources = [entry for name, entry in zip(names, entries) if (name, metric) in HF_SCALES]
-    only: list[Mapping[str, Any]] = entries if len(entries) == 1 else []
-    if entries and config.get("process_results"):
-        only = [{"aggregation": "mean"}]
-    entry = (named or sources or only or [{}])[0]
-    higher, aggregation = entry.get("higher_is_better"), entry.get("aggregation")
-    if callable(aggregation):
-        aggregation = getattr(aggregation, "__name__", "custom")
-    if aggregation is not None and aggregation not in (*MEANS, *_OTHERS):
-        aggregation = "custom"
-    metadata = config.get("metadata")
-    scales = metadata.get("ccat_scales") if isinstance(metadata, Mapping) else None
-    declaration = entry if named else {}
-    if isinstance(scales, Mapping):
-        declaration = scales.get(metric, declaration)
+    entry, relation = _entry_of(config, metric)
+    declaration = _declaration(config, metric, entry if relation is _Relation.OWN else {})
+    higher = entry.get("higher_is_better")
     higher = higher if isinstance(higher, bool) else None
-    inherited = higher is not None and not (named or sources)
+    inherited = higher is not None and relation is _Relation.OTHER
     if inherited and (known or has_error_word(metric) or _states_direction(declaration)):
         higher, inherited = None, False
     return _Declared(
-        aggregation,
+        _aggregation(entry.get("aggregation")),
         higher,
         _scale_of(declaration, higher, metric),
         entry.get("hf_evaluate") is True,
@@ -133,6 +116,49 @@ def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None
         str(config.get("output_type") or ""),
         inherited,
     )
+
+
+class _Relation(enum.Enum):
+    """Whose entry it is that speaks of a metric: its own, its function's, or another's."""
+
+    OWN = "own"
+    FUNCTION = "function"
+    OTHER = "other"
+
+
+def _entry_of(config: Mapping[str, Any], metric: str) -> tuple[Mapping[str, Any], _Relation]:
+    """Return the entry of ``metric_list`` that speaks of a metric, and whose it is."""
+    entries = _entries(config)
+    for entry in entries:
+        if metric_name(entry.get("metric")) == metric:
+            return entry, _Relation.OWN
+    # A metric function may return several keys (pass@1 ...); they inherit its entry.
+    for entry in entries:
+        if (metric_name(entry.get("metric")), metric) in HF_SCALES:
+            return entry, _Relation.FUNCTION
+    # Of what a task's own process_results returns beside the metrics listed the harness takes the
+    # mean. Of a single entry's function the keys inherit its direction if their names tell none.
+    if entries and config.get("process_results"):
+        return {"aggregation": "mean"}, _Relation.OTHER
+    return (entries[0] if len(entries) == 1 else {}), _Relation.OTHER
+
+
+def _declaration(
+    config: Mapping[str, Any], metric: str, own_entry: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return what declares a metric's scale: the task's metadata, else the metric's own entry."""
+    metadata = config.get("metadata")
+    scales = metadata.get("ccat_scales") if isinstance(metadata, Mapping) else None
+    declared: Mapping[str, Any] = own_entry
+    if isinstance(scales, Mapping):
+        declared = scales.get(metric, own_entry)
+    return declared
+
+
+def _aggregation(stated: Any) -> Any:
+    """Return the name of an aggregation; "custom" for one that is not the harness's."""
+    name = getattr(stated, "__name__", "custom") if callable(stated) else stated
+    return name if name is None or name in (*MEANS, *_OTHERS) else "custom"
 
 
 def _entries(config: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:

@@ -323,22 +323,10 @@ def summarise(outcomes: Sequence[Replay], n_items: int, confidence: float) -> di
 def _pool(
     replays: list[Replay], paper: list[Replay] | None, n_items: int, confidence: float
 ) -> Figures:
+    """Return the figures of a method's replays; those of the paper's method to compare with."""
     taus = _fold_means(replays)
-    items, models = (
-        sum(replay.items for replay in replays),
-        sum(len(replay.holdout) for replay in replays),
-    )
-    sure = [replay for replay in replays if replay.confident is not None]
-    counts = ("pairs", "ties", "tie_hits", "true_ties", "confident", "confident_right")
-    totals = {key: sum(getattr(replay, key) for replay in sure) for key in counts}
-    z_scores_of_models = _z_scores(replays, "errors", "standard_errors")
-    apart = [replay for replay in replays if replay.difference_df is not None]
-    z_apart = _z_scores(apart, "difference_errors", "difference_standard_errors")
-    within = [
-        np.abs(pair_z) <= quantiles(confidence, replay.difference_df)
-        for pair_z, replay in zip(z_apart, apart)
-        if replay.difference_df is not None
-    ]
+    items = sum(replay.items for replay in replays)
+    models = sum(len(replay.holdout) for replay in replays)
     pooled: Figures = {
         "runs": len(replays),
         "tau": _mean(list(taus.values())),
@@ -348,26 +336,12 @@ def _pool(
         "share_of_items": items / (models * n_items),
         "cost": _mean([replay.cost for replay in replays]),
         "budget": _mean([replay.budget for replay in replays if replay.budget is not None]),
-        "ties": totals["ties"] if sure else None,
-        "true_ties": sum(replay.true_ties for replay in replays),
-        "tied_share": _share(totals["ties"], totals["pairs"]),
-        "tie_precision": _share(totals["tie_hits"], totals["ties"]),
-        "tie_recall": _share(totals["tie_hits"], totals["true_ties"]),
-        "tie_f1": _share(2 * totals["tie_hits"], totals["ties"] + totals["true_ties"]),
-        "confident_pairs": totals["confident"] if sure else None,
-        "confident_accuracy": _share(totals["confident_right"], totals["confident"]),
-        "runs_with_wrong_pair": _share(
-            sum(replay.confident_right != replay.confident for replay in sure), len(sure)
-        ),
-        "z_rms": _rms(z_scores_of_models),
+        **_verdict_figures(replays),
+        "z_rms": _rms(_z_scores(replays, "errors", "standard_errors")),
         "coverage": coverage(replays),
         "rmse": _rms([replay.errors for replay in replays]),
         "bias": float(np.mean(np.concatenate([replay.errors for replay in replays]))),
-        "rmse_differences": _rms(
-            [replay.difference_errors for replay in apart if replay.difference_errors is not None]
-        ),
-        "z_rms_differences": _rms(z_apart),
-        "coverage_differences": float(np.mean(np.concatenate(within))) if within else None,
+        **_difference_figures(replays, confidence),
         "seconds": _mean([replay.seconds for replay in replays]),
     }
     if paper is not None:
@@ -376,6 +350,42 @@ def _pool(
         pooled["tau_minus_paper"] = _mean(differences)
         pooled["tau_minus_paper_se"] = _standard_error(differences)
     return pooled
+
+
+def _verdict_figures(replays: Sequence[Replay]) -> Figures:
+    """Return how often a method's verdicts are right: of ties, and of decided pairs."""
+    sure = [replay for replay in replays if replay.confident is not None]
+    counts = ("pairs", "ties", "tie_hits", "true_ties", "confident", "confident_right")
+    totals = {key: sum(getattr(replay, key) for replay in sure) for key in counts}
+    wrong_runs = sum(replay.confident_right != replay.confident for replay in sure)
+    return {
+        "ties": totals["ties"] if sure else None,
+        "true_ties": sum(replay.true_ties for replay in replays),
+        "tied_share": _share(totals["ties"], totals["pairs"]),
+        "tie_precision": _share(totals["tie_hits"], totals["ties"]),
+        "tie_recall": _share(totals["tie_hits"], totals["true_ties"]),
+        "tie_f1": _share(2 * totals["tie_hits"], totals["ties"] + totals["true_ties"]),
+        "confident_pairs": totals["confident"] if sure else None,
+        "confident_accuracy": _share(totals["confident_right"], totals["confident"]),
+        "runs_with_wrong_pair": _share(wrong_runs, len(sure)),
+    }
+
+
+def _difference_figures(replays: Sequence[Replay], confidence: float) -> Figures:
+    """Return how far estimated differences of models are from the true ones."""
+    stated = [replay for replay in replays if replay.difference_df is not None]
+    z_scores = _z_scores(stated, "difference_errors", "difference_standard_errors")
+    within = [
+        np.abs(pair_z) <= quantiles(confidence, replay.difference_df)
+        for pair_z, replay in zip(z_scores, stated)
+        if replay.difference_df is not None
+    ]
+    errors = [replay.difference_errors for replay in stated]
+    return {
+        "rmse_differences": _rms([error for error in errors if error is not None]),
+        "z_rms_differences": _rms(z_scores),
+        "coverage_differences": float(np.mean(np.concatenate(within))) if within else None,
+    }
 
 
 def coverage(outcomes: Sequence[Replay]) -> float | None:
