@@ -235,7 +235,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the first pair's answers are those of another number",
-            "if further and {n for _, n in further} == {number}:",
+            "if further and {n_answers for _, n_answers in further} == {number}:",
             "if further:",
         ),
         (
@@ -1106,13 +1106,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "harness/transport": (
         (
             "an answer that states an error counts",
-            'elif error and not answer.get("choices"):',
-            'elif error and answer.get("choices"):',
+            'if answer.get("error") and not answer.get("choices"):',
+            'if answer.get("error") and answer.get("choices"):',
         ),
         (
             "an answer without choices counts",
-            'answer.get("choices") == []:',
-            'answer.get("choices") is None:',
+            'answer.get("choices") == [] else',
+            'answer.get("choices") is None else',
         ),
         (
             "responses stand where they came",

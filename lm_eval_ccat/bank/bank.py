@@ -491,32 +491,16 @@ def _fields_of(content: dict[str, Any]) -> dict[str, Any]:
     kept_flags = _list(items["kept"], "kept", n)
     if not all(isinstance(flag, bool) for flag in kept_flags) or not any(kept_flags):
         raise ValueError("kept holds something else than true and false, or no item is kept")
-    parameters: dict[str, Floats] = {}
-    for name, column in items["parameters"].items():
-        # None becomes NaN; ragged or text raises.
-        values = np.array(_list(column, name, n), dtype=np.float64)
-        if values.ndim > 2:
-            raise ValueError(f"{name} has too many dimensions")
-        if not np.isfinite(values[np.array(kept_flags)]).all():
-            raise ValueError(f"parameter {name} of an item that is kept is not a number")
-        if np.abs(values[np.isfinite(values)]).max(initial=0.0) > LARGEST:
-            raise ValueError(f"parameter {name} is absurdly large")
-        parameters[_text(name, "parameter")] = values
-    identity: dict[str, Any] = {}
-    for name, column in (("doc_hashes", "doc_hash"), ("prompts", "prompt_hash")):
-        texts = items.get(column)
-        if texts is not None and not all(text is None or isinstance(text, str) for text in texts):
-            raise ValueError(f"items.{column} does not fit the items")
-        identity[name] = None if texts is None else tuple(_list(texts, column, n))
     objects = ("constants", "settings", "provenance", "self_check")
     if wrong := [part for part in objects if not isinstance(content[part], dict)]:
         raise ValueError(f"{wrong[0]} is not an object")
     return dict(
         doc_ids=doc_ids,
         kept=np.array(kept_flags),
-        parameters=parameters,
+        parameters=_parameters_of(items["parameters"], np.array(kept_flags)),
         scale=Scale.from_dict(content["scale"]),
-        **identity,
+        doc_hashes=_texts_of(items, "doc_hash", n),
+        prompts=_texts_of(items, "prompt_hash", n),
         observations=tuple(
             Observation.from_dict(observation, n)
             for observation in content.get("observations") or ()
@@ -532,6 +516,32 @@ def _fields_of(content: dict[str, Any]) -> dict[str, Any]:
             for name in ("models", "warnings")
         },
     )
+
+
+def _parameters_of(columns: dict[str, Any], kept_items: NDArray[np.bool_]) -> dict[str, Floats]:
+    """Read the items' parameters; those of items that are kept are numbers."""
+    parameters: dict[str, Floats] = {}
+    for name, column in columns.items():
+        # None becomes NaN; ragged or text raises.
+        values = np.array(_list(column, name, len(kept_items)), dtype=np.float64)
+        if values.ndim > 2:
+            raise ValueError(f"{name} has too many dimensions")
+        if not np.isfinite(values[kept_items]).all():
+            raise ValueError(f"parameter {name} of an item that is kept is not a number")
+        if np.abs(values[np.isfinite(values)]).max(initial=0.0) > LARGEST:
+            raise ValueError(f"parameter {name} is absurdly large")
+        parameters[_text(name, "parameter")] = values
+    return parameters
+
+
+def _texts_of(items: dict[str, Any], column: str, n: int) -> tuple[str | None, ...] | None:
+    """Read a column of texts, each of which may be unknown; None if there is no such column."""
+    texts = items.get(column)
+    if texts is None:
+        return None
+    if not all(text is None or isinstance(text, str) for text in texts):
+        raise ValueError(f"items.{column} does not fit the items")
+    return tuple(_list(texts, column, n))
 
 
 def _list(values: Any, name: str, n: int | None = None) -> list[Any]:

@@ -394,29 +394,47 @@ def _checked(
         answer = json.loads(body)
     except ValueError:
         answer = None
+    trouble = _trouble_in(status, answer)
+    if not trouble:
+        return answer
+    code, http_status = _code_and_status(answer)
+    words = _words(answer, body)
+    why = f"{trouble}: {words or 'no words'}"
+    if status in (404, 405) and right_address:  # its words are a page in HTML, or "Not Found"
+        why = f"{trouble}, write base_url={right_address}"
+    elif status == 401 and keyless:
+        why += "; OPENAI_API_KEY is not set"
+    refused = status >= 300
+    raise ServerError(
+        "status" if refused else "answer",
+        why,
+        status=status if refused else http_status,
+        words=words,
+        headers=headers,
+        code=code,
+    )
+
+
+def _trouble_in(status: int, answer: Any) -> str:
+    """Return what makes an answer an error; "" if nothing does."""
+    if status >= 300:
+        return f"HTTP {status}"
+    if answer is None:
+        return "the server's answer is not JSON"
+    if not isinstance(answer, dict):
+        return ""
+    if answer.get("error") and not answer.get("choices"):
+        return "the server answered with an error"
+    return "the server's answer holds no choices" if answer.get("choices") == [] else ""
+
+
+def _code_and_status(answer: Any) -> tuple[str, int | None]:
+    """Return the code that an answer's error names, a final one first, and its HTTP status."""
     error = answer.get("error") if isinstance(answer, dict) else None
-    named = [error.get(k) for k in ("code", "type")] if isinstance(error, dict) else []
+    named = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
     final = [name for name in named if name in _FINAL]
     code = str((final or [name for name in named if isinstance(name, str)] or [""])[0])
-    kind, trouble = "answer", ""
-    http_status = next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
-    if status >= 300:
-        kind, trouble, http_status = "status", f"HTTP {status}", status
-    elif answer is None:
-        trouble = "the server's answer is not JSON"
-    elif error and not answer.get("choices"):
-        trouble = "the server answered with an error"
-    elif isinstance(answer, dict) and answer.get("choices") == []:
-        trouble = "the server's answer holds no choices"
-    if trouble:
-        words = _words(answer, body)
-        why = f"{trouble}: {words or 'no words'}"
-        if status in (404, 405) and right_address:  # its words are a page in HTML, or "Not Found"
-            why = f"{trouble}, write base_url={right_address}"
-        elif status == 401 and keyless:
-            why += "; OPENAI_API_KEY is not set"
-        raise ServerError(kind, why, status=http_status, words=words, headers=headers, code=code)
-    return answer
+    return code, next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
 
 
 def _words(answer: Any, body: bytes) -> str:

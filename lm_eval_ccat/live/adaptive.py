@@ -32,6 +32,7 @@ from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession
 from ..options import options_of
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
+from ..records import Item
 from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory
 from .charges import Charges
@@ -42,7 +43,7 @@ from .keep import ModelRuns, refuse_file
 from .models import HarnessModel, check_session
 from .outcomes import as_prompted, measure, weights_in
 from .plan import Plan, plan_of
-from .result import Observer, ProgressBar
+from .result import Observer, ProgressBar, Result
 from .run import Run
 from .spec import ALIASES, TARGET, ModelSpec, Spec
 from .surfaces import takes_options
@@ -397,29 +398,10 @@ def _run(
             say = log.warning if options.by_default else log.info
             say("%s: %s", "+".join(outcomes), target_in_words(plan, options.by_default))
         run.ask()
-        answered, documents = {item for _, item in run.book.answers}, plan.documents()
-        limit = None if plan.spec.budget or len(sessions) > 1 else options.spec.max_items
-        if (
-            run.ended
-            and limit is not None
-            and limit >= len(documents)
-            and answered >= set(plan.offered)
-        ):
-            # A bank may have dropped or never had some documents; a full run asks them too.
-            run.ask_beyond(MODEL, [item for item in documents if item not in answered])
+        if rest := _documents_left(run, plan, options):
+            run.ask_beyond(MODEL, rest)
         result = run.finish({MODEL: model.title})
-        if not run.ended:
-            if folder is not None:
-                log.warning("interrupted; everything is kept in %s; continue with resume", folder)
-            elif run.book.answers:
-                log.warning(
-                    "interrupted; %d answers are lost, unless --use_cache or a run_dir keeps them",
-                    len(run.book.answers),
-                )
-            raise KeyboardInterrupt
-        if not run.book.answers:
-            aside = run.book.tally.set_aside.get(MODEL)
-            raise _nothing("+".join(sessions), aside, result.content["stopped_because"])
+        _require_an_end(run, folder, "+".join(sessions), result)
         by_task = ModelRuns(plan, run.book).of(model)
     return {
         task_plan.title: replace(
@@ -428,6 +410,33 @@ def _run(
         )
         for task_plan in plans
     }
+
+
+def _documents_left(run: Run, plan: Plan, options: Adaptive) -> list[Item]:
+    """Return the documents that a full run asks and this one has not; none if it is no full run.
+
+    A bank may have dropped or never had some documents.
+    """
+    documents, answered = plan.documents(), {item for _, item in run.book.answers}
+    limit = None if plan.spec.budget or len(plan.sessions) > 1 else options.spec.max_items
+    full = limit is not None and limit >= len(documents) and answered >= set(plan.offered)
+    return [item for item in documents if item not in answered] if run.ended and full else []
+
+
+def _require_an_end(run: Run, folder: str | Path | None, tasks: str, result: Result) -> None:
+    """Raise if a run was interrupted, or got no answer."""
+    if not run.ended:
+        if folder is not None:
+            log.warning("interrupted; everything is kept in %s; continue with resume", folder)
+        elif run.book.answers:
+            log.warning(
+                "interrupted; %d answers are lost, unless --use_cache or a run_dir keeps them",
+                len(run.book.answers),
+            )
+        raise KeyboardInterrupt
+    if not run.book.answers:
+        aside = run.book.tally.set_aside.get(MODEL)
+        raise _nothing(tasks, aside, result.content["stopped_because"])
 
 
 def _nothing(tasks: str, aside: str | None, stopped_because: str) -> RunError:

@@ -224,25 +224,29 @@ class Line:
             if not self.away:
                 self._finish("" if decided else _alone(active))
             return
+        free = (self._windows(active, warming) - untold).tolist()
+        self._ask({model: n for model, n in zip(active, free) if n > 0})
+        if not self.book.n_untold and not self.away:
+            self._finish("")
+
+    def _ask(self, free_slots: dict[str, int]) -> None:
+        """Make asks of models until each has as many more as it has slots free."""
+        book, ranker = self.book, self.book.ranker
         # Where every item will be asked anyway, no model waits for a better one.
         share = WORTH if self.goal or math.isfinite(ranker.budget) else 0.0
         most_asks = int(self._windows(self.windows).sum()) if self.arrival else math.inf
         most_untold = math.inf if self.max_untold is None else self.max_untold
-        free = (self._windows(active, warming) - untold).tolist()
-        free_slots = {model: n for model, n in zip(active, free) if n > 0}
-        while free_slots and len(self.book.asks) < most_asks and self.book.n_untold < most_untold:
+        while free_slots and len(book.asks) < most_asks and book.n_untold < most_untold:
             pairs = ranker.ask(1, among=free_slots, least_share=share)
             if not pairs:
                 break
-            ask = self.book.place(*pairs[0])
+            ask = book.place(*pairs[0])
             free_slots[ask.model] -= 1
             if not free_slots[ask.model]:
                 del free_slots[ask.model]
-            self._new.append((ask, self.book.n_told))
+            self._new.append((ask, book.n_told))
             if ask.state == OPEN:
                 self._waiting[ask.model].append(ask)
-        if not self.book.n_untold and not self.away:
-            self._finish("")
 
     def _windows(self, models: Collection[str], warming: bool = False) -> NDArray[np.int64]:
         """Return how many asks of each model may be untold.

@@ -298,7 +298,9 @@ def _outermost(sizes: Collection[str], inner: Mapping[str, Mapping[str, float]])
     """Return the groups that are no part of another, and the tasks of no group."""
     members = {name: set(of_group) for name, of_group in inner.items() if of_group}
     outer = [
-        name for name, own in members.items() if not any(own < other for other in members.values())
+        name
+        for name, tasks in members.items()
+        if not any(tasks < larger for larger in members.values())
     ]
     inside = set().union(*(members[name] for name in outer))
     return [*outer, *(task for task in sizes if task not in inside)]

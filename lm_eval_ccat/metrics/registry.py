@@ -155,9 +155,10 @@ def _declaration(
     return declared
 
 
-def _aggregation(stated: Any) -> Any:
+def _aggregation(aggregation: Any) -> Any:
     """Return the name of an aggregation; "custom" for one that is not the harness's."""
-    name = getattr(stated, "__name__", "custom") if callable(stated) else stated
+    is_code = callable(aggregation)
+    name = getattr(aggregation, "__name__", "custom") if is_code else aggregation
     return name if name is None or name in (*MEANS, *_OTHERS) else "custom"
 
 

@@ -187,24 +187,19 @@ class Difference:
         difference = difference if abs(difference) > ROUNDING * scale.span else 0.0
         up = 1.0 if scale.higher_is_better else -1.0
         gain, (low, high) = up * difference, sorted(up * end for end in ends)
-        limit = margin + ROUNDING * scale.span  # a difference of exactly the margin is no more
         if barred:
             verdict = NOT_KNOWN
-        # A ranking's equivalence is within its own `min_difference`, which is not this margin.
-        elif -limit <= low <= high <= limit and (0.0 < margin or decision == WORDS[EQUIVALENT]):
-            verdict = WORDS[EQUIVALENT]
-        elif decision == WORDS[DECIDED] and gain > 0.0:
-            verdict = BETTER
-        elif high < -limit or (decision == WORDS[DECIDED] and margin == 0.0):
-            verdict = WORSE
         else:
-            verdict = NOT_WORSE if 0.0 < margin and -limit <= low else NOT_KNOWN
-        lacking, asked = None, documents if answers is None else answers
-        if verdict == NOT_KNOWN and not barred and math.isfinite(high - low) and gain != -margin:
-            needed = asked * (0.5 * (high - low) / abs(gain + margin)) ** (1.0 / rate)
-            if math.isfinite(n_items) and answers is None:  # at the last document the error is 0
-                needed = 1.0 / (1.0 / n_items + (1.0 - documents / n_items) / needed)
-            lacking = max(math.ceil(needed) - asked, 1) if needed < 1e9 else None
+            # A difference of exactly the margin is no more than it.
+            limit = margin + ROUNDING * scale.span
+            verdict = _verdict(decision, gain, (low, high), margin, limit)
+        lacking = None
+        if verdict == NOT_KNOWN and not barred and gain != -margin:
+            units = documents if answers is None else answers
+            # At the last document of a benchmark the error is 0.
+            size = n_items if answers is None else math.inf
+            width_in_gaps = 0.5 * (high - low) / abs(gain + margin)
+            lacking = _lacking(units, size, width_in_gaps ** (1.0 / rate))
         low, high = max(min(ends) + 0.0, -scale.span), min(max(ends) + 0.0, scale.span)
         more_documents, more_answers = (lacking, None) if answers is None else (None, lacking)
         return cls(
@@ -237,6 +232,48 @@ class Difference:
             bounded, more_documents=None, clusters=self.clusters, answers=self.answers,
             missing=missing,
         )  # fmt: skip
+
+
+def _verdict(
+    decision: str, gain: float, interval: tuple[float, float], margin: float, limit: float
+) -> str:
+    """Return the verdict on a candidate, whose `gain` is positive where it is better.
+
+    Parameters
+    ----------
+    decision : str
+        The ranking's on the pair.
+    gain : float
+    interval : (float, float)
+        Of the gain.
+    margin, limit : float
+        How much worse is still good enough, and the same with room for rounding.
+    """
+    low, high = interval
+    # A ranking's equivalence is within its own `min_difference`, which is not this margin.
+    if -limit <= low <= high <= limit and (0.0 < margin or decision == WORDS[EQUIVALENT]):
+        return WORDS[EQUIVALENT]
+    if decision == WORDS[DECIDED] and gain > 0.0:
+        return BETTER
+    if high < -limit or (decision == WORDS[DECIDED] and margin == 0.0):
+        return WORSE
+    return NOT_WORSE if 0.0 < margin and -limit <= low else NOT_KNOWN
+
+
+def _lacking(asked: int, n_items: float, factor: float) -> int | None:
+    """Return how many more documents would do if `factor` times those asked do; None if too many.
+
+    Examples
+    --------
+    >>> _lacking(100, math.inf, 2.5), _lacking(100, 500, 2.5), _lacking(100, 500, math.inf)
+    (150, 93, None)
+    """
+    if not math.isfinite(factor):
+        return None
+    needed = asked * factor
+    if math.isfinite(n_items):
+        needed = 1.0 / (1.0 / n_items + (1.0 - asked / n_items) / needed)
+    return max(math.ceil(needed) - asked, 1) if needed < 1e9 else None
 
 
 def compare_scores(
@@ -288,33 +325,16 @@ def compare_scores(
     'better'
     """
     baseline, candidate = (np.asarray(side, dtype=np.float64) for side in (baseline, candidate))
-    differences = candidate - baseline
-    differences[np.abs(differences) <= ALIKE + ROUNDING] = 0.0
-    n = len(differences)
-    if n == 0:
+    if len(baseline) == 0:
         raise ValueError("no document that both models have a score on")
-    gap = float(differences.mean())
-    # Two differences are of four scores, each of which is off by up to half a last decimal.
-    decimal = _last_decimal(baseline, candidate) if n < LEAST else ALIKE
-    rounding = 2.0 * decimal + ROUNDING
-    if np.abs(differences - gap).max() <= rounding:
-        gap = gap if abs(gap) > 2.0 * ALIKE + ROUNDING else 0.0
-        differences = np.full(n, gap)
-    squares = float(((differences - gap) ** 2).sum())
+    differences, gap, rounding = _differences_of(baseline, candidate)
+    n = len(differences)
     of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)
-    variance, df = of_cluster.error(differences - gap, rounding)
-    alike = variance == 0.0
-    if squares == 0.0:  # equal differences do not prove no variance
-        variance = max(IMAGINED * (gap / of_cluster.effective) ** 2, ROUNDING**2)
-    elif alike:  # nor do clusters whose means are equal, though their documents differ
-        variance = squares / (n - 1) / n
-    # Fewer than `LEAST` equal values tell nothing, nor do too few clusters of any values.
-    tells = clusters is None or of_cluster.effective >= fewest_clusters(confidence)
-    if n < 2 or not tells or (alike and len(of_cluster.sizes) < LEAST):
-        variance = math.inf
+    fewest = 0.0 if clusters is None else fewest_clusters(confidence)
+    variance, df = _error_of(differences - gap, gap, of_cluster, fewest, rounding)
+    per_zero, zeros = _rare_losses(differences, of_cluster.effective, rounding)
     answers = None if repeats is None else int(repeats.answers[0])
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
-    per_zero, zeros = _rare_losses(differences, of_cluster.effective, rounding)
     if repeats is not None and of_answers:
         variance, df = float(repeats.variance[0]), float(repeats.df[0])
         per_zero = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
@@ -337,6 +357,51 @@ def compare_scores(
         answers=answers if of_answers else None,
     )  # fmt: skip
     return replace(contrast, answers=answers)
+
+
+def _differences_of(baseline: Floats, candidate: Floats) -> tuple[Floats, float, float]:
+    """Return the differences on documents, their mean, and what rounding may add to each.
+
+    Differences that rounding alone tells apart are all their mean.
+    """
+    differences = candidate - baseline
+    differences[np.abs(differences) <= ALIKE + ROUNDING] = 0.0
+    gap, n = float(differences.mean()), len(differences)
+    # Two differences are of four scores, each of which is off by up to half a last decimal.
+    decimal = _last_decimal(baseline, candidate) if n < LEAST else ALIKE
+    rounding = 2.0 * decimal + ROUNDING
+    if np.abs(differences - gap).max() <= rounding:
+        gap = gap if abs(gap) > 2.0 * ALIKE + ROUNDING else 0.0
+        differences = np.full(n, gap)
+    return differences, gap, rounding
+
+
+def _error_of(
+    residuals: Floats, gap: float, of_cluster: Clusters, fewest: float, rounding: float
+) -> tuple[float, float]:
+    """Return the variance of a mean difference, and its degrees of freedom.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n_documents,)
+        Differences less their mean `gap`.
+    gap : float
+    of_cluster : Clusters
+    fewest : float
+        Clusters below which the variance is not known.
+    rounding : float
+    """
+    n, squares = len(residuals), float((residuals**2).sum())
+    variance, df = of_cluster.error(residuals, rounding)
+    alike = variance == 0.0
+    if squares == 0.0:  # equal differences do not prove no variance
+        variance = max(IMAGINED * (gap / of_cluster.effective) ** 2, ROUNDING**2)
+    elif alike:  # nor do clusters whose means are equal, though their documents differ
+        variance = squares / (n - 1) / n
+    # Fewer than `LEAST` equal values tell nothing, nor do too few clusters of any values.
+    if n < 2 or of_cluster.effective < fewest or (alike and len(of_cluster.sizes) < LEAST):
+        variance = math.inf
+    return variance, df
 
 
 def _last_decimal(*sides: Floats) -> float:

@@ -202,46 +202,75 @@ def _finding(content: RankingContent) -> str:
         low, high = models[order[0]]["interval"]
         only = ", the only model left" * (len(models) > 1)
         return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
-    metric, first_lead = content.get("metric", ""), leads_of_next(content)[order[0]]
-    lead = first_lead.in_words("" if " " in metric else metric)  # a weighted mean is no unit
+    metric, gap = content.get("metric", ""), leads_of_next(content)[order[0]]
+    lead = gap.in_words("" if " " in metric else metric)  # a weighted mean is no unit
     # The models that may be the best; all of them where ranks are not known.
     contenders = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
     if len(contenders) == 1:
         return _of_a_leader(content, lead)
-    first, second = map(visible_name, order[:2])
-    share, names = f"{len(contenders)} of {len(order)}", set(contenders)
+    if _are_equivalent(content, contenders):
+        return _of_equivalents(content, contenders, lead)
+    if len(order) == 2:
+        return _of_two(content, gap.no_difference, lead)
+    return _of_contenders(content, contenders, gap.no_difference, lead)
+
+
+def _are_equivalent(content: RankingContent, models: Sequence[str]) -> bool:
+    """Whether all pairs among some models are equivalent."""
+    names = set(models)
     states = {
         pair.get("decision")
         for pair in content.get("pairwise", ())
         if pair["a"] in names and pair["b"] in names
     }
-    if states == {WORDS[EQUIVALENT]}:
-        superlative = ", the best" * (len(contenders) < len(order))
-        if len(contenders) == 2:
-            equal = " and ".join(map(visible_name, contenders))
-            return f"{equal} are equivalent, {lead} apart{superlative}"
-        equal = f"{len(contenders)} models are equivalent{superlative}"
-        return f"{equal}; {first} leads {second} by {lead}"
-    if no_difference := first_lead.no_difference:
-        if len(order) == 2:
-            return f"{first} and {second} cannot be told apart: {no_difference}"
-        if names.issuperset(order[:2]):
-            return f"{share} may be the best; between {first} and {second} {no_difference}"
-    # Of two, the chances as they were drawn may be in another order than the estimates.
-    likely = max(
-        contenders[: 1 if len(order) == 2 else None],
-        key=lambda model: models[model].get("p_best") or 0,
-    )
-    leader, chance = visible_name(likely), models[likely].get("p_best")
-    sure = "" if chance is None else f" ({whole_percent(chance)}%)"
-    if len(order) == 2:
-        return f"{first} is probably better than {second}{sure}, by {lead}"
-    if likely != order[0]:
-        likeliest = f"{leader} is the likeliest to be the best{sure}"
-        return f"{first} leads {second} by {lead}; {likeliest}, {share} may be"
+    return states == {WORDS[EQUIVALENT]}
+
+
+def _of_equivalents(content: RankingContent, contenders: Sequence[str], lead: str) -> str:
+    """Say that the models which may be the best are equivalent, and how far the first two are."""
+    order = content["order"]
+    superlative = ", the best" * (len(contenders) < len(order))
+    if len(contenders) == 2:
+        equal = " and ".join(map(visible_name, contenders))
+        return f"{equal} are equivalent, {lead} apart{superlative}"
+    first, second = map(visible_name, order[:2])
+    equal = f"{len(contenders)} models are equivalent{superlative}"
+    return f"{equal}; {first} leads {second} by {lead}"
+
+
+def _of_two(content: RankingContent, no_difference: str, lead: str) -> str:
+    """Say which of two models is probably better, if either is."""
+    first, second = map(visible_name, content["order"])
+    if no_difference:
+        return f"{first} and {second} cannot be told apart: {no_difference}"
+    # The chances as they were drawn may be in another order than the estimates.
+    chance = content["models"][content["order"][0]].get("p_best")
+    return f"{first} is probably better than {second}{_surely(chance)}, by {lead}"
+
+
+def _of_contenders(
+    content: RankingContent, contenders: Sequence[str], no_difference: str, lead: str
+) -> str:
+    """Say how many of several models may be the best, and which of them probably is."""
+    order, models = content["order"], content["models"]
+    first, second = map(visible_name, order[:2])
+    share = f"{len(contenders)} of {len(order)}"
+    if no_difference and {*order[:2]} <= {*contenders}:
+        return f"{share} may be the best; between {first} and {second} {no_difference}"
+    likeliest = max(contenders, key=lambda model: models[model].get("p_best") or 0)
+    chance = models[likeliest].get("p_best")
+    sure = _surely(chance)
+    if likeliest != order[0]:
+        likely = f"{visible_name(likeliest)} is the likeliest to be the best{sure}"
+        return f"{first} leads {second} by {lead}; {likely}, {share} may be"
     if chance is None or chance <= 0.5:
         return f"{first} leads {second} by {lead}; {share} may be the best"
     return f"{first} is probably the best{sure}, and leads {second} by {lead}; {share} may be"
+
+
+def _surely(chance: float | None) -> str:
+    """Return a chance in brackets, if it is known."""
+    return "" if chance is None else f" ({whole_percent(chance)}%)"
 
 
 def _of_newcomers(places: Mapping[str, PlaceContent]) -> str:

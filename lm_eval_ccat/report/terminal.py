@@ -52,6 +52,7 @@ from ..shown import (
     whole_percent,
 )
 from .tables import (
+    Outlook,
     one_look,
     outlook,
     parts,
@@ -288,6 +289,19 @@ def notes(content: RankingContent) -> list[str]:
 
 def _open(content: RankingContent) -> Iterator[str]:
     """Yield lines on what is open: ties, the cheapest pair to decide, and all pairs together."""
+    yield from _open_ties(content)
+    if plan := outlook(content, content["cost_unit"]):
+        yield from _what_would_decide(plan)
+    if why := one_look(content):
+        yield why
+    for a, b in content.get("withdrawn", ())[:2]:
+        yield f"{a} over {b} was decided earlier and is open again."
+    if standing := stands_beyond(content):
+        yield standing
+
+
+def _open_ties(content: RankingContent) -> Iterator[str]:
+    """Yield a line for each of the first groups that are tied, and for a pair apart within them."""
     # From which models a newcomer is not separated, its place says: more than its neighbours.
     placed = {model for model, block in content["models"].items() if block.get("place")}
     tied = [
@@ -305,34 +319,30 @@ def _open(content: RankingContent) -> Iterator[str]:
     if len(apart) == 1 and not placed:
         [(a, b)] = apart
         yield f"{a} and {b} are separated from each other, but not from the models between them."
-    plan = outlook(content, content["cost_unit"])
-    if plan is not None:
-        first, n = plan.pairs[0], len(plan.pairs)
-        of_pair = f"{first['a']} over {first['b']} ({whole_percent(first['p'])}%)"
-        (model, number), *further = first["items"].items()
-        answers = f"{plural(number, 'more answer')} of {model}"
-        answers += "".join(f" and {n:,} of {model}" for model, n in further)
-        if further and {n for _, n in further} == {number}:
-            answers = f"{plural(number, 'more answer')} of each"
-        close = ", nearly all that remain," if first["all_items"] else ""
-        cost_words, price = "", ""
-        if plan.cost is not None:
-            cost_words, price = f" ({dollars(first['cost'])})", f" ({dollars(plan.cost)})"
-        if first.get("out_of_reach"):
-            yield f"{of_pair}: not even all answers that remain would decide."
-        else:
-            yield f"{of_pair}: about {answers}{cost_words}{close} may decide."
-        if n > 1 and not plan.out_of_reach:
-            yield (
-                f"About {plan.answers:,} more answers{price} would decide all {n} open "
-                "neighbours; the page and --json list each pair."
-            )
-    if why := one_look(content):
-        yield why
-    for a, b in content.get("withdrawn", ())[:2]:
-        yield f"{a} over {b} was decided earlier and is open again."
-    if standing := stands_beyond(content):
-        yield standing
+
+
+def _what_would_decide(plan: Outlook) -> Iterator[str]:
+    """Yield what the cheapest open pair still takes, and what all open neighbours take."""
+    pair, n = plan.pairs[0], len(plan.pairs)
+    of_pair = f"{pair['a']} over {pair['b']} ({whole_percent(pair['p'])}%)"
+    (model, number), *further = pair["items"].items()
+    answers = f"{plural(number, 'more answer')} of {model}"
+    answers += "".join(f" and {n_answers:,} of {name}" for name, n_answers in further)
+    if further and {n_answers for _, n_answers in further} == {number}:
+        answers = f"{plural(number, 'more answer')} of each"
+    close = ", nearly all that remain," if pair["all_items"] else ""
+    pair_price, price = "", ""
+    if plan.cost is not None:
+        pair_price, price = f" ({dollars(pair['cost'])})", f" ({dollars(plan.cost)})"
+    if pair.get("out_of_reach"):
+        yield f"{of_pair}: not even all answers that remain would decide."
+    else:
+        yield f"{of_pair}: about {answers}{pair_price}{close} may decide."
+    if n > 1 and not plan.out_of_reach:
+        yield (
+            f"About {plan.answers:,} more answers{price} would decide all {n} open "
+            "neighbours; the page and --json list each pair."
+        )
 
 
 def _matrix(content: RankingContent) -> Iterator[str]:

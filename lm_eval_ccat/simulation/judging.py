@@ -373,14 +373,14 @@ def _verdict_figures(replays: Sequence[Replay]) -> Figures:
 
 def _difference_figures(replays: Sequence[Replay], confidence: float) -> Figures:
     """Return how far estimated differences of models are from the true ones."""
-    stated = [replay for replay in replays if replay.difference_df is not None]
-    z_scores = _z_scores(stated, "difference_errors", "difference_standard_errors")
+    with_errors = [replay for replay in replays if replay.difference_df is not None]
+    z_scores = _z_scores(with_errors, "difference_errors", "difference_standard_errors")
     within = [
         np.abs(pair_z) <= quantiles(confidence, replay.difference_df)
-        for pair_z, replay in zip(z_scores, stated)
+        for pair_z, replay in zip(z_scores, with_errors)
         if replay.difference_df is not None
     ]
-    errors = [replay.difference_errors for replay in stated]
+    errors = [replay.difference_errors for replay in with_errors]
     return {
         "rmse_differences": _rms([error for error in errors if error is not None]),
         "z_rms_differences": _rms(z_scores),
@@ -389,7 +389,7 @@ def _difference_figures(replays: Sequence[Replay], confidence: float) -> Figures
 
 
 def coverage(outcomes: Sequence[Replay]) -> float | None:
-    """Return the share of stated intervals that contain the truth; None without intervals."""
+    """Return the share of with_errors intervals that contain the truth; None without intervals."""
     coverages = [outcome.covered for outcome in outcomes if outcome.covered is not None]
     return float(np.mean(np.concatenate(coverages))) if coverages else None
 
