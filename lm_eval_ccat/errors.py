@@ -31,7 +31,7 @@ class MetricError(CcatError):
 
 
 class UnknownMetricError(MetricError, UsageError):
-    """A metric that the task does not report."""
+    """A metric that the task does not report, or not as one number per document."""
 
 
 class ScaleError(MetricError, UsageError):

@@ -63,6 +63,7 @@ COMMANDS = {
     "a plan of nothing": ("plan", 2, "give a configuration file, --task, or --bank"),
     "a plan with more models": ("plan good.yaml --models 4", 2, "cannot be combined with good"),
     "a plan with a bank": ("plan good.yaml --bank public", 2, "--bank cannot be combined with"),
+    "a plan of one model": ("plan --bank public --models 1", 2, "so of at least 2; one model's"),
     "a plan of no difference": ("plan good.yaml --gap 0", 2, "`--gap` must be"),
     "two files that differ": ("compare a.yaml b.yaml", 2, "different values of `tasks:`"),
     "a place made up": ("rank good.yaml --executor raz", 2, "executor 'raz' is neither"),

@@ -420,7 +420,9 @@ class ItemBank:
                 + (near_path(path) or "; make one with `lm-eval-ccat calibrate`")
             ) from None
         except (OSError, ValueError, RecursionError) as e:
-            raise BankError(f"{path}: not a readable item bank ({short(e, 200)})") from None
+            raise BankError(
+                f"{path}: not a readable item bank ({short(e, 200)}); get it again or calibrate again"
+            ) from None
         return cls.from_dict(document, where=str(path))
 
     @classmethod

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from ..errors import BankError
+from ..errors import BankError, UsageError
 from ..fetching import fetch
 from ..files import replace_bytes, writing
 
@@ -32,6 +32,7 @@ VERSION = 2
 BANK, SUITE = "bank.json", "suite.json"
 #: Name of all banks that come with the package.
 PUBLIC = "public"
+_NAMED = re.compile(r"\.bank\.json(\.gz)?$")
 #: Parts of the file that the checksum does not cover.
 HEAD = ("format", "version", "sha256", "made")
 
@@ -52,13 +53,15 @@ def located(path: str | Path) -> Path:
     Parameters
     ----------
     path : path or str
-        A path; the name of a public bank, which comes with the package (``public`` means all of
-        them), unless a file has that name; or ``hub:owner/name``, which is fetched first.
+        A path; as a str also the name of a public bank, which comes with the package (``public``
+        means all of them), or ``hub:owner/name``, which is fetched first.
 
     Raises
     ------
     BankError
         The hub does not provide it.
+    UsageError
+        A public bank and a bank here have the name; ``./name`` is the one here.
 
     Examples
     --------
@@ -72,11 +75,36 @@ def located(path: str | Path) -> Path:
         if fetched.is_dir() and not (fetched / SUITE).is_file():
             raise BankError(f"{name}: it holds neither {BANK} nor {SUITE}")
         return fetched
-    if not Path(path).exists():
-        if name == PUBLIC:
-            return _public_folder()
-        return public_banks().get(name, Path(path))
-    return Path(path)
+    public = {PUBLIC: _public_folder(), **public_banks()}
+    if isinstance(path, Path) or name not in public:
+        return Path(path)
+    if _may_hold_banks(Path(path)):
+        raise UsageError(
+            f"{name}: a public bank and a bank here have this name; name the one here ./{name}, or "
+            "rename it"
+        )
+    return public[name]
+
+
+def bank_files(folder: Path) -> list[Path]:
+    """Return the files in a folder that hold a bank, or by their names should (``*.bank.json``)."""
+    files = sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")])
+    return [file for file in files if _NAMED.search(file.name) or _begins_as_bank(file)]
+
+
+def _begins_as_bank(file: Path) -> bool:
+    try:
+        with opened(file) as stream:
+            return FORMAT.encode() in stream.read(256)
+    except OSError:
+        return False
+
+
+def _may_hold_banks(path: Path) -> bool:
+    """Whether a path is the file of a bank, a suite, or a folder with one in it."""
+    if not path.is_dir():
+        return path.is_file() and _begins_as_bank(path)
+    return bool(bank_files(path)) or any(path.glob(SUITE)) or any(path.glob(f"*/{SUITE}"))
 
 
 def public_banks() -> dict[str, Path]:

@@ -13,8 +13,7 @@ from typing import Any
 from ..errors import BankError
 from ..files import replace_text, writing
 from .bank import ItemBank
-from .file import FORMAT as BANK_FORMAT
-from .file import SUITE, located, opened, read_json
+from .file import SUITE, bank_files, located, read_json
 
 FORMAT, VERSION = "lm-eval-ccat/suite", 1
 _MAX_BYTES = 16 << 20
@@ -166,16 +165,6 @@ def suites_in(folder: Path) -> list[Path]:
     return [place for place in sorted(folder.iterdir()) if place.is_dir() and is_suite(place)]
 
 
-def bank_files(folder: Path) -> list[Path]:
-    """Return the files in a folder that hold a bank, whatever their names."""
-    files = []
-    for file in sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")]):
-        with opened(file) as stream:
-            if BANK_FORMAT.encode() in stream.read(256):
-                files.append(file)
-    return files
-
-
 def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, ItemBank]]:
     """Read a folder without ``suite.json``, by task and metric (and filter, if needed)."""
     banks = [ItemBank.load(file) for file in bank_files(folder)]
@@ -220,4 +209,6 @@ def _entries_of(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
     except FileNotFoundError:
         raise BankError(f"{path}: no such file; a suite bank is a folder with it") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise BankError(f"{path}: not a readable suite bank ({e})") from None
+        raise BankError(
+            f"{path}: not a readable suite bank ({e}); get it again or save the suite again"
+        ) from None

@@ -17,8 +17,8 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank, SuiteBank, is_suite
+from ..bank.file import bank_files
 from ..bank.settings import compare_settings
-from ..bank.suite import bank_files
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
 from ..methods.method import method_of

@@ -8,7 +8,7 @@ examples:
   lm-eval-ccat bank update my_task.bank.json --scores new_logs/ -o my_task.v2.bank.json
 
 BANK is a file, the folder of a suite (a bank per task and metric), a public bank that comes with
-this package (mmlu_pro), or a name on the Hugging Face hub (hub:OWNER/NAME).  Reading a bank never
+this package (mmlu_pro; a file here of that name is ./mmlu_pro), or a name on the Hugging Face hub (hub:OWNER/NAME).  Reading a bank never
 executes anything.
 """
 
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank, SuiteBank
-from ..bank.file import located, public_banks
-from ..bank.suite import bank_files, suites_in
+from ..bank.file import bank_files, located, public_banks
+from ..bank.suite import suites_in
 from ..content import Facts
-from ..errors import BankError, BankMismatchError, UsageError
+from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..plugins import existing
 from ..shown import plural, together
 from ..upkeep import update as updating
@@ -310,12 +310,15 @@ def list_banks(args: argparse.Namespace) -> int:
     listed: dict[str, Any] = {}
     lines: list[str] = []
     for kind, places in (("local", local), ("public", public_banks())):
-        suites = {name: SuiteBank.load(place) for name, place in places.items()}
-        facts = listed[kind] = {n: words.facts_of_suite(suite) for n, suite in suites.items()}
-        lines += [
-            f"{kind}:",
-            *(f"  {n}: {words.suite_in_one_line(fact)}" for n, fact in facts.items()),
-        ]
+        lines.append(f"{kind}:")
+        facts = listed[kind] = dict[str, Facts]()
+        for name, place in places.items():
+            try:
+                facts[name] = words.facts_of_suite(SuiteBank.load(place))
+                lines.append(f"  {name}: {words.suite_in_one_line(facts[name])}")
+            except CcatError as error:
+                facts[name] = {"damaged": str(error)}
+                lines.append(f"  {name}: damaged: {str(error).removeprefix(f'{name}: ')}")
     try:
         listed["hub"] = hub.names()
         lines += ["hub:", *(f"  {name}" for name in listed["hub"])]

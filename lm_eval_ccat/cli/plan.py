@@ -50,6 +50,11 @@ def plan(args: argparse.Namespace) -> int:
     flags: dict[str, Any] = given_by_flags(args, "plan")
     if args.config is None and not {"tasks", "bank"} & set(flags):
         raise UsageError("give a configuration file, --task, or --bank")
+    if args.models is not None and args.models < 2:
+        raise UsageError(
+            "--models: a plan is of pairs of models, so of at least 2; one model's score is "
+            "estimated by `run --adaptive`"
+        )
     if args.config is not None and (args.models is not None or flags):
         flag = "models" if args.models is not None else next(iter(flags))
         raise UsageError(f"--{flag} cannot be combined with {args.config}; write it there")

@@ -18,9 +18,10 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..bank.bank import Observation
+from ..bank.file import bank_files
 from ..bank.outcome import Outcome
 from ..bank.settings import check_prompts
-from ..bank.suite import SuiteBank, bank_files, is_suite
+from ..bank.suite import SuiteBank, is_suite
 from ..content import RankingContent
 from ..errors import BankError, CcatError, MetricError, PromptMismatchError, UsageError
 from ..harness.estimates import TaskRun

@@ -11,7 +11,7 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..cluster import in_processes
 from ..content import Facts
-from ..errors import CcatError, ScaleError, UnknownScoresError, UsageError
+from ..errors import CcatError, MetricError, UnknownScoresError, UsageError
 from ..methods.calibration import without_copies
 from ..scores import ScoreTable
 from ..scores.reading import ANY, Logged, Query
@@ -150,7 +150,7 @@ def _one_bank(
         table, bank = bank_of(table, query, **how)
     except CcatError as error:
         # Scores that this outcome lacks are told of it; an option that is wrong ends them all.
-        lacks_scores = isinstance(error, UnknownScoresError | ScaleError) or how.get("borrow")
+        lacks_scores = isinstance(error, UnknownScoresError | MetricError) or how.get("borrow")
         if isinstance(error, UsageError) and not lacks_scores:
             raise
         return str(error), {}

@@ -46,15 +46,24 @@ def test_a_public_bank_draws_every_item():
     }
 
 
-def test_a_name_gives_the_task_its_bank_unless_a_file_has_the_name(tmp_path, monkeypatch):
+def test_a_name_gives_the_task_its_bank_and_one_here_of_the_name_is_never_taken_unsaid(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for name in ("public", "mmlu_pro", public_banks()["mmlu_pro"]):
         assert list(banks_of(name, TASK)) == ["exact_match"]
     assert banks_of("public", "gsm8k", only=False) == {}
     with pytest.raises(BankError, match="public has no bank of task gsm8k; it has: mmlu_pro_bio"):
         banks_of("public", "gsm8k")
+    Path("public").mkdir()  # a folder of something else hides no bank
+    assert list(banks_of("public", TASK)) == ["exact_match"]
     ItemBank.blank(range(3), task="mine").save("mmlu_pro")
-    assert ItemBank.load("mmlu_pro").task == "mine"
+    ItemBank.blank(range(3), task="mine").save("public/mine.bank.json")
+    for name in ("mmlu_pro", "public"):
+        with pytest.raises(UsageError, match=f"{name}: a public bank and a bank here .* ./{name}"):
+            SuiteBank.load(name)
+        for here in (f"./{name}", Path(name), str(Path(name).resolve())):
+            assert list(SuiteBank.load(here)) == ["mine"] and banks_of(here, "mine")
     with pytest.raises(UsageError, match="no such item bank"):
         ItemBank.load("mmlu")
 

@@ -97,3 +97,29 @@ def test_a_suite_is_in_order_if_all_of_its_banks_are(tmp_path, ccat, drifts, cod
     found = json.loads(said.out)
     assert found["ok"] == (code == 0)
     assert [found["tasks"][task]["chrf"]["ok"] for task in "tu"] == [drifts != "t", drifts != "u"]
+
+
+def test_a_damaged_bank_is_listed_with_what_is_wrong(tmp_path, ccat):
+    bank = ItemBank.blank(range(9), task="t")
+    bank.save(tmp_path / "whole.bank.json")
+    bank.save(tmp_path / "packed.bank.json.gz")
+    for name, size in (("packed.bank.json.gz", 60), ("cut.bank.json", 200), ("empty.bank.json", 0)):
+        file = tmp_path / name
+        file.write_bytes(
+            (file if file.exists() else tmp_path / "whole.bank.json").read_bytes()[:size]
+        )
+    (tmp_path / "edited.bank.json").write_text(
+        (tmp_path / "whole.bank.json").read_text().replace("0,1,2", "0,1,3")
+    )
+    (tmp_path / "results.json").write_text("{}")
+    said = ccat("bank", "list", tmp_path).out
+    for name in ("cut.bank.json", "empty.bank.json", "packed.bank.json.gz"):
+        assert f"{tmp_path / name}: damaged: not a readable item bank" in said
+    assert f"{tmp_path / 'edited.bank.json'}: damaged: the content does not match its check" in said
+    assert (
+        f"{tmp_path / 'whole.bank.json'}: t, score, 9 items" in said and "results.json" not in said
+    )
+    listed = json.loads(ccat("bank", "list", tmp_path, "--json").out)["local"]
+    assert [fact.get("damaged", "")[:9] for fact in listed.values()].count("") == 1
+    said = ccat("bank", "check", tmp_path, code=1).err  # as banks they are refused by name
+    assert "cut.bank.json: not a readable item bank" in said

@@ -20,6 +20,7 @@ from lm_eval_ccat.errors import (
     MetricError,
     ScaleError,
     ScoreTableError,
+    UnknownMetricError,
     UnknownScoresError,
 )
 from lm_eval_ccat.scores import ScoreTable
@@ -573,8 +574,29 @@ def test_a_metric_that_is_a_list_is_refused_by_its_name_and_others_are_read(tmp_
     rows = [sample_row(n, {"acc": s, "parts": [s, 0.5]}) for n, s in enumerate((1.0, 0.0))]
     write_run(tmp_path, "a", rows)
     assert ScoreTable.read(tmp_path, metric="acc").raw.tolist() == [[1, 0]]
-    with pytest.raises(CcatError, match="parts"):
+    with pytest.raises(UnknownMetricError, match=r"metric parts .* or take another metric: acc$"):
         ScoreTable.read(tmp_path, metric="parts")
+
+
+def test_a_list_ends_calibrate_and_the_board_with_one_code(tmp_path, ccat):
+    """Beside others that are numbers it costs the suite of banks only its own."""
+    rng = np.random.default_rng(0)
+    for model in "abcdef":
+        rows = [sample_row(n, {"acc": float(rng.integers(2)), "parts": [1.0]}) for n in range(12)]
+        write_run(tmp_path / "logs", model, rows)
+    write_run(tmp_path / "lists", "g", [sample_row(n, {"acc": [1.0, 0.0]}) for n in range(12)])
+    bank = tmp_path / "a.bank.json"
+    ccat("calibrate", tmp_path / "logs", "--metric", "acc", "-o", bank)
+    ccat("board", "init", tmp_path / "board", "--from", bank)
+    for words in (
+        ("calibrate", tmp_path / "lists", "-o", tmp_path / "x"),
+        ("calibrate", tmp_path / "logs", "--metric", "parts", "-o", tmp_path / "x"),
+        ("board", "add", tmp_path / "board", tmp_path / "lists"),
+        ("bank", "check", bank, "--scores", tmp_path / "lists"),
+    ):
+        assert "not as one number per document" in ccat(*words, code=2).err
+    said = ccat("calibrate", tmp_path / "logs", "--metric", "*", "-o", tmp_path / "s", code=3)
+    assert "demo parts: no bank: " in said.err and "demo acc: " in said.out
 
 
 def test_what_an_item_takes_is_the_mean_of_prompts_and_answers(tmp_path):

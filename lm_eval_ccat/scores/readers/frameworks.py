@@ -40,14 +40,15 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from ...errors import CcatError, ScaleError, ScoreTableError
+from ...errors import CcatError, ScaleError, ScoreTableError, UnknownScoresError
 from ...metrics.scale import Scale
+from ...shown import first_of
 from ..grid import ScoreGrid
 from ..reading import (
     MAX_LINE,
@@ -137,7 +138,7 @@ def reader_of_rows(
                     f"{log}: not readable as {name} ({reason}); get it again, or leave it out"
                 ) from error
             if empty:
-                notes.append(f"{log}: no scores of single items in it")
+                notes.append(f"{log}: no scores of single items in it; its model is left out")
             if on_progress is not None:
                 on_progress(n, len(log_paths))
 
@@ -180,12 +181,16 @@ def _require_names(row: Row) -> None:
 
 def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> ScoreTable:
     if not rows:
-        raise ScoreTableError(f"{path}: no scores of single items in these logs")
+        raise UnknownScoresError("; ".join([f"{path}: no scores of single items", *notes[:1]]))
     if query.filter is not None:
         raise ScoreTableError(f"{path}: these logs have no filters; leave --filter out")
     task = one_of(path, "task", query.task, (row.task for row in rows))
     rows = [row for row in rows if row.task == task]
-    metric = one_of(path, "metric", query.metric, (row.metric for row in rows))
+    known = {row.metric for row in rows}
+    unread = [note for note in notes if query.metric not in known and f"{query.metric!r}" in note]
+    if unread:
+        raise UnknownScoresError(f"{unread[0]}; take another metric: {first_of(sorted(known), 8)}")
+    metric = one_of(path, "metric", query.metric, known)
     rows = sorted((row for row in rows if row.metric == metric), key=lambda row: row.date)
     several = len({row.config for row in rows}) > 1
     as_text = len({type(row.doc_id) for row in rows}) > 1
@@ -202,7 +207,7 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
         metric,
         task=task,
         stated_scale=next((row.scale for row in rows if row.scale is not None), None),
-        warnings=notes,
+        warnings=[note for note in notes if _NO_NUMBER not in note],
         sources=tuple(map(str, places_at(path))),
     )
 
@@ -292,6 +297,7 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     model, named = model_of(log), _DETAILS.fullmatch(log.name)
     task, date = named.groups() if named else ("", "")
     rows = zip(content[column].to_pylist(), content[text].to_pylist())
+    numbers: dict[str, bool] = {}
     for n, (values, document) in enumerate(rows):
         sample_id = document.get("id") if isinstance(document, dict) else None
         place = (
@@ -308,8 +314,10 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
             except (ValueError, SyntaxError, MemoryError, RecursionError):
                 continue
         for name, score in values.items() if isinstance(values, dict) else ():
+            numbers[name] = numbers.get(name, False) or isinstance(score, (bool, int, float))
             if isinstance(score, (bool, int, float)):
                 yield Row(model, task, name, place, float(score), doc_hash=sha, date=date)
+    notes += _without_numbers(log, numbers)
 
 
 # -- Inspect --------------------------------------------------------------------------------------
@@ -343,7 +351,7 @@ def _is_of_inspect(file: Path) -> bool:
 def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     if log.suffix == ".json":
         header = json_value(log)
-        yield from _scores(header, header.get("samples") or [])
+        yield from _scores(log, notes, header, header.get("samples") or [])
     else:
         with zipfile.ZipFile(log) as archive:
             names = sorted(archive.namelist())
@@ -355,7 +363,7 @@ def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
             else:  # one at a time: what all of them unpack to is no matter
                 single = (n for n in names if n.startswith("samples/") and n.endswith(".json"))
                 samples = (json.loads(_member(archive, name, MAX_LINE)) for name in single)
-            yield from _scores(header, samples)
+            yield from _scores(log, notes, header, samples)
     if header.get("status", "started") != "success":
         notes.append(
             f"{log}: the run did not finish; documents that it did not run count as missing"
@@ -385,17 +393,33 @@ def _member(archive: zipfile.ZipFile, name: str, max_bytes: int) -> bytes:
     return content
 
 
-def _scores(header: Any, samples: Iterable[Any]) -> Iterator[Row]:
+def _scores(log: Path, notes: list[str], header: Any, samples: Iterable[Any]) -> Iterator[Row]:
     run = header["eval"]
     model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
+    numbers: dict[str, bool] = {}
     for sample in samples:
         config = f"epoch={sample.get('epoch', 1)}"
         for scorer, score in (sample.get("scores") or {}).items():
             value = score.get("value") if isinstance(score, dict) else None
             for part, part_value in (value if isinstance(value, dict) else {"": value}).items():
-                if (number := _number(part_value)) is not None:
-                    name = f"{scorer}/{part}" if part else str(scorer)
+                name, number = f"{scorer}/{part}" if part else str(scorer), _number(part_value)
+                numbers[name] = numbers.get(name, False) or number is not None
+                if number is not None:
                     yield Row(model, task, name, sample["id"], number, config, date=date)
+
+    notes += _without_numbers(log, numbers)
+
+
+_NO_NUMBER = "came as lists or texts, not as one number per document"
+
+
+def _without_numbers(log: Path, numbers: Mapping[str, bool]) -> list[str]:
+    """Say which metrics have no number for any document of a log, but lists or texts."""
+    names = [name for name, any_number in numbers.items() if not any_number]
+    if not names:
+        return []
+    words = ", ".join(map(repr, names[:8]))
+    return [f"{log}: {words} {_NO_NUMBER}"]
 
 
 def _number(value: Any) -> float | None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import MetricError, ScoreTableError
+from ...errors import MetricError, ScoreTableError, UnknownMetricError
 from ...metrics import Metric, Scale, find_metric
 from ...metrics.registry import known_scale
 from ...metrics.text_pairs import SENTENCE, parts_of, script_warning
@@ -120,7 +120,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
             troubles += _joined(run, rows, earlier.setdefault(label, {}))
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     if unusable and not grid.placed:
-        raise MetricError(unusable)
+        raise UnknownMetricError(unusable + _metrics_of_one_number(runs))
     warnings += [*left_out, *differing, *_earlier_runs(labels), *_repeated_runs(labels), *troubles]
     if filters:
         filter = one_of(path, "filter", None, filters)
@@ -152,6 +152,17 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     return replace(
         scores, chosen=tuple("adaptive" if label in by_answers else "all" for label in rows_of)
     )
+
+
+def _metrics_of_one_number(runs: Sequence[LoggedRun]) -> str:
+    """Say which metrics of a task are one number per document, by a row of its samples."""
+    row = next((row for run in runs for row in islice(sound_rows(run.samples), 1)), {})
+    metrics = [
+        str(metric)
+        for metric in row.get("metrics") or dict(runs[0].metric_keys)
+        if isinstance(row.get(metric), (int, float))
+    ]
+    return f", or take another metric: {some(metrics, 8)}" if metrics else ""
 
 
 def _mean_tokens(runs: Sequence[LoggedRun]) -> dict[str, int] | None:

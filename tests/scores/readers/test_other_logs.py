@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.errors import RunError, ScoreTableError
+from lm_eval_ccat.errors import RunError, ScoreTableError, UnknownScoresError
 from lm_eval_ccat.journal import JOURNAL, JournalFile
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.records import Asks, Header, Tell
@@ -74,6 +74,25 @@ def test_values_epochs_and_unfinished_runs_of_inspect(tmp_path, monkeypatch):
     monkeypatch.setattr("lm_eval_ccat.scores.readers.frameworks.MAX_LINE", 10)
     with pytest.raises(ScoreTableError, match=r"header\.json has [\d,]+ bytes"):
         ScoreTable.read(DATA / "sums_1.eval")
+
+
+def test_a_list_in_a_log_of_inspect_is_named_and_told_from_scores(tmp_path):
+    for model in "ab":
+        scores = {"parts": {"value": [1, 2]}, "right": {"value": "C"}}
+        samples = [{"id": n, "epoch": 1, "scores": scores} for n in range(3)]
+        inspect_log(tmp_path / f"{model}.eval", model, samples)
+    table = ScoreTable.read(tmp_path, "right")
+    assert table.models == ("a", "b") and not any("parts" in text for text in table.warnings)
+    words = r"a\.eval: 'parts' came as lists or texts, .*; take another metric: right$"
+    with pytest.raises(UnknownScoresError, match=words):
+        ScoreTable.read(tmp_path, "parts")
+    inspect_log(tmp_path / "c.json", "c", [])
+    assert "c.json: no scores of single items in it" in ScoreTable.read(tmp_path).warnings[0]
+    for model in "ab":
+        inspect_log(tmp_path / f"{model}.eval", model, [{**s, "scores": {"parts": {"value": [1]}}}
+                                                        for s in samples])  # fmt: skip
+    with pytest.raises(UnknownScoresError, match="'parts' came as lists"):
+        ScoreTable.read(tmp_path)
 
 
 @pytest.mark.parametrize("first", ["eval", "samples"])
