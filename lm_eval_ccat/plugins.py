@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
@@ -231,7 +233,14 @@ def existing(path: str | Path, what: str = "file or directory of scores") -> Pat
 
 
 def _installed(group: str, name: str | None = None) -> EntryPoints:
-    """Return entry points of installed packages; the slow import waits until it is needed."""
+    """Return entry points of installed packages."""
+    points = _installed_on(tuple(sys.path), group)
+    return points if name is None else points.select(name=name)
+
+
+@functools.cache
+def _installed_on(path: tuple[str, ...], group: str) -> EntryPoints:
+    """Look through all packages on a path, once; the slow import waits until it is needed."""
     from importlib.metadata import entry_points
 
-    return entry_points(group=group) if name is None else entry_points(group=group, name=name)
+    return entry_points(group=group)

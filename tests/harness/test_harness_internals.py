@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import shutil
 from collections import Counter
@@ -47,14 +46,6 @@ def test_the_shipped_folder_named_by_the_user_counts_once(tmp_path):
     assert with_shipped_tasks([]) == [shipped]
     beside = str(tmp_path)
     assert with_shipped_tasks([f"{shipped}/../task_configs", beside]) == [shipped, beside]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def files_read_once():
-    """The texts of the harness's 14,000 task files."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_index, "_texts", functools.cache(task_index._texts))
-        yield
 
 
 def index_of(*names, folder=None):

@@ -248,8 +248,13 @@ def _members(config: Mapping[str, Any]) -> list[Any]:
 
 
 def _texts() -> dict[str, str]:
-    """Read the harness's task files, each with the text of all that it includes."""
-    root = Path(resolve("lm_eval.tasks:__file__")).parent
+    """Return the harness's task files, each with the text of all that it includes."""
+    return _texts_below(Path(resolve("lm_eval.tasks:__file__")).parent)
+
+
+@functools.lru_cache(maxsize=1)  # 14,000 files, 13 MB
+def _texts_below(root: Path) -> dict[str, str]:
+    """Read the task files of a folder, each with the text of all that it includes."""
 
     @functools.cache
     def whole(file: str) -> str:
