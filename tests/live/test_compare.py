@@ -1272,6 +1272,7 @@ def test_documents_named_to_the_harness_are_compared_as_those_that_both_were_ask
         [found] = json.loads(said.out)["outcomes"]
         assert (found["documents"], found["missing"]) == (30 - lost, lost)
         assert "as with --samples" in said.err and "70 scores left out" in said.err
+        assert "only if they were named blind to scores" in said.err
     # Two runs of the same named documents: what neither was asked is missing in neither.
     said = ccat("compare", tmp_path / "part", tmp_path / "part", "--json")
     assert json.loads(said.out)["outcomes"][0]["missing"] == 0

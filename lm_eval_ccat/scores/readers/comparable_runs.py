@@ -43,15 +43,18 @@ def full_runs(
     full, warnings = [], []
     for run in runs:
         reason, usable = run.why_not_full()
-        remedy = ""
-        if run.adaptive:
-            usable = partial
-        elif selected and not usable and not (usable := run.in_order):
-            remedy = (
+        named = selected and not usable and not run.adaptive
+        usable = usable or (run.in_order if named else partial and run.adaptive)
+        what = "it has no scores of the others" if usable else "left out"
+        if named and usable:
+            what = (
+                "its documents stand for others only if they were named without looking at scores"
+            )
+        elif named:
+            what += (
                 ", as the harness numbers documents wrongly unless --samples names each once, in "
                 "ascending order: run them so"
             )
-        what = "documents it did not run count as missing" if usable else f"left out{remedy}"
         if usable:
             full.append(run)
         if reason:
