@@ -54,8 +54,8 @@ class Keywords(TypedDict, total=False):
     """One of `{items: n}`, `{usd: x}`, `{tokens: n}`, `{seconds: s}`. Without a budget the run ends
     when its goal is met or every item has been asked."""
     max_items: int | None
-    """Maximum number of items per model (`run`: per task), those of `warmup` among them; no pair is
-    decided on fewer than 10. Default: the method's limit."""
+    """Maximum number of items per model (`run`: per task), those of `warmup` among them. Default:
+    the method's limit."""
     warmup: int | None
     """Items that every model answers before models are compared. With several tasks, this many of
     each, but at most 15 in all and at least 2 of each."""

@@ -260,7 +260,7 @@ class Spec:
     )
     max_items: int | None = option(
         None, whole(1), "Maximum number of items per model (`run`: per task), those of `warmup` "
-        "among them; no pair is decided on fewer than 10. Default: the method's limit.",
+        "among them. Default: the method's limit.",
         "rank run compare", live=True, ranker=True,
     )
     warmup: int = option(

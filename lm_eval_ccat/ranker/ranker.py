@@ -121,7 +121,7 @@ class Ranker:
         spent.
     max_items : int, optional
         Maximum number of items per model, which cuts the warm-up except that of ``paper``; default
-        the method's limit. On fewer than 10 items no pair is decided.
+        the method's limit. Looks after every answer decide no pair on fewer than 10 items.
     seed : int, optional
         Seed of all random draws: those of the method and of `exposure`.
     weights : {"documents", "equal"} or mapping, optional
