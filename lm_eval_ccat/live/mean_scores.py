@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
+from ..bank.settings import SAMPLED
 from ..content import RankingContent
-from ..methods.belief import BENCHMARK, zeros_to_come
+from ..methods.belief import BENCHMARK, RUN, zeros_to_come
 from ..methods.sample.bets import LEAST
 from ..metrics.scale import Scale
 from ..ranker.difference import Difference
@@ -17,6 +18,7 @@ from ..ranker.looks import ROUNDING
 from ..ranker.verdicts import DECIDED, EQUIVALENT, OPEN, WORDS
 from ..scores import ScoreTable
 from .comparison import Compared, Gate
+from .scored import sampling_of
 from .stored import StoredRanking
 
 
@@ -33,6 +35,7 @@ def compare_estimates(
     baseline, candidate = (
         MeanScore.of(side, name, content, gate) for side, name in zip((first, second), names)
     )
+    sampled = any(map(_is_sampled, (first, second), names))
     row = None
     if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
         row = first.pair(names[1], names[0]) if first.source == second.source else None
@@ -45,18 +48,26 @@ def compare_estimates(
         # The ranking itself states what would decide.
         overall = replace(overall, more_documents=None, more_answers=None)
     else:
-        size = float(content["items_of_benchmark"]) if _is_exact(content) else math.inf
+        exact = _is_exact(content["question"], sampled)
+        size = float(content["items_of_benchmark"]) if exact else math.inf
         overall = _independent(baseline, candidate, scale, gate, size)
     return Compared(
         outcome.task, outcome.metric, outcome.filter, scale.describe(), overall, {},
-        question=content["question"], sampled=content.get("sampled", False),
+        question=content["question"], sampled=sampled,
         higher_is_better=scale.higher_is_better, weighted=bool(ranking.terms),
     )  # fmt: skip
 
 
-def _is_exact(content: RankingContent) -> bool:
-    """Whether a ranking would be known exactly if every item were answered once."""
-    return content["question"] == BENCHMARK and not content.get("sampled", False)
+def _is_exact(question: str, sampled: bool) -> bool:
+    """Whether one answer to every item tells all that is asked."""
+    return question == RUN or (question == BENCHMARK and not sampled)
+
+
+def _is_sampled(side: ScoreTable | StoredRanking, name: str) -> bool:
+    """Whether a model's answers are draws, of which one to every item leaves noise."""
+    if isinstance(side, StoredRanking):
+        return bool(side.content.get("sampled", False))
+    return side.repeated or sampling_of(side, name)[0] == SAMPLED
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ class MeanScore:
             error = side.scale.span / math.sqrt(n)
             if n >= LEAST:
                 error = _error_of_equal_values(largest, n, gate.confidence)
-        error = 0.0 if _is_exact(content) else error
+        error = 0.0 if _is_exact(content["question"], _is_sampled(side, name)) else error
         half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half, mean + half, n)
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from worlds.boards import drive, of
 
-from lm_eval_ccat import ScoreTable, compare
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, compare
 from lm_eval_ccat.report.plain import lines
 
 DRAWN = {"generation_kwargs": {"temperature": 0.7}}
@@ -44,6 +45,26 @@ def test_of_the_temperatures_of_a_model_s_runs_the_highest_is_told() -> None:
     found = compare(*(replace(table, configurations=runs) for table in (old, new)))
     [told] = [warning for warning in found.warnings if "one draw" in warning]
     assert "old is greedy" in told and "new is sampled (temperature 0.7)" in told
+
+
+def test_sampled_logs_beside_a_run_have_their_noise(tmp_path) -> None:
+    """A run of all items whose scores are what the other model is expected to score."""
+    path, wrong, pairs = tmp_path / "result.json", 0, 100
+    terms = [{"task": "t", "metric": "acc", "filter": None, "weight": 1.0}]
+    for seed in range(pairs):
+        rng = np.random.default_rng([seed, 7])
+        p = rng.beta(0.6, 0.4, 60)
+        result = drive(Ranker(ItemBank.blank(range(60)), ["old"], stop="limits"), of([p], ["old"]))
+        path.write_text(json.dumps({**result.to_dict(), "terms": terms}))
+        drawn = ScoreTable.from_arrays(
+            [(rng.random(60) < p) * 1.0], ["new"], metric="acc", task="t", settings=DRAWN
+        )
+        found = compare(path, drawn)
+        assert found.outcomes[0].sampled and "in expected scores" in lines(found)[0]
+        wrong += found.verdict in ("better", "worse")
+    assert wrong <= 0.05 * pairs + 2.5 * (0.05 * 0.95 * pairs) ** 0.5
+    fixed = compare(path, replace(drawn, settings={}))
+    assert fixed.verdict != "not known" and "in full runs" in lines(fixed)[0]
 
 
 def test_a_comparison_of_sampled_logs_names_its_question() -> None:
