@@ -630,7 +630,9 @@ class ScoreTable:
         path = Path(path)
         pa = arrow(path)
         written = np.isfinite(self.raw)
-        written[~written.any(axis=1), 0] = True  # NaN: readers then name the model as left out
+        # NaN: readers then name a model as left out, and know what a table's only one failed on.
+        written[~written.any(axis=1), 0] = True
+        written |= len(written) == 1
         rows, i = np.nonzero(written)
         n = len(rows)
         scale = self.scale

@@ -1282,7 +1282,7 @@ def test_documents_named_to_the_harness_are_compared_as_those_that_both_were_ask
     assert "unless --samples names each once, in ascending order: run them so" in said
 
 
-def test_a_table_of_fewer_documents_is_no_failure_and_one_with_gaps_may_be_one():
+def test_a_table_of_fewer_documents_is_no_failure_and_one_with_gaps_may_be_one(tmp_path):
     rng = np.random.default_rng(0)
     scores = rng.random((2, 200))
     gap = np.array([0.0, 0.2])[:, None]
@@ -1294,6 +1294,11 @@ def test_a_table_of_fewer_documents_is_no_failure_and_one_with_gaps_may_be_one()
     [found] = window.outcomes
     assert (window.verdict, found.overall.documents, found.overall.missing) == ("better", 100, 0)
     assert sum("50 scores left out" in warning for warning in window.warnings) == 2
+    failed = ScoreTable.from_arrays([np.where(np.arange(200) < 190, 0.9, np.nan)], ["b"])
+    failed.write(tmp_path / "failed.csv")
+    for side in (failed, tmp_path / "failed.csv"):  # its last documents were asked
+        [found] = compare(table(0, [*range(200)]), side).outcomes
+        assert (found.overall.documents, found.overall.missing) == (190, 10)
     gaps = compare(table(0, [*range(200)]), table(1, [*range(0, 200, 2)]))
     assert (gaps.verdict, gaps.outcomes[0].overall.missing) == ("not known", 99)
 

@@ -47,9 +47,7 @@ def full_runs(
         usable = usable or (run.in_order if named else partial and run.adaptive)
         what = "it has no scores of the others" if usable else "left out"
         if named and usable:
-            what = (
-                "its documents stand for others only if they were named without looking at scores"
-            )
+            what = "its documents stand for others only if they were named blind to scores"
         elif named:
             what += (
                 ", as the harness numbers documents wrongly unless --samples names each once, in "
