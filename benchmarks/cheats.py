@@ -126,6 +126,8 @@ def main() -> None:
         texts(args.texts)
     for named in args.matrices:
         rng, table = np.random.default_rng(1), table_of(named)
+        complete = np.isfinite(table.scores).all(axis=1)
+        table = table.select([name for name, whole in zip(table.models, complete) if whole])
         order = rng.permutation(len(table.models))[:180]
         known, new = np.split(table.scores[order], [2 * len(order) // 3])
         names = [table.models[n] for n in order[: len(known)]]

@@ -95,12 +95,15 @@ def together(warnings: Mapping[str, Sequence[str]]) -> list[str]:
     """Return a line per kind of warning, with the number of tasks, say, that have one of the kind.
 
     Two warnings are of one kind if their first words agree, names of files and numbers aside. Of
-    several, the first is shown without its doc_ids. Warnings of a single task stay as they are.
+    several that differ, the first is shown without its doc_ids. Warnings of a single task stay as
+    they are.
 
     Examples
     --------
     >>> together({"t": ["3 documents differ (doc_id 7)"], "u": ["5 documents differ (doc_id 1)"]})
     ['2 of 2 (t, u), the first: 3 documents differ']
+    >>> together({"t": ["no prompts are known"], "u": ["no prompts are known"], "v": []})
+    ['2 of 3 (t, u): no prompts are known']
     """
     kinds: dict[tuple[str, ...], dict[str, str]] = {}
     for name, texts in warnings.items():
@@ -111,8 +114,9 @@ def together(warnings: Mapping[str, Sequence[str]]) -> list[str]:
     for text_of in kinds.values():
         [(name, text), *further] = text_of.items()
         if further:
-            text = re.sub(r" \(doc_id [^()]*\)", "", text)
-            name = f"{len(text_of)} of {len(warnings)} ({first_of(list(text_of), 3)}), the first"
+            name = f"{len(text_of)} of {len(warnings)} ({first_of(list(text_of), 3)})"
+            if len(set(text_of.values())) > 1:
+                name, text = f"{name}, the first", re.sub(r" \(doc_id [^()]*\)", "", text)
         lines.append(text if len(warnings) == 1 else f"{name}: {text}")
     return lines
 

@@ -31,7 +31,7 @@ from ..scores.configuration import differing_configurations, named_apart
 from ..scores.prompts import compare_prompts
 from ..scores.reading import Logged
 from ..scores.table import read_beside, reader_of
-from ..shown import some
+from ..shown import first_of, some, together
 from ..upkeep.build import build
 from ..upkeep.score_tables import scores_for
 from .folder import (
@@ -80,8 +80,11 @@ class Added:
 
     @property
     def reasons(self) -> list[str]:
-        """A line on each model that was left out."""
-        return [f"{model}: left out: {reason}" for model, reason in self.left_out.items()]
+        """A line on the models that were left out for each reason."""
+        models: dict[str, list[str]] = {}
+        for model, reason in self.left_out.items():
+            models.setdefault(reason, []).append(model)
+        return [f"{first_of(names, 10)}: left out: {reason}" for reason, names in models.items()]
 
     @property
     def partial(self) -> bool:
@@ -205,7 +208,7 @@ def _named_apart(
         for name, row in rows.items()
     }
     bases = {known.get("model") for tasks in named.values() for known in tasks.values()}
-    names: dict[str, str] = {}
+    names, renamed = dict[str, str](), list[str]()
     for model in dict.fromkeys(name for table in tables.values() for name in table.models):
         tasks = {task: table.configurations.get(model, {}) for task, table in tables.items()}
         base = next((known["model"] for known in tasks.values() if known), None)
@@ -223,10 +226,10 @@ def _named_apart(
             values.setdefault(key, [value]).append(of_peer)
         names[model] = alike[0] if alike else named_apart(base, values, named) if values else model
         if names[model] != model:
-            added.notes.append(
-                f"{model} is named {names[model]}, as the board has other configurations of {base}"
-            )
+            renamed.append(f"{model} is named {names[model]}")
         named[names[model]] = tasks
+    if renamed:
+        added.notes.append(f"{first_of(renamed, 5)}, as the board has other configurations of them")
     return {task: table.renamed(names) for task, table in tables.items()}
 
 
@@ -324,8 +327,8 @@ def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, Sc
 
 
 def notes_of(tables: Mapping[str, ScoreTable]) -> list[str]:
-    """Return what readers say of the scores of several tasks, each sentence once."""
-    return list(dict.fromkeys(note for table in tables.values() for note in table.warnings))
+    """Return what readers say of the scores of several tasks, a line for each kind of warning."""
+    return together({task: table.warnings for task, table in tables.items()})
 
 
 def of_others(
@@ -372,7 +375,7 @@ def of_others(
         doubts.insert(0, f"{names[1]} states no hashes of documents, so ids alone name them")
     elif not (compared.same or calibrated or method_of(bank).has_curves):
         doubts.insert(0, "the board has no hashes of documents and no bank, so ids alone name them")
-    return "", f"{task}: {'; '.join(doubts)}" if doubts else ""
+    return "", "; ".join(doubts)
 
 
 def _scores(
@@ -384,6 +387,7 @@ def _scores(
 ) -> dict[str, dict[str, TaskScore]]:
     """Keep each model's score on each task; leave out models that lack documents."""
     rows = {task: dict(zip(table.models, table.model_scores())) for task, table in tables.items()}
+    doubts: dict[str, list[str]] = {task: [] for task in tables}
     for task, table in tables.items():
         bank = board.banks[task]
         for model, row in rows[task].items():
@@ -392,8 +396,8 @@ def _scores(
             known = before[model].tasks.get(task) if model in before else None
             stands = known is not None and _holds(board, known, task, asked, model)
             reason, doubt = of_others(bank, task, asked, model, calibrated or stands)
-            if doubt and doubt not in added.notes:
-                added.notes.append(doubt)
+            if doubt and doubt not in doubts[task]:
+                doubts[task].append(doubt)
             if reason:
                 added.left_out[model] = reason
             elif lacking:
@@ -401,6 +405,7 @@ def _scores(
                     f"it has {asked.n_items} of {bank.n_items} documents of {task}; "
                     "`board place` estimates the rest"
                 )
+    added.notes += together(doubts)
     by_model: dict[str, dict[str, TaskScore]] = {}
     for task, table in tables.items():
         complete = [model for model in table.models if model not in added.left_out]

@@ -29,6 +29,7 @@ from ..scores import ScoreTable
 from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
+from ..shown import together
 from .adding import IN_LEDGER, Added, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
 from .folder import CONFIDENCE, JOURNALS, RUNS, Board, offered, standing
@@ -328,10 +329,11 @@ def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
     A run may have accepted other prompts than its bank's, and its answers are paid for; but rows of
     a board answer the same prompts.
     """
-    doubts: list[str] = []
     if "logs" in header.config:
-        return "", doubts  # compared by model, before a run was made of them
-    for task in tasks_of(header).keys() & board.banks.keys():
+        return "", []  # compared by model, before a run was made of them
+    tasks = sorted(tasks_of(header).keys() & board.banks.keys())
+    doubts: dict[str, list[str]] = {task: [] for task in tasks}
+    for task in tasks:
         marks = dict(enumerate(header.task.get("prompts", {}).get(task, ())))
         names = "the bank", "the run"
         difference, doubt = compare_prompts(board.banks[task].marks, marks, names)
@@ -339,8 +341,8 @@ def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
             return f"{task}: {difference}; {_OTHER_PROMPTS}", []
         if doubt and PROMPTS in header.report.get("accepted", ()):
             return f"{task}: {doubt}, and the run accepted that: {_NOT_ACCEPTED}", []
-        doubts += [f"{task}: {doubt}"] if doubt else []
-    return "", sorted(doubts)
+        doubts[task] += [doubt] if doubt else []
+    return "", together(doubts)
 
 
 def _reserve(
@@ -374,6 +376,7 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
         raise UsageError(f"{source}: no results on {lacking}")
     refusals, notes, _ = other_scoring(board, source, tables)
     refused = Added(left_out=refusals, notes=[*notes_of(tables), *notes])
+    doubts: dict[str, list[str]] = {task: [] for task in tables}
     for task, table in tables.items():
         for model in (name for table in tables.values() for name in table.models):
             if model not in table.models:
@@ -381,10 +384,11 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
         for model, row in zip(table.models, table.model_scores()):
             asked = table.take(np.flatnonzero(np.isfinite(row)))
             reason, doubt = of_others(board.banks[task], task, asked, model)
-            if doubt and doubt not in refused.notes:
-                refused.notes.append(doubt)
+            if doubt and doubt not in doubts[task]:
+                doubts[task].append(doubt)
             if reason:
                 refused.left_out[model] = reason
+    refused.notes += together(doubts)
     models = [
         model for model in next(iter(tables.values())).models if model not in refused.left_out
     ]

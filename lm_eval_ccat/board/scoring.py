@@ -14,7 +14,7 @@ from ..live.scored import LoggedDocuments, Scoring, runs_by_model
 from ..runs.differences import CUT_SHORT, SCORING_CODE
 from ..scores import ScoreTable
 from ..scores.reading import Logged
-from ..shown import some
+from ..shown import some, together
 from .folder import SCORING, Board
 
 _REMEDY = "score it alike, or begin a board of it: `lm-eval-ccat board init NEW_DIR --from LOGS`"
@@ -70,7 +70,8 @@ def other_scoring(
     RunError
         If the board's own file cannot be read.
     """
-    known, refused, models_by_note = _read(board), dict[str, str](), dict[str, list[str]]()
+    known, refused = _read(board), dict[str, str]()
+    notes: dict[str, list[str]] = {}
     for task, table in tables.items():
         bank, runs = board.banks[task], runs_by_model(source, table.task)
         name = _name(task, table.settings.get("task_version"))
@@ -82,17 +83,18 @@ def other_scoring(
             digests = {model: _digest(scoring) for model, scoring in scorings.items()}
             common = Counter(digests.values()).most_common(1)[0][0]
             known[name] = next(scorings[model] for model in digests if digests[model] == common)
+        models: dict[str, list[str]] = {}
         for model, scoring in scorings.items():
             differences = known[name].differences(scoring, ("the board", "the source"))
             for text, change, _ in differences:
                 if not change:
-                    models_by_note.setdefault(f"{task}: {text}", []).append(model)
+                    models.setdefault(text, []).append(model)
                 if change in (SCORING_CODE, CUT_SHORT):  # prompts are compared by themselves
                     refused.setdefault(model, f"{task}: {text}; {_REMEDY}")
-    notes = [f"{some(models, 3)}: {note}" for note, models in models_by_note.items()]
+        notes[task] = [f"{some(names, 3)}: {text}" for text, names in models.items()]
     if missing := unknown_scoring(board):
-        return refused, [*notes, missing], {}
-    return refused, notes, known
+        return refused, [*together(notes), missing], {}
+    return refused, together(notes), known
 
 
 def _digest(scoring: Scoring) -> int:

@@ -78,6 +78,7 @@ def check(args: argparse.Namespace) -> int:
         return _compare(args)
     ok = True
     facts_of_tasks: dict[str, Facts] = {}
+    notes: dict[str, list[str]] = {}
     warnings: dict[str, list[str]] = {}
     suite, several = opened(args.bank)
     for task, outcome, bank in suite.banks():
@@ -88,14 +89,19 @@ def check(args: argparse.Namespace) -> int:
         ok = ok and facts["ok"]
         if not prints_json(args.json):
             print(f"{label}: {facts['items']} items, {facts['models']} calibration models")
+            notes[f"{task} {outcome}"] = []
             for finding in facts["findings"]:
-                print(f"  {finding['level']}: {finding['message']}")
+                if several and finding["kind"] == "unverified_documents":
+                    notes[f"{task} {outcome}"].append(finding["message"])
+                else:
+                    print(f"  {finding['level']}: {finding['message']}")
             warnings[f"{task} {outcome}"] = facts["warnings"]
             if facts["ok"]:
                 looked = args.scores or args.documents_of
                 print("  nothing wrong found" if looked else "  the file is sound")
-    for warning in together(warnings):
-        print(f"  warning: {warning}")
+    for level, texts in (("note", notes), ("warning", warnings)):
+        for text in together(texts):
+            print(f"  {level}: {text}")
     suite_facts: Facts = {"suite": args.bank, "ok": ok} if several else {}
     _emit_facts(args, facts_of_tasks, suite_facts)
     return 0 if ok else WRONG

@@ -80,7 +80,7 @@ def test_most_logs_of_the_first_source_say_how_a_board_is_scored(tmp_path):
 
 def test_results_of_another_temperature_are_marked_by_name(board, tmp_path, ccat):
     sampled = {"generation_kwargs": {"temperature": 0.9, "do_sample": True}}
-    words = "demo: generation setting temperature is 0.0 in the board and 0.9 in the source"
+    words = "generation setting temperature is 0.0 in the board and 0.9 in the source"
     err = ccat("board", "add", board.path, logs(tmp_path / "other", "drawn", **sampled)).err
     assert f"drawn: {words}" in err
     part = logs(tmp_path / "part", "partly", documents=8, **sampled)

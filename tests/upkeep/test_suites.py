@@ -207,4 +207,4 @@ def test_a_suite_says_once_what_its_banks_are_warned_of(tmp_path, ccat):
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "s.parquet")
     words = ["calibrate", tmp_path / "s.parquet", "--metric", "acc", "-o", tmp_path / "suite"]
     lines = [line for line in ccat(*words).err.splitlines() if "equal scores" in line]
-    assert len(lines) == 1 and "3 of 3 (a acc, b acc, c acc), the first: equal scores" in lines[0]
+    assert len(lines) == 1 and "3 of 3 (a acc, b acc, c acc): equal scores" in lines[0]
