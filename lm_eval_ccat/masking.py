@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import functools
 import html
 import json
 import logging
@@ -47,6 +48,7 @@ _known: set[str] = set()
 _pattern: re.Pattern[str] | None = None
 
 
+@functools.lru_cache(maxsize=4096)  # every environment variable is looked at for every command
 def is_secret_name(name: str) -> bool:
     """Whether an argument of this name holds a credential.
 

@@ -421,7 +421,8 @@ class ItemBank:
             ) from None
         except (OSError, ValueError, RecursionError) as e:
             raise BankError(
-                f"{path}: not a readable item bank ({short(e, 200)}); get it again or calibrate again"
+                f"{path}: not a readable item bank ({short(e, 200)}); get it again or calibrate "
+                "again"
             ) from None
         return cls.from_dict(document, where=str(path))
 

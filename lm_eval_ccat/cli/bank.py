@@ -8,8 +8,8 @@ examples:
   lm-eval-ccat bank update my_task.bank.json --scores new_logs/ -o my_task.v2.bank.json
 
 BANK is a file, the folder of a suite (a bank per task and metric), a public bank that comes with
-this package (mmlu_pro; a file here of that name is ./mmlu_pro), or a name on the Hugging Face hub (hub:OWNER/NAME).  Reading a bank never
-executes anything.
+this package (mmlu_pro; a file here of that name is ./mmlu_pro), or a name on the Hugging Face hub
+(hub:OWNER/NAME).  Reading a bank never executes anything.
 """
 
 from __future__ import annotations

@@ -72,8 +72,10 @@ def write_run(
     file.write_bytes(gzip.compress(data) if compress else data)
     if results:
         named = [r for r in rows if isinstance(r, dict)]
-        keys = {f"{m},{f}": mean_of(named, m, f) for r in named for m in r["metrics"]
-                for f in filters or [r["filter"]]}  # fmt: skip
+        columns = dict.fromkeys(
+            (m, f) for r in named for m in r["metrics"] for f in filters or [r["filter"]]
+        )
+        keys = {f"{m},{f}": mean_of(named, m, f) for m, f in columns}
         number = len({r["doc_id"] for r in named})
         config = {"generation_kwargs": changes.pop("generation", {})}
         document = {

@@ -122,7 +122,7 @@ def level_and_spread(bank, other):
     Answers to two tasks have noise of their own; the ability is one.
     """
     newcomers, rng = Newcomers({"t": bank, "u": other}), np.random.default_rng(0)
-    means = [[s.mean() for s in newcomers.scores(rng).values()] for _ in range(2000)]
+    means = [[s.mean() for s in newcomers.scores(rng).values()] for _ in range(800)]
     return np.mean(means), np.cov(np.transpose(means))[0, 1] ** 0.5
 
 
