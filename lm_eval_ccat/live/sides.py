@@ -240,8 +240,11 @@ def doubt_of_scale(
         number, and those of the other side 0 or 1: right and wrong on two scales.
     """
     raws = [table.select([name]).raw for table, name in zip(tables, names)]
+    scores = [raw[np.isfinite(raw)] for raw in raws]
+    if not all(of_side.size for of_side in scores):
+        return ""  # without any score nothing is compared
     (low_name, low_scores), (high_name, high_scores) = sorted(
-        zip(names, (raw[np.isfinite(raw)] for raw in raws)), key=lambda side: side[1].max()
+        zip(names, scores), key=lambda side: side[1].max()
     )
     top = float(high_scores.max())
     reach = top if tables[0].scale.cap is None else float(np.median(high_scores))

@@ -1303,6 +1303,12 @@ def test_a_table_of_fewer_documents_is_no_failure_and_one_with_gaps_may_be_one(t
     assert (gaps.verdict, gaps.outcomes[0].overall.missing) == ("not known", 99)
 
 
+def test_a_side_without_any_score_is_refused_by_name():
+    answered, none = pair([[0.5, 0.7], [np.nan, np.nan]])
+    with pytest.raises(UsageError, match="a and b have no document of "):
+        compare(answered, none)
+
+
 def test_a_missing_score_of_a_metric_of_which_less_is_better_may_be_the_largest():
     errors = ScoreTable.from_arrays(
         [np.full(10, 40.0), np.array([20.0] * 8 + [np.nan] * 2)], ["a", "b"],
