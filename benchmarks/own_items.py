@@ -78,7 +78,7 @@ class OwnItems(default.Field):
         self._numbers[a, places] -= waits[first] * size
         weight = 1.0 / max(float(size.sum() ** 2 - size @ size), 1e-300)
         item = int(places[first])
-        self._joint.fell(item)
+        self._joint.add_draw(item)
         member.place(item, float(size[first] / size.sum()), weight)
         self._n_drawn[a] += 1
         return item

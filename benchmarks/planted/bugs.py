@@ -802,7 +802,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an updated bank forgets how its scores were scaled",
         "lm_eval_ccat/upkeep/update",
-        "constants={**updated.constants, **ends}",
+        "constants={**updated.constants, **item_scaling}",
         "constants=updated.constants",
         ("tests/scores/test_table.py",),
     ),

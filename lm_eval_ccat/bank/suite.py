@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import BankError
 from ..files import replace_text, writing
+from ..shown import first_of
 from .bank import ItemBank
 from .file import SUITE, bank_files, located, read_json
 
@@ -20,7 +21,7 @@ _MAX_BYTES = 16 << 20
 
 
 class SuiteBank(dict[str, dict[str, ItemBank]]):
-    """Item banks by task and outcome; all of one method.
+    """Item banks by task and outcome (a metric, and its filter where needed); all of one method.
 
     Parameters
     ----------
@@ -48,7 +49,9 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         )
         methods = sorted({bank.method for _, _, bank in self.banks()})
         if len(methods) != 1 or not all(self.values()):
-            held = f"banks of the methods {', '.join(methods)}" if methods else "no bank"
+            without = [task for task, outcomes in self.items() if not outcomes]
+            held = f"no bank of task {without[0]}" if without else "no bank"
+            held = f"banks of the methods {', '.join(methods)}" if len(methods) > 1 else held
             raise BankError(f"a suite needs banks of one method for every task, found {held}")
         self.method = methods[0]
 
@@ -87,7 +90,8 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
             name = next(name for name in names if name.lower() not in taken)
             bank.save(folder / name)
             taken.add(name.lower())
-            tasks.setdefault(task, {})[outcome], checksums[name] = name, bank.sha256
+            tasks.setdefault(task, {})[outcome] = name
+            checksums[name] = bank.sha256
         content = {"format": FORMAT, "version": VERSION, "tasks": tasks, "checksums": checksums}
         with writing(folder / SUITE, BankError):
             replace_text(folder / SUITE, json.dumps(content, indent=1) + "\n")
@@ -115,7 +119,10 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         place = located(path)
         if not place.is_dir():
             bank = ItemBank.load(place)
-            return cls({bank.task or "task": bank})
+            task = bank.task or "task"
+            if only is not None and task not in only:
+                raise BankError(f"{place}: a bank of task {task}, not of {first_of(list(only), 3)}")
+            return cls({task: bank})
         if not suites_in(place):
             return cls(_loose(place, only))
         tasks: dict[str, dict[str, ItemBank]] = {}
@@ -130,7 +137,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
 
     @staticmethod
     def tasks(folder: Path) -> list[str]:
-        """Return the tasks that a folder has banks of; of a suite without reading the banks.
+        """Return the tasks of the banks in a folder; if it is a suite, no bank is read.
 
         Raises
         ------
@@ -188,7 +195,13 @@ def _entries(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
     """Return file and checksum of every (task, outcome) of a suite, or of several in a folder."""
     entries: dict[tuple[str, str], tuple[Path, Any]] = {}
     for suite in suites_in(folder) or [folder]:
-        entries |= _entries_of(suite)
+        for (task, outcome), file in _entries_of(suite).items():
+            if (task, outcome) in entries:
+                raise BankError(
+                    f"{folder}: two of its suites have a bank of task {task}, {outcome}; name one "
+                    "of the suites"
+                )
+            entries[task, outcome] = file
     return entries
 
 

@@ -488,7 +488,7 @@ def find_metric(
     multiple_targets : bool
         Whether documents of the task have lists of targets.
     otherwise : Scale, optional
-        Scale of a metric whose scale is not known.
+        Scale of a metric whose scale is not known and of which no direction is given.
     higher_is_better : bool, optional
         Direction that the results of a run state; the task's configuration goes before it.
 
@@ -508,9 +508,10 @@ def find_metric(
     declared = _declared(config, base, known)
     if declared.higher_is_better is None or (declared.inherited and higher_is_better is not None):
         declared = declared._replace(higher_is_better=higher_is_better, inherited=False)
+    # The task states the direction, so the name need not tell it.
     if declared.higher_is_better is not None:
         known = known or lookup(base, task)
-    if otherwise is not None and not (range or declared.scale or known):
+    if otherwise is not None and lower_is_better is None and not (range or declared.scale or known):
         if declared.averaged and refusal(base) is None:
             return Metric(name, otherwise)
     reported = _Reported(
@@ -527,13 +528,13 @@ def find_metric(
         raise _scale_not_known(reported, config)
     # A metric with the task's own aggregation gets here only with a declared scale.
     prefix, skips_nan = "" if declared.averaged else "mean_", declared.aggregation == "nanmean"
-    taken = declared.inherited and lower_is_better is None
-    source = declared.source if taken else ""
+    from_harness = declared.inherited and lower_is_better is None
+    source = declared.source if from_harness else ""
     return Metric(name, scale, prefix, skips_nan=skips_nan, directed_by=source)
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:
-    """Return the scale of a metric in the table whose name tells its direction, or None.
+    """Return the table's scale of a metric if the metric's name tells the direction, else None.
 
     >>> known_scale("ter@asian").describe(), known_scale("acc_drop")
     ('0 upwards, capped at 100, lower is better', None)

@@ -58,7 +58,8 @@ class Difference:
     p_better : float
         Probability that the candidate is better, ties counting half.
     verdict : str
-        "equivalent" (within +- the margin, which comes before "better"), "better", "not worse"
+        "equivalent" (within +- the margin, which comes before "better"; without a margin, all
+        scores equal), "better", "not worse"
         (than the margin), "worse" (by more than the margin) or "not known".
     more_documents : int or None
         About how many more documents would decide, if the difference stays as it is; None if it

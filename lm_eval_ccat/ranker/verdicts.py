@@ -425,6 +425,7 @@ class Verdicts:
             best = (chance, 1.0 - chance)
             return {k: dict(zip(names, best if k == 1 else (1.0, 1.0))) for k in tops}
         covariances = belief.variance[np.ix_(tested, tested)]
+        # On the diagonal are variances of estimates, off it those of differences.
         alone, off = covariances.diagonal(), covariances * (1.0 - np.eye(n_tested))
         if references is None:  # a shift common to all models changes no rank
             centre = np.eye(n_tested) - 1.0 / max(n_tested, 1)
@@ -459,7 +460,8 @@ class Verdicts:
             beside = belief.beside_known(tested, noise[:n])
             among = _ranks(np.concatenate([beside, theirs], axis=1), turns)
             among[:, :n_tested] += rank[:n] - _ranks(beside, turns)
-            # The two variances may give two models of a draw one rank: exactly k are the best k.
+            # A sum of ranks may give two models of a draw one rank: rank again, so that exactly k
+            # are the best k.
             rank = _ranks(-among.astype(np.float64), turns)
             names = names + [references.names[k] for k in keep]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
@@ -488,6 +490,7 @@ class Verdicts:
                 continue
             current, size = belief.gaps.at((i, j)), float(n_items)
             needed = self._items_to_decide(current, size)
+            # Where the search ended before the last item, it is not known to be out of reach.
             within_reach = needed is not None or float(current.n) + _FAR < size
             likely = None if needed is None else self._items_to_decide(current, size, _LIKELY)
             asked = {self.names[k]: int(belief.n[k, k]) for k in (i, j) if k < n_tested}

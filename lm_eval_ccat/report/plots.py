@@ -407,7 +407,7 @@ def plot_bank(bank: ItemBank) -> Chart:
 # -- replays --------------------------------------------------------------------------------------
 
 #: Methods that are ours or the paper's keep their colour from chart to chart.
-FIRST = ("default", "paper", "common", "static", "limit", "fixed", "random")
+METHOD_ORDER = ("default", "paper", "common", "static", "limit", "fixed", "random")
 BAND = 0.95
 
 
@@ -430,13 +430,14 @@ def plot_simulation(*simulations: Any) -> Chart:
         for method, levels in content["sweep"].items():
             points.setdefault(method, []).extend(levels)
     methods = [
-        *(method for method in FIRST if method in points),
-        *(method for method in points if method not in FIRST),
+        *(method for method in METHOD_ORDER if method in points),
+        *(method for method in points if method not in METHOD_ORDER),
     ]
     curves = {
         method: _curves(sorted(points[method], key=lambda point: point["items_per_model"]))
         for method in methods
     }
+    # One line marks the confidence: that of the first simulation.
     confidence = (contents[0].get("settings") or {}).get("confidence")
     taus, shares = ([row for curve in curves.values() for row in curve[n]] for n in (0, 1))
     across = between(0.0, 1.04 * max((n_items for n_items, *_ in taus), default=1.0), 5)

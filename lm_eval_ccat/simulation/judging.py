@@ -323,7 +323,7 @@ def summarise(outcomes: Sequence[Replay], n_items: int, confidence: float) -> di
 def _pool(
     replays: list[Replay], paper: list[Replay] | None, n_items: int, confidence: float
 ) -> Figures:
-    """Return the figures of a method's replays; those of the paper's method to compare with."""
+    """Return the figures of a method's replays, beside those of the method ``paper`` if it ran."""
     taus = _fold_means(replays)
     items = sum(replay.items for replay in replays)
     models = sum(len(replay.holdout) for replay in replays)
@@ -354,20 +354,20 @@ def _pool(
 
 def _verdict_figures(replays: Sequence[Replay]) -> Figures:
     """Return how often a method's verdicts are right: of ties, and of decided pairs."""
-    sure = [replay for replay in replays if replay.confident is not None]
+    deciding = [replay for replay in replays if replay.confident is not None]
     counts = ("pairs", "ties", "tie_hits", "true_ties", "confident", "confident_right")
-    totals = {key: sum(getattr(replay, key) for replay in sure) for key in counts}
-    wrong_runs = sum(replay.confident_right != replay.confident for replay in sure)
+    totals = {key: sum(getattr(replay, key) for replay in deciding) for key in counts}
+    wrong_runs = sum(replay.confident_right != replay.confident for replay in deciding)
     return {
-        "ties": totals["ties"] if sure else None,
+        "ties": totals["ties"] if deciding else None,
         "true_ties": sum(replay.true_ties for replay in replays),
         "tied_share": _share(totals["ties"], totals["pairs"]),
         "tie_precision": _share(totals["tie_hits"], totals["ties"]),
         "tie_recall": _share(totals["tie_hits"], totals["true_ties"]),
         "tie_f1": _share(2 * totals["tie_hits"], totals["ties"] + totals["true_ties"]),
-        "confident_pairs": totals["confident"] if sure else None,
+        "confident_pairs": totals["confident"] if deciding else None,
         "confident_accuracy": _share(totals["confident_right"], totals["confident"]),
-        "runs_with_wrong_pair": _share(wrong_runs, len(sure)),
+        "runs_with_wrong_pair": _share(wrong_runs, len(deciding)),
     }
 
 
@@ -488,10 +488,11 @@ def advice(
             f"for a mean tau of {wanted_tau:g}: {method}, {bound} {np.ceil(number):.0f} items per "
             f"model ({number / n_items:.1%} of {n_items})"
         )
-        loose = max(point["tau_se"] or 0.0 for point in sweep[method])
-        if loose > UNSURE:
+        largest_error = max(point["tau_se"] or 0.0 for point in sweep[method])
+        if largest_error > UNSURE:
             sentences.append(
-                f"mean taus are known only to about ±{loose:.2f}; use more folds to compare methods"
+                f"mean taus are known only to about ±{largest_error:.2f}; use more folds to "
+                "compare methods"
             )
     else:
         sentences.append(

@@ -127,7 +127,8 @@ def update(
         )
     taken, learned = _new_documents(bank, new)
     if not new_version:
-        learned = ["documents that are not in the bank are skipped"] if len(taken) else []
+        skipped = sum(doc_id not in bank.index for doc_id in new.doc_ids)
+        learned = [f"{plural(skipped, 'document')} not in the bank left out"] if skipped else []
         taken = taken[:0]
     known_old, known_new = (
         np.array(
@@ -138,18 +139,18 @@ def update(
     scores = union(calibrated_on.take(known_old), new.take(np.union1d(known_new, taken)))
     options = bank.provenance.get("options", {})
     updated = calibrate(scores, bank.method, keep_scores=bool(bank.observations), **options)
-    this = {
+    this_update = {
         "previous": bank.sha256,
         "models": [model for model in updated.models if model not in set(bank.models)],
         "package": __version__,
     }
-    updates = [*bank.provenance.get("updates", []), this]
+    updates = [*bank.provenance.get("updates", []), this_update]
     lasting = {key: value for key, value in bank.provenance.items() if key in _STAYS}
-    ends = {key: value for key, value in bank.constants.items() if key == CONSTANT}
+    item_scaling = {key: value for key, value in bank.constants.items() if key == CONSTANT}
     return replace(
         updated,
         settings=dict(bank.settings),
-        constants={**updated.constants, **ends},
+        constants={**updated.constants, **item_scaling},
         provenance={**updated.provenance, **lasting, "updates": updates},
         warnings=(*updated.warnings, *notes, *doubts, *learned),
     )
@@ -313,14 +314,14 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
     stay = np.array([doc_id not in gone for doc_id in bank.doc_ids], dtype=bool)
     if not (stay & bank.kept).any():
         raise BankError("no item of the bank would be left; calibrate a new one")
-    left, new_place = np.flatnonzero(stay), np.cumsum(stay) - 1
+    staying_places, new_place = np.flatnonzero(stay), np.cumsum(stay) - 1
     observations = []
     for observation in bank.observations:
         staying = stay[observation.items]
         observations.append(
             replace(
                 observation,
-                items=np.arange(len(left))
+                items=np.arange(len(staying_places))
                 if observation.chosen == "all"
                 else new_place[observation.items[staying]],
                 scores=observation.scores[staying],
@@ -333,11 +334,11 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
     before = bank.provenance.get("retired", [])
     return replace(
         bank,
-        doc_ids=tuple(bank.doc_ids[i] for i in left),
+        doc_ids=tuple(bank.doc_ids[i] for i in staying_places),
         kept=bank.kept[stay],
         parameters={name: values[stay] for name, values in bank.parameters.items()},
-        doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in left),
-        prompts=bank.prompts and tuple(bank.prompts[i] for i in left),
+        doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in staying_places),
+        prompts=bank.prompts and tuple(bank.prompts[i] for i in staying_places),
         observations=tuple(observations),
         provenance={**bank.provenance, "retired": [*before, record]},
     )

@@ -286,6 +286,19 @@ def test_a_suite_comes_back_as_it_was_and_a_damaged_one_is_refused_in_one_line(t
         SuiteBank({m: ItemBank.blank(range(2), method=m) for m in ("sample", "other")})
 
 
+def test_no_bank_of_a_folder_or_a_file_stands_for_another_in_silence(tmp_path):
+    for folder in ("a", "b"):
+        SuiteBank({"t": ItemBank.blank(range(3), task="t")}).save(tmp_path / folder)
+    with pytest.raises(BankError, match="two of its suites have a bank of task t, score"):
+        SuiteBank.load(tmp_path)
+    file = next((tmp_path / "a").glob("*.bank.json"))
+    assert list(SuiteBank.load(file, only=["t"])) == ["t"]
+    with pytest.raises(BankError, match="a bank of task t, not of u"):
+        SuiteBank.load(file, only=["u"])
+    with pytest.raises(BankError, match="found no bank of task u"):
+        SuiteBank({"t": ItemBank.blank(range(3)), "u": {}})
+
+
 def test_names_that_differ_in_their_capitals_are_two_files_everywhere(tmp_path):
     banks = {task: ItemBank.blank(range(n), task=task) for n, task in ((3, "law"), (5, "Law"))}
     SuiteBank(banks).save(tmp_path)

@@ -50,6 +50,14 @@ def test_an_update_is_a_calibration_on_all_scores(table, method):
         assert len(update(made, new).provenance["updates"]) == 2
 
 
+def test_documents_that_the_bank_lacks_are_told_however_few_models_have_them(table):
+    few = table.take(np.arange(N - 2))
+    bank = calibrate(few.select(table.models[:10]), "paper", keep_scores=True)
+    updated = update(bank, table.select(table.models[10:11]))
+    assert updated.n_items == N - 2
+    assert "2 documents not in the bank left out" in updated.warnings
+
+
 def test_scores_that_do_not_fit_are_refused(table, bank):
     new, old = table.select(table.models[10:]), table.select(table.models[:10])
     shots = replace(new, settings={"num_fewshot": 5, "task_version": 1.0})

@@ -2,8 +2,8 @@
 
 The estimate of a model is that of the response model plus the mean departure over the items that
 it was not asked. The departure has the bank's prior, and the draws of the shared sequence measure
-it (`departures`, `member`): ``Var t = u^2 ( Var beta + S / |U| )``. The field also decides whether
-the next item of the sequence is chosen or drawn.
+it: `departures` has the formula, `member` the sums of one model. The field also decides whether the
+next item of the sequence is chosen or drawn.
 
 Variances and covariances of mean residuals are sums, over the draws, of products of the values of
 two models. A score of one model changes one row and column of each sum. The sums equal, to the last
@@ -26,7 +26,8 @@ from ..policy import Items, Mask, largest, lots
 from .departures import FIRST, UNKNOWN, DefaultModel, Departures, posterior, spread
 from .member import NU0, Member, solved
 
-#: Least share of draws after the first items, found by replays: long tests end as samples.
+#: Least share of draws after the first items, found by replays: long tests end as samples. Beyond
+#: it an item is drawn where a draw tells more than the best choice.
 SHARE = 0.5
 #: Part of a draw's chance that is the same for all items: no score then counts more than twice what
 #: it would in a simple random sample, however wrong the bank is about residuals. Replays of real
@@ -300,14 +301,14 @@ class Joint:
         self.sums = Products(*np.pad(self.sums, ((0, 0), (0, 1), (0, 1))))
         self._values.append(ModelValues(*np.zeros(10)))
 
-    def fell(self, item: int) -> None:
+    def add_draw(self, item: int) -> None:
         """Record that an item was drawn for some model."""
         self._columns.setdefault(item, len(self._columns))
         if len(self._columns) > self._rows.shape[2]:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
     def put(self, a: int, member: Member, departures: Departures) -> None:
-        """Take over what the scores of model `a` say now; each of its draws `fell` before."""
+        """Take over what the scores of model `a` say now, whose draws were all added."""
         member.refresh(departures)
         posterior, floor = member.posterior, departures.floor * member.level
         self._values[a] = ModelValues(
@@ -439,7 +440,7 @@ class Field:
         if new and self._next_shared(member) is None:
             sequence.append(item, probability, weight)
         if probability is not None:
-            self._joint.fell(item)
+            self._joint.add_draw(item)
         member.place(item, probability, weight)
 
     def learn(self, a: int, items: Items, scores: list[float]) -> None:
@@ -487,8 +488,8 @@ class Field:
         if item is not None:
             return [item], sequence.draws[item][0]
         # A draw is made among all items left or not at all, never among those that fit a budget.
-        all_available = not (sequence.left & ~available & member.unasked).any()
-        may_draw = self._draws and all_available and sequence.left.any()
+        no_item_withheld = not (sequence.left & ~available & member.unasked).any()
+        may_draw = self._draws and no_item_withheld and sequence.left.any()
         move = self._next_move() if may_draw else Move.CHOOSE
         if move is not Move.DRAW:
             free = available & sequence.left

@@ -97,9 +97,11 @@ def fit(
         sample = table.model_scores(items=some_items(table.n_items))[by_name]
         model_families = [families[i] if families else family_of(table.models[i]) for i in by_name]
         sets = groups(np.nanmean(sample, axis=1), model_families, bool(families), names)
-        stops, known = replay(sample, sets, factors, extra, draws)
-        if stops:
-            departures, judged, left_out = departures_of(stops, known, n_models >= MANY, names)
+        checkpoints, known = replay(sample, sets, factors, extra, draws)
+        if checkpoints:
+            departures, judged, left_out = departures_of(
+                checkpoints, known, n_models >= MANY, names
+            )
     departures = replace(departures, centre=fitted.mean)
     facts, warnings = summary(table, judged, departures, fitted.report)
     abilities = (items.abilities + fitted.report["centre"]).tolist()

@@ -44,7 +44,7 @@ USUAL_EXCESS = 1.4
 _LEAST_INFLATION = 1.0  # luck in a few replays must not shrink errors
 
 
-class Stop(NamedTuple):
+class Checkpoint(NamedTuple):
     """A ranking of left-out models after some items, and the truth about it.
 
     Attributes
@@ -125,7 +125,7 @@ def some_items(n_items: int) -> Places:
 
 def replay(
     scores: Floats, sets: list[Group], factors: int, extra: float, draws: float | None = None
-) -> tuple[list[Stop], Departures]:
+) -> tuple[list[Checkpoint], Departures]:
     """Rank left-out models on banks of the others.
 
     Parameters
@@ -142,7 +142,7 @@ def replay(
 
     Returns
     -------
-    list of Stop
+    list of Checkpoint
     Departures
         The prior used: the vague one, with the noise of residuals as found.
     """
@@ -161,7 +161,7 @@ def replay(
         fields.append((group, replayed, y, Field(model, len(y), seed=group)))
     if not fields:
         return [], VAGUE
-    stops: list[Stop] = []
+    checkpoints: list[Checkpoint] = []
     first = fields[0][-1].model.first
 
     def go_on(after: int, until: int) -> None:
@@ -188,14 +188,14 @@ def replay(
                     y.mean(axis=1),
                     residuals.mean(axis=1),
                 )
-                stops.append(Stop(*state, covariance, centre))
+                checkpoints.append(Checkpoint(*state, covariance, centre))
 
     go_on(0, first)
     noise, floor = fit_noise(*np.array([n for *_, y, field in fields for n in _noise(field, y)]).T)
     for *_, field in fields:
         field.use(replace(field.model.departures, noise=noise, floor=floor))
     go_on(first, scores.shape[1])
-    return stops, replace(VAGUE, noise=noise, floor=floor)
+    return checkpoints, replace(VAGUE, noise=noise, floor=floor)
 
 
 def advance(field: Field, y: Floats, n: int) -> None:
@@ -265,12 +265,14 @@ def _noise(field: Field, y: Floats) -> list[tuple[float, float]]:
     return out
 
 
-def fit_departures(stops: list[Stop], known: Departures, without: Places, many: bool) -> Departures:
+def fit_departures(
+    checkpoints: list[Checkpoint], known: Departures, without: Places, many: bool
+) -> Departures:
     """Fit the prior of departures to the left-out models, without some of them.
 
     Parameters
     ----------
-    stops : list of Stop
+    checkpoints : list of Checkpoint
     known : Departures
         Supplies the noise of residuals and the centre.
     without : ndarray of int
@@ -279,20 +281,25 @@ def fit_departures(stops: list[Stop], known: Departures, without: Places, many: 
         Whether there are at least `items.MANY` calibration models.
     """
     single, pair, alike = [], [], []
-    for stop in stops:
-        members = np.flatnonzero(~np.isin(stop.models, without))
+    for checkpoint in checkpoints:
+        members = np.flatnonzero(~np.isin(checkpoint.models, without))
         model, beta, covariance = (
-            stop.models[members],
-            stop.beta[members],
-            stop.residuals[np.ix_(members, members)],
+            checkpoint.models[members],
+            checkpoint.beta[members],
+            checkpoint.residuals[np.ix_(members, members)],
         )
         estimate, variance, left, level = (
             x[members]
-            for x in (stop.moments.t, stop.moments.v, stop.moments.left, stop.moments.level)
+            for x in (
+                checkpoint.moments.t,
+                checkpoint.moments.v,
+                checkpoint.moments.left,
+                checkpoint.moments.level,
+            )
         )
         noise, (i, j) = covariance.diagonal(), np.tril_indices(len(members), -1)
         single.append(
-            (model, beta**2 - noise / left, variance, (estimate - stop.centre) ** 2, level)
+            (model, beta**2 - noise / left, variance, (estimate - checkpoint.centre) ** 2, level)
         )
         e2 = (beta[i] - beta[j]) ** 2 - (noise[i] + noise[j] - 2.0 * covariance[i, j]) / left[i]
         level = np.minimum(level[i], level[j])
@@ -326,7 +333,7 @@ def _key(models: Places, i: Places, j: Places) -> Places:
 
 
 class Judged(NamedTuple):
-    """Errors of left-out models under priors fitted without them; arrays over models and stops.
+    """Errors of left-out models under priors fitted without them; rows are models at checkpoints.
 
     Attributes
     ----------
@@ -346,25 +353,34 @@ class Judged(NamedTuple):
     pair_z2: Floats
 
     @classmethod
-    def by(cls, stops: list[Stop], priors: Priors) -> Judged:
+    def by(cls, checkpoints: list[Checkpoint], priors: Priors) -> Judged:
         """Estimate the left-out models as a ranking would.
 
         Parameters
         ----------
-        stops : list of Stop
+        checkpoints : list of Checkpoint
         priors : dict of int to Departures
             By group, fitted without its models.
         """
         single, pair = [], []
-        for stop in stops:
-            belief = _result(stop, priors[stop.group])[1]
-            error, n = belief.location - stop.truth, np.full(len(stop.truth), stop.n)
+        for checkpoint in checkpoints:
+            belief = _result(checkpoint, priors[checkpoint.group])[1]
+            error, n = (
+                belief.location - checkpoint.truth,
+                np.full(len(checkpoint.truth), checkpoint.n),
+            )
             single.append(
-                (stop.models, n, error, np.sqrt(belief.variance.diagonal()), belief.df.diagonal())
+                (
+                    checkpoint.models,
+                    n,
+                    error,
+                    np.sqrt(belief.variance.diagonal()),
+                    belief.df.diagonal(),
+                )
             )
             i, j = np.tril_indices(len(error), -1)
             z2 = (error[i] - error[j]) ** 2 / belief.variance[i, j] * (1.0 - 2.0 / belief.df[i, j])
-            pair.append((_key(stop.models, i, j), n[i], z2))
+            pair.append((_key(checkpoint.models, i, j), n[i], z2))
         return cls(*(np.hstack(x) for part in (single, pair) for x in zip(*part)))
 
     def excess(
@@ -380,7 +396,7 @@ class Judged(NamedTuple):
 
 
 def departures_of(
-    stops: list[Stop], known: Departures, many: bool, names: Sequence[str]
+    checkpoints: list[Checkpoint], known: Departures, many: bool, names: Sequence[str]
 ) -> tuple[Departures, Judged, LeftOut]:
     """Fit the prior of departures, and judge it on models that it was not fitted on.
 
@@ -390,7 +406,7 @@ def departures_of(
 
     Parameters
     ----------
-    stops : list of Stop
+    checkpoints : list of Checkpoint
         At least one.
     known : Departures
         Noise of residuals, and centre.
@@ -399,22 +415,28 @@ def departures_of(
     names : sequence of str
         Names of all models.
     """
-    models_of = {stop.group: stop.models for stop in stops}
+    models_of = {checkpoint.group: checkpoint.models for checkpoint in checkpoints}
     without: dict[int, Places] = {_NONE: np.empty(0, dtype=np.intp), **models_of}
     priors = {
-        group: fit_departures(stops, known, models, many) for group, models in without.items()
+        group: fit_departures(checkpoints, known, models, many) for group, models in without.items()
     }
-    judged = Judged.by(stops, priors)
+    judged = Judged.by(checkpoints, priors)
     n_models = len(np.unique(judged.model))
     last = max(
-        (stop.n for stop in stops if stop.n <= FIRST and not stop.moments.q.any()), default=0
+        (
+            checkpoint.n
+            for checkpoint in checkpoints
+            if checkpoint.n <= FIRST and not checkpoint.moments.q.any()
+        ),
+        default=0,
     )
+    # Before the first draws, errors are those of the response model.
     single, pair = judged.excess(lambda n: n == last, n_models)
     priors = {
         group: replace(prior, single=single * prior.single, pair=pair * prior.pair)
         for group, prior in priors.items()
     }
-    judged = Judged.by(stops, priors)
+    judged = Judged.by(checkpoints, priors)
     # Models of a group share their draws, which now cause most of the error: count groups.
     single, pair = judged.excess(lambda n: n > last, len(models_of), USUAL_EXCESS)
     priors = {
@@ -426,33 +448,35 @@ def departures_of(
     unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
     overall = priors.pop(_NONE)
     overall = replace(overall, single=np.maximum(overall.single, unknown * VAGUE.single))
-    return overall, judged, left_out(stops, priors, names)
+    return overall, judged, left_out(checkpoints, priors, names)
 
 
-def _result(stop: Stop, prior: Departures) -> tuple[Moments, Belief]:
-    prior = replace(prior, centre=stop.centre)
-    moments = stop.moments._replace(
-        M=prior.prior(stop.moments.v, stop.moments.t, stop.moments.level)
+def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]:
+    prior = replace(prior, centre=checkpoint.centre)
+    moments = checkpoint.moments._replace(
+        M=prior.prior(checkpoint.moments.v, checkpoint.moments.t, checkpoint.moments.level)
     )
-    return moments, moments.result(prior, float(moments.left[0] + stop.n))
+    return moments, moments.result(prior, float(moments.left[0] + checkpoint.n))
 
 
-def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut:
+def left_out(checkpoints: list[Checkpoint], priors: Priors, names: Sequence[str]) -> LeftOut:
     """Return what a ranking would have said about each left-out model, and its error.
 
     A model left out twice counts the first time: with models of all kinds, not with the best or
     the weakest. The columns are error, variance, df, ability, variance of ability, slope, share.
     """
     records: LeftOut = {}
-    for stop in (stop for stop in stops if stop.n in KEPT):
-        moments, belief = _result(stop, priors[stop.group])
+    for checkpoint in (checkpoint for checkpoint in checkpoints if checkpoint.n in KEPT):
+        moments, belief = _result(checkpoint, priors[checkpoint.group])
         alone = belief.variance.diagonal()
-        slope, share = moments.levers(priors[stop.group], alone, int(moments.left[0]) + stop.n)
+        slope, share = moments.levers(
+            priors[checkpoint.group], alone, int(moments.left[0]) + checkpoint.n
+        )
         of_ability = moments.ability, moments.ability_variance, slope, share
-        rows = (belief.location - stop.truth, alone, belief.df.diagonal(), *of_ability)
-        for model, row in zip(stop.models.tolist(), np.array(rows).T.tolist()):
+        rows = (belief.location - checkpoint.truth, alone, belief.df.diagonal(), *of_ability)
+        for model, row in zip(checkpoint.models.tolist(), np.array(rows).T.tolist()):
             of_model = records.setdefault(names[model], {})
-            of_model.setdefault(str(stop.n), [float(f"{x:.5g}") for x in row])
+            of_model.setdefault(str(checkpoint.n), [float(f"{x:.5g}") for x in row])
     return records
 
 

@@ -115,7 +115,7 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
     joint = Joint()
     c, e, noise = np.zeros((3, n_models, 120))
     for item in order:
-        joint.fell(item)
+        joint.add_draw(item)
     for a in range(n_models):
         joint.add_model()
         for q in sorted(rng.integers(1, 121, 2)):
@@ -154,7 +154,7 @@ def test_degrees_of_freedom_of_draws_are_those_of_a_variance_of_differences():
 def _df_of(differences):
     joint, drawn = Joint(), np.arange(len(differences))
     for item in drawn:
-        joint.fell(item)
+        joint.add_draw(item)
     for values in (differences, np.zeros(len(differences))):
         joint.add_model()
         draws = dict(drawn=drawn, c=np.ones(len(drawn)), e=values, noises=np.ones(len(drawn)))
