@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scores.test_harness_logs import rows_of, write_run
+from scores.test_harness_logs import rows_of, sample_row, write_run
 from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable
@@ -95,6 +95,23 @@ def test_the_best_of_a_board_of_errors_has_the_fewest(tables, tmp_path):
     assert scores[0] == pytest.approx(errors.min())
     assert all(place.lead.difference >= 0.0 for place in found.placed[:-1])
     assert {row.verdict for row in check(board)} == {"sound"}
+
+
+def test_sampled_answers_in_logs_have_their_noise_on_the_board(tmp_path):
+    scores = draw(np.linspace(-1, 1.5, 12), 60, seed=3)
+    full = ScoreTable.from_arrays(scores[1:], NAMES[1:], metric="acc", task="demo")
+    made = init(tmp_path / "board", written(tmp_path / "full", full)).path
+    rows = {}
+    for temperature in (0.0, 0.7):
+        board = shutil.copytree(made, tmp_path / f"board {temperature}")
+        answers = [sample_row(k, {"acc": float(scores[0, k])}) for k in range(54)]
+        part = {"samples": {"original": 60, "effective": 54}, "adaptive": {"demo": {"items": 54}}}
+        logs = tmp_path / f"logs {temperature}"
+        write_run(logs, "new", answers, generation={"temperature": temperature}, **part)
+        [rows[temperature]] = place(board, logs).rows
+        assert {found.verdict for found in check(board)} == {"sound"}
+    fixed, drawn = (row.high - row.low for row in rows.values())
+    assert drawn > 1.5 * fixed and "sampled:yes" in rows[0.7].signature
 
 
 def test_results_on_another_version_are_another_row(tmp_path):
