@@ -1117,7 +1117,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "full results beside an estimate have the error of a sample",
         "lm_eval_ccat/live/mean_scores",
-        '0.0 if _is_exact(content["question"], _is_sampled(side, name)) else error',
+        "0.0 if _is_exact(question, _is_sampled(side, name)) else error",
         "error",
         ("tests/live/test_compare.py::test_a_stored_ranking_is_compared_by_what_it_says",),
     ),

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from ..bank.settings import SAMPLED
-from ..content import RankingContent
 from ..methods.belief import BENCHMARK, RUN, zeros_to_come
 from ..methods.sample.bets import LEAST
 from ..metrics.scale import Scale
@@ -32,8 +31,10 @@ def compare_estimates(
     ranking = first if isinstance(first, StoredRanking) else second
     assert isinstance(ranking, StoredRanking)
     content, scale, outcome = ranking.content, ranking.scale, ranking.outcome
+    # Of a run without sampling, these very answers are what these documents show.
+    question = RUN if gate.question == RUN else content["question"]
     baseline, candidate = (
-        MeanScore.of(side, name, content, gate) for side, name in zip((first, second), names)
+        MeanScore.of(side, name, question, gate) for side, name in zip((first, second), names)
     )
     sampled = any(map(_is_sampled, (first, second), names))
     row = None
@@ -48,12 +49,12 @@ def compare_estimates(
         # The ranking itself states what would decide.
         overall = replace(overall, more_documents=None, more_answers=None)
     else:
-        exact = _is_exact(content["question"], sampled)
+        exact = _is_exact(question, sampled)
         size = float(content["items_of_benchmark"]) if exact else math.inf
         overall = _independent(baseline, candidate, scale, gate, size)
     return Compared(
         outcome.task, outcome.metric, outcome.filter, scale.describe(), overall, {},
-        question=content["question"], sampled=sampled,
+        question=question, sampled=sampled,
         higher_is_better=scale.higher_is_better, weighted=bool(ranking.terms),
     )  # fmt: skip
 
@@ -83,7 +84,7 @@ class MeanScore:
 
     @classmethod
     def of(
-        cls, side: ScoreTable | StoredRanking, name: str, content: RankingContent, gate: Gate
+        cls, side: ScoreTable | StoredRanking, name: str, question: str, gate: Gate
     ) -> MeanScore:
         """Return what a run states of a model, or what scores of all documents say to its question.
 
@@ -91,8 +92,7 @@ class MeanScore:
         ----------
         side : ScoreTable or StoredRanking
         name : str
-        content : dict
-            What the run, of this side or the other, states.
+        question : str
         gate : Gate
         """
         if isinstance(side, StoredRanking):
@@ -113,7 +113,7 @@ class MeanScore:
             error = side.scale.span / math.sqrt(n)
             if n >= LEAST:
                 error = _error_of_equal_values(largest, n, gate.confidence)
-        error = 0.0 if _is_exact(content["question"], _is_sampled(side, name)) else error
+        error = 0.0 if _is_exact(question, _is_sampled(side, name)) else error
         half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half, mean + half, n)
 

@@ -65,6 +65,8 @@ def test_sampled_logs_beside_a_run_have_their_noise(tmp_path) -> None:
     assert wrong <= 0.05 * pairs + 2.5 * (0.05 * 0.95 * pairs) ** 0.5
     fixed = compare(path, replace(drawn, settings={}))
     assert fixed.verdict != "not known" and "in full runs" in lines(fixed)[0]
+    very = compare(path, drawn, question="run")
+    assert very.verdict == fixed.verdict and "in these very answers" in lines(very)[0]
 
 
 def test_a_comparison_of_sampled_logs_names_its_question() -> None:
