@@ -264,7 +264,7 @@ def _look(ranker: Ranker, turn: int) -> tuple[float, ...]:
     return (
         turn // 2 + 1, (turn + 1) // 2, belief.location[0] - belief.location[1],
         belief.variance[0, 1], belief.df[0, 1], belief.n[0, 1],
-        *(float(figure) for figure in belief.zeros_at(np.array(0), np.array(1))),
+        *(float(figure) for figure in belief.zero_losses_at(np.array(0), np.array(1))),
         *scores.location,
         *scores.variance.diagonal(), *scores.df.diagonal(),
     )  # fmt: skip

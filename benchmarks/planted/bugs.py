@@ -354,8 +354,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the interval of a mean leaves [0, 1]",
         "lm_eval_ccat/ranker",
-        "min(1.0, high + max(-self.lean, 0.0))",
-        "high + max(-self.lean, 0.0)",
+        "return max(0.0, low), min(1.0, high)",
+        "return max(0.0, low), high",
         ("tests/ranker/test_result.py",),
     ),
     Bug(
@@ -958,8 +958,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 still to come are looked for in the worse model",
         "lm_eval_ccat/methods/belief",
-        "return row, column_zero, self.zeros[i, column]",
-        "return column_zero, row, self.zeros[i, column]",
+        "return row_loss, column_loss, self.zero_count[i, column]",
+        "return column_loss, row_loss, self.zero_count[i, column]",
         (
             "tests/ranker/test_verdicts.py::test_scores_of_0_still_to_come_explain_a_gap_as_often_as_they_hide",
         ),
@@ -974,8 +974,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 that hide in one task count as if they were of all",
         "lm_eval_ccat/methods/belief",
-        "per_zero, losses = zero.max(axis=0), (zero",
-        "per_zero, losses = zero.min(axis=0), (zero",
+        "pair_loss, squares = loss.max(axis=0), (loss",
+        "pair_loss, squares = loss.min(axis=0), (loss",
         (
             "tests/ranker/test_verdicts.py::test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean",
         ),
@@ -1093,7 +1093,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair of which only the failures have changed is not looked at",
         "lm_eval_ccat/ranker/looks",
-        'for name in ("location", "score", "slope", "lean"):',
+        'for name in ("location", "score", "slope", "failure_bias"):',
         'for name in ("location", "score", "slope"):',
         ("tests/ranker/test_verdicts.py",),
     ),

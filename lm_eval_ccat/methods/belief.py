@@ -116,12 +116,12 @@ class Gaps(NamedTuple):
     ----------
     size, variance, df, n : ndarray
         The difference, its variance with degrees of freedom, and the items behind it.
-    down, up : ndarray
+    drop, rise : ndarray
         How much lower and higher the difference may be because some answers failed.
-    row_zero, column_zero : ndarray
-        `Belief.zero` of the row and of the column.
-    row_zeros, column_zeros : ndarray
-        `Belief.zeros` of the row and of the column.
+    row_zero_loss, column_zero_loss : ndarray
+        `Belief.zero_loss` of the row and of the column.
+    row_zero_count, column_zero_count : ndarray
+        `Belief.zero_count` of the row and of the column.
     slope : ndarray
         Factor that turns a difference of locations into one of scores. It is that of the chord
         between the two models, so a pair is as certain on either scale.
@@ -131,12 +131,12 @@ class Gaps(NamedTuple):
     variance: Floats
     df: Floats
     n: Floats
-    down: Floats
-    up: Floats
-    row_zero: Floats
-    column_zero: Floats
-    row_zeros: Floats
-    column_zeros: Floats
+    drop: Floats
+    rise: Floats
+    row_zero_loss: Floats
+    column_zero_loss: Floats
+    row_zero_count: Floats
+    column_zero_count: Floats
     slope: Floats
 
     def at(self, place: Any) -> Gaps:
@@ -195,11 +195,11 @@ class Belief:
     proof : ProvenEvidence, optional
         Evidence of the method's own, only if its guarantee is exact at all looks.
     references : References, optional
-    lean : ndarray of shape (n,), optional
+    failure_bias : ndarray of shape (n,), optional
         By how much a mean score may be too high (below 0: too low) because some answers failed.
-    per_zero : ndarray of shape (n, n), optional
-        What `zero` is if it is known better than as a model's mean over `n` items.
-    zeros : ndarray of shape (n, n), optional
+    pair_zero_loss : ndarray of shape (n, n), optional
+        What `zero_loss` is if it is known better than as a model's mean over `n` items.
+    zero_count : ndarray of shape (n, n), optional
         How many scores of 0 the row has had where the column had none: its losses squared, in
         units of what one loses. None counts as 0.
 
@@ -220,9 +220,9 @@ class Belief:
     slope: Floats | None = None
     proof: ProvenEvidence | None = None
     references: References | None = None
-    lean: Floats | None = None
-    per_zero: Floats | None = None
-    zeros: Floats | None = None
+    failure_bias: Floats | None = None
+    pair_zero_loss: Floats | None = None
+    zero_count: Floats | None = None
 
     @classmethod
     def independent(
@@ -294,9 +294,11 @@ class Belief:
         if list(models) == list(range(len(self.location))):
             return self
         indices = np.asarray(models, dtype=np.intp)
-        places: dict[str, Any] = dict.fromkeys(("location", "score", "slope", "lean"), indices)
+        places: dict[str, Any] = dict.fromkeys(
+            ("location", "score", "slope", "failure_bias"), indices
+        )
         places |= dict.fromkeys(
-            ("variance", "df", "n", "per_zero", "zeros"), np.ix_(indices, indices)
+            ("variance", "df", "n", "pair_zero_loss", "zero_count"), np.ix_(indices, indices)
         )
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
         selected: dict[str, Any] = {
@@ -342,14 +344,18 @@ class Belief:
         mean = task_weights @ np.array([b.location for b in parts])
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
-        zero = task_weights[:, None, None] * np.array([b.zero for b in parts])
-        n_zeros = np.array([np.zeros_like(b.zero) if b.zeros is None else b.zeros for b in parts])
+        loss = task_weights[:, None, None] * np.array([b.zero_loss for b in parts])
+        n_zeros = np.array(
+            [np.zeros_like(b.zero_loss) if b.zero_count is None else b.zero_count for b in parts]
+        )
         # An answer that scores 0 does so by all its outcomes, and is of one task alone.
         if correlation is None:
-            per_zero, losses = zero.max(axis=0), (zero * zero * n_zeros).sum(axis=0)
+            pair_loss, squares = loss.max(axis=0), (loss * loss * n_zeros).sum(axis=0)
         else:
-            per_zero, losses = zero.sum(axis=0), (zero * np.sqrt(n_zeros)).sum(axis=0) ** 2
-        zeros = np.divide(losses, per_zero**2, out=np.zeros_like(losses), where=per_zero > 0.0)
+            pair_loss, squares = loss.sum(axis=0), (loss * np.sqrt(n_zeros)).sum(axis=0) ** 2
+        zero_count = np.divide(
+            squares, pair_loss**2, out=np.zeros_like(squares), where=pair_loss > 0.0
+        )
         if correlation is not None:
             sd = task_weights[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
@@ -364,7 +370,7 @@ class Belief:
             np.divide(total**2, share, out=together, where=share > 0.0)
             items, n_items = np.add.reduce(n, 0), sum(b.n_items for b in parts)
         belief = cls(mean, total, together, items, n_items, first.question)
-        return replace(belief, per_zero=per_zero, zeros=zeros)
+        return replace(belief, pair_zero_loss=pair_loss, zero_count=zero_count)
 
     def lent(self, shift: Floats, added: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.
@@ -429,28 +435,29 @@ class Belief:
         )
 
     @cached_property
-    def zero(self) -> Floats:
+    def zero_loss(self) -> Floats:
         """How much lower a model would be if one more of its scores were 0; shape (n, n).
 
         Rows are the models that score 0, columns those they are compared with on common items; the
         diagonal is for comparisons with reference models. 0 where all items are known.
         """
-        if self.per_zero is not None:
-            return self.per_zero
+        if self.pair_zero_loss is not None:
+            return self.pair_zero_loss
         level = self.estimate
         if self.slope is not None:
             level = level / np.maximum(self.slope, 1e-12)
         return np.asarray(level[:, None] / np.maximum(as_of_many(self.n, self.n_items), 1.0))
 
-    def zeros_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return `zero` of the row and of the column at some places of `pairs`, and `zeros`."""
+    def zero_losses_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return `zero_loss` at some places of `pairs`, of row and column, and `zero_count`."""
         n_models, equal = len(self.location), i == j
         column, known = np.where(j < n_models, j, i), equal | (j >= n_models)
-        row = np.where(equal, 0.0, self.zero[i, column])
-        column_zero = np.where(known, 0.0, self.zero[column, i])
-        if self.zeros is None:
-            return row, column_zero, np.zeros(row.shape), np.zeros(row.shape)
-        return row, column_zero, self.zeros[i, column], np.where(known, 0.0, self.zeros[column, i])
+        row_loss = np.where(equal, 0.0, self.zero_loss[i, column])
+        column_loss = np.where(known, 0.0, self.zero_loss[column, i])
+        if self.zero_count is None:
+            return row_loss, column_loss, np.zeros(row_loss.shape), np.zeros(row_loss.shape)
+        column_count = np.where(known, 0.0, self.zero_count[column, i])
+        return row_loss, column_loss, self.zero_count[i, column], column_count
 
     def _if_equal(self, references: References) -> Floats:
         """Return the factor on each model's variance if it equalled each reference model."""
@@ -486,11 +493,11 @@ class Belief:
     def gaps_at(self, i: Places, j: Places) -> Gaps:
         """Return what decides the pairs at some places of `pairs`."""
         size, variance, df, n = self.pairs_at(i, j)
-        down = up = np.zeros(size.shape)
+        drop = rise = np.zeros(size.shape)
         if self.slack is not None:
-            down, up = (lean[i, j] for lean in self.slack)
+            drop, rise = (side[i, j] for side in self.slack)
         return Gaps(
-            size, variance, df, n, down, up, *self.zeros_at(i, j), self._chord(i, j, size)
+            size, variance, df, n, drop, rise, *self.zero_losses_at(i, j), self._chord(i, j, size)
         )  # fmt: skip
 
     @cached_property
@@ -520,17 +527,17 @@ class Belief:
 
         The diagonal is for the models themselves; None if failures cause no bias.
         """
-        if self.lean is None or not self.lean.any():
+        if self.failure_bias is None or not self.failure_bias.any():
             return None
         n_models, shape = len(self.location), self.pairs.gap.shape
-        down, up = np.maximum(self.lean, 0.0), np.maximum(-self.lean, 0.0)
+        too_high, too_low = np.maximum(self.failure_bias, 0.0), np.maximum(-self.failure_bias, 0.0)
         if self.slope is not None:
-            down, up = (x / np.maximum(self.slope, 1e-12) for x in (down, up))
-        low, high = (np.repeat(x[:, None], shape[1], axis=1) for x in (down, up))
+            too_high, too_low = (x / np.maximum(self.slope, 1e-12) for x in (too_high, too_low))
+        drop, rise = (np.repeat(x[:, None], shape[1], axis=1) for x in (too_high, too_low))
         off_diagonal = ~np.eye(n_models, dtype=bool)
-        low[:, :n_models] += up * off_diagonal
-        high[:, :n_models] += down * off_diagonal
-        return low, high
+        drop[:, :n_models] += too_low * off_diagonal
+        rise[:, :n_models] += too_high * off_diagonal
+        return drop, rise
 
     @cached_property
     def tails(self) -> Floats:
@@ -586,9 +593,9 @@ def interval_of_mean(mean: Floats, half: Floats, n: Floats) -> tuple[Floats, Flo
 
 # A model that scores 0 on a share q of the items, as one that now and then refuses does, and m on
 # all others looks better by q m than it is until the first 0 comes. None comes in n of N items with
-# a probability of at most (1 - n/N)^(q N) = exp(-gap / zero), where `zero` is by how much a score
+# a probability of at most (1 - n/N)^(q N) = exp(-gap / loss), where `loss` is by how much a score
 # of 0 would lower its mean. While few have come, say k, the error that the scores show is still too
-# small. If the gap g (in units of `zero`) were luck, k + g would have been expected, and Chernoff's
+# small. If the gap g (in units of `loss`) were luck, k + g would have been expected, and Chernoff's
 # bound says that a Poisson variable of that mean is at most k with a probability of at most
 # exp(-(g - k log(1 + g/k))), as Bennett's inequality does. With many zeros that is exp(-z^2/2),
 # less than the boundary asks for (measured in benchmarks/skew.py, enumerated in the tests). Where
@@ -617,22 +624,22 @@ def as_of_many(n: Floats, n_items: float) -> Floats:
     return np.asarray(np.where(n < n_items, np.minimum(many, n_items), np.inf))
 
 
-def zeros_to_come(level: Floats | float, zeros: Floats | float) -> Floats:
+def zeros_to_come(level: Floats | float, zero_count: Floats | float) -> Floats:
     """Return how many scores of 0 of the better model a gap must outweigh to be decided.
 
     Parameters
     ----------
     level : float or ndarray
         Two-sided.
-    zeros : float or ndarray
-        `Belief.zeros` of the better model.
+    zero_count : float or ndarray
+        `Belief.zero_count` of the better model.
 
     Examples
     --------
     >>> zeros_to_come(0.05, np.array([0.0, 1.0, 10.0])).round(2).tolist()
     [4.11, 5.25, 10.04]
     """
-    evidence, k = -np.log(level), np.asarray(zeros + IMAGINED_ZERO)
+    evidence, k = -np.log(level), np.asarray(zero_count + IMAGINED_ZERO)
     gap = evidence + np.sqrt(2.0 * k * evidence)  # from above, Newton's steps fall to the root
     for _ in range(_STEPS):
         gap = gap - (gap - k * np.log1p(gap / k) - evidence) * (gap + k) / np.maximum(
@@ -651,7 +658,7 @@ def losses_to_come(level: Floats | float, losses: Floats, n: Floats) -> Floats:
     level : float or ndarray
         Chance that as few losses come though there are more.
     losses : ndarray
-        `Belief.zeros` of the better model, at most `n`.
+        `Belief.zero_count` of the better model, at most `n`.
     n : ndarray
 
     Examples
@@ -663,21 +670,21 @@ def losses_to_come(level: Floats | float, losses: Floats, n: Floats) -> Floats:
     return np.asarray(np.maximum(n * betaincinv(losses + 1.0, without, 1.0 - level) - losses, 0.0))
 
 
-def log_p_of_zeros(gap: Floats, zero: Floats, zeros: Floats) -> Floats:
+def log_p_of_zeros(gap: Floats, zero_loss: Floats, zero_count: Floats) -> Floats:
     """Return the log of the level at which scores of 0 still to come do not explain a gap.
 
     Parameters
     ----------
     gap : ndarray
         At least 0.
-    zero : ndarray
-        `Belief.zero` of the better model.
-    zeros : ndarray
-        `Belief.zeros` of the better model.
+    zero_loss : ndarray
+        `Belief.zero_loss` of the better model.
+    zero_count : ndarray
+        `Belief.zero_count` of the better model.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        many, k = gap / zero, zeros + IMAGINED_ZERO
-        return np.asarray(np.where(zero > 0.0, k * np.log1p(many / k) - many, -np.inf))
+        many, k = gap / zero_loss, zero_count + IMAGINED_ZERO
+        return np.asarray(np.where(zero_loss > 0.0, k * np.log1p(many / k) - many, -np.inf))
 
 
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:

@@ -104,7 +104,7 @@ class Description:
         any number of items.
     noise : float or None
         Variance of a sampled answer's score within its item, on [0, 1]; None if it is not known.
-    zero : float
+    zero_loss : float
         How much lower the mean score would be if one more score were 0, where the method's error
         does not count that.
     """
@@ -115,7 +115,7 @@ class Description:
     drawn: Drawn | None = None
     interval: Callable[[float], tuple[float, float]] | None = None
     noise: float | None = None
-    zero: float = 0.0
+    zero_loss: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -155,15 +155,15 @@ class RankingBuilder:
             float(belief.df[model, model]),
             float(belief.n[model, model]),
             belief.n_items,
-            zero=score.zero(model),
+            zero_loss=score.zero_loss(model),
             sides=score.sides(model, verdicts.belief.question),
             looks=verdicts.looks.anew,
             of_method=description.interval if description else None,
         )
-        # The bound covers what failures may hide, so it starts from the estimate without `lean`.
+        # The bound covers what failures may hide: it starts from the estimate without their bias.
         bound = self._bound(account, score, estimate, verdicts.confidence)
-        if belief.lean is not None:
-            estimate = replace(estimate, lean=float(belief.lean[model]))
+        if belief.failure_bias is not None:
+            estimate = replace(estimate, failure_bias=float(belief.failure_bias[model]))
         items = self._items(account, score)
         failed = [item for item in account.failed if contents.task_at(item) in score.tasks]
         as_asked = score is self._standing.score or len(score.tasks) > 1

@@ -97,13 +97,13 @@ class OutcomeState:
         k = int(answers[kept_items].min(initial=math.inf, where=kept_items[kept_items]))
         return (k, pass_at(right[kept_items], answers[kept_items], k)) if k > 1 else None
 
-    def lean(self, model: int) -> float:
-        """Return how far a model's failures may bias its estimate (the function `lean`)."""
+    def failure_bias(self, model: int) -> float:
+        """Return how far a model's failures may bias its estimate (the function `failure_bias`)."""
         if not self.failed[model]:
             return 0.0
         expected, scores = self.expected(model), self.scores[model]
         left = 1.0 - len(scores) / len(expected)
-        return left * lean(expected, scores, self.failed[model])
+        return left * failure_bias(expected, scores, self.failed[model])
 
 
 class Task:
@@ -630,7 +630,7 @@ FEWEST = 3
 MARGIN = 0.5
 
 
-def lean(expected: Floats, scores: Mapping[int, float], failed: Sequence[int]) -> float:
+def failure_bias(expected: Floats, scores: Mapping[int, float], failed: Sequence[int]) -> float:
     """Return by how much failures may make an estimate too high (below 0: too low).
 
     An estimate assumes that failures are random, given the expected scores of the items. The data
@@ -654,7 +654,7 @@ def lean(expected: Floats, scores: Mapping[int, float], failed: Sequence[int]) -
     --------
     >>> expected = np.linspace(0.1, 0.9, 9)
     >>> scores = {i: expected[i] + 0.2 * (-1) ** i for i in range(3, 9)}
-    >>> round(lean(expected, scores, [0, 1, 2]), 3)
+    >>> round(failure_bias(expected, scores, [0, 1, 2]), 3)
     0.067
     """
     if min(len(scores), len(failed)) < FEWEST:

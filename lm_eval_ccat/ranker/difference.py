@@ -116,7 +116,9 @@ class Difference:
         equal = alike and belief.variance[0, 1] <= ROUNDING**2
         # What may still come bounds the difference of equal scores, not its standard error.
         alike = (
-            alike and belief.zeros is not None and not belief.zeros[~np.eye(2, dtype=bool)].any()
+            alike
+            and belief.zero_count is not None
+            and not belief.zero_count[~np.eye(2, dtype=bool)].any()
         )
         difference = cls.stated(
             (first, second),
@@ -333,13 +335,13 @@ def compare_scores(
     of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)
     fewest = 0.0 if clusters is None else fewest_clusters(confidence)
     variance, df = _error_of(differences - gap, gap, of_cluster, fewest, rounding)
-    per_zero, zeros = _rare_losses(differences, of_cluster.effective, rounding)
+    pair_zero_loss, zero_count = _rare_losses(differences, of_cluster.effective, rounding)
     answers = None if repeats is None else int(repeats.answers[0])
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
     if repeats is not None and of_answers:
         variance, df = float(repeats.variance[0]), float(repeats.df[0])
-        per_zero = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
-        zeros = np.zeros((2, 2))
+        pair_zero_loss = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
+        zero_count = np.zeros((2, 2))
     location = np.array([float(baseline.mean()), float(baseline.mean()) + gap])
     variances, dfs, items = (
         np.full((2, 2), value)
@@ -347,7 +349,14 @@ def compare_scores(
     )
     question = BENCHMARK if of_answers else POPULATION
     belief = Belief(
-        location, variances, dfs, items, math.inf, question, per_zero=per_zero, zeros=zeros
+        location,
+        variances,
+        dfs,
+        items,
+        math.inf,
+        question,
+        pair_zero_loss=pair_zero_loss,
+        zero_count=zero_count,
     )
     looks = Looks(once=True, pass_length=n if of_answers else 0, rare_losses=not of_answers)
     looks = looks.after(belief, 1.0 - confidence)
@@ -421,18 +430,18 @@ def _last_decimal(*sides: Floats) -> float:
 
 
 def _rare_losses(differences: Floats, documents: float, rounding: float) -> tuple[Floats, Floats]:
-    """Return `Belief.per_zero` and `Belief.zeros` of differences, the candidate less the baseline.
+    """Return `Belief.pair_zero_loss` and `Belief.zero_count` of differences of the two models.
 
     A loss is a difference below the median, so few losses are a rare kind of document. With L and
     S the sums of losses and of their squares they count as L^2 / S losses of S / L. Where none
     came, one to come is as large as the largest difference, or the whole scale.
     """
-    per_zero, zeros = np.zeros((2, 2, 2))
+    pair_zero_loss, zero_count = np.zeros((2, 2, 2))
     largest = float(np.abs(differences).max()) or 1.0
     away = np.median(differences) - differences
     away[np.abs(away) <= rounding] = 0.0
     for row, losses in ((1, np.maximum(away, 0.0)), (0, np.maximum(-away, 0.0))):
         total, square = float(losses.sum()), float((losses**2).sum())
         size, share = (square / total, total**2 / square / len(away)) if square else (largest, 0.0)
-        per_zero[row, 1 - row], zeros[row, 1 - row] = size / documents, share * documents
-    return per_zero, zeros
+        pair_zero_loss[row, 1 - row], zero_count[row, 1 - row] = size / documents, share * documents
+    return pair_zero_loss, zero_count

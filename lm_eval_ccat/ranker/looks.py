@@ -110,8 +110,8 @@ class Looks:
         """
         if not self.pass_length:
             return gaps
-        event = np.maximum(gaps.row_zero, gaps.column_zero)
-        return gaps._replace(row_zero=event, column_zero=event)
+        event = np.maximum(gaps.row_zero_loss, gaps.column_zero_loss)
+        return gaps._replace(row_zero_loss=event, column_zero_loss=event)
 
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
         """Return the log of the smallest two-sided level at which each one-sided tail decides."""
@@ -176,7 +176,7 @@ class Looks:
             proof = proof._replace(close=evidence.close)
         # A proof does not know of failures: where these may explain part of a difference, the
         # boundary must hold of the rest as well.
-        proof = proof.where(gaps.down + gaps.up == 0.0, proof.at_most(evidence))
+        proof = proof.where(gaps.drop + gaps.rise == 0.0, proof.at_most(evidence))
         return proof.where(np.isfinite(proof.better), evidence)
 
     def of_gaps(
@@ -185,24 +185,33 @@ class Looks:
         """Return the evidence by the boundary alone; see `evidence_at`."""
         gaps, limit = self._with_luck(gaps), self.boundary(level, gaps.n, n_items)
 
-        def beyond(size: Floats, zero: Floats, zeros: Floats) -> Floats:
-            return self._beyond(size, gaps, zero, zeros, limit, n_items)
+        def beyond(size: Floats, zero_loss: Floats, zero_count: Floats) -> Floats:
+            return self._beyond(size, gaps, zero_loss, zero_count, limit, n_items)
 
-        of_row, of_column = (gaps.row_zero, gaps.row_zeros), (gaps.column_zero, gaps.column_zeros)
-        better = beyond(gaps.size - gaps.down, *of_row)
-        worse = beyond(-gaps.size - gaps.up, *of_column)
+        of_row, of_column = (
+            (gaps.row_zero_loss, gaps.row_zero_count),
+            (gaps.column_zero_loss, gaps.column_zero_count),
+        )
+        better = beyond(gaps.size - gaps.drop, *of_row)
+        worse = beyond(-gaps.size - gaps.rise, *of_column)
         if min_difference <= 0.0:
             return PairEvidence(better, worse, np.zeros(gaps.size.shape))
         within = min_difference / gaps.slope
-        below = beyond(within - gaps.size - gaps.up, *of_column)
-        above = beyond(within + gaps.size - gaps.down, *of_row)
+        below = beyond(within - gaps.size - gaps.rise, *of_column)
+        above = beyond(within + gaps.size - gaps.drop, *of_row)
         return PairEvidence(better, worse, np.minimum(below, above))
 
     def _beyond(
-        self, size: Floats, gaps: Gaps, zero: Floats, zeros: Floats, limit: Floats, n_items: float
+        self,
+        size: Floats,
+        gaps: Gaps,
+        zero_loss: Floats,
+        zero_count: Floats,
+        limit: Floats,
+        n_items: float,
     ) -> Floats:
         """Return the evidence that differences lie on one side, of which they are `size` away."""
-        out, between = np.zeros(size.shape), size - self._events_between * zero
+        out, between = np.zeros(size.shape), size - self._events_between * zero_loss
         with np.errstate(invalid="ignore"):
             tells = (between >= limit * np.sqrt(gaps.variance)) & (between > 0.0)
             tells &= gaps.variance > 0.0
@@ -210,7 +219,7 @@ class Looks:
             tails = tail(between[tells], gaps.variance[tells], gaps.df[tells])
             out[tells] = -self.log_p(tails, gaps.n[tells], n_items)
             if self._bounds_luck:
-                log = log_p_of_zeros(size[tells], zero[tells], zeros[tells])
+                log = log_p_of_zeros(size[tells], zero_loss[tells], zero_count[tells])
                 out[tells] = np.minimum(out[tells], -log)
         return out
 
@@ -228,14 +237,21 @@ class Looks:
         gaps = self._with_luck(belief.gaps)
         low = (
             gaps.size
-            - gaps.down
-            - self._arm(below, gaps, gaps.size, gaps.row_zero, gaps.row_zeros, belief.n_items)
+            - gaps.drop
+            - self._arm(
+                below, gaps, gaps.size, gaps.row_zero_loss, gaps.row_zero_count, belief.n_items
+            )
         )
         high = (
             gaps.size
-            + gaps.up
+            + gaps.rise
             + self._arm(
-                above, gaps, -gaps.size, gaps.column_zero, gaps.column_zeros, belief.n_items
+                above,
+                gaps,
+                -gaps.size,
+                gaps.column_zero_loss,
+                gaps.column_zero_count,
+                belief.n_items,
             )
         )
         if belief.proof is None:
@@ -245,9 +261,11 @@ class Looks:
             for level in (below, above)
         )
         lowest, highest = belief.proof.interval(*levels)
-        leans = gaps.down + gaps.up > 0.0
-        low = np.where(leans, np.fmin(low, lowest), np.where(np.isnan(lowest), low, lowest))
-        high = np.where(leans, np.fmax(high, highest), np.where(np.isnan(highest), high, highest))
+        has_slack = gaps.drop + gaps.rise > 0.0
+        low = np.where(has_slack, np.fmin(low, lowest), np.where(np.isnan(lowest), low, lowest))
+        high = np.where(
+            has_slack, np.fmax(high, highest), np.where(np.isnan(highest), high, highest)
+        )
         # Bets are on the items of a pair, while the difference is of those of all models.
         return np.fmin(low, gaps.size), np.fmax(high, gaps.size)
 
@@ -256,8 +274,8 @@ class Looks:
         level: Floats | float,
         gaps: Gaps,
         size: Floats,
-        zero: Floats,
-        zeros: Floats,
+        zero_loss: Floats,
+        zero_count: Floats,
         n_items: float,
     ) -> Floats:
         """Return how far an end lies from the difference, of `size` away from 0.
@@ -266,11 +284,11 @@ class Looks:
         """
         with np.errstate(invalid="ignore"):
             arm = self.reach(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
-            arm = arm + self._events_between * zero
+            arm = arm + self._events_between * zero_loss
         if self._bounds_luck:
-            arm = np.maximum(arm, zeros_to_come(level, zeros) * zero)
+            arm = np.maximum(arm, zeros_to_come(level, zero_count) * zero_loss)
         if self.rare_losses:
-            with_losses = np.maximum(arm, losses_to_come(level, zeros, gaps.n) * zero)
+            with_losses = np.maximum(arm, losses_to_come(level, zero_count, gaps.n) * zero_loss)
             arm = np.where((arm < size) & (size <= with_losses), arm, with_losses)
         return np.where(gaps.variance == 0.0, 0.0, arm)
 
@@ -308,10 +326,10 @@ class Looks:
                 dtype=bool,
             )
         moved, out = np.zeros(n_models, dtype=bool), np.zeros((n_models, n_models), dtype=bool)
-        for name in ("location", "score", "slope", "lean"):
+        for name in ("location", "score", "slope", "failure_bias"):
             if (value := getattr(belief, name)) is not None:
                 moved |= value != getattr(was, name)
-        for name in ("variance", "df", "n", "per_zero", "zeros"):
+        for name in ("variance", "df", "n", "pair_zero_loss", "zero_count"):
             if (value := getattr(belief, name)) is not None:
                 out |= value != getattr(was, name)
         out |= moved[:, None] | moved

@@ -26,9 +26,9 @@ class Estimate:
         Estimate and standard error.
     df, n, n_items : float
         Degrees of freedom of the error; number of items behind it, and of the benchmark.
-    lean : float
+    failure_bias : float
         By how much it may be too high (below 0: too low) because some answers failed.
-    zero : float
+    zero_loss : float
         How much lower the mean would be if one more score were 0: a model that refuses one item in
         ten has refused none of the first ten in a third of the cases. The lower end allows for one.
     sides : (float, float)
@@ -45,8 +45,8 @@ class Estimate:
     df: float = np.inf
     n: float = np.inf
     n_items: float = np.inf
-    lean: float = 0.0
-    zero: float = 0.0
+    failure_bias: float = 0.0
+    zero_loss: float = 0.0
     sides: tuple[float, float] = (1.0, 1.0)
     looks: Looks = field(default=Looks(once=True), compare=False)
     of_method: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
@@ -64,10 +64,11 @@ class Estimate:
             n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
             look = np.array([self.df]), np.array([n]), self.n_items
             low_error, high_error = (self.error * share for share in self.sides)
-            errors = np.array([np.hypot(low_error, self.zero), high_error])
+            errors = np.array([np.hypot(low_error, self.zero_loss), high_error])
             half = errors if not self.error else errors * self.looks.reach(1.0 - confidence, *look)
             (low, _), (_, high) = interval_of_mean(np.array(self.mean), half, np.array(self.n))
-        return max(0.0, low - max(self.lean, 0.0)), min(1.0, high + max(-self.lean, 0.0))
+        low, high = low - max(self.failure_bias, 0.0), high + max(-self.failure_bias, 0.0)
+        return max(0.0, low), min(1.0, high)
 
 
 @dataclass(frozen=True)

@@ -576,8 +576,10 @@ def _with_items(pair: Gaps, n: Floats, n_items: float, deviations: float = 0.0) 
     grown: dict[str, Floats] = pair._asdict() | {
         "size": np.sign(pair.size) * np.maximum(np.abs(pair.size) - loss, 0.0),
         "variance": pair.variance * shorter, "n": n, "df": pair.df * growth,
-        "row_zero": pair.row_zero * fewer, "column_zero": pair.column_zero * fewer,
-        "row_zeros": pair.row_zeros * growth, "column_zeros": pair.column_zeros * growth,
+        "row_zero_loss": pair.row_zero_loss * fewer,
+        "row_zero_count": pair.row_zero_count * growth,
+        "column_zero_loss": pair.column_zero_loss * fewer,
+        "column_zero_count": pair.column_zero_count * growth,
     }  # fmt: skip
     return Gaps(*(np.broadcast_to(grown[name], n.shape) for name in Gaps._fields))
 

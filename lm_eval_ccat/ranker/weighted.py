@@ -106,11 +106,13 @@ class WeightedSum:
             belief = self._sum(question) if self.alone is None else self.alone.belief(question)
             if any(any(state.failed) for state in self.outcomes):
                 weights = np.concatenate([term.weights for term in self._terms])
-                leans = [
-                    [state.lean(model) for model in range(len(belief.location))]
+                biases = [
+                    [state.failure_bias(model) for model in range(len(belief.location))]
                     for state in self.outcomes
                 ]
-                belief = replace(belief, lean=(weights[:, None] * np.array(leans)).sum(axis=0))
+                belief = replace(
+                    belief, failure_bias=(weights[:, None] * np.array(biases)).sum(axis=0)
+                )
             self._belief = key, belief
         return self._belief[1]
 
@@ -182,15 +184,15 @@ class WeightedSum:
         low, high = (1.0, 1.0) if self._sides is None else self._sides[:, model].tolist()
         return low, high
 
-    def zero(self, model: int) -> float:
+    def zero_loss(self, model: int) -> float:
         """Return how much lower the estimate would be if one more answer had scored 0.
 
         The answer is of one task, where all its outcomes are 0; of which task is not known, and the
-        largest counts. See `Description.zero`.
+        largest counts. See `Description.zero_loss`.
         """
         return max(
             sum(
-                float(weight) * state.policy.describe(model).zero
+                float(weight) * state.policy.describe(model).zero_loss
                 for weight, state in zip(term.weights, term.states)
             )
             for term in self._terms

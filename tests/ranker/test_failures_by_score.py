@@ -7,7 +7,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
-from lm_eval_ccat.ranker.contents import lean
+from lm_eval_ccat.ranker.contents import failure_bias
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
@@ -21,14 +21,18 @@ def test_lean_is_the_bias_of_the_scores_that_were_seen(slope):
     fails = rng.random(len(scores)) < 0.3 + slope * (scores - 0.5)
     told = {int(i): float(scores[i]) for i in np.flatnonzero(~fails)}
     bias = float((scores - expected)[~fails].mean())
-    assert lean(expected, told, np.flatnonzero(fails)) == pytest.approx(bias, abs=0.002)
+    assert failure_bias(expected, told, np.flatnonzero(fails)) == pytest.approx(bias, abs=0.002)
 
 
 def test_lean_is_at_most_what_all_that_failed_could_hide():
     expected = np.r_[np.full(5, 0.01), np.full(5, 0.9)]
     told = dict.fromkeys(range(5, 10), 0.0)
-    assert lean(expected, told, [0, 1, 2, 3, 4]) == pytest.approx(0.5 * 0.01)
-    assert lean(expected, told, [0, 1]) == 0.0 == lean(np.full(10, 0.5), told, [0, 1, 2, 3])
+    assert failure_bias(expected, told, [0, 1, 2, 3, 4]) == pytest.approx(0.5 * 0.01)
+    assert (
+        failure_bias(expected, told, [0, 1])
+        == 0.0
+        == failure_bias(np.full(10, 0.5), told, [0, 1, 2, 3])
+    )
 
 
 def belief(*at, **more):
@@ -47,7 +51,7 @@ def test_a_gap_is_decided_by_what_failures_cannot_explain():
         ([0.02, 0.0], DECIDED), ([0.03, 0.0], OPEN), ([0.0, -0.03], OPEN),
         ([0.015, -0.015], OPEN), ([-0.5, 0.5], DECIDED),
     ):  # fmt: skip
-        v = judged(replace(b, lean=np.array(lean_of)))
+        v = judged(replace(b, failure_bias=np.array(lean_of)))
         assert v.state[0, 1] == state == v.state[1, 0], lean_of
         low, high = v.intervals()
         down, up = np.maximum(lean_of, 0.0), np.maximum(-np.array(lean_of), 0.0)
@@ -61,16 +65,16 @@ def test_references_lean_nowhere_and_abilities_lean_by_their_slope():
     known = References(("r",), np.array([0.5]), np.zeros(1), np.array([0.5]), np.zeros(1))
     one = replace(belief(0.53), references=known)
     assert judged(one).state[0, 1] == DECIDED
-    assert judged(replace(one, lean=np.array([0.02]))).state[0, 1] == OPEN
+    assert judged(replace(one, failure_bias=np.array([0.02]))).state[0, 1] == OPEN
     logits = belief(0.6, 0.55, score=np.array([0.3, 0.29]), slope=np.full(2, 0.2))
-    assert judged(replace(logits, lean=np.array([0.004, 0.0]))).state[0, 1] == DECIDED
-    assert judged(replace(logits, lean=np.array([0.006, 0.0]))).state[0, 1] == OPEN
+    assert judged(replace(logits, failure_bias=np.array([0.004, 0.0]))).state[0, 1] == DECIDED
+    assert judged(replace(logits, failure_bias=np.array([0.006, 0.0]))).state[0, 1] == OPEN
 
 
 def test_failures_take_their_part_of_what_shows_two_models_to_be_close():
     b = belief(0.5, 0.5)
     assert judged(b, min_difference=0.04).state[0, 1] == EQUIVALENT
-    b = replace(b, lean=np.array([0.03, 0.0]))
+    b = replace(b, failure_bias=np.array([0.03, 0.0]))
     assert judged(b, min_difference=0.04).state[0, 1] == OPEN
 
 

@@ -20,8 +20,13 @@ RULES.append(Looks(horizons=(150, 300), since=(10, 90), pass_length=30))
 def two(gap: float, slope: float, zero: float, lean: float, df: float) -> Belief:
     """Two models this far apart, on scores or on abilities of some slope."""
     belief = Belief.independent([0.5 + gap, 0.5], [0.02, 0.03], n=[52, 50], n_items=400)
-    per_zero = np.full((2, 2), zero)
-    belief = replace(belief, df=np.full((2, 2), df), per_zero=per_zero, lean=np.array([lean, 0.0]))
+    pair_zero_loss = np.full((2, 2), zero)
+    belief = replace(
+        belief,
+        df=np.full((2, 2), df),
+        pair_zero_loss=pair_zero_loss,
+        failure_bias=np.array([lean, 0.0]),
+    )
     if slope == 1.0:
         return belief
     return replace(belief, score=slope * belief.location, slope=np.full(2, slope))

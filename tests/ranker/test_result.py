@@ -76,7 +76,7 @@ def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(fou
         mean, own = np.linspace(0.0, 1.0, 100_001), row.mean
         wider = np.maximum(np.sqrt(mean * (1.0 - mean) / (own * (1.0 - own))), 1.0)
         # The lower end allows for one more score of 0, as if that were an error of its own.
-        lower = half * np.hypot(1.0, row.zero / row.error)
+        lower = half * np.hypot(1.0, row.zero_loss / row.error)
         held = mean[np.abs(mean - own) <= np.where(mean < own, lower, half) * wider]
         assert found.interval("a", c) == pytest.approx((held[0], held[-1]), abs=1e-5)
     assert found.interval("a") == found.interval("a", 0.95) == found.intervals["a"]

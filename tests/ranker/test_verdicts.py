@@ -157,7 +157,7 @@ def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references):
         at, items = np.where(moved, rng.random(n), at), items + moved * rng.integers(0, 3, n)
         belief = Belief.independent(at, sd / items**0.5, n=items, n_items=100)
         lean = np.where(rng.random(n) < 0.2, rng.uniform(-0.4, 0.4, n), lean)  # answers fail
-        belief = replace(belief, references=r, lean=lean)
+        belief = replace(belief, references=r, failure_bias=lean)
         few, every = (x.after(belief, 0.05, 0.05) for x in (few, replace(every, last=None)))
         assert np.array_equal(few.evidence, every.evidence)
 
@@ -382,7 +382,7 @@ def test_scores_of_0_still_to_come_explain_a_gap_as_often_as_they_hide(n, known)
         mean, hidden = 0.8 * (1 - zeros / 100), hypergeom.pmf(0, 100, zeros, n)
         both = Belief.independent([0.8, mean], [1e-6, 1e-6], n=[n, n], n_items=100)
         if zeros % 2:  # that neither has scored 0 yet may be stated
-            both = replace(both, zeros=np.zeros((2, 2)))
+            both = replace(both, zero_count=np.zeros((2, 2)))
         if known:
             both = replace(both.only([0]), references=board({"same": mean}))
         verdicts = Verdicts(both, Looks(horizons=(99,)).after(both, 0.05), "ab"[: 2 - known])
@@ -410,7 +410,7 @@ def test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean():
     p = np.exp(-Looks().after(both, 0.05).evidence.better[0, 1])
     assert 0.03 < hypergeom.pmf(0, 40, 10, 10) < 0.05 < p
     twice = Belief.sum([few, few], [0.5, 0.5], np.ones((2, 2)))  # one answer, scored twice
-    assert twice.zero[0, 1] == pytest.approx(few.zero[0, 1])
+    assert twice.zero_loss[0, 1] == pytest.approx(few.zero_loss[0, 1])
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ class DefaultPolicy(Policy):
             float(error**0.5),
             tuple(self._findings(field, a, misfit)),
             drawn,
-            zero=float(field.result().zero[a, a]),
+            zero_loss=float(field.result().zero_loss[a, a]),
         )
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:

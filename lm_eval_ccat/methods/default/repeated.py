@@ -90,8 +90,8 @@ class RepeatedDefaultPolicy(Policy):
             for name in ("variance", "df", "n")
         }
         location = np.where(through, by_answers.location, by_bank.location)
-        per_zero = np.where(complete, by_answers.zero, by_bank.zero)
-        return replace(by_bank, location=location, per_zero=per_zero, **parts)
+        pair_zero_loss = np.where(complete, by_answers.zero_loss, by_bank.zero_loss)
+        return replace(by_bank, location=location, pair_zero_loss=pair_zero_loss, **parts)
 
     def levers(self, belief: Belief) -> Levers | None:
         return self.first_pass.levers(belief)

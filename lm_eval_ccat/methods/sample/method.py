@@ -239,10 +239,18 @@ class SamplePolicy(Policy):
         df = np.maximum(n - 1.0, 1.0)
         size = float(len(self.sequence.order)) if finite else math.inf
         proof = self._bets.evidence() if self._bets is not None and finite else None
-        loss, zeros = self.pairs.zeros(np.arange(len(mean)))
-        per_zero = loss[:, None] / np.maximum(as_of_many(n, size), 1.0)
+        loss, zero_count = self.pairs.zero_losses(np.arange(len(mean)))
+        pair_zero_loss = loss[:, None] / np.maximum(as_of_many(n, size), 1.0)
         return Belief(
-            mean, variance, df, n, size, question, proof=proof, per_zero=per_zero, zeros=zeros
+            mean,
+            variance,
+            df,
+            n,
+            size,
+            question,
+            proof=proof,
+            pair_zero_loss=pair_zero_loss,
+            zero_count=zero_count,
         )
 
     def _of_pairs(self, finite: bool) -> PairFigures:

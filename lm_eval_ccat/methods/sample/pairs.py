@@ -237,7 +237,7 @@ class Pairs:
             self._of_one = variance, single.variances(models, IMAGINED * departure)[1]
         return self._of_one
 
-    def zeros(self, models: Places) -> tuple[Floats, Floats]:
+    def zero_losses(self, models: Places) -> tuple[Floats, Floats]:
         """Return what one score of 0 loses, and how many each of two models has lost so far.
 
         A score of 0 is one in place of a usual score above 0.
@@ -250,7 +250,7 @@ class Pairs:
         -------
         loss : ndarray of shape (len(models),)
             On [0, 1]; 1 for a model without a score above 0.
-        zeros : ndarray of shape (len(models), n_models)
+        zero_count : ndarray of shape (len(models), n_models)
             Squares of how much lower the row scored than the column, in units of `loss` squared.
         """
         positive = self.positive[models]

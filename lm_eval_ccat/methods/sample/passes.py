@@ -191,9 +191,9 @@ class RepeatsPolicy(Policy):
         )
         variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
         # Until so many events more were seen, the variance may be that of luck alone.
-        zero = event / np.maximum(n, 1.0)
+        zero_loss = event / np.maximum(n, 1.0)
         mean, _ = self.effects.solve()
-        return Belief(mean, variance, df, n, math.inf, question, per_zero=zero)
+        return Belief(mean, variance, df, n, math.inf, question, pair_zero_loss=zero_loss)
 
     def describe(self, model: int) -> Description:
         belief = self.belief()

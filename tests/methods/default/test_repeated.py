@@ -66,7 +66,7 @@ def test_all_answers_are_compared_as_without_a_bank(bank) -> None:
     asked = told(ranker)
     told(without)
     assert len(asked) == 2 * N_ITEMS * REPEATS
-    for figure in ("location", "variance", "df", "n", "zero"):
+    for figure in ("location", "variance", "df", "n", "zero_loss"):
         found, expected = getattr(ranker.belief(), figure), getattr(without.belief(), figure)
         assert found.ravel().tolist() == pytest.approx(expected.ravel().tolist()), figure
     assert ranker.belief().location.tolist() == pytest.approx(ANSWERS[:2].mean(axis=(1, 2)))
