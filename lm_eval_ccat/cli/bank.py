@@ -350,7 +350,7 @@ def show(args: argparse.Namespace) -> int:
             for task, outcomes in suite.items()
         }
         lines = [
-            f"{task} {outcome}: {words.in_one_line(facts)}"
+            f"{task} {outcome}: {words.in_one_line(facts)}; trust: {facts['trust']}"
             for task, outcomes in tasks.items()
             for outcome, facts in outcomes.items()
         ]

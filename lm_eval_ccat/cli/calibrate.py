@@ -148,7 +148,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
         texts = [*report["warnings_of_scores"], *report["warnings"]]
         warnings[f"{task} {name}"] = list(dict.fromkeys(texts))
         if not prints_json(args.json):
-            print(f"{task} {name}: {in_one_line(report)}; {report['trust']}", flush=True)
+            print(f"{task} {name}: {in_one_line(report)}; trust: {report['trust']}", flush=True)
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     query = replace(reading_of(args), repeats=True)

@@ -325,6 +325,8 @@ def compare_prompts(
         sides = zip((theirs, ours), names)
         marks = " and ".join(f"{marks[doc_id]} in {name}" for marks, name in sides)
         extent = f"; {len(changed)} of {compared} prompts differ" if len(changed) > 1 else ""
+        if 1 < len(changed) == compared:
+            extent += ", as with a chat template, a system prompt or other examples"
         place = first_place(*of_both[doc_id]) if doc_id in of_both else ""
         return f"the prompt of document {doc_id!r} is {marks}{place}{extent}", ""
     items = len(theirs.keys() & ours.keys())

@@ -52,7 +52,7 @@ def test_another_prompt_is_refused_naming_one_document_and_both_hashes(bench, se
     for words in (
         f"the prompt of document 0 is {mark_of('Say 0.')} in the bank",
         f"and {mark_of(PROMPT.format(id=0))} in the run",
-        "120 of 120 prompts differ",
+        "120 of 120 prompts differ, as with a chat template, a system prompt or other examples",
         "--accept_change prompts",
     ):
         assert words in str(refused.value)

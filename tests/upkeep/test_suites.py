@@ -153,6 +153,7 @@ def test_a_suite_is_shown_and_checked_bank_by_bank(place, tmp_path, capsys):
     assert main(["bank", "show", str(place / "suite")]) == 0
     shown = capsys.readouterr().out
     assert "2 banks of 2 tasks" in shown and "suite_b acc: paper, " in shown
+    assert shown.count("; trust: ") == 2
     assert json_of(capsys, "bank", "check", place / "suite", "--scores", place / "logs")["ok"]
     for task, items in (("suite_a", TABLE.scores), ("suite_b", TABLE.scores[:, :9:-1])):
         table = ScoreTable.from_arrays(items, TABLE.models, metric="acc")
