@@ -354,8 +354,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the interval of a mean leaves [0, 1]",
         "lm_eval_ccat/ranker",
-        "return max(0.0, low), min(1.0, high)",
-        "return max(0.0, low), high",
+        "return max(floor, low), min(ceiling, high)",
+        "return max(floor, low), high",
         ("tests/ranker/test_result.py",),
     ),
     Bug(

@@ -163,8 +163,8 @@ def in_words(checked: Sequence[Checked]) -> list[str]:
     lines: list[str] = []
     for reason, findings in alike.items():
         lines += map(str, findings[:_NAMED])
-        if (more := len(findings) - _NAMED) > 0:
-            lines.append(f"{plural(more, 'more row')} for the same reason: {reason}")
+        if (n_hidden := len(findings) - _NAMED) > 0:
+            lines.append(f"{plural(n_hidden, 'more row')} for the same reason: {reason}")
     return lines
 
 

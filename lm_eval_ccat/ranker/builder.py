@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import __version__
 from ..bank.outcome import Outcome
-from ..methods.belief import BENCHMARK, POPULATION, Belief
+from ..methods.belief import BENCHMARK, POPULATION, RUN, Belief
 from .accounts import Account
 from .contents import Task, scale_of
 from .join import JoinTests
@@ -149,14 +149,19 @@ class RankingBuilder:
         model, contents = account.number, self._contents
         only = score.outcomes[0] if len(score.outcomes) == 1 else None
         description = only and only.policy.describe(model)
+        # Answers that are draws leave expected scores open.
+        drawn = self._sampled and self._question != RUN
+        certain = belief.question == BENCHMARK and not drawn
+        floor, ceiling = score.possible(model) if certain else (0.0, 1.0)
         estimate = Estimate(
-            float(belief.location[model]),
+            min(max(float(belief.location[model]), floor), ceiling),
             float(belief.variance[model, model] ** 0.5),
             float(belief.df[model, model]),
             float(belief.n[model, model]),
             belief.n_items,
             zero_loss=score.zero_loss(model),
             sides=score.sides(model, verdicts.belief.question),
+            possible=(floor, ceiling),
             looks=verdicts.looks.anew,
             of_method=description.interval if description else None,
         )
@@ -169,7 +174,7 @@ class RankingBuilder:
         as_asked = score is self._standing.score or len(score.tasks) > 1
         name = contents.asked if as_asked else partial(contents.item, bare=True)
         names = {item: name(item) for item in (*items, *failed)}
-        drawn = description.drawn if description else None
+        sample = description.drawn if description else None
         return ModelRow(
             name=account.name,
             estimate=estimate,
@@ -186,7 +191,7 @@ class RankingBuilder:
             ],
             failed=[(names[item], account.failed[item]) for item in failed],
             ability=(description.ability, description.ability_error) if description else None,
-            sample=drawn if drawn and drawn.n > 1 else None,
+            sample=sample if sample and sample.n > 1 else None,
             noise=description.noise if description else None,
             pass_at=only.pass_at(model) if only else None,
         )
@@ -219,7 +224,8 @@ class RankingBuilder:
         if not (down or up):
             return None
         low, high = estimate.interval(confidence)
-        return max(low - down, 0.0), min(high + up, 1.0)
+        floor, ceiling = estimate.possible
+        return max(low - down, floor), min(high + up, ceiling)
 
     # -- words --------------------------------------------------------------------------------
 

@@ -97,6 +97,12 @@ class OutcomeState:
         k = int(answers[kept_items].min(initial=math.inf, where=kept_items[kept_items]))
         return (k, pass_at(right[kept_items], answers[kept_items], k)) if k > 1 else None
 
+    def possible(self, model: int) -> tuple[float, float]:
+        """Return the least and the largest mean of all answers, whatever those to come score."""
+        scores, n_answers = self.scores[model].values(), len(self.kept_items)
+        total = math.fsum(scores)
+        return total / n_answers, (total + n_answers - len(scores)) / n_answers
+
     def failure_bias(self, model: int) -> float:
         """Return how far a model's failures may bias its estimate (the function `failure_bias`)."""
         if not self.failed[model]:

@@ -34,6 +34,8 @@ class Estimate:
     sides : (float, float)
         Shares of the error towards the lower and the upper end: a model beyond all that the banks
         know errs to one side.
+    possible : (float, float)
+        The least and the largest mean that the answers so far allow, whatever the others score.
     looks : Looks
         The looks at which intervals hold.
     of_method : callable, optional
@@ -48,6 +50,7 @@ class Estimate:
     failure_bias: float = 0.0
     zero_loss: float = 0.0
     sides: tuple[float, float] = (1.0, 1.0)
+    possible: tuple[float, float] = (0.0, 1.0)
     looks: Looks = field(default=Looks(once=True), compare=False)
     of_method: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
 
@@ -57,7 +60,7 @@ class Estimate:
         return self.looks.once and self.of_method is None
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the two-sided interval, cut to [0, 1]."""
+        """Return the two-sided interval, cut to what is possible."""
         if self.of_method is not None:
             low, high = self.of_method(confidence)
         else:
@@ -68,7 +71,8 @@ class Estimate:
             half = errors if not self.error else errors * self.looks.reach(1.0 - confidence, *look)
             (low, _), (_, high) = interval_of_mean(np.array(self.mean), half, np.array(self.n))
         low, high = low - max(self.failure_bias, 0.0), high + max(-self.failure_bias, 0.0)
-        return max(0.0, low), min(1.0, high)
+        floor, ceiling = self.possible
+        return max(floor, low), min(ceiling, high)
 
 
 @dataclass(frozen=True)

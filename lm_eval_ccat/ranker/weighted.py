@@ -10,6 +10,7 @@ others, and errors of tasks are correlated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +24,7 @@ from ..metrics.scale import Floats
 from .across import Across, KnownScores, Replays, known_scores
 from .contents import Contents, OutcomeState, Task
 
-_ROUNDING = 1e-12  # relative, of a variance
+_ROUNDING = 1e-12  # of a score, and relative of a variance
 _NEARLY_FREE = 1e-12
 
 
@@ -197,6 +198,17 @@ class WeightedSum:
             )
             for term in self._terms
         )
+
+    def possible(self, model: int) -> tuple[float, float]:
+        """Return the least and the largest score, whatever answers to come score."""
+        parts = [
+            (weight * floor, weight * ceiling)
+            for term in self._terms
+            for weight, state in zip(term.weights.tolist(), term.states)
+            for floor, ceiling in [state.possible(model)]
+        ]
+        floor, ceiling = map(math.fsum, zip(*parts))
+        return max(0.0, floor - _ROUNDING), min(1.0, ceiling + _ROUNDING)
 
     def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
         """Return covariances of the errors of one model's tasks, by task and other task.

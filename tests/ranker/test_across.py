@@ -170,8 +170,8 @@ def test_an_interval_reaches_farther_only_where_it_lies_away_from_the_banks(worl
         stated, independent, _ = error_of_the_mean(ranker, model)
         sides = rows[model].estimate.sides
         assert sides[outer] == 1.0 and sides[inner] * stated == pytest.approx(independent)
-        wider = replace(rows[model].estimate, sides=(1.0, 1.0)).interval(0.95)
-        ends = rows[model].interval
+        estimate = replace(rows[model].estimate, possible=(0.0, 1.0))
+        wider, ends = replace(estimate, sides=(1.0, 1.0)).interval(0.95), estimate.interval(0.95)
         assert ends[outer] == wider[outer] and abs(ends[inner] - wider[inner]) > 0.01
     assert set(ranker.result().tasks["a"].models[0].estimate.sides) == {1.0}
 

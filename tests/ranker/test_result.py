@@ -80,8 +80,9 @@ def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(fou
         held = mean[np.abs(mean - own) <= np.where(mean < own, lower, half) * wider]
         assert found.interval("a", c) == pytest.approx((held[0], held[-1]), abs=1e-5)
     assert found.interval("a") == found.interval("a", 0.95) == found.intervals["a"]
-    assert replace(row, mean=0.99, error=0.05).interval(0.95)[1] == 1.0
-    assert replace(row, mean=0.01, error=0.05).interval(0.95)[0] == 0.0
+    free = replace(row, possible=(0.0, 1.0))
+    assert replace(free, mean=0.99, error=0.05).interval(0.95)[1] == 1.0
+    assert replace(free, mean=0.01, error=0.05).interval(0.95)[0] == 0.0
     one = Estimate(0.5, 0.05)
     assert one.interval(0.95) == pytest.approx((0.5 - 0.0979982, 0.5 + 0.0979982))
 
