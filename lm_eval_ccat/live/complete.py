@@ -82,22 +82,9 @@ def complete(
         spec = Spec.read(config).require_ranking()
         if not of_run:
             spec = replace(spec, prior={ANY: [str(run_dir)]})
-    elif of_run:
-        recorded = RunDirectory(place).present_identity().config
-        if not all(entry.get("model") for entry in recorded["models"]):
-            raise UsageError(
-                f"{place} does not know its model, which the harness loaded; complete the output "
-                "folder of `run --adaptive --log_samples` instead"
-            )
-        spec = replace(Spec.recorded(recorded), bank=str(banks_at(place)))
     else:
-        spec = logged_config(Path(run_dir), include_path)
-    for entry in spec.models if config is None else ():
-        if MASK in json.dumps(entry.model_args, default=str):  # only the user has the credentials
-            raise UsageError(
-                f"{place} keeps no credentials, and the model_args of {entry.name} hold one; give "
-                "the configuration: --config FILE"
-            )
+        spec = _recorded(place) if of_run else logged_config(Path(run_dir), include_path)
+        _require_no_credentials(spec, place)
     # Logs may be gone by now; the journal holds the answers that the ranking took from them.
     logs_left = {
         name: [path for path in paths if Path(path).exists()] for name, paths in spec.prior.items()
@@ -130,6 +117,27 @@ def complete(
             )
         runs = ModelRuns(run.plan, run.book)
         return {model.name: _complete(run, runs, model, place / FOLDER) for model in run.models}
+
+
+def _recorded(place: Path) -> Spec:
+    """Return the configuration that a run directory keeps, with its own copy of the banks."""
+    recorded = RunDirectory(place).present_identity().config
+    if not all(entry.get("model") for entry in recorded["models"]):
+        raise UsageError(
+            f"{place} does not know its model, which the harness loaded; complete the output "
+            "folder of `run --adaptive --log_samples` instead"
+        )
+    return replace(Spec.recorded(recorded), bank=str(banks_at(place)))
+
+
+def _require_no_credentials(spec: Spec, place: Path) -> None:
+    """Refuse a kept configuration in which a credential is masked: only the user has it."""
+    for entry in spec.models:
+        if MASK in json.dumps(entry.model_args, default=str):
+            raise UsageError(
+                f"{place} keeps no credentials, and the model_args of {entry.name} hold one; give "
+                "the configuration: --config FILE"
+            )
 
 
 def directory_of(run_dir: str | Path) -> Path:

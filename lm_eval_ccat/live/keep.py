@@ -25,6 +25,7 @@ from ..bank.suite import SuiteBank, is_suite
 from ..content import RankingContent
 from ..errors import BankError, CcatError, MetricError, PromptMismatchError, UsageError
 from ..harness.estimates import TaskRun
+from ..harness.session import TaskSession
 from ..harness.task_metrics import blank_outcome, leading
 from ..ranker import Ranker, Ranking
 from ..records import Tell
@@ -130,29 +131,32 @@ def keep(
     try:
         banks, place = growing(plan, path), Path(path)
         old = {task: of_task for task, of_task in _banks_in(place).items() if task not in banks}
+        observed = {
+            task: {
+                name: _observed(plan, book, task, name, bank, names)
+                for name, bank in outcomes.items()
+            }
+            for task, outcomes in banks.items()
+        }
         # Banks of several tasks and outcomes share one method: if not all have enough answers for
         # a response model yet, none gets one.
         for join in (True, False):
-            grown: dict[str, dict[str, ItemBank]] = {}
-            for task, outcomes in banks.items():
-                settings = {
-                    key: value
-                    for key, value in opened[task].settings.items()
-                    if key != "chat_template_sha"
-                }
-                for name, bank in outcomes.items():
-                    base = replace(bank, settings=bank.settings or settings)
-                    if not bank.models:
-                        marks = plan.sessions[task].marks
-                        base = replace(base, prompts=tuple(map(marks.get, bank.doc_ids)))
-                    observed = _observed(plan, book, task, name, bank, names)
-                    grown.setdefault(task, {})[name] = (
-                        grow(base, observed, today, join) if observed or base.observations else base
+            grown = {
+                task: {
+                    name: _grown(
+                        bank,
+                        observed[task][name],
+                        opened[task].settings,
+                        plan.sessions[task],
+                        today,
+                        join,
                     )
-            all_banks = [
-                bank for of_task in (*grown.values(), *old.values()) for bank in of_task.values()
-            ]
-            if len({bank.method for bank in all_banks}) == 1:
+                    for name, bank in outcomes.items()
+                }
+                for task, outcomes in banks.items()
+            }
+            by_task = (*grown.values(), *old.values())
+            if len({bank.method for of_task in by_task for bank in of_task.values()}) == 1:
                 break
         smallest = min(
             (bank for of_task in grown.values() for bank in of_task.values()),
@@ -171,6 +175,22 @@ def keep(
 def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
     """Return the banks of a folder by task and outcome; none if it holds none or is no folder."""
     return SuiteBank.load(place) if is_suite(place) or bank_files(place) else {}
+
+
+def _grown(
+    bank: ItemBank,
+    observed: Sequence[Observation],
+    settings: Mapping[str, Any],
+    session: TaskSession,
+    today: str,
+    join: bool,
+) -> ItemBank:
+    """Return a bank with what a run observed; a new one has the run's settings and marks."""
+    of_run = {key: value for key, value in settings.items() if key != "chat_template_sha"}
+    base = replace(bank, settings=bank.settings or of_run)
+    if not bank.models:
+        base = replace(base, prompts=tuple(map(session.marks.get, bank.doc_ids)))
+    return grow(base, observed, today, join) if observed or base.observations else base
 
 
 def _observed(

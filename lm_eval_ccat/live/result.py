@@ -576,40 +576,19 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
     accepted : collection of str, optional
         Changes that the user accepts, as `accept_change` takes them.
     """
-
-    def unless_accepted(kind: str, change: str, pairs: str) -> str:
-        if kind in accepted:
-            return f"accepted: {change}"
-        return (
-            f"{change}; no pair {pairs} is decided unless you accept that (accept_change: {kind})"
-        )
-
+    known = calibrated if isinstance(calibrated, Mapping) else {}
     sentences = [
         f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one metric; "
         f"last: {reasons[-1]}"
         for name, reasons in tally.unscored.items()
     ]
-    known = calibrated if isinstance(calibrated, Mapping) else {}
-    for name, sent in tally.sent.items() if known else ():
-        if unlike := _unlike(sent, known):
-            asked = f"{name} was asked {' and '.join(unlike)}"
-            sentences.append(f"the bank was calibrated on other requests: {asked}")
-    for name in sorted(tally.changed):
-        named = [
-            " ".join(filter(None, (model, fingerprint and f"({fingerprint})"))) or "no name"
-            for model, fingerprint in tally.served[name]
-        ]
-        change = f"the server of {name} changed during the run ({', then '.join(named)})"
-        sentences.append(unless_accepted(SERVER, change, f"with {name}"))
-    for reason, words in CUT.items():
-        if pairs := tally.unlike(reason):
-            shares = ", ".join(
-                f"{ends.get(reason, 0) / tally.answered[name]:.0%} of those of {name}"
-                for name, ends in tally.finished.items()
-                if any(name in pair for pair in pairs)
-            )
-            change = f"answers were {words} at different rates: {shares}"
-            sentences.append(unless_accepted(CUT_SHORT, change, "of different rates"))
+    sentences += [
+        f"the bank was calibrated on other requests: {name} was asked {' and '.join(unlike)}"
+        for name, sent in tally.sent.items()
+        if known and (unlike := _unlike(sent, known))
+    ]
+    sentences += _of_changed_servers(tally, accepted)
+    sentences += _of_cut_answers(tally, accepted)
     sentences += [
         f"{n} of {tally.answered[name]} answers of {name} ({n / tally.answered[name]:.0%}) are "
         'refusals (such as "I cannot help with that") and were scored as they are'
@@ -633,6 +612,37 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
         "the texts"
         for name, counts in tally.refused_usage.items()
     ]
+
+
+def _of_changed_servers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each server that named another model, or fingerprint, during the run."""
+    for name in sorted(tally.changed):
+        named = [
+            " ".join(filter(None, (model, fingerprint and f"({fingerprint})"))) or "no name"
+            for model, fingerprint in tally.served[name]
+        ]
+        change = f"the server of {name} changed during the run ({', then '.join(named)})"
+        yield _unless_accepted(SERVER, change, f"with {name}", accepted)
+
+
+def _of_cut_answers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each reason by which answers of models ended at different rates."""
+    for reason, words in CUT.items():
+        if pairs := tally.unlike(reason):
+            shares = ", ".join(
+                f"{ends.get(reason, 0) / tally.answered[name]:.0%} of those of {name}"
+                for name, ends in tally.finished.items()
+                if any(name in pair for pair in pairs)
+            )
+            change = f"answers were {words} at different rates: {shares}"
+            yield _unless_accepted(CUT_SHORT, change, "of different rates", accepted)
+
+
+def _unless_accepted(kind: str, change: str, pairs: str, accepted: Collection[str]) -> str:
+    """Say that a change is accepted, or which pairs are not decided because it is not."""
+    if kind in accepted:
+        return f"accepted: {change}"
+    return f"{change}; no pair {pairs} is decided unless you accept that (accept_change: {kind})"
 
 
 def scored_alike(scores: Mapping[str, ScoreRange], where: str) -> list[str]:

@@ -177,17 +177,21 @@ def verify(run: str | Path) -> Verification:
         return Verification(
             condition, counted, judged, made_by, "\n  ".join([words, *lines[:12], *rest_of_lines])
         )
-    words = f"Sound: {condition.records} records of format {condition.version}, chained"
-    words += f", {recomputed['items_administered']} answers"
-    money = recomputed.get("money")
-    if money:
-        billed, assumed, unknown = (dollars(money[column]) for column in COLUMNS)
-        words += f", {billed} billed, {assumed} assumed and {unknown} unknown"
-    words += "; no result yet." if recorded is None else "; they give the recorded result."
+    words = _sound_in_words(condition, recomputed, recorded is not None)
     words += _of_other_page(folder, at_result["journal_sha256"])
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)
+
+
+def _sound_in_words(condition: Condition, content: RankingContent, has_result: bool) -> str:
+    """Return what a sound journal holds, and that it gives the result that is recorded, if any."""
+    words = f"Sound: {condition.records} records of format {condition.version}, chained"
+    words += f", {content['items_administered']} answers"
+    if money := content.get("money"):
+        billed, assumed, unknown = (dollars(money[column]) for column in COLUMNS)
+        words += f", {billed} billed, {assumed} assumed and {unknown} unknown"
+    return words + ("; they give the recorded result." if has_result else "; no result yet.")
 
 
 def _of_other_page(folder: Path, digest: str) -> str:

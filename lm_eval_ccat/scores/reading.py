@@ -189,14 +189,8 @@ class Query:
         for direction in (lower_is_better, self.lower_is_better):  # the user's word is the last
             lower = lower if direction is None else direction
         if self.range is not None:
-            try:
-                low, high = map(float, self.range)
-            except (TypeError, ValueError):
-                raise ScaleError(
-                    f"range {self.range!r:.60} is not (lowest, highest), such as (0, 100)"
-                ) from None
-            scale = Scale(low, high, higher_is_better=not lower)
-            if not (unbounded and lower and low == 0.0):
+            scale = self._of_range(lower)
+            if not (unbounded and lower and scale.low == 0.0):
                 return scale, []
             cap = scale.high
         elif cap is None and stated_scale is not None:
@@ -215,6 +209,23 @@ class Query:
                     "lower_is_better if less is better (--range WORST,BEST)"
                 )
             cap = 1.0
+        return self._capped(raw, cap, lower, metric, where)
+
+    def _of_range(self, lower: bool) -> Scale:
+        """Return the scale of the range that the user states."""
+        try:
+            low, high = map(float, self.range or ())
+        except (TypeError, ValueError):
+            raise ScaleError(
+                f"range {self.range!r:.60} is not (lowest, highest), such as (0, 100)"
+            ) from None
+        return Scale(low, high, higher_is_better=not lower)
+
+    @staticmethod
+    def _capped(
+        raw: Floats, cap: float, lower: bool, metric: str, where: str
+    ) -> tuple[Scale, list[str]]:
+        """Return the scale of an error without an upper end, and how much lies above the cap."""
         if not lower:
             raise ScaleError(
                 f"{where}: {metric} is unbounded above, so less of it is better; if more is, state "
