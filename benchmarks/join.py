@@ -3,10 +3,10 @@
     python benchmarks/join.py [--folds 8] [--models 3] [--items 100] TABLE:METRIC ...
 
 Of each score table (Parquet, long form; or a matrix of models by items) some models are held out
-and ranked with a bank of the others, once as it is and once with its items shuffled, until each
-model has had so many items. Prints how many rankings set the bank aside, and after how many answers
-a model; and of `bank check --scores` with the same models' full results, how often it says that the
-bank says nothing about the documents.
+and ranked with a bank of the others, once as it is and with shares of its items shuffled, until
+each model has had so many items. Prints how many rankings set the bank aside, and after how many
+answers a model; and of `bank check --scores` with the same models' full results, how often it says
+that the bank, or a part of it, is of other documents.
 """
 
 from __future__ import annotations
@@ -34,9 +34,15 @@ def table_of(named: str) -> ScoreTable:
     return ScoreTable.from_arrays(raw, [f"m{n}" for n in range(len(raw))], task=Path(path).stem)
 
 
-def shuffled(bank: ItemBank, seed: int) -> ItemBank:
-    """The bank, its parameters joined to other items."""
-    order = np.random.default_rng(seed).permutation(bank.n_items)
+#: Shares of a bank's items that are joined to other documents.
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def shuffled(bank: ItemBank, seed: int, share: float) -> ItemBank:
+    """The bank, the parameters of a share of its items joined to others of these."""
+    rng, order = np.random.default_rng(seed), np.arange(bank.n_items)
+    moved_items = rng.choice(bank.n_items, round(share * bank.n_items), replace=False)
+    order[moved_items] = rng.permutation(moved_items)
     moved = {
         name: values[order] if len(values) == bank.n_items else values
         for name, values in bank.parameters.items()
@@ -63,8 +69,9 @@ def aside_after(bank: ItemBank, table: ScoreTable, most: int) -> float:
 
 
 def refused(bank: ItemBank, table: ScoreTable) -> bool:
-    """Whether `bank check --scores` says that the bank is joined to other documents."""
-    return any(finding.kind == "unrelated" for finding in check_scores(bank, table))
+    """Whether `bank check --scores` says that the bank is joined to other documents, or a part."""
+    kinds = {"unrelated", "partly_unrelated"}
+    return any(finding.kind in kinds for finding in check_scores(bank, table))
 
 
 def main() -> None:
@@ -74,28 +81,29 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=3)
     parser.add_argument("--items", type=int, default=100, help="0: only `bank check`")
     args = parser.parse_args()
-    every: dict[str, list[float]] = {"right": [], "shuffled": []}
-    checked: dict[str, list[bool]] = {"right": [], "shuffled": []}
+    every: dict[float, list[float]] = {share: [] for share in SHARES}
+    checked: dict[float, list[bool]] = {share: [] for share in SHARES}
     for named in args.tables:
         table = table_of(named)
-        here: dict[str, list[float]] = {"right": [], "shuffled": []}
+        here: dict[float, list[float]] = {share: [] for share in SHARES}
         for fold in range(args.folds):
             names = np.random.default_rng(fold).permutation(list(table.models))[: args.models]
             bank = calibrate(table.without(names.tolist()))
             new = table.select(names.tolist())
-            for kind, joined in (("right", bank), ("shuffled", shuffled(bank, fold))):
-                checked[kind].append(refused(joined, new))
+            for share in SHARES:
+                joined = shuffled(bank, fold, share)
+                checked[share].append(refused(joined, new))
                 if args.items:
-                    here[kind].append(aside_after(joined, new, args.items))
-        for kind, after in here.items():
-            every[kind] += after
+                    here[share].append(aside_after(joined, new, args.items))
+        for share, after in here.items():
+            every[share] += after
         print(named, {k: [f"{a:.0f}" for a in after] for k, after in here.items()}, flush=True)
-    for kind, hits in checked.items():
-        print(f"bank check: {kind}: {np.mean(hits):.3f} of {len(hits)} called unrelated")
-    for kind, after in every.items() if args.items else ():
-        share = np.isfinite(after)
-        error = float(np.sqrt(share.mean() * (1 - share.mean()) / max(len(after), 1)))
-        print(f"{kind}: {share.mean():.3f} ± {error:.3f} of {len(after)} set aside, "
+    for share, hits in checked.items():
+        print(f"bank check: {share:.0%} shuffled: {np.mean(hits):.3f} of {len(hits)} called wrong")
+    for share, after in every.items() if args.items else ():
+        aside = np.isfinite(after)
+        error = float(np.sqrt(aside.mean() * (1 - aside.mean()) / max(len(after), 1)))
+        print(f"{share:.0%} shuffled: {aside.mean():.3f} ± {error:.3f} of {len(after)} set aside, "
               f"in the median after {float(np.median(after)):.0f}")  # fmt: skip
 
 

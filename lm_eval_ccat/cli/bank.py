@@ -68,9 +68,10 @@ def check(args: argparse.Namespace) -> int:
       lm-eval-ccat bank check old.bank.json new.bank.json            what differs between two
 
     --scores are full results (harness logs or a score table), preferably of models that the bank
-    was not calibrated on.  They reveal documents that changed, difficulties that drifted, items
-    that now discriminate negatively, contamination-like items, and a bank that is too easy or too
-    hard.  Without --scores and --documents_of only the file itself is checked.
+    was not calibrated on.  They reveal documents that changed, a bank that is joined to other
+    documents, also in part (from two models on), difficulties that drifted, items that now
+    discriminate negatively, contamination-like items, and a bank that is too easy or too hard.
+    Without --scores and --documents_of only the file itself is checked.
     Exit codes: 0 nothing found (notes aside), or no difference; 3 warnings, problems or
     differences; 2 usage; 1 error.
     """

@@ -3,7 +3,8 @@
 New results can show the following, each by a test that controls false alarms:
 
 - *A bank of other documents.* Scores do not correlate with what the bank expects
-  (`lm_eval_ccat.ranker.join`); nothing else is then tested.
+  (`lm_eval_ccat.ranker.join`), or those of a part of the items do not
+  (`lm_eval_ccat.upkeep.partial_join`); nothing else is then tested.
 - *Drifted difficulties.* Every item's intercept is refitted to the new models, the linear trend
   between old and new is removed (scales may shift as a whole), and each item's remaining difference
   is studentised by its sampling error and a robust spread: the robust-z test of anchor items, as a
@@ -36,6 +37,7 @@ from ..metrics.scale import Floats
 from ..ranker.join import fault_of
 from ..scores.table import ScoreTable
 from ..shown import plural, some
+from .partial_join import share_of_others
 
 FALSE_DISCOVERIES = 0.01
 FALSE_ALARMS = 0.001  # for single scores, whose tails are only as good as the response model
@@ -183,6 +185,17 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
         alone = "" if join.models > 1 else ", or this one model is unlike those that calibrated it"
         return [*findings, Finding("unrelated", level, fault + alone, figures=join._asdict())]
     curves = method_of(bank).curves(bank)
+    if share := share_of_others(curves, scores):
+        message = (
+            f"about {share:.0%} of the documents do not go with what the bank expects of them, "
+            "while the others do: a part of the bank or of the scores is joined to other documents "
+            "(as by a document too many, or another order of a part); compare their doc_ids, and "
+            "calibrate again if the bank's are wrong"
+        )
+        return [
+            *findings,
+            Finding("partly_unrelated", "problem", message, figures={"share": share}),
+        ]
     theta = fit_abilities(curves, scores)
     shifted, drift = _drift(bank, curves, theta, scores)
     findings += drift

@@ -74,6 +74,40 @@ def test_a_bank_of_other_documents_is_found_and_nothing_else_is_said(bank):
         assert "says nothing about these documents" in found["unrelated"].message
 
 
+@pytest.mark.parametrize("share", [0.5, 0.75])
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_bank_that_is_wrong_in_part_is_found_and_one_of_unlike_models_is_not(share, binary):
+    """Models that go half as far with a right bank correlate with it as with one half wrong."""
+    rng = np.random.default_rng(11)
+    ease = rng.normal(scale=1.5, size=400)
+    calibrating, new = (1.0 / (1.0 + np.exp(-(rng.normal(size=(n, 1)) + ease))) for n in (24, 3))
+    unlike = 1.0 / (
+        1.0 + np.exp(-(0.6 * ease + rng.normal(scale=0.6, size=400) + np.zeros((3, 1))))
+    )
+
+    def drawn(chances):
+        if binary:
+            return (rng.random(chances.shape) < chances).astype(float)
+        return np.clip(chances + rng.normal(scale=0.1, size=chances.shape), 0.0, 1.0)
+
+    bank = calibrate(as_table(drawn(calibrating), "cal"))
+    places = np.arange(400)
+    wrong = rng.choice(400, int(share * 400), replace=False)
+    places[wrong] = np.roll(wrong, 1)
+    rows = drawn(new)
+    assert not {"unrelated", "partly_unrelated"} & findings(bank, rows).keys()
+    assert not {"unrelated", "partly_unrelated"} & findings(bank, drawn(unlike)).keys()
+    found = findings(bank, rows[:, places])
+    [kind] = found  # by few 0/1 scores, three quarters look like all
+    assert found[kind].level == "problem"
+    if kind == "partly_unrelated":
+        assert abs(found[kind].figures["share"] - share) < 0.15
+        assert "a part of the bank or of the scores is joined" in found[kind].message
+    else:
+        assert kind == "unrelated" and binary and share > 0.5
+    assert "partly_unrelated" not in findings(bank, rows[:1, places])
+
+
 def test_zero_one_scores():
     bank = calibrate(as_table(scores(40, seed=7, binary=True), "cal"), "paper")
     assert not findings(bank, scores(40, seed=8, binary=True))

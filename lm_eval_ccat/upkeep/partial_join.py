@@ -1,0 +1,145 @@
+"""The share of a bank's items that are joined to other documents, by full results of models.
+
+A bank of which a part is joined to wrong documents still correlates with scores, as does a right
+one with the scores of unusual models. But these depart from it in all items alike, while in a bank
+that is wrong in part some items hold as they are and some say nothing. With the share ``w`` of
+wrong items the scores ``y`` of item ``i`` have the likelihood
+
+    (1 - w) f_i(y) + w g(y),
+
+``f_i`` by the item's own curve, ``g`` by that of any item. Unusual models are allowed for: all
+expected logits may be stretched by one factor, an item may depart by a normal amount, and each
+model has the level of its scores; factor and spread are those that fit best, for each ``w`` anew.
+One model that answers in its own way may mimic wrong items, so that none may be left out without
+``w`` staying large.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from ..methods.curves import Curves, fit_abilities
+from ..metrics.scale import Floats
+
+#: A smaller share of wrong items is not told from items that changed.
+SMALLEST = 0.1
+#: How much likelier the scores must be by a larger share.
+ODDS = 10.0
+#: The share that must remain whichever models are left out.
+WITHOUT_SOME = 0.25
+_SHARES = np.linspace(0.0, 0.95, 20)
+_STRETCHES, _SPREADS = (0.5, 0.7, 1.0, 1.4, 2.0), (0.0, 0.4, 0.8, 1.3, 2.0)
+_NODES, _weights = np.polynomial.hermite_e.hermegauss(7)
+_LOG_WEIGHTS = np.log(_weights / _weights.sum())
+_PLACES = 24  # items that stand for any
+_MOST_ITEMS, _MOST_MODELS, _FEWEST = 1000, 6, 20
+_LEAST_NOISE = 0.02
+
+
+def share_of_others(curves: Curves, scores: Floats) -> float:
+    """Return the share of items that are joined to other documents; 0 where nothing proves any.
+
+    Parameters
+    ----------
+    curves : Curves
+        The bank's item curves.
+    scores : ndarray of shape (n_models, n_items)
+        On [0, 1]; NaN where missing. One model proves nothing.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat.methods.curves import STRAIGHT
+    >>> rng = np.random.default_rng(0)
+    >>> curves = Curves(np.column_stack([rng.normal(0, 2, 300), np.ones(300)]),
+    ...                 np.ones(300), STRAIGHT, centre=0.0)
+    >>> scores = 1.0 * (rng.random((3, 300)) < curves.expected(np.array([-0.5, 0.0, 0.5])))
+    >>> moved = np.append(np.roll(np.arange(150), 1), np.arange(150, 300))
+    >>> [share_of_others(curves, rows) > 0.0 for rows in (scores, scores[:, moved])]
+    [False, True]
+    """
+    scores = scores[np.isfinite(scores).any(axis=1)]
+    items = np.flatnonzero(np.isfinite(scores).any(axis=0))
+    if len(items) > _MOST_ITEMS:
+        items = np.sort(np.random.default_rng(0).choice(items, _MOST_ITEMS, replace=False))
+    if len(scores) < 2 or len(items) < _FEWEST:
+        return 0.0
+    curves = replace(curves, coefficients=curves.coefficients[items], noise=curves.noise[items])
+    scores = scores[:, items]
+    abilities = fit_abilities(curves, scores)
+    by_ability = np.argsort(abilities, kind="stable")
+    models = by_ability[
+        np.unique(np.linspace(0, len(scores) - 1, _MOST_MODELS).round().astype(int))
+    ]
+    logits, scores = curves.predictor(abilities[models]), scores[models]
+    noise = np.clip(curves.noise, _LEAST_NOISE, None)
+    likelihoods = _by_share(logits, scores, noise)
+    share = float(_SHARES[likelihoods.argmax()])
+    small = likelihoods[_SHARES <= SMALLEST + 1e-9]
+    if likelihoods.max() - small.max() < math.log(ODDS):
+        return 0.0
+    parts = min(len(models), 3)
+    for part in range(parts):
+        staying = np.arange(len(models)) % parts != part
+        alone = _by_share(logits[staying], scores[staying], noise)
+        if _SHARES[alone.argmax()] < WITHOUT_SOME - 1e-9:
+            return 0.0
+    return share
+
+
+def _by_share(logits: Floats, scores: Floats, noise: Floats) -> Floats:
+    """Return the log likelihood of each of `_SHARES`, by the stretch and spread that fit it best.
+
+    Parameters
+    ----------
+    logits, scores : ndarray of shape (n_models, n_items)
+    noise : ndarray of shape (n_items,)
+    """
+    beyond = logits - logits.mean(axis=1, keepdims=True)
+    order = np.argsort(beyond.mean(axis=0), kind="stable")
+    n = len(order)
+    places = order[np.linspace(0, n - 1, min(_PLACES, n)).round().astype(int)]
+    best = np.full(len(_SHARES), -np.inf)
+    with np.errstate(divide="ignore"):
+        log_right, log_wrong = np.log(1.0 - _SHARES)[:, None], np.log(_SHARES)[:, None]
+    for spread in _SPREADS:
+        for stretch in _STRETCHES:
+            levelled = _levelled(stretch * beyond, scores, spread)
+            of_own = _log_likelihood(levelled, scores, noise, spread)
+            of_any = logsumexp(
+                [_log_likelihood(levelled[:, [place]], scores, noise, spread) for place in places],
+                axis=0,
+            ) - math.log(len(places))
+            mixed = np.logaddexp(log_right + of_own, log_wrong + of_any).sum(axis=1)
+            best = np.maximum(best, mixed)
+    return best
+
+
+def _levelled(logits: Floats, scores: Floats, spread: float) -> Floats:
+    """Return logits moved, model by model, to where their expected scores have the scores' mean."""
+    present, level = np.isfinite(scores), np.zeros((len(logits), 1))
+    weights = np.exp(_LOG_WEIGHTS)
+    for _ in range(25):
+        expected = expit((logits + level)[:, :, None] + spread * _NODES)
+        surprise = np.where(present, scores - expected @ weights, 0.0).sum(axis=1, keepdims=True)
+        slope = np.where(present, (expected * (1.0 - expected)) @ weights, 0.0)
+        step = np.clip(surprise / (slope.sum(axis=1, keepdims=True) + 1e-9), -1.0, 1.0)
+        level = level + step
+        if np.abs(step).max() < 1e-4:
+            break
+    return np.asarray(logits + level)
+
+
+def _log_likelihood(logits: Floats, scores: Floats, noise: Floats, spread: float) -> Floats:
+    """Return each item's log likelihood over the models, its departure integrated out; (n_items,).
+
+    Constants that the logits do not change are left out.
+    """
+    present, y = np.isfinite(scores), np.nan_to_num(scores)
+    places = logits[:, :, None] + spread * _NODES
+    terms = y[:, :, None] * places - np.logaddexp(0.0, places)
+    total = np.where(present[:, :, None], terms, 0.0).sum(axis=0) / noise[:, None]
+    return np.asarray(logsumexp(total + _LOG_WEIGHTS, axis=1))
