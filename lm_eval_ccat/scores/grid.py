@@ -216,7 +216,8 @@ class ScoreGrid:
         if not counts.any():
             filter_note = f", filter {known['filter']!r}," if known.get("filter") else ""
             raise ScoreTableError(
-                f"{path}: every score of metric {metric!r}{filter_note} is missing"
+                f"{path}: every score of metric {metric!r}{filter_note} is missing; name another, "
+                "or write them again"
             )
         notes += _unequal([model for model, _ in labels], raw)
         if not counts.all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import re
@@ -25,6 +26,7 @@ MAX_LINE = 128 << 20
 #: Bytes of the largest file that is one JSON value.
 MAX_VALUE = 1 << 30
 _CHUNK = 1 << 20
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 #: How a warning says that neither user nor file states a scale.
 OF_METRIC_TABLE = "is that of the metric table"
 #: Endings of a task's file.
@@ -459,6 +461,17 @@ def json_lines(path: Path, parse: Callable[[bytes], Any] = _tolerant) -> Iterato
                 except (ValueError, RecursionError) as error:
                     value = error
                 yield number, value
+
+
+def remedy_of(path: Path) -> str:
+    """Return what to do with a table that is empty or of another encoding; "" if it is neither."""
+    with path.open("rb") as stream:
+        beginning = stream.read(64)
+    if not beginning.strip():
+        return "the file is empty: write it again"
+    if path.suffix in (".csv", ".jsonl") and (beginning[:2] in _UTF_16 or b"\0" in beginning):
+        return "it looks like UTF-16: save it as UTF-8"
+    return ""
 
 
 def first_record(path: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from ..metrics.scale import Floats, Scale, range_holding
 from ..plugins import Plugins, existing
 from ..shown import some
 from .prompts import Prompts
-from .reading import ANY, YAML, Logged, Progress, Query, files_at, rescaling
+from .reading import ANY, YAML, Logged, Progress, Query, files_at, remedy_of, rescaling
 
 DocId = int | str
 Part = slice | NDArray[np.intp]
@@ -863,6 +863,8 @@ def reader_of(path: Path) -> Reader:
     if path.suffix in YAML:
         remedy = "a configuration, and not scores: give logs (--log_samples) or a score table"
         raise ScoreTableError(f"{path}: {remedy}")
+    if path.is_file() and (what_to_do := remedy_of(path)):
+        raise ScoreTableError(f"{path}: {what_to_do}")
     if broken := [file for file in files_at(path, "*.eval") if file.suffix == ".eval"]:
         raise ScoreTableError(f"{broken[0]}: a log of Inspect that is cut off; copy it again")
     kinds = "; ".join(reader.summary for reader in READERS)

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from ...errors import CcatError, ScaleError, ScoreTableError
 from ...metrics.scale import Scale
-from ...shown import first_of
+from ...shown import first_of, short
 from ..configuration import ONE_OF_A_MODEL
 from ..grid import Coded, ScoreGrid
-from ..reading import Logged, Progress, Query, first_record, is_number, one_of
+from ..reading import Logged, Progress, Query, first_record, is_number, one_of, remedy_of
 from ..table import REPEAT, Reader, ScoreTable, arrow
 
 _NAMES = ("task", "metric", "filter")
@@ -45,6 +45,10 @@ _USED = (
 _NAMELESS = ("", "__index_level_0__")  # how pandas writes an index to CSV and Parquet
 _BATCH = 1 << 20
 
+_REMEDY = (
+    "write it again, as UTF-8 with commas or as Parquet, with a number or a text as doc_id in "
+    "every row"
+)
 Key = tuple[str | None, ...]  # task, metric, filter
 
 
@@ -68,7 +72,7 @@ def read(path: Any, query: Query, on_progress: Progress = None) -> ScoreTable:
     path = path if isinstance(path, Path) else sources[0].file
     keys = [key for source in sources for key in source.keys]
     if not keys:
-        raise ScoreTableError(f"{path}: no scores")
+        raise ScoreTableError(f"{path}: no scores; write a row of model, doc_id, score for each")
     for n, what in enumerate(_NAMES):
         values = [key[n] for key in keys if key[n] is not None]
         if values:  # a table that does not say is of whatever is asked for
@@ -135,6 +139,8 @@ class Source:
             field.name for field in schema if field.type in texts and field.name != "doc_id"
         ]
         self.names: list[str] = schema.names
+        if twice := [name for name in _USED if self.names.count(name) > 1]:
+            raise ScoreTableError(f"{file}: two columns {twice[0]!r}; leave one out")
         missing = [column for column in ("doc_id", "score") if column not in self.names]
         #: Items of a wide table, by the place of their column; empty for a long one.
         self.items = _items(schema) if len(missing) == 2 else {}
@@ -142,7 +148,8 @@ class Source:
             raise ScoreTableError(
                 f"{file}: no column {missing[0]!r}; a long score table has the columns model, "
                 "doc_id, metric, score, a wide one model and a column of numbers per item "
-                f"(found: {first_of(self.names, 12)})"
+                f"(found: {first_of(self.names, 12)}"
+                + ("; separate columns by commas)" if len(self.names) == 1 else ")")
             )
         self.keys: list[Key] = (
             [(self._alone, None, None)]
@@ -190,7 +197,10 @@ class Source:
             yield
         except (self._pa.ArrowException, OSError, ValueError) as e:
             reason = (str(e).splitlines() or [type(e).__name__])[0]
-            raise ScoreTableError(f"{self.file}: not a readable score table ({reason})") from e
+            remedy = (remedy_of(self.file) if self.file.is_file() else "") or _REMEDY
+            raise ScoreTableError(
+                f"{self.file}: not a readable score table ({short(reason, 200)}); {remedy}"
+            ) from e
 
 
 def _tables(
@@ -252,12 +262,24 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
         scores = _flat(_filled(pc.cast(batch["score"], pa.float64()), np.array([np.nan])))
     except pa.ArrowException as e:
         reason = str(e).splitlines()[0]
-        raise ScoreTableError(f"{file}: column 'score' is not numeric ({reason})") from e
+        raise ScoreTableError(
+            f"{file}: column 'score' is not numeric ({reason}); write numbers, and leave missing "
+            "ones empty"
+        ) from e
     for wrong, why in (
-        (unnamed, f"{unnamed} rows name no model"),
-        (column.null_count, f"{column.null_count} rows have no doc_id"),
-        (pa.types.is_floating(column.type), "doc_id must be an integer or a string, not a float"),
-        (np.isinf(scores).any(), "column 'score' holds an infinite value"),
+        (unnamed, f"{unnamed} rows name no model; name it, or leave them out"),
+        (
+            column.null_count,
+            f"{column.null_count} rows have no doc_id; write it, or leave them out",
+        ),
+        (
+            pa.types.is_floating(column.type),
+            "doc_id must be an integer or a string, not a float; write whole numbers or texts",
+        ),
+        (
+            np.isinf(scores).any(),
+            "column 'score' holds an infinite value; leave missing ones empty",
+        ),
     ):
         if wrong:
             raise ScoreTableError(f"{file}: {why}")
@@ -369,7 +391,7 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
     rows = [_label({**dict(zip(of_row, text)), "model": text[0]}) for text in texts]
     labels = [(row["model"], _config(row, source.file)) for row in rows]
     if not all(model for model, _ in labels):
-        raise ScoreTableError(f"{source.file}: a row names no model")
+        raise ScoreTableError(f"{source.file}: a row names no model; name it, or leave it out")
     model, config = labels[int(np.bincount(code, minlength=1).argmax())] if n else ("", "")
     if len(labels) < n or any(label in grid.rows for label in labels):
         again = next((label for label in labels if label in grid.rows), (model, config))

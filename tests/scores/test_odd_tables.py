@@ -1,0 +1,61 @@
+"""Tables that are empty, of another encoding or form: refused by name, with what to do."""
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from lm_eval_ccat.errors import CcatError
+from lm_eval_ccat.scores import ScoreTable
+
+GOOD = "model,doc_id,metric,score\n" + "".join(
+    f"m{j},{i},acc,{i * j % 2}\n" for j in range(1, 4) for i in range(6)
+)
+EMPTY, ENCODED = "the file is empty: write it again", "it looks like UTF-16: save it as UTF-8"
+ANEW = "write it again, as UTF-8 with commas or as Parquet"
+TEXTS = {
+    "empty.csv": ("", EMPTY),
+    "blank.csv": ("\n\n", EMPTY),
+    "empty.parquet": ("", EMPTY),
+    "empty.jsonl": ("", EMPTY),
+    "marked.csv": (GOOD.encode("utf-16"), ENCODED),
+    "unmarked.csv": (GOOD.encode("utf-16-le"), ENCODED),
+    "marked.jsonl": ('{"model": "a", "doc_id": 1, "score": 1}'.encode("utf-16"), ENCODED),
+    "latin.csv": (GOOD.replace("m1", "mé").encode("latin-1"), ANEW),
+    "text.parquet": (GOOD, ANEW),
+    "ragged.csv": (GOOD + "m1,3\n", ANEW),
+    "mixed.jsonl": ('{"model": "a", "doc_id": 1, "score": 1}\n'
+                    '{"model": "a", "doc_id": "x", "score": 1}\n', ANEW),
+    "rows.csv": ("model,doc_id,metric,score\n", "write a row of model, doc_id, score for each"),
+    "semicolons.csv": (GOOD.replace(",", ";"), "separate columns by commas"),
+    "twice.csv": ("model,doc_id,score,score\na,1,0,1\n", "two columns 'score'; leave one out"),
+    "words.csv": (GOOD + "m1,9,acc,high\n", "write numbers, and leave missing ones empty"),
+    "unnamed.csv": (GOOD + "m1,,acc,1\n", "have no doc_id; write it, or leave them out"),
+    "decimals.csv": (GOOD.replace(",1,acc", ",1.5,acc"), "write whole numbers or texts"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_table_that_cannot_be_read_is_named_with_what_to_do(name, tmp_path):
+    content, remedy = TEXTS[name]
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(CcatError) as refused:
+        ScoreTable.read(file)
+    text = str(refused.value)
+    assert text.startswith(f"{file}: ") and remedy in text and "\n" not in text
+
+
+@pytest.mark.parametrize("column", ["model", "doc_id", "score"])
+def test_a_column_of_lists_is_named_with_what_to_do(column, tmp_path):
+    columns = {"model": ["a", "b"], "doc_id": [1, 2], "score": [0.0, 1.0]}
+    columns[column] = [[value] for value in columns[column]]
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(CcatError, match=r"t\.parquet: .*; write ") as refused:
+        ScoreTable.read(tmp_path / "t.parquet")
+    assert "list" in str(refused.value)
+
+
+def test_ids_of_two_types_are_texts_all_of_them(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("model,doc_id,score\na,1,0\na,x,1\nb,1,1\n")
+    assert ScoreTable.read(file).doc_ids == ("1", "x")
