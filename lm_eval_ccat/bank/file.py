@@ -252,7 +252,9 @@ def require_sound(document: Any, where: str) -> None:
     BankError
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BankError(f"{where}: not an item bank of lm-eval-ccat")
+        raise BankError(
+            f"{where}: not an item bank of lm-eval-ccat; get it again or calibrate again"
+        )
     version = document.get("version")
     if type(version) is not int or version != VERSION:
         newer = type(version) is int and version > VERSION

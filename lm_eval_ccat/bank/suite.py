@@ -218,6 +218,8 @@ def _entries_of(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
                 if not isinstance(name, str) or Path(name).name != name:
                     raise ValueError(f"{name!r:.60} is not the name of a file in the folder")
                 entries[task, outcome] = folder / name, content["checksums"].get(name)
+        if not entries:
+            raise ValueError("it names no bank")
         return entries
     except FileNotFoundError:
         raise BankError(f"{path}: no such file; a suite bank is a folder with it") from None

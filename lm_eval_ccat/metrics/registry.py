@@ -488,7 +488,7 @@ def find_metric(
     multiple_targets : bool
         Whether documents of the task have lists of targets.
     otherwise : Scale, optional
-        Scale of a metric whose scale is not known and of which no direction is given.
+        Scale of a metric whose scale is not known.
     higher_is_better : bool, optional
         Direction that the results of a run state; the task's configuration goes before it.
 
@@ -511,7 +511,7 @@ def find_metric(
     # The task states the direction, so the name need not tell it.
     if declared.higher_is_better is not None:
         known = known or lookup(base, task)
-    if otherwise is not None and lower_is_better is None and not (range or declared.scale or known):
+    if otherwise is not None and not (range or declared.scale or known):
         if declared.averaged and refusal(base) is None:
             return Metric(name, otherwise)
     reported = _Reported(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ScoreTableError
+from ..errors import OutsideScaleError, ScoreTableError
 from ..metrics.scale import Floats, Scale
 from ..shown import first_of, some
 from .prompts import Prompts
@@ -236,6 +236,12 @@ class ScoreGrid:
                 f"not all of the {len(ids)} documents are scored for: {first_of(sparse, 5)}"
             )
         scale, of_scale = query.scale_of(raw, metric, str(path), stated_scale, lower_is_better)
+        try:
+            scale.check(raw)
+        except OutsideScaleError as error:
+            fact, *remedy = error.args
+            remedy = remedy or ["correct them, or state the range (--range WORST,BEST)"]
+            raise OutsideScaleError(f"{path}: {fact}", *remedy) from None
         return ScoreTable.from_arrays(
             raw,
             [model for model, _ in labels],

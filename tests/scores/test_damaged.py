@@ -25,6 +25,8 @@ from lm_eval_ccat.scores.table import reader_of
 from lm_eval_ccat.testing.methods import example_table
 
 DATA = Path(__file__).parent / "readers" / "data"
+#: Kinds of which some errors name a task or a row, and no file.
+UNNAMED = ("board", "run directory")
 #: Values that a stranger's file may hold where something else is expected.
 ODD = (None, True, -1, 0, 1e308, "", "x" * 300, "\u202e", [], [[]], {}, {"a": {"b": 1}}, "NaN")
 MUTATIONS, SAMPLE = 200, 15  # of each kind: more than 2,000 in all, and those tried always
@@ -209,6 +211,7 @@ def test_a_damaged_file_is_read_in_part_or_refused_by_its_name(kind, seeds, tmp_
         except CcatError as error:
             text = str(error)
             assert text and text.count("\n") <= 3 and "Traceback" not in text, (kind, seed)
+            assert kind in UNNAMED or str(copy) in text, (kind, seed, text)
         except Exception as error:
             raise AssertionError(f"{kind}, mutation {seed} of {file.name}") from error
         shutil.rmtree(copy)

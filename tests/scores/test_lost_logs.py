@@ -8,6 +8,7 @@ from scores.test_harness_logs import rows_of, write_old_run, write_run
 
 from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.scores import ScoreTable
+from lm_eval_ccat.scores.table import READERS
 
 #: What versions of the harness before 0.4.3 replaced in the arguments that a file's name holds.
 REPLACED = {"0.4.0": "/", "0.4.2": "/|=", "later": r"[\"<>:/\|\\?\*\[\]]+"}
@@ -87,4 +88,51 @@ def test_spaces_around_the_name_of_a_model_are_no_part_of_it(tmp_path):
         ScoreTable.read(table)
     table.write_text("model,doc_id,score\n  ,0,1\nb,0,1\n")
     with pytest.raises(CcatError, match="1 rows name no model"):
+        ScoreTable.read(table)
+
+
+def test_a_task_whose_results_are_damaged_is_offered_by_its_rows(tmp_path):
+    for model in "ab":
+        write_run(tmp_path, model, rows_of([1, 0, 1]))
+    for results in tmp_path.rglob("results_*.json"):
+        results.write_text("null")
+    [outcome] = READERS.get("lm_eval").outcomes(tmp_path)
+    assert (outcome.task, outcome.metric, outcome.filter) == ("demo", "exact_match", "none")
+
+
+def test_a_broken_log_beside_sound_ones_of_its_kind_is_told(tmp_path):
+    """Of Inspect and of Every Eval Ever: what says the kind is what is broken."""
+    header = {"version": 2, "eval": {"model": "m", "task": "t"}, "status": "success"}
+    samples = [{"id": n, "epoch": 1, "scores": {"s": {"value": "C"}}} for n in range(3)]
+    (tmp_path / "a.json").write_text(json.dumps({**header, "samples": samples}))
+    (tmp_path / "b.json").write_text(json.dumps({**header, "eval": 0, "samples": samples}))
+    with pytest.raises(CcatError, match=r"b\.json: not readable as inspect_ai"):
+        ScoreTable.read(tmp_path)
+    (tmp_path / "b.json").write_text(json.dumps({**header, "status": 0, "samples": 0}))
+    words = "b.json: no scores of single items in it; its model is left out"
+    assert any(words in text for text in ScoreTable.read(tmp_path).warnings)
+    samples[1]["scores"] = {}
+    (tmp_path / "b.json").write_text(json.dumps(
+        {**header, "eval": {"model": "n", "task": "t"}, "samples": samples}
+    ))  # fmt: skip
+    assert "not all of the 3 documents are scored for: n 2" in ScoreTable.read(tmp_path).warnings
+    row = {"evaluation_id": "e", "model_id": "m", "evaluation_name": "t", "sample_id": "1",
+           "evaluation": {"score": 1.0}}  # fmt: skip
+    records = tmp_path / "records"
+    records.mkdir()
+    (records / "a.jsonl").write_text(json.dumps(row) + "\n")
+    other = json.dumps({**row, "model_id": "n"})
+    (records / "b.jsonl").write_text("{broken, " + other + "\n" + other + "\n")
+    table = ScoreTable.read(records)
+    assert table.models == ("m", "n") and "1 lines are not instance-level" in table.warnings[0]
+    (records / "a.json").write_text("null")
+    assert "a.json: not readable as results" in ScoreTable.read(records).warnings[0]
+
+
+def test_a_score_outside_its_scale_names_the_table(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text(
+        "model,doc_id,score,scale_min,scale_max,higher_is_better\na,1,7,0,1,true\nb,1,0,0,1,true\n"
+    )
+    with pytest.raises(CcatError, match=r"t\.csv: 1 of 2 scores lie outside .*; correct them, or"):
         ScoreTable.read(table)

@@ -187,7 +187,8 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
     task = one_of(path, "task", query.task, (row.task for row in rows))
     rows = [row for row in rows if row.task == task]
     known = {row.metric for row in rows}
-    unread = [note for note in notes if query.metric not in known and f"{query.metric!r}" in note]
+    asked = f"{query.metric!r}" if query.metric not in (None, *known) else _NO_NUMBER
+    unread = [note for note in notes if asked in note.partition(_NO_NUMBER)[0]]
     if unread:
         raise UnknownScoresError(f"{unread[0]}; take another metric: {first_of(sorted(known), 8)}")
     metric = one_of(path, "metric", query.metric, known)
@@ -207,6 +208,7 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
         metric,
         task=task,
         stated_scale=next((row.scale for row in rows if row.scale is not None), None),
+        say_missing=True,
         warnings=[note for note in notes if _NO_NUMBER not in note],
         sources=tuple(map(str, places_at(path))),
     )
@@ -332,12 +334,14 @@ _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no":
 
 def _inspect_logs(path: Path) -> list[Path]:
     files = files_at(path, "*")
-    sound = {file for file in files if _is_of_inspect(file)}
-    # Beside sound logs a broken archive is refused by its name, not left out.
-    return [file for file in files if file in sound or (sound and file.suffix == ".eval")]
+    if not any(_is_of_inspect(file, all) for file in files):
+        return []
+    # Beside a sound log one that is broken is refused by its name, not left out.
+    return [file for file in files if file.suffix == ".eval" or _is_of_inspect(file, any)]
 
 
-def _is_of_inspect(file: Path) -> bool:
+def _is_of_inspect(file: Path, how_many: Callable[[Iterable[Any]], bool]) -> bool:
+    """Whether a file is an archive, or an object with all, or any, of the keys of a log."""
     if file.suffix != ".json":
         return file.suffix == ".eval" and zipfile.is_zipfile(file)
     with file.open("rb") as stream:
@@ -345,7 +349,7 @@ def _is_of_inspect(file: Path) -> bool:
         if ends.lstrip()[:1] == b"{" and _ENDS < (size := file.stat().st_size):
             stream.seek(max(_ENDS, size - _ENDS))
             ends += stream.read()
-    return ends.lstrip()[:1] == b"{" and all(key.search(ends) for key in (_RUN, _STATUS))
+    return ends.lstrip()[:1] == b"{" and how_many(key.search(ends) for key in (_RUN, _STATUS))
 
 
 def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
@@ -438,11 +442,19 @@ _NEEDED = {"evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluat
 
 def _record_logs(path: Path) -> list[Path]:
     files = [file for file in files_at(path, "*.jsonl") if file.suffix == ".jsonl"]
-    return [file for file in files if first_record(file).keys() >= _NEEDED]
+    sound = {file for file in files if first_record(file).keys() >= _NEEDED}
+    # Beside sound records those of which the first is broken are read, too.
+    return [file for file in files if file in sound or (sound and _has_a_record(file))]
+
+
+def _has_a_record(file: Path) -> bool:
+    with file.open("rb") as stream:
+        beginning = stream.read(_ENDS)
+    return any(f'"{key}":'.encode() in beginning for key in _NEEDED)
 
 
 def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
-    results = _results_beside(log)
+    results = _results_beside(log, notes)
     broken = 0
     for _, record in json_lines(log):
         try:
@@ -467,7 +479,7 @@ def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
         notes.append(f"{log}: {broken} lines are not instance-level records and were left out")
 
 
-def _results_beside(file: Path) -> dict[Any, dict[str, Any]]:
+def _results_beside(file: Path, notes: list[str]) -> dict[Any, dict[str, Any]]:
     """The metrics of the results files beside the records, by result's id and by name."""
     known: dict[Any, dict[str, Any]] = {}
     for beside in sorted(file.parent.glob("*.json")):
@@ -485,8 +497,11 @@ def _results_beside(file: Path) -> dict[Any, dict[str, Any]]:
                 known.setdefault(result["evaluation_name"], facts)
                 if result.get("evaluation_result_id"):
                     known[result["evaluation_result_id"]] = facts
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            continue
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            notes.append(
+                f"{beside}: not readable as results of Every Eval Ever ({error}), so metrics and "
+                "scales in it are not known; get it again"
+            )
     return known
 
 

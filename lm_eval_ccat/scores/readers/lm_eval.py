@@ -40,8 +40,19 @@ _RUNS_LOOKED_AT = 10
 
 def outcomes(path: Path) -> list[Logged]:
     """Every (task, metric, filter) of the newest results, by task; what the rows have beside."""
-    logged = (Logged(run.task, *key) for run in every_run(path) for key in run.metric_keys)
+    logged = (
+        Logged(run.task, *key)
+        for run in every_run(path)
+        for key in run.metric_keys or _metrics_of_rows(run)
+    )
     return list(dict.fromkeys(logged))
+
+
+def _metrics_of_rows(run: LoggedRun) -> list[tuple[str, str]]:
+    """Return the (metric, filter) pairs of a run whose results file does not say them."""
+    rows = list(islice(sound_rows(run.samples), _LOOKED_AT))
+    pairs = [(m, str(row.get("filter", "none"))) for row in rows for m in row.get("metrics") or ()]
+    return list(dict.fromkeys(pairs))
 
 
 def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:

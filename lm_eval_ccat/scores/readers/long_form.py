@@ -418,7 +418,9 @@ def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool
     for name, values in columns.items():
         if len(values) > 1:
             examples = sorted(map(str, values))[:4]
-            raise ScaleError(f"{path}: column {name!r} must be constant, found {examples}")
+            raise ScaleError(
+                f"{path}: column {name!r} must be constant, found {examples}; write one value"
+            )
     only = {name: next(iter(values), None) for name, values in columns.items()}
     low, high, higher, cap = (only.get(name) for name in _SCALE)
     if isinstance(higher, str):
