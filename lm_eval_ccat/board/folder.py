@@ -33,7 +33,7 @@ from ..options import TEXT, OptionPlace, choice, option, read_values, whole
 from ..ranker.contents import scale_of, shares_of
 from ..ranker.headline import Lead
 from ..ranker.verdicts import outside
-from ..shown import first_of
+from ..shown import first_of, rounded
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, "board.json"
@@ -324,6 +324,27 @@ class Placed:
     worst: int
     lead: Lead | None = None
 
+    @property
+    def lead_in_words(self) -> str:
+        """The lead, without interval no finer than the four digits that scores are shown by.
+
+        Examples
+        --------
+        >>> score = TaskScore(0.6536, 0.6536, 0.6536, 9, 9, "acc")
+        >>> row = BoardRow("a", FULL, 0.6536, 0.6536, 0.6536, {"t": score}, "2026-01-31")
+        >>> [Placed(row, 1, 1, 1, Lead(*3 * [gap])).lead_in_words for gap in (0.01234, 8.6e-6)]
+        ['0.0123', 'less than 0.0001']
+        """
+        if self.lead is None:
+            return ""
+        gap, size = self.lead.difference, abs(self.row.score) or 1.0
+        decimals = max(0, 3 - math.floor(math.log10(size)))
+        if self.lead.low < self.lead.high or not gap:
+            return self.lead.in_words()
+        if abs(gap) < 0.5 * 10.0**-decimals:
+            return f"less than {10.0**-decimals:.{decimals}f}"
+        return rounded(gap, decimals)
+
 
 @dataclass(frozen=True)
 class BoardStanding:
@@ -356,7 +377,7 @@ class BoardStanding:
         leader, second = (place.row.model for place in self.placed[:2])
         if lead.no_difference:
             return f"{several}; between {leader} and {second} {lead.no_difference}."
-        gap = f"leads {second} by {lead.in_words()}"
+        gap = f"leads {second} by {self.placed[0].lead_in_words}"
         if len(first) == 1:
             return f"{leader} is the best of {n}, and {gap}."
         return f"{several}; {leader} {gap}."

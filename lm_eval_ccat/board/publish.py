@@ -296,7 +296,7 @@ def _page(
                 _link(facts.get(place.row.model, {}).get("link", "")),
                 [visible_line(twin) for twin in twins.get(place.row.model, ())],
                 "; ".join(_samples(place.row, board)),
-                place.lead.in_words() if place.lead else "",
+                place.lead_in_words,
             ]
             for place in state.placed
         ],

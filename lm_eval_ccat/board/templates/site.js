@@ -48,15 +48,15 @@
     { key: "rank", head: "Rank", cls: "ranks", first: false, value: (r) => r[RANK] },
     { key: "model", head: "Model", first: false, value: (r) => r[MODEL].toLowerCase() },
     { key: "score", head: "Score", cls: "num", first: data.higher, value: (r) => r[SCORE] },
+    { key: "ends", head: "Interval", title: "Ends of the interval, and its confidence; sorted by its width", cls: "ends", first: false, value: (r) => r[HIGH] - r[LOW] },
     ...(data.tasks.length < 5 ? [
-      { key: "interval", head: "Interval", cls: "wide" },
-      { key: "lead", head: "Leads next by", cls: "wide" },
+      { key: "interval", head: "Range", cls: data.tasks.length ? "wide several" : "wide" },
+      { key: "lead", head: "Leads next by", cls: data.tasks.length ? "wide several" : "wide" },
     ] : []),
     ...data.tasks.map((task, t) => ({
       key: "task" + t, head: headings[t], title: task, cls: "num", first: data.taskHigher[t], value: (r) => (r[ESTIMATED] ? r[TASKS][t][0] : r[TASKS][t]), task: t,
     })).filter((c) => !hidden.has(c.task)),
     { key: "items", head: "Documents", cls: "num aside", first: true, value: (r) => r[ITEMS] },
-    { key: "level", head: "Level", title: "Confidence of the row's intervals", cls: "num aside", first: true, value: (r) => r[CONFIDENCE] },
     { key: "date", head: "Date", cls: "aside", first: true, value: (r) => r[DATE] },
   ];
 
@@ -66,6 +66,8 @@
   const ends = (r, from, to) =>
     (r[ESTIMATED] ? "" : from < to ? "full results, " : "full results") +
     (from < to || r[ESTIMATED] ? `${r[CONFIDENCE]}% interval ${figure(from)} to ${figure(to)}` : "");
+  const briefly = (r) => (r[LOW] < r[HIGH] || r[ESTIMATED]
+    ? `${r[LOW].toPrecision(3)} to ${r[HIGH].toPrecision(3)}, ${r[CONFIDENCE]}%` : "full results");
   const interval = (r) => {
     const e = svg("svg", { class: "iv", width: "100%", height: "18", role: "img",
       "aria-label": `${figure(r[SCORE])}, from ${figure(r[LOW])} to ${figure(r[HIGH])}` });
@@ -130,16 +132,16 @@
           cell.append(" ", button);
         }
       } else if (c.key === "score") {
-        cell.textContent = score(r);
+        cell.append(score(r), make("small", briefly(r), "under"));
         cell.title = [ends(r, r[LOW], r[HIGH]), r[SAMPLE]].filter(Boolean).join("\n");
       } else if (c.task !== undefined) {
         const of = r[TASKS][c.task];
         cell.textContent = r[ESTIMATED] ? "≈ " + figure(of[0]) : figure(of);
         cell.title = ends(r, of[1], of[2]);
       }
+      else if (c.key === "ends") cell.textContent = briefly(r);
       else if (c.key === "interval") cell.append(interval(r));
       else if (c.key === "lead") cell.textContent = r[LEAD];
-      else if (c.key === "level") cell.textContent = r[ESTIMATED] ? `${r[CONFIDENCE]}%` : "full";
       else if (c.key === "items") cell.textContent = r[ESTIMATED]
         ? `${r[ITEMS].toLocaleString("en")} of ${r[DOCUMENTS].toLocaleString("en")}` : r[ITEMS].toLocaleString("en");
       else cell.textContent = c.value(r);
@@ -193,6 +195,15 @@
     more();
     const n = data.rows.length.toLocaleString("en");
     at("count").textContent = shown.length === data.rows.length ? `${n} models` : `${shown.length.toLocaleString("en")} of ${n} models`;
+    sideways();
+  };
+  // What the screen does not show is counted, as the bar below a long table is far away.
+  const sideways = () => {
+    const box = at("board").parentElement, edge = box.getBoundingClientRect().right + 1;
+    const beyond = [...at("board").tHead.rows[0].cells].filter((cell) => cell.getBoundingClientRect().right > edge).length;
+    const further = box.scrollWidth > box.clientWidth + 1 && beyond;
+    at("sideways").hidden = !further;
+    at("sideways").textContent = further ? `→ Scroll the table sideways for ${beyond} more column${beyond > 1 ? "s" : ""}.` : "";
   };
 
   if (at("columns")) data.tasks.forEach((task, t) => {
@@ -233,5 +244,7 @@
   at("q").addEventListener("input", draw);
   at("kind").addEventListener("change", draw);
   at("more").addEventListener("click", more);
+  at("board").parentElement.addEventListener("scroll", sideways, { passive: true });
+  window.addEventListener("resize", sideways);
   draw();
 })();
