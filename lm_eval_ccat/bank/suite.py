@@ -215,7 +215,7 @@ def _entries_of(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
         entries: dict[tuple[str, str], tuple[Path, Any]] = {}
         for task, outcomes in content["tasks"].items():
             for outcome, name in outcomes.items():
-                if not isinstance(name, str) or Path(name).name != name:
+                if not isinstance(name, str) or not name or Path(name).name != name:
                     raise ValueError(f"{name!r:.60} is not the name of a file in the folder")
                 entries[task, outcome] = folder / name, content["checksums"].get(name)
         if not entries:

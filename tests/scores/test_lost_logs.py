@@ -105,9 +105,11 @@ def test_a_broken_log_beside_sound_ones_of_its_kind_is_told(tmp_path):
     header = {"version": 2, "eval": {"model": "m", "task": "t"}, "status": "success"}
     samples = [{"id": n, "epoch": 1, "scores": {"s": {"value": "C"}}} for n in range(3)]
     (tmp_path / "a.json").write_text(json.dumps({**header, "samples": samples}))
-    (tmp_path / "b.json").write_text(json.dumps({**header, "eval": 0, "samples": samples}))
-    with pytest.raises(CcatError, match=r"b\.json: not readable as inspect_ai"):
-        ScoreTable.read(tmp_path)
+    whole = json.dumps({**header, "samples": samples})
+    for text in (json.dumps({**header, "eval": 0, "samples": samples}), whole[:20], ""):
+        (tmp_path / "b.json").write_text(text)
+        with pytest.raises(CcatError, match=r"b\.json: not readable as inspect_ai"):
+            ScoreTable.read(tmp_path)
     (tmp_path / "b.json").write_text(json.dumps({**header, "status": 0, "samples": 0}))
     words = "b.json: no scores of single items in it; its model is left out"
     assert any(words in text for text in ScoreTable.read(tmp_path).warnings)

@@ -187,9 +187,8 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
     task = one_of(path, "task", query.task, (row.task for row in rows))
     rows = [row for row in rows if row.task == task]
     known = {row.metric for row in rows}
-    asked = f"{query.metric!r}" if query.metric not in (None, *known) else _NO_NUMBER
-    unread = [note for note in notes if asked in note.partition(_NO_NUMBER)[0]]
-    if unread:
+    unread = [note for note in notes if _NO_NUMBER in note and f"{query.metric!r}" in note]
+    if query.metric not in known and unread:
         raise UnknownScoresError(f"{unread[0]}; take another metric: {first_of(sorted(known), 8)}")
     metric = one_of(path, "metric", query.metric, known)
     rows = sorted((row for row in rows if row.metric == metric), key=lambda row: row.date)
@@ -337,7 +336,22 @@ def _inspect_logs(path: Path) -> list[Path]:
     if not any(_is_of_inspect(file, all) for file in files):
         return []
     # Beside a sound log one that is broken is refused by its name, not left out.
-    return [file for file in files if file.suffix == ".eval" or _is_of_inspect(file, any)]
+    return [
+        file
+        for file in files
+        if file.suffix == ".eval" or _is_of_inspect(file, any) or _is_cut_off(file)
+    ]
+
+
+def _is_cut_off(file: Path) -> bool:
+    """Whether a small file that should be JSON is none."""
+    if file.suffix != ".json" or file.stat().st_size > _ENDS:
+        return False
+    try:
+        json_value(file)
+    except (OSError, ValueError, RecursionError):
+        return True
+    return False
 
 
 def _is_of_inspect(file: Path, how_many: Callable[[Iterable[Any]], bool]) -> bool:
