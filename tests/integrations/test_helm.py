@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+import pyarrow.parquet as pq
 import pytest
 from scores.test_damaged import damaged
 from worlds import mmlu_pro
@@ -178,6 +179,12 @@ def test_a_bank_of_helms_scores_names_the_harness_documents(bucket, shared, ccat
     assert not any("/runs/" in path and path.startswith("/crfm") for path in bucket.asked), "cached"
 
 
+def fetched_scores():
+    """The table of all scores that are fetched of the task."""
+    with logs_of(["helm:capabilities"], LogRequest(tasks=(TASK,))) as folder:
+        return pq.read_table(folder / "scores.parquet").to_pylist()
+
+
 @pytest.mark.parametrize(
     ("name", "more", "words"),
     [
@@ -235,7 +242,7 @@ def test_a_file_that_breaks_off_is_refused_and_fetched_again(bucket, ccat, tmp_p
     said = calibrate(ccat, tmp_path / "b", code=1).err
     assert "broke off after" in said and "check the connection and try again" in said
     bucket.cut.clear()
-    calibrate(ccat, tmp_path / "b", *QUICK)
+    assert fetched_scores()
 
 
 def test_only_the_scores_of_the_models_that_are_taken_are_fetched(bucket, shared, ccat, tmp_path):
@@ -258,16 +265,15 @@ def test_only_the_scores_of_the_models_that_are_taken_are_fetched(bucket, shared
 @pytest.mark.parametrize(
     "file", ["runs_to_run_suites", "instances", "run_spec", "per_instance_stats", "stats"]
 )
-def test_a_damaged_copy_in_the_cache_is_fetched_anew(bucket, ccat, tmp_path, file):
-    calibrate(ccat, tmp_path / "a", *QUICK)
+def test_a_damaged_copy_in_the_cache_is_fetched_anew(bucket, tmp_path, file):
+    first = fetched_scores()
     copies = sorted((tmp_path / "cache").rglob(f"{file}.json"))
     for copy in copies:
         copy.write_bytes(copy.read_bytes()[:-9])
     bucket.asked.clear()
-    calibrate(ccat, tmp_path / "b", *QUICK)
+    assert fetched_scores() == first
     fetched = [path for path in bucket.asked if path.startswith("/crfm")]
     assert 0 < len(fetched) <= len(copies) and all(f"/{file}.json" in path for path in fetched)
-    assert ItemBank.load(tmp_path / "a").sha256 == ItemBank.load(tmp_path / "b").sha256
 
 
 @pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 120), marks=pytest.mark.slow)])
