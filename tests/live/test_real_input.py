@@ -203,11 +203,12 @@ def test_a_bank_of_published_scores_names_documents_as_the_harness_does(data, cc
     documents = [row for row in mmlu_pro.documents(data) if row["category"] == CATEGORY]
     hashes = dict(zip(session.doc_ids, session.doc_hashes))
     published = mmlu_pro.scores(data)
+    models = sorted({name for name, _ in published})
     rows = [
         {"model": model, "task": TASK, "doc_id": doc_id, "doc_hash": hashes[doc_id],
          "metric": "exact_match", "score": score}
         for doc_id, document in enumerate(documents)
-        for model in sorted({name for name, _ in published})
+        for model in models
         if (score := published.get((model, document["question_id"]))) is not None
     ]  # fmt: skip
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "published.parquet")
