@@ -1281,13 +1281,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "errors of a group's tasks are added once",
-            "                for a in estimated\n                for b in estimated",
-            "                for a in estimated\n                for b in estimated[:1]",
+            "        for a in errors\n        for b in errors",
+            "        for a in errors\n        for b in list(errors)[:1]",
         ),
         (
             "a group's tasks that were run in full have an error",
-            "(weights[n] * metrics[n][stderr]) ** 2 for n in estimated)",
-            "(weights[n] * metrics[n][stderr]) ** 2 for n in tasks)",
+            "errors = {name: metrics[name][stderr] for name in estimated}",
+            "errors = {name: metrics[name][stderr] for name in tasks}",
         ),
         (
             "estimates of other metrics are left out of what is not estimated",

@@ -284,6 +284,23 @@ def correct_task(everything: Any, name: str, run: TaskRun) -> None:
     everything.higher_is_better[name] = directions
 
 
+def _error_of_group(
+    group: str,
+    key: str,
+    weights: Mapping[str, float],
+    errors: Mapping[str, float],
+    partial: Mapping[str, TaskRun],
+) -> float:
+    """Return the standard error of a group's score by the `errors` of its estimated tasks."""
+    single = sum((weights[task] * error) ** 2 for task, error in errors.items())
+    shared = sum(
+        weights[a] * weights[b] * shared_error(partial[a], partial[b], group, key)
+        for a in errors
+        for b in errors
+    )
+    return math.sqrt(max(single + shared, 0.0))
+
+
 def correct_group(
     metrics: Any, group: Any, partial: Mapping[str, TaskRun]
 ) -> dict[str, object] | None:
@@ -312,18 +329,14 @@ def correct_group(
             key, stderr = f"{config.metric},{flt}", f"{config.metric}_stderr,{flt}"
             if not all(key in metrics[name] for name in tasks):
                 dropped.append(key)
-                values.pop(key, None)
+                for block in (values, values.get("sample_count", {})):
+                    block.pop(key, None)
                 values.pop(stderr, None)
-                values.get("sample_count", {}).pop(key, None)
                 continue
             size = sizes if config.weight_by_size else dict.fromkeys(tasks, 1)
             weights = {name: size[name] / sum(size.values()) for name in tasks}
-            variance = sum((weights[n] * metrics[n][stderr]) ** 2 for n in estimated) + sum(
-                weights[a] * weights[b] * shared_error(partial[a], partial[b], group.name, key)
-                for a in estimated
-                for b in estimated
-            )
-            values[stderr] = math.sqrt(max(variance, 0.0))
+            errors = {name: metrics[name][stderr] for name in estimated}
+            values[stderr] = _error_of_group(group.name, key, weights, errors, partial)
             scores[key] = {
                 "estimate": values[key], "standard_error": values[stderr], "weights": weights,
             }  # fmt: skip

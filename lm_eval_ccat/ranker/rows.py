@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -135,6 +135,17 @@ class ModelRow:
 _SHOWN = 6  # models of a long tie that `in_words` names
 
 
+def _tied_in_words(tied: Sequence[str], place: int, states: Collection[int]) -> str:
+    """Name the models that one is tied with: those around its own `place` among them."""
+    start = min(max(place - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
+    neighbours = tied[start : start + _SHOWN]
+    left_out = len(tied) - len(neighbours)
+    same = {state == EQUIVALENT for state in states}
+    labels = ["equivalent to"] * (True in same) + ["not separated from"] * (False in same)
+    further = f" and {left_out:,} more" if left_out else ""
+    return f"{' or '.join(labels)} {', '.join(neighbours)}{further}"
+
+
 def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
     """Return where a tested model stands among all models, known and new.
 
@@ -156,16 +167,8 @@ def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
     elif above or below:
         words.append(f"below {above}" if above else f"above {below}")
     if tied:
-        # The nearest ones stand around the model's own place among those tied with it.
-        start = min(max(rank - best - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
-        neighbours = tied[start : start + _SHOWN]
-        left_out = len(tied) - len(neighbours)
-        same = {state == EQUIVALENT for sign, state in pairs.values() if not sign}
-        labels = ["equivalent to"] * (True in same) + ["not separated from"] * (False in same)
-        words.append(
-            f"{' or '.join(labels)} {', '.join(neighbours)}"
-            + (f" and {left_out:,} more" if left_out else "")
-        )
+        states = {state for sign, state in pairs.values() if not sign}
+        words.append(_tied_in_words(tied, rank - best, states))
     return {
         "rank": rank, "rank_interval": [best, worst], "models": len(order), "above": above,
         "below": below, "tied_with": tied, "in_words": ", ".join(words),

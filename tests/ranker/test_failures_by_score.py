@@ -13,7 +13,7 @@ from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
 
 @pytest.mark.parametrize("slope", [-0.5, 0.0, 0.5])
-def test_lean_is_the_bias_of_the_scores_that_were_seen(slope):
+def test_what_failures_hide_is_the_bias_of_the_scores_that_were_seen(slope):
     """Many scores, a failure likelier by `slope` per point of score: the mean of what is left."""
     rng = np.random.default_rng(1)
     expected = rng.uniform(0.2, 0.8, 200_000)

@@ -149,12 +149,8 @@ class Rater:
         keys = [self._key(fields, repeat) for fields in answers]
         # The same question twice in one call is asked once.
         asked = {key: self._messages(fields) for key, fields in zip(keys, answers)}
-        rated: dict[str, Rating] = {}
+        rated = {key: rating for key in asked if (rating := self._kept_rating(key)) is not None}
         failures: dict[str, HarnessError] = {}
-        for key in asked:
-            past = self._replies.get(key)
-            if past is not None and (score := self._grade(past)) is not None:
-                rated[key] = Rating(score, past, True)
         for left in reversed(range(settings.attempts)):
             unrated = [key for key in asked if key not in rated]
             for key, reply in zip(unrated, self._ask([asked[key] for key in unrated])):
@@ -171,12 +167,7 @@ class Rater:
                 elif not left:
                     rated[key] = Rating(math.nan, text, False)
                 else:
-                    reminder = _REMINDER if settings.grade_pattern is None else _OWN_REMINDER
-                    asked[key] = [
-                        *asked[key],
-                        {"role": "assistant", "content": text},
-                        {"role": "user", "content": reminder},
-                    ]
+                    asked[key] = [*asked[key], *self._reminder(text)]
         ratings = [rated[key] for key in keys]
         with usage.lock:
             usage.cached += sum(rating.cached for rating in ratings)
@@ -187,6 +178,20 @@ class Rater:
         for failure in failures.values():
             raise failure
         return ratings
+
+    def _kept_rating(self, key: str) -> Rating | None:
+        """Return the rating that an earlier reply states; None where there is no such reply."""
+        reply = self._replies.get(key)
+        score = None if reply is None else self._grade(reply)
+        return None if reply is None or score is None else Rating(score, reply, True)
+
+    def _reminder(self, reply: str) -> list[dict[str, str]]:
+        """Return the messages that ask again after a reply without a grade."""
+        pattern = self._settings.grade_pattern
+        return [
+            {"role": "assistant", "content": reply},
+            {"role": "user", "content": _REMINDER if pattern is None else _OWN_REMINDER},
+        ]
 
     def _keep(self, key: str, reply: str) -> None:
         settings = self._settings
