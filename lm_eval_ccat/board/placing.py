@@ -27,6 +27,7 @@ from ..plugins import existing
 from ..records import Asks, Header, Record, Tell
 from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory, banks_at
+from ..runs.tally import Tally
 from ..scores import ScoreTable
 from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
@@ -47,6 +48,12 @@ _ASKING = (
     "num_fewshot", "gen_kwargs", "apply_chat_template", "fewshot_as_multiturn",
     "system_instruction",
 )  # fmt: skip
+#: Share of empty answers and refusals above which a model gets no row, without `fail_on_empty`.
+_WITHOUT_ANSWERS = 0.9
+_CORRECT_IT = (
+    "and no row can be withdrawn: correct its entry (chat template, token limit, stop sequences) "
+    "and place it again; a configuration with `fail_on_empty: 1` places it as it is"
+)
 _NOT_ACCEPTED = f"`rank` it without `accept_change: {PROMPTS}`, which widens the bank's prior"
 
 
@@ -131,7 +138,11 @@ def _live(
             raise UsageError(reason)
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
     work = board.path / RUNS / stem
+    fewer = _WITHOUT_ANSWERS if spec.fail_on_empty is None else spec.fail_on_empty
     resume = (work / JOURNAL).is_file()
+    if resume and set(names) <= set(_without_answers(work, fewer)):
+        _put_aside(work)  # its entries are corrected, maybe behind the same settings
+        resume = False
     rows = board.ledger.rows()
     reserve, seed = board.turn(rows), randbits(32)
     if resume:
@@ -165,8 +176,9 @@ def _live(
         ) from None
     if result.interrupted:
         raise RunError(f"interrupted; answers are kept in {work}: run the same command to continue")
-    added = _of_run(board, work, name)
-    shutil.rmtree(work)
+    added = _of_run(board, work, name, fewer)
+    if added.rows or not _without_answers(work, fewer):
+        shutil.rmtree(work)
     (work.parent / f"{work.name}.known.parquet").unlink(missing_ok=True)
     return added
 
@@ -254,8 +266,39 @@ def _known(board: Board, work: Path) -> Path | None:
     return target
 
 
-def _of_run(board: Board, run: Path, name: str | None) -> Added:
-    """Copy a run's journal into the board's folder, and add its models."""
+def _without_answers(run: Path, limit: float) -> dict[str, str]:
+    """Return how many of the answers of each model of a run are empty or refuse to answer.
+
+    Only of models of which a larger share than `limit` is: a wrong chat template or token limit
+    makes such answers, and a row cannot be withdrawn.
+    """
+    tally = Tally()
+    for record in read_journal(run / JOURNAL)[1]:
+        if isinstance(record, Tell):
+            tally.count_answer(record)
+    unanswered = {
+        model: tally.empty_outputs[model] + tally.refusals[model] for model in tally.answered
+    }
+    return {
+        model: f"{n} of {tally.answered[model]} answers are empty or refusals"
+        for model, n in unanswered.items()
+        if n > limit * tally.answered[model]
+    }
+
+
+def _put_aside(work: Path) -> None:
+    """Give a run directory of the board the next free name, so that its answers are kept."""
+    number = 1
+    while (aside := work.with_name(f"{work.name}.{number}")).exists():
+        number += 1
+    work.rename(aside)
+
+
+def _of_run(board: Board, run: Path, name: str | None, limit: float = _WITHOUT_ANSWERS) -> Added:
+    """Copy a run's journal into the board's folder, and add its models.
+
+    Models of which a larger share of the answers than `limit` says nothing are left out.
+    """
     header = RunDirectory(run).read_header()
     bank_hashes = tasks_of(header)
     if not set(bank_hashes) & set(board.banks):
@@ -277,6 +320,8 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
         other_prompts, doubts = _of_other_prompts(board, header)
         added = Added(left_out=left_out, notes=doubts)
         placed: dict[str, Values] = {}
+        unanswered = _without_answers(run, limit)
+        kept_in = run if unanswered.keys() >= rows.keys() else board.path / evidence
         for model, row in rows.items():
             name_on_board = name or model
             if other_prompts:
@@ -287,6 +332,11 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
                 for old in before
             ):
                 added.left_out[name_on_board] = f"this run of it stands {IN_LEDGER}"
+                continue
+            if model in unanswered:
+                added.left_out[name_on_board] = (
+                    f"{unanswered[model]} (kept in {kept_in}), {_CORRECT_IT}"
+                )
                 continue
             configuration = _configuration(header.config, model)
             if reason := _stands(board, name_on_board, configuration, placed):

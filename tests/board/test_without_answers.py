@@ -1,0 +1,58 @@
+"""A model whose answers say nothing gets no row of a board, which could not be withdrawn."""
+
+from __future__ import annotations
+
+import pytest
+from worlds.server import CompletionsServer
+
+from lm_eval_ccat.board import check, place, standing
+
+
+@pytest.fixture
+def silent(world):
+    """A server at which m03 refuses every question, and m05 answers with nothing."""
+    outputs = dict(world.bench.outputs)
+    outputs["m03"] = dict.fromkeys(outputs["m03"], "I cannot answer this question.")
+    outputs["m05"] = dict.fromkeys(outputs["m05"], "")
+    with CompletionsServer(outputs) as server:
+        world.server = server
+        yield server
+
+
+def test_who_says_nothing_gets_no_row_until_its_entry_is_corrected(world, board, silent, ccat):
+    before = board.ledger.rows(), standing(board).headline
+    config = world.config(["m03", "m05"])
+    said = ccat("board", "place", board.path, config, code=4)
+    assert said.out == "No row was added.\n"
+    for model in ("m03", "m05"):
+        [line] = [
+            line for line in said.err.splitlines() if model in line and ": left out: " in line
+        ]
+        assert " answers are empty or refusals" in line and "correct its entry" in line
+        assert "`fail_on_empty: 1`" in line and str(board.path / ".runs" / "rank") in line
+    assert (board.ledger.rows(), standing(board).headline) == before
+    # Corrected where no setting tells: at the server.
+    silent.outputs = world.bench.outputs
+    added = place(board.path, config)
+    assert [row.model for row in added.rows] == ["m03", "m05"] and not added.left_out
+    for row in added.rows:
+        assert row.low <= world.bench.truth[row.model] <= row.high
+    # The first answers are kept, and nothing else is.
+    assert [path.name for path in (board.path / ".runs").iterdir()] == ["rank.1"]
+
+
+def test_who_says_nothing_is_placed_if_its_configuration_accepts_it(world, board, silent):
+    place(board.path, world.config(["m03"]))
+    asked = sum(silent.asked.values())
+    [row] = place(board.path, world.config(["m03"], fail_on_empty=1)).rows
+    assert row.model == "m03" and row.score < 0.2
+    assert sum(silent.asked.values()) == asked, "its answers are paid for already"
+    assert {checked.verdict for checked in check(board.path)} == {"sound"}
+    assert not list((board.path / ".runs").iterdir())
+
+
+def test_who_says_nothing_holds_up_nobody_placed_with_it(world, board, silent):
+    added = place(board.path, world.config(["m03", "m09"]))
+    assert [row.model for row in added.rows] == ["m09"] and list(added.left_out) == ["m03"]
+    [journal] = set(added.rows[0].evidence)
+    assert journal in added.left_out["m03"], "where its answers are kept"
