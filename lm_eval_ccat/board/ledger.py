@@ -363,7 +363,7 @@ def _read(number: int, text: str, before: str) -> LedgerLine:
         values = json.loads(text)
         link, model = str(values.pop("chain", "")), str(values.get("model", ""))
         unbroken = text == _sealed(values, before)[1]
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return LedgerLine(number, None, "", "", "the line is no JSON object of numbers and texts")
     damage = "" if unbroken else "the chain is broken: the row was changed, or rows before it were"
     try:

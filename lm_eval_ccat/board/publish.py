@@ -210,7 +210,7 @@ def facts_of_models(board: Board) -> dict[str, dict[str, str]]:
         If the file cannot be read, has no column ``model``, or names none or one twice.
     """
     path = board.path / FACTS
-    if not path.is_file():
+    if not path.exists():
         return {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:

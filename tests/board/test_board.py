@@ -706,6 +706,11 @@ def test_a_model_that_is_not_on_the_board_is_no_copy(world, board, tmp_path):
     assert set(twins["x/one"]) == {"m02", "x/two"} and "x/gone" not in twins
 
 
+def test_a_folder_in_place_of_the_facts_is_told(board, ccat):
+    (board.path / "models.csv").mkdir()
+    assert "models.csv: cannot be read" in ccat("board", "publish", board.path, code=1).err
+
+
 def test_rules_are_checked(world):
     with pytest.raises(UsageError, match="hold back every item"):
         init(world.board, Path(world.board) / "suite", reserve=1)
@@ -720,6 +725,14 @@ def test_nonsense_in_a_row_is_refused_and_stops_nothing(board, tmp_path):
     found = check(tmp_path / "elsewhere")
     assert [n for n, one in enumerate(found) if one.verdict == "refused"] == [0, 1, 4, 7, 8]
     assert "chain is broken" in found[4].reason
+
+
+@pytest.mark.parametrize("line", ["[]", "null", "3", '"a"', "{}", '{"chain": []}', "[" * 9999])
+def test_a_line_that_is_no_row_is_named_by_its_number(board, line, ccat):
+    lines = board.ledger.path.read_text().splitlines()
+    board.ledger.path.write_text("\n".join([*lines[:3], line, *lines[3:]]) + "\n")
+    assert "row 4: REFUSED: " in ccat("board", "check", board.path, code=1).out
+    assert "ledger.jsonl, line 4" in ccat("board", "publish", board.path, code=1).err
 
 
 def test_rows_that_were_taken_out_at_the_end_are_found_by_the_published_hash(board, ccat):
