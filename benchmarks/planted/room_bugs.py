@@ -1385,8 +1385,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "metrics/text_pairs": (
         (
             "the answer does not tell the halves of a reversed pair",
-            "elif second == [prediction]:\n            reverse = False",
-            "elif second == [prediction]:\n            pass",
+            "return by_task and second != [prediction]",
+            "return by_task\n",
         ),
         (
             "the last reference counts, not the best",

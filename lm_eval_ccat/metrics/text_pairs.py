@@ -176,6 +176,18 @@ def in_task(metric: str, task: str) -> str:
     return f"metric {metric}{f' of task {task}' if task else ''}"
 
 
+def _predicts_first(first: list[str], second: list[str], task: str, prediction: str | None) -> bool:
+    """Whether the prediction is the first half of a pair, and not the second as usual."""
+    by_task = any(fnmatchcase(task, pattern) for pattern in REVERSED)
+    if prediction is not None and first != second:
+        # It tells the order if one half alone holds it.
+        if first == [prediction] and second != [prediction]:
+            return True
+        return by_task and second != [prediction]
+    # Several texts in one half can only be the references.
+    return len(second) > 1 if len(first) != 1 or len(second) != 1 else by_task
+
+
 def order_pair(
     value: Any, *, metric: str, task: str = "", prediction: str | None = None
 ) -> tuple[str, list[str]]:
@@ -223,15 +235,7 @@ def order_pair(
             f"give the task {remedy}"
         )
     first, second = map(list, halves)
-    reverse = any(fnmatchcase(task, pattern) for pattern in REVERSED)
-    if prediction is not None and first != second:
-        if first == [prediction] and second != [prediction]:
-            reverse = True
-        elif second == [prediction]:
-            reverse = False
-    elif len(first) != 1 or len(second) != 1:
-        # Several texts in one half can only be the references.
-        reverse = len(second) > 1
+    reverse = _predicts_first(first, second, task, prediction)
     references, predictions = (second, first) if reverse else (first, second)
     if len(predictions) != 1 or not references:
         raise MetricError(f"{where}: {value_text} does not hold one prediction and its references")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -415,6 +415,23 @@ class Ranking(Shown):
             content["pass_at"] = {"k": row.pass_at[0], "estimate": row.pass_at[1]}
         return content
 
+    def _written_pairs(self) -> Sequence[PairRow]:
+        """Return the pairs that are written down: all, unless the order is a leaderboard's.
+
+        That has thousands of reference models, nearly all of them far from a new one: of pairs with
+        them, only open, equivalent and adjacent ones are written down.
+        """
+        if len(self.order) <= ALL_PAIRS:
+            return self.pairs
+        known, place = set(self.known), {name: i for i, name in enumerate(self.order)}
+        return [
+            row
+            for row in self.pairs
+            if not {row.a, row.b} & known
+            or row.decision != "decided"
+            or place[row.b] - place[row.a] == 1
+        ]
+
     def to_dict(self) -> RankingContent:
         """Return JSON values, estimates on the metric's own scale and in its own direction.
 
@@ -425,18 +442,6 @@ class Ranking(Shown):
         >>> ranking.to_dict()["order"]
         ['a', 'b']
         """
-        rows = self.pairs
-        if len(self.order) > ALL_PAIRS:
-            # A leaderboard has thousands of reference models, nearly all of them far from a new
-            # one: of pairs with them, only open, equivalent and adjacent ones are written down.
-            known, place = set(self.known), {name: i for i, name in enumerate(self.order)}
-            rows = tuple(
-                row
-                for row in rows
-                if not {row.a, row.b} & known
-                or row.decision != "decided"
-                or place[row.b] - place[row.a] == 1
-            )
         content: RankingContent = {
             "order": self.order,
             "ranking": self.in_words(),
@@ -444,7 +449,11 @@ class Ranking(Shown):
             **({"sampled": True} if self.sampled else {}),
             **({"answers_of_benchmark": self.n_answers} if self.n_answers > self.n_items else {}),
             "models": {row.name: self.content_of(row) for row in self.models},
-            "pairwise": [turn.to_dict(self.scale) for row in rows for turn in (row, row.turned)],
+            "pairwise": [
+                turn.to_dict(self.scale)
+                for row in self._written_pairs()
+                for turn in (row, row.turned)
+            ],
             "ties": [list(tie) for tie in self.ties],
             "separated_within_ties": [list(pair) for pair in self.separated_within_ties],
             "open_pairs": [pair.copy() for pair in self.open_pairs],
