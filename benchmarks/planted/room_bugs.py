@@ -1627,8 +1627,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an estimate may be too low by any amount",
-            "abs(result.estimates[model] - mean) < self.error",
-            "result.estimates[model] - mean < self.error",
+            "abs(estimates[model] - mean) < self.error",
+            "estimates[model] - mean < self.error",
         ),
         (
             "a ranking that chance turned passes",
