@@ -206,7 +206,7 @@ def failing(field: Field, rng: np.random.Generator, **options: Any) -> Seen:
             ranker = played(field, fails=fails, max_items=AT, stop="limits").ranker
             result, truth = ranker.result(), field.means
             for row in result.models:
-                j, plain = int(row.name[1:]), replace(row.estimate, lean=0.0)
+                j, plain = int(row.name[1:]), replace(row.estimate, failure_bias=0.0)
                 for what, (low, high) in (
                     ("covered", row.interval),
                     ("covered if failures were random", plain.interval(result.confidence)),

@@ -79,8 +79,8 @@ class Reference:
         """Take the answer, NaN for a failure, and a look at the means that the method states."""
         self.told[self.names.index(model)].append(score)
         self.gaps = np.subtract.outer(belief.location, belief.location)
-        lean = np.zeros(len(self.names)) if belief.lean is None else belief.lean
-        self.slack = np.add.outer(np.maximum(lean, 0), np.maximum(-lean, 0))
+        bias = np.zeros(len(self.names)) if belief.failure_bias is None else belief.failure_bias
+        self.slack = np.add.outer(np.maximum(bias, 0), np.maximum(-bias, 0))
         for level, shown in self.shown.items():
             for a, b in np.argwhere(self.gaps - self.slack > 1e-12).tolist():
                 if (a, b) not in shown and 0 < self.arm(a, b, level) <= self.gaps[a, b]:
