@@ -497,6 +497,12 @@ def state_terms(content: RankingContent, facts: Header) -> None:
     content["terms"] = terms
 
 
+def _is_cut(model: ModelContent) -> bool:
+    """Whether an estimate may be cut to what is possible: it stands at an end of its interval."""
+    low, high = model.get("interval") or (0.0, 0.0)
+    return low < high and min(model["estimate"] - low, high - model["estimate"]) <= CLOSE
+
+
 def contradictory_pairs(result: RankingContent) -> Iterator[str]:
     """Yield where the pairs of a result contradict its estimates, themselves or each other."""
     models = result["models"]
@@ -507,7 +513,8 @@ def contradictory_pairs(result: RankingContent) -> Iterator[str]:
             yield f"{a} over {b}: no such model"
             continue
         of_estimates = models[a]["estimate"] - models[b]["estimate"]
-        if not math.isclose(difference, of_estimates, rel_tol=CLOSE, abs_tol=CLOSE):
+        uncut = not (_is_cut(models[a]) or _is_cut(models[b]))
+        if uncut and not math.isclose(difference, of_estimates, rel_tol=CLOSE, abs_tol=CLOSE):
             yield f"{a} over {b}: difference {difference}, of the estimates {of_estimates}"
         if not interval[0] - CLOSE <= difference <= interval[1] + CLOSE:
             yield f"{a} over {b}: difference {difference} outside {interval[0]} to {interval[1]}"
