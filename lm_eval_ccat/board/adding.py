@@ -21,6 +21,7 @@ from ..bank.file import bank_files
 from ..bank.settings import compare_settings
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
+from ..live.scored import runs_by_model
 from ..methods.method import method_of
 from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import differing_scales
@@ -150,7 +151,7 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
         rows = board.ledger.rows()
         before = latest(rows, FULL)
         tables = _named_apart(tables, latest(rows), added)
-        scores = _scores(board, tables, added, {} if calibrated else before, calibrated)
+        scores = _scores(board, source, tables, added, {} if calibrated else before, calibrated)
         for model, tasks in scores.items():
             again = max(task_score.repeats for task_score in tasks.values()) > 1
             row = BoardRow(
@@ -276,8 +277,13 @@ def _stands(board: Board, row: BoardRow, earlier: BoardRow) -> str:
 
 
 def _repeats(row: BoardRow, earlier: BoardRow) -> bool:
-    """Whether full results are those of an earlier row, and say no more of how they were made."""
+    """Whether full results are those of an earlier row, and say no more of how they were made.
+
+    With other weights of the tasks, the score of all of them is another.
+    """
     pairs = [(score, earlier.tasks.get(task)) for task, score in row.tasks.items()]
+    if any(not _alike(share, earlier.shares.get(task, 1.0)) for task, share in row.shares.items()):
+        return False
     return len(row.tasks) == len(earlier.tasks) and all(
         known is not None
         and _alike(known.score, score.score)
@@ -331,6 +337,23 @@ def notes_of(tables: Mapping[str, ScoreTable]) -> list[str]:
     return together({task: table.warnings for task, table in tables.items()})
 
 
+def first_documents(source: Path, task: str, table: ScoreTable) -> dict[str, str]:
+    """Return of each model of logs that was run with ``--limit`` why no row can be made of them.
+
+    The first documents are often unlike the others, and no interval shows it.
+    """
+    reasons: dict[str, str] = {}
+    for model, runs in runs_by_model(source, table.task).items():
+        why = [reason for reason, is_limit in (run.why_not_full() for run in runs) if is_limit]
+        if len(why) == len(runs) and all(why):
+            reasons[model] = (
+                f"{task}: {why[-1]}, and the first documents do not stand for the others: run all "
+                "of them and `board add` it, or let `board place DIR MODELS.yaml` ask it, where "
+                "`prior: LOGS` takes over the answers that there are"
+            )
+    return reasons
+
+
 def of_others(
     bank: ItemBank, task: str, asked: ScoreTable, model: str, calibrated: bool = False
 ) -> tuple[str, str]:
@@ -380,6 +403,7 @@ def of_others(
 
 def _scores(
     board: Board,
+    source: Path,
     tables: dict[str, ScoreTable],
     added: Added,
     before: Mapping[str, BoardRow],
@@ -389,7 +413,7 @@ def _scores(
     rows = {task: dict(zip(table.models, table.model_scores())) for task, table in tables.items()}
     doubts: dict[str, list[str]] = {task: [] for task in tables}
     for task, table in tables.items():
-        bank = board.banks[task]
+        bank, limited = board.banks[task], first_documents(source, task, table)
         for model, row in rows[task].items():
             asked = table.take(np.flatnonzero(np.isfinite(row)))
             lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
@@ -401,7 +425,7 @@ def _scores(
             if reason:
                 added.left_out[model] = reason
             elif lacking:
-                added.left_out[model] = (
+                added.left_out[model] = limited.get(model) or (
                     f"it has {asked.n_items} of {bank.n_items} documents of {task}; "
                     "`board place` estimates the rest"
                 )

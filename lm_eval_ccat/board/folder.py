@@ -46,6 +46,8 @@ RUNS, LOCK = ".runs", ".lock"
 FACTS, EXPOSURE = "models.csv", "exposure.csv"
 #: Two-sided confidence of every interval on a board, whatever a run was made at.
 CONFIDENCE = 0.95
+#: Why a row is not comparable whose tasks are.
+OTHER_WEIGHTS = "other weights of the tasks"
 _LOCK_SECONDS = 60
 
 
@@ -482,5 +484,5 @@ def not_comparable(
     if not reasons and any(
         abs(row.shares.get(task, 1.0) - share) > 1e-9 for task, share in shares.items()
     ):
-        reasons.append("other weights of the tasks")
+        reasons.append(OTHER_WEIGHTS)
     return "; ".join(reasons)

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from secrets import randbits
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,12 +32,15 @@ from ..scores import ScoreTable
 from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
-from ..shown import together
-from .adding import IN_LEDGER, Added, notes_of, of_others, tables_of
+from ..shown import plural, together
+from .adding import IN_LEDGER, Added, first_documents, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
-from .folder import CONFIDENCE, JOURNALS, RUNS, Board, offered, standing
+from .folder import CONFIDENCE, JOURNALS, OTHER_WEIGHTS, RULES, RUNS, Board, offered, standing
 from .ledger import BoardRow, sha256_of
 from .scoring import other_scoring
+
+if TYPE_CHECKING:
+    from ..live.spec import Spec
 
 _OTHER_PROMPTS = (
     "ask as the board's models were asked, or begin a board of these prompts: "
@@ -109,11 +112,29 @@ def place(
     ('new', 'estimate', 40)
     """
     board = board if isinstance(board, Board) else Board(board)
+    _require_weights(board)
     if isinstance(source, Mapping) or Path(source).suffix in (".yaml", ".yml"):
         return _live(board, source, name, observer)
     existing(source, "configuration, run directory or logs")
     add_from = _of_run if Path(source, JOURNAL).is_file() else _of_logs
     return add_from(board, Path(source), name)
+
+
+def _require_weights(board: Board) -> None:
+    """Refuse to place models beside rows none of which has the weights that the board has now."""
+    state = standing(board)
+    others = [row for row, reason in state.apart if reason == OTHER_WEIGHTS]
+    if others and not state.placed:
+        was, now = (
+            ", ".join(f"{task} {share:.3g}" for task, share in shares.items())
+            for shares in (others[0].shares, board.shares)
+        )
+        raise UsageError(
+            f"{board.path / RULES} has `weights: {board.rules.weights}` ({now}), and all of its "
+            f"{plural(len(others), 'row')} have other weights ({was}), so that none would be "
+            "comparable: write the weights that they have, or add their full results again "
+            f"(`lm-eval-ccat board add {board.path} LOGS`), which gives them rows of these"
+        )
 
 
 def _live(
@@ -157,10 +178,8 @@ def _live(
         "exposure": 1 if board.draws_at_random else board.rules.exposure,
         "seed": seed,
     }
-    usual = Spec()
-    for key in ("max_items", "confidence", "exposure"):
-        if (of_config := getattr(spec, key)) not in (getattr(usual, key), options[key]):
-            (observer or Observer()).warn(f"the board sets {key}: {options[key]}, not {of_config}")
+    for text in _set_by_board(board, spec, options):
+        (observer or Observer()).warn(text)
     if len(banks) > 1:
         options["weights"] = board.rules.weights
     if (known := _known(board, work)) is not None:
@@ -181,6 +200,30 @@ def _live(
         shutil.rmtree(work)
     (work.parent / f"{work.name}.known.parquet").unlink(missing_ok=True)
     return added
+
+
+def _set_by_board(board: Board, spec: Spec, options: Values) -> list[str]:
+    """Say which keys of a configuration the board answers otherwise."""
+    usual, suite = type(spec)(), board.path / "suite"
+    is_ours = isinstance(spec.bank, str | Path) and Path(spec.bank).resolve() == suite.resolve()
+    tasks = [task for task in spec.tasks if not task.endswith(YAML)]
+    set_by_board: dict[str, tuple[Any, Any]] = {
+        **{key: (options[key], getattr(spec, key)) for key in ("max_items", "confidence")},
+        "exposure": (options["exposure"], spec.exposure),
+        "task": (
+            ", ".join(board.banks),
+            "" if set(tasks) <= set(board.banks) else ", ".join(tasks),
+        ),
+        "bank": (suite, suite if is_ours else spec.bank),
+        "weights": (board.rules.weights, spec.weights),
+        "known": ("its full results", spec.known),
+        "seed": ("a random one", spec.seed),
+    }
+    return [
+        f"the board sets {key}: {of_board}, not {of_config}"
+        for key, (of_board, of_config) in set_by_board.items()
+        if of_config not in (getattr(usual, key, ""), of_board, "")
+    ]
 
 
 def _stands(
@@ -433,11 +476,14 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
         for model in (name for table in tables.values() for name in table.models):
             if model not in table.models:
                 refused.left_out[model] = f"no results on {task}"
+        bank, limited = board.banks[task], first_documents(source, task, table)
         for model, row in zip(table.models, table.model_scores()):
             asked = table.take(np.flatnonzero(np.isfinite(row)))
-            reason, doubt = of_others(board.banks[task], task, asked, model)
+            reason, doubt = of_others(bank, task, asked, model)
             if doubt and doubt not in doubts[task]:
                 doubts[task].append(doubt)
+            if model not in refused.left_out and asked.n_items < bank.n_items:
+                reason = reason or limited.get(model, "")
             if reason:
                 refused.left_out[model] = reason
     refused.notes += together(doubts)

@@ -194,3 +194,40 @@ def test_only_long_answers_with_mistakes_are_alike_word_for_word(board, tables, 
     JournalFile(journal).append(records)
     warnings = [text for texts in suspicions(board).values() for text in texts]
     assert any("word for word" in text for text in warnings) == (same == "long")
+
+
+def test_the_first_documents_do_not_stand_for_the_others(tmp_path, ccat):
+    chances = draw(np.linspace(-1, 1.5, 12), 60, seed=3)
+    scores = (np.random.default_rng(0).random(chances.shape) < chances).astype(int).tolist()
+    for name, row in zip(NAMES, scores):
+        write_run(tmp_path / "full", name, rows_of(row))
+    board = init(tmp_path / "board", tmp_path / "full")
+    part = {"limit": 25.0, "samples": {"original": 60, "effective": 25}}
+    write_run(tmp_path / "limited", "new", rows_of(scores[0][:25]), **part)
+    before = board.ledger.rows()
+    for action in ("place", "add"):
+        err = ccat("board", action, board.path, tmp_path / "limited", code=4).err
+        assert "new: left out: demo: run with --limit (25 of 60 documents)" in err
+        assert "`board place DIR MODELS.yaml`" in err and "estimates the rest" not in err
+    assert board.ledger.rows() == before
+
+
+def test_models_are_not_placed_beside_rows_of_other_weights(board, tables, tmp_path, ccat):
+    logs = written(tmp_path / "some", *(some(table, ["m6"]) for table in tables.values()))
+    rules, before = board.path / "board.json", board.ledger.rows()
+    stated = rules.read_text()
+    rules.write_text(stated.replace('"equal"', '"documents"'))
+    models = tmp_path / "models.yaml"
+    models.write_text("models: [{name: new, model: dummy}]")
+    for source in (logs, models):
+        err = ccat("board", "place", board.path, source, code=2).err
+        assert "`weights: documents` (errors 0.455, points 0.545)" in err
+        assert "all of its 10 rows have other weights (errors 0.5, points 0.5)" in err
+    assert board.ledger.rows() == before and not (board.path / ".runs").exists()
+    # Both remedies: the weights as they were, and rows of the new ones.
+    rules.write_text(stated)
+    assert [row.model for row in place(board.path, logs, name="first").rows] == ["first"]
+    rules.write_text(stated.replace('"equal"', '"documents"'))
+    full = (table.without(["m6", "m7"]) for table in tables.values())
+    add(board.path, written(tmp_path / "full", *full))
+    assert [row.model for row in place(board.path, logs).rows] == ["m6"]

@@ -105,8 +105,8 @@ def test_full_results_do_not_take_the_place_of_an_estimate_of_another_configurat
     table.write(tmp_path / "full.csv")
     board = init(tmp_path / "board", tmp_path / "full.csv", task="demo")
     part = tmp_path / "part"
-    config = {"model_args": "pretrained=org/m,revision=step2000", "limit": 5}
-    write_run(part, "org/m", rows_of(SCORES[:5]), config=config,
+    config = {"model_args": "pretrained=org/m,revision=step2000"}
+    write_run(part, "org/m", rows_of(SCORES[:5]), config=config, adaptive={"demo": {"items": 5}},
               samples={"original": 8, "effective": 5})  # fmt: skip
     [estimate] = place(board, part).rows
     assert estimate.tasks["demo"].configuration["revision"] == "step2000"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -50,7 +51,10 @@ def test_other_prompts_begin_another_board(world, prompted, ccat):
         assert "--accept_change" not in err and "descend" not in err
     known = [f"m{n:02}" for n in range(12) if n != 5]
     ccat("board", "init", beside / "new", "--from", world.scores(beside / "full.parquet", known))
-    stated = world.bench.config(world.server.url, ["m05"], bank=None, max_items=7, name="stated")
+    others = {"task": "mp_math", "bank": "nothing.json", "seed": 3, "max_items": 7}
+    stated = world.bench.config(world.server.url, ["m05"], name="stated", **others)
     said = ccat("board", "place", beside / "new", stated).err
+    for key, value in others.items():
+        assert re.search(rf"the board sets {key}: .*, not .*{value}\n", said), key
     assert "the board sets max_items: 100, not 7" in said and "the board sets conf" not in said
     assert "m05" in {place.row.model for place in standing(Board(beside / "new")).placed}

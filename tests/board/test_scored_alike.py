@@ -20,7 +20,10 @@ def logs(folder: Path, model: str, target="t" * 64, documents=12, **config) -> P
     """Logs of a model whose third document has this target, with this configuration of the task."""
     rows = rows_of(SCORES[:documents])
     rows[2]["target_hash"] = target
-    changes = {"samples": {"original": 12, "effective": documents}, "limit": 12 - documents or None}
+    changes = {
+        "samples": {"original": 12, "effective": documents},
+        "adaptive": {"demo": {"items": 8}},
+    }
     write_run(folder, model, rows, **changes)
     [file] = (folder / model).glob("results_*.json")
     content = json.loads(file.read_text())
