@@ -209,7 +209,7 @@ def likely_copies(board: Board, rows: Sequence[BoardRow]) -> dict[str, tuple[str
 def same_texts(
     new: Mapping[tuple[str, Any], str], placed: Mapping[str, Mapping[tuple[str, Any], str]]
 ) -> str:
-    """Say which placed models gave a new one's imperfect answers word for word; else "".
+    """Say which placed models gave a new one's answers that are not fully right; else "".
 
     Parameters
     ----------
@@ -221,15 +221,16 @@ def same_texts(
     --------
     >>> texts = {("t", n): f"the answer to question {n} is 7" for n in range(9)}
     >>> same_texts(texts, {"a": texts, "b": {key: text + "!" for key, text in texts.items()}})
-    '9 of 9 imperfect answers are those of a, word for word: it may be the same model'
+    '9 of 9 answers that are not fully right are those of a, word for word: it may be the same
+    model'
     """
     for model, texts in placed.items():
         common = new.keys() & texts.keys()
         same = sum(new[item] == texts[item] for item in common)
         if len(common) >= _ANSWERS and same >= _SAME * len(common):
             return (
-                f"{same} of {len(common)} imperfect answers are those of {model}, word for word: "
-                "it may be the same model"
+                f"{same} of {len(common)} answers that are not fully right are those of {model}, "
+                "word for word: it may be the same model"
             )
     return ""
 

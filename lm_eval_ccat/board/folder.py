@@ -33,10 +33,11 @@ from ..options import TEXT, OptionPlace, choice, option, read_values, whole
 from ..ranker.contents import scale_of, shares_of
 from ..ranker.headline import Lead
 from ..ranker.verdicts import outside
+from ..runs.directory import BOARD
 from ..shown import first_of, rounded
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
-FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, "board.json"
+FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, BOARD
 LEDGER, SCORING, SCORES, JOURNALS = "ledger.jsonl", "scoring.json", "scores", "journals"
 #: Scores that are being written.
 DRAFT = "draft.parquet"

@@ -17,7 +17,7 @@ from ..errors import RunError, ScaleError, ScoreTableError, UsageError
 from ..metrics.scale import Scale, differing_scales
 from ..options import Values
 from ..plugins import did_you_mean
-from ..runs.directory import RunDirectory, read_object
+from ..runs.directory import RunDirectory, board_in_words, read_object
 from ..scores import ScoreTable
 from ..scores.configuration import model_of, names_by_configuration
 from ..scores.prompts import Marks, asked, mark_of, requests_of
@@ -122,6 +122,8 @@ class Side:
         except ScoreTableError as error:
             if not path.is_dir() or results_files(path):
                 raise
+            if of_board := board_in_words(path):
+                raise UsageError(of_board) from None
             why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")
             raise ScoreTableError(
                 f"{path}: the {self.which} holds no results; its run failed or has not finished "
@@ -391,7 +393,7 @@ def shared_outcomes(
             shared[outcome] = max(names, key=len)  # the one that says most
     unmet = [request for request in requests if not any(map(request.includes, in_both))]
     if unmet or not shared:
-        raise _lack(first, second, unmet if metrics else [], task)
+        raise _lack(sides, first, second, unmet if metrics else [], task)
     return shared
 
 
@@ -406,19 +408,31 @@ def _outcomes_of(side: Side, requests: Sequence[_Request], task: str | None) -> 
 
 
 def _lack(
-    first: Sequence[Logged], second: Sequence[Logged], unmet: Sequence[_Request], task: str | None
+    sides: Sequence[Side],
+    first: Sequence[Logged],
+    second: Sequence[Logged],
+    unmet: Sequence[_Request],
+    task: str | None,
 ) -> UsageError:
     """Return the error that says what two sides do not share, and what they hold."""
     outcomes = [*first, *second]
     what, hint = f"no metric {unmet[0].name!r}" if unmet else "nothing", ""
     if task is not None and not {outcome.task for outcome in outcomes} & {task, None}:
-        what = f"no task {task!r}"
+        what, of_group = f"no task {task!r}", _tasks_of_group(sides, task)
+        hint = f"; {task!r} is a group: compare one of its tasks, {some(of_group)}" * bool(of_group)
     elif not unmet and any(
         _same(outcome, replace(twin, filter=None)) for outcome in first for twin in second
     ):  # they would share a metric if its answers were filtered in the same way
         hint = "; they differ in the filter, so score the answers of both by the same"
     names = sorted({outcome.name for outcome in outcomes})
     return UsageError(f"the two sides share {what}; they hold {', '.join(names)}{hint}")
+
+
+def _tasks_of_group(sides: Sequence[Side], group: str) -> list[str]:
+    """Return the tasks of a group that the logs of the sides record; none if there is no such."""
+    paths = [Path(side.source) for side in sides if not isinstance(side.source, ScoreTable)]
+    groups = (reader_of(path).groups(path).get(group, ()) for path in paths)
+    return list(dict.fromkeys(task for tasks in groups for task in tasks))
 
 
 def _require_consistent(ranking: StoredRanking) -> None:

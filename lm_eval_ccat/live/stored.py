@@ -19,7 +19,7 @@ from ..harness.task_check import SUFFIX
 from ..metrics.scale import Scale
 from ..plugins import existing
 from ..ranker.headline import WEIGHTED_MEAN
-from ..runs.directory import RunDirectory, load_banks, read_object
+from ..runs.directory import RunDirectory, board_in_words, load_banks, read_object
 from ..scores.configuration import configurations_in, model_of, names_by_model
 from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import mark_of_row, sound_rows
@@ -195,6 +195,8 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
         files = files or results_files(file)
         if len(files) > 1:
             raise RunError(f"{file}: {len(files)} results files; name one of them")
+        if not files and (of_board := board_in_words(file)):
+            raise UsageError(of_board)
         if not files:
             raise RunError(f"{file}: no {RESULT}; the run has not ended, or this is not a run")
         file = files[0]

@@ -261,7 +261,9 @@ def outcomes_meant(
             raise UsageError(f"{path}: task {task} reports {', '.join(choices)}; name one ({flag})")
         meant += outcomes
     if not meant:
-        raise UsageError(f"{path}: no results of these tasks and metrics")
+        known = some(list(dict.fromkeys(outcome.metric for outcome in logged)))
+        named = f" of metric {', '.join(metrics)}; its metrics are {known}" if metrics else ""
+        raise UsageError(f"{path}: no results{named}")
     return meant
 
 

@@ -100,7 +100,10 @@ def test_a_placed_model_under_another_name_is_known_by_its_answers(world, board,
     config = world.config(["m03"], name="again", **other)
     said = ccat("board", "place", board.path, config).err
     [line] = [line for line in said.splitlines() if "word for word" in line]
-    assert line.startswith("warning: new: ") and "imperfect answers are those of weak" in line
+    assert (
+        line.startswith("warning: new: ")
+        and "answers that are not fully right are those of weak" in line
+    )
     found = suspicions(board)
     assert {"weak", "new"} <= set(found) and not {"able", "m01", "m07"} & set(found)
 

@@ -28,7 +28,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     if not query.partial:
         raise ScoreTableError(
             f"{journal}: the journal of an adaptive run, whose scores are not full results; "
-            "`bank update` takes it"
+            "`bank update` takes it, `board check` verifies that of a board, and `rank` compares "
+            "models in one run"
         )
     if further_journals:
         raise ScoreTableError(

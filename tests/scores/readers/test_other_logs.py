@@ -201,7 +201,9 @@ def write_journal(folder, models, docs=range(6), drawn=False):
 
 def test_only_who_asks_for_partial_runs_gets_the_scores(tmp_path):
     run = write_journal(tmp_path / "run", ["m02", "m09"])
-    with pytest.raises(ScoreTableError, match=r"not full results; `bank update` takes it"):
+    with pytest.raises(
+        ScoreTableError, match=r"not full results; `bank update` takes it, `board check`"
+    ):
         ScoreTable.read(run)
     table = ScoreTable.read(run, partial=True)
     assert table.chosen == ("adaptive", "adaptive") and table.task == "toy_task"

@@ -1,0 +1,37 @@
+"""What is no run, and what is no name of a task or metric, is told with what there is."""
+
+from __future__ import annotations
+
+import pytest
+from scores.test_harness_logs import rows_of, write_run
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compare {} --models m00,m02",
+        "compare {}/journals --models m01,m07",
+        "verify {} --full LOGS",
+    ],
+)
+def test_a_board_is_no_run_and_its_models_are_compared_elsewhere(board, ccat, command):
+    err = ccat(*command.format(board.path).split(), code=2).err
+    assert f"{board.path} is a board" in err and f"`lm-eval-ccat board check {board.path}`" in err
+    assert '"Is A better than B?"' in err and "`rank` of both" in err
+
+
+def test_a_board_names_the_metrics_that_there_are(tmp_path, ccat):
+    for model in "ab":
+        write_run(tmp_path / "logs", model, rows_of([0, 1]))
+    board = "board", "init", tmp_path / "board", "--from", tmp_path / "logs"
+    err = ccat(*board, "--metric", "accuracy", code=2).err
+    assert err.endswith("no results of metric accuracy; its metrics are exact_match\n")
+
+
+def test_a_group_is_told_by_its_tasks(tmp_path, ccat):
+    for model in "ab":
+        for day, task in enumerate(("mp_math", "mp_law"), 1):
+            groups = {"group_subtasks": {"mp": ["mp_math", "mp_law"], task: []}}
+            write_run(tmp_path / "logs", model, rows_of([0, 1] * 20), task=task, day=day, **groups)
+    err = ccat("compare", tmp_path / "logs", "--models", "a,b", "--task", "mp", code=2).err
+    assert "'mp' is a group: compare one of its tasks, mp_math, mp_law" in err
