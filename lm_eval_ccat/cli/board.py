@@ -28,8 +28,10 @@ from pathlib import Path
 from .. import board as boards
 from ..board.adding import Added
 from ..board.checking import in_words, to_restore, without_rows
+from ..board.folder import RULES
 from ..board.scoring import unknown_scoring
-from ..live.result import PARTIAL, Observer
+from ..live.result import PARTIAL, Observer, Result
+from ..money import spent_in_words
 from ..shown import plural
 from .live import Display
 from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, task_names, warn
@@ -40,12 +42,15 @@ def init(args: argparse.Namespace) -> int:
     separately.
     """
 
-    source = getattr(args, "from")
+    source, existed = getattr(args, "from"), Path(args.board, RULES).is_file()
     board = boards.init(args.board, source, task=args.task, metric=args.metric, say=warn)
-    print(f"{args.board}: a board of {', '.join(board.banks)}. {boards.standing(board).headline}")
+    state = boards.standing(board)
+    print(f"{args.board}: a board of {', '.join(board.banks)}. {state.headline}")
+    # Their row is not of all tasks: a part of their results is missing.
+    warn(*(f"{row.model}: not comparable: {reason}" for row, reason in state.apart))
     place_it = f"lm-eval-ccat board place {shlex.quote(args.board)} MODELS.yaml"
     print(f"Next: {place_it}, where MODELS.yaml lists new models as for `rank`")
-    return 0
+    return PARTIAL if not existed and state.apart else 0
 
 
 def add(args: argparse.Namespace) -> int:
@@ -61,11 +66,19 @@ def place(args: argparse.Namespace) -> int:
     """
 
     class Placing(Display):
-        # Only warns: the caller prints where the models stand on the board.
-        finished = Observer.finished
+        spent = ""
+
+        def finished(self, result: Result) -> None:
+            # Only warns: the caller prints where the models stand on the board.
+            Observer.finished(self, result)
+            answers = plural(result.content["items_administered"], "answer")
+            self.spent = " ".join([f"{answers} count.", *spent_in_words(result.content)])
 
     board, display = boards.Board(args.board), Placing(json=args.json, yes=args.yes)
-    return _say(args, board, boards.place(board, args.source, name=args.name, observer=display))
+    code = _say(args, board, boards.place(board, args.source, name=args.name, observer=display))
+    if display.spent:
+        display.note(display.spent)
+    return code
 
 
 def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:

@@ -209,8 +209,12 @@ def _before(plan: Plan, observer: Observer) -> None:
     spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.first)
     costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     usd = cap * sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
-    limit = f"at most {cap * len(costs)} answers ({cap} of each model)"
-    limit += "" if usd is None else f", about {dollars(usd)}"
+    limit, lengths = f"at most {cap * len(costs)} answers ({cap} of each model)", ""
+    if usd is not None and any(entry.price.output for entry in spec.models):
+        # Models that reason write pages where the reference has a letter.
+        dearest = dollars(cap * sum(cost.largest for cost in costs))
+        lengths = f" if answers are as long as their references, {dearest} at the token limit"
+    limit += "" if usd is None else f", about {dollars(usd)}{lengths}"
     goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
         spec.stop, f"when `stop: {spec.stop}` is met, or "
     )
@@ -222,7 +226,8 @@ def _before(plan: Plan, observer: Observer) -> None:
     if spec.max_items is not None or usd is None or usd < ASKED_FROM:
         return
     # It may cost a dollar or more, and nothing but the documents limits it.
-    question = f"This may cost up to about {dollars(usd)}, if models are equal. Start?"
+    if_equal = f"if models are equal{lengths.replace(' if', ' and', 1)}"
+    question = f"This may cost up to about {dollars(usd)}, {if_equal}. Start?"
     if not observer.confirm(question):
         raise UsageError("not started; give a limit: budget: {usd: x}, {items: n} or max_items:")
 

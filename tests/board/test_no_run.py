@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 from scores.test_harness_logs import rows_of, write_run
 
@@ -35,3 +38,23 @@ def test_a_group_is_told_by_its_tasks(tmp_path, ccat):
             write_run(tmp_path / "logs", model, rows_of([0, 1] * 20), task=task, day=day, **groups)
     err = ccat("compare", tmp_path / "logs", "--models", "a,b", "--task", "mp", code=2).err
     assert "'mp' is a group: compare one of its tasks, mp_math, mp_law" in err
+
+
+def test_a_model_that_lacks_a_task_is_named_when_a_board_begins(tmp_path, ccat):
+    rng = np.random.default_rng(0)
+    for number, task in enumerate(("ta", "tb"), 1):
+        for n in range(12):
+            if (n, task) != (3, "tb"):
+                rows = rows_of((rng.random(40) < (n + 1) / 13).astype(int).tolist())
+                write_run(tmp_path / "logs", f"m{n}", rows, task=task, day=number)
+    said = ccat("board", "init", tmp_path / "board", "--from", tmp_path / "logs", code=4)
+    assert "best of 11" in said.out and "m3: not comparable: no results on tb" in said.err
+
+
+def test_placing_ends_with_what_it_took(world, board, ccat):
+    asked = sum(world.server.asked.values())
+    config = world.config(["m03"], entry={"price": {"item": 0.01}})
+    *_, last = ccat("board", "place", board.path, config).err.splitlines()
+    n = sum(world.server.asked.values()) - asked
+    count, spent = re.match(r"(\d+) answers count\. Spent \$(\S+) in ", last).groups()
+    assert int(count) <= n <= int(count) + 5 and float(spent) == pytest.approx(n / 100)

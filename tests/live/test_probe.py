@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
 import numpy as np
@@ -93,3 +94,16 @@ def test_a_standard_error_below_the_noise_of_single_sampled_answers_is_not_promi
     monkeypatch.setattr(Plan, "most_repeats", 8)
     words = target_in_words(plan, by_default=False)
     assert ("is not expected to reach (up to 8 are asked)" in words) is not reached
+
+
+def test_the_cost_says_whose_lengths_it_takes_and_what_the_token_limit_allows(bench, server, ccat):
+    """Ten numbers of two digits are the reference, and the task's limit is 64 tokens."""
+    price = {"price": {"input": 0, "output": 1e6}}  # a dollar a token
+    config = bench.config(server.url, ["m01", "m11"], max_items=5, entry=price, bank=None)
+    said = " ".join(ccat("rank", config, "--yes", code=(0, 3)).err.split())
+    about, dearest = re.search(
+        r"10 answers \(5 of each model\), about \$(\S+) if answers are as long as their "
+        r"references, \$(\S+) at the token limit\.", said
+    ).groups()  # fmt: skip
+    assert float(dearest.replace(",", "")) == 10 * 64
+    assert 10 * 5 < float(about.replace(",", "")) < 10 * 20
