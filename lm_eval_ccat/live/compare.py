@@ -201,7 +201,7 @@ class _StoredComparison:
             raise refused
         if not any(compared.decisive for compared in outcomes):  # the other side lacks what steered
             outcomes = [replace(compared, decisive=True) for compared in outcomes]
-        if names[0] == names[1] and not any(side.named for side in self.sides):
+        if names[0] == names[1]:
             first_side, second_side = self.sides
             names = told_apart(first_side.source, second_side.source, names)
         warnings = list(dict.fromkeys(self.warnings))

@@ -119,9 +119,10 @@ class SharedDocuments:
         tables = [table.select([name]) for table, name in zip((first_table, second_table), names)]
         for which, table in zip(SIDES, tables):
             if len(table.row_config) > 1 and not table.repeated:
+                configs = [config or "the task's own" for config in table.row_config]
                 warnings.append(
-                    f"the {which} is of {len(table.row_config)} configs "
-                    f"({some(table.row_config, 3)}): their mean on each document is compared"
+                    f"the {which} is of {len(configs)} configs "
+                    f"({some(configs, 3)}): their mean on each document is compared"
                 )
             hashes = table.doc_hashes or (None,) * table.n_items
             rows = zip(table.doc_ids, table.model_scores()[0], hashes)

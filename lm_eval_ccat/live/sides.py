@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..content import RESULT, RankingContent
 from ..errors import RunError, ScaleError, ScoreTableError, UsageError
+from ..metrics.registry import known_scale
 from ..metrics.scale import Scale, differing_scales
 from ..options import Values
 from ..plugins import did_you_mean
@@ -239,7 +240,8 @@ def doubt_of_scale(
     ------
     ScaleError
         Nothing but the metric's name tells the scale. Or ten or more scores are 0 or one other
-        number, and those of the other side 0 or 1: right and wrong on two scales.
+        number, and those of the other side 0 or 1: right and wrong on two scales. Or the metric is
+        known to have the scale of one side, which the scores of the other leave.
     """
     raws = [table.select([name]).raw for table, name in zip(tables, names)]
     scores = [raw[np.isfinite(raw)] for raw in raws]
@@ -260,6 +262,12 @@ def doubt_of_scale(
     binary = set(low_scores) <= {0.0, 1.0} and set(high_scores) <= {0.0, top}
     if binary and high_scores.size >= _ENOUGH:
         raise ScaleError(f"{doubt}, but they are 0 or 1 and 0 or {top:g}; write both on one scale")
+    known = known_scale(metric, task=tables[0].task or "")
+    if known is not None and known.holds(low_scores) and not known.holds(high_scores):
+        raise ScaleError(
+            f"{doubt}, but {metric} is known to have {known.describe()}, as {low_name} does; write "
+            "both on one scale"
+        )
     of_name = any(OF_METRIC_TABLE in warning for table in tables for warning in table.warnings)
     of_files = not any(
         isinstance(source, ScoreTable) or can_read(Path(source)) for source in sources

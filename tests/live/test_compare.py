@@ -523,6 +523,9 @@ def test_one_table_of_two_models_repeats_averaged_lower_is_better():
     raw = [base, base + 10, base + 14]
     table = ScoreTable.from_arrays(raw, ["a", "b", "b"], configs=["", "t0", "t1"], scale=scale)
     found = compare(table, table, models=("a", "b"), margin=5)
+    as_in_task = ScoreTable.from_arrays(raw, ["a", "b", "b"], configs=["", "", "t1"], scale=scale)
+    said = compare(as_in_task, as_in_task, models=("a", "b")).warnings
+    assert any("of 2 configs (the task's own, t1)" in warning for warning in said)
     with pytest.raises(UsageError, match="--margin 100 lets every candidate pass"):
         compare(table, table, models=("a", "b"), margin=100)
     told = "the candidate is of 2 configs (t0, t1): their mean on each document is compared"
@@ -857,6 +860,8 @@ BY_PERCENT = ("--range", "0,100")
         ("judge", UNIT_SCORES > 0.5, 100 * (UNIT_SCORES > 0.4), BY_PERCENT, "refused: 0 or 1"),
         ("judge", np.array([0, 1, 1]), np.array([100, 100, 0]), BY_PERCENT, "warned"),
         ("judge", UNIT_SCORES > 0.5, 85 + 5 * (UNIT_SCORES > 0.5), BY_PERCENT, "warned"),
+        # A metric that is known to reach from 0 to 1, which one side leaves and the other does not.
+        ("rougeL", UNIT_SCORES, 90 * UNIT_SCORES, BY_PERCENT, "refused: rougeL is known to have"),
         # No more than what a weak and a less weak model have; or no score that says anything.
         ("bleu", UNIT_SCORES, 9 * UNIT_SCORES, (), ""),
         ("bleu", 0 * UNIT_SCORES, 90 * UNIT_SCORES, (), ""),
@@ -1213,6 +1218,18 @@ def test_tasks_and_metrics_that_one_side_lacks_are_named(tmp_path, ccat) -> None
 
 def test_a_model_is_not_compared_with_itself(logs, ccat) -> None:
     assert "names m twice" in ccat("compare", logs("a", 0.5, 1), "--models", "m,m", code=2).err
+
+
+def test_two_runs_of_one_model_are_told_apart_by_their_folders_where_models_are_named(
+    tmp_path, ccat
+) -> None:
+    rows = [sample_row(i, {"acc": i % 2}) for i in range(40)]
+    sides = tmp_path / "old", tmp_path / "new"
+    for side in sides:
+        write_run(side, "m", rows)
+    assert "new is worse than old" in ccat("compare", *sides, "--margin", "0.01", code=3).out
+    said = ccat("compare", *sides, "--models", "m,m", "--margin", "0.01", code=3).out
+    assert "new is worse than old" in said
 
 
 @pytest.mark.parametrize("question", ["population", "benchmark"])
