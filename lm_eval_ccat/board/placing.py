@@ -69,6 +69,9 @@ def place(
 ) -> Added:
     """Place models among those of a board.
 
+    A model of which over 90% of the answers are empty or refusals gets no row, which could not be
+    withdrawn; `fail_on_empty` of the configuration sets another share, and 1 accepts all.
+
     Parameters
     ----------
     board : Board or path

@@ -62,7 +62,8 @@ def add(args: argparse.Namespace) -> int:
 
 def place(args: argparse.Namespace) -> int:
     """Place models by some of the items. To continue an interrupted live run, give the command
-    again.
+    again. A model of which nine in ten answers are empty or refusals gets no row, unless
+    the configuration accepts that by `fail_on_empty: 1`.
     """
 
     class Placing(Display):

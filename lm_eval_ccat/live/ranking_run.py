@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from ..cluster import address_of
 from ..content import ForecastContent
 from ..errors import HarnessError, OtherScoringError, PromptMismatchError, UsageError
 from ..integrations.trackers import track, wanted
-from ..money import dollars, in_unit
+from ..money import Tokens, dollars, in_unit
 from ..ranker.accounts import SLACK
 from ..runs.differences import PROMPTS
 from ..runs.directory import banks_at
@@ -211,9 +212,16 @@ def _before(plan: Plan, observer: Observer) -> None:
     usd = cap * sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
     limit, lengths = f"at most {cap * len(costs)} answers ({cap} of each model)", ""
     if usd is not None and any(entry.price.output for entry in spec.models):
-        # Models that reason write pages where the reference has a letter.
+        # Models that reason write pages where the reference has a letter; logs behind a bank know.
         dearest = dollars(cap * sum(cost.largest for cost in costs))
-        lengths = f" if answers are as long as their references, {dearest} at the token limit"
+        whose, means = "their references", [outcome.bank.tokens for outcome in plan.steering]
+        if known := [mean for mean in means if mean is not None]:
+            whose = "those of the bank's models"
+            read, written = (fmean(counts) for counts in zip(*known))
+            tokens = Tokens(read, written, "estimate")
+            judged = spec.judge.item or 0.0
+            usd = cap * sum(entry.price.cost(tokens, 1.0) + judged for entry in spec.models)
+        lengths = f" if answers are as long as {whose}, {dearest} at the token limit"
     limit += "" if usd is None else f", about {dollars(usd)}{lengths}"
     goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
         spec.stop, f"when `stop: {spec.stop}` is met, or "

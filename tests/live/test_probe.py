@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -99,7 +100,8 @@ def test_a_standard_error_below_the_noise_of_single_sampled_answers_is_not_promi
 def test_the_cost_says_whose_lengths_it_takes_and_what_the_token_limit_allows(bench, server, ccat):
     """Ten numbers of two digits are the reference, and the task's limit is 64 tokens."""
     price = {"price": {"input": 0, "output": 1e6}}  # a dollar a token
-    config = bench.config(server.url, ["m01", "m11"], max_items=5, entry=price, bank=None)
+    settings = {"max_items": 5, "entry": price}
+    config = bench.config(server.url, ["m01", "m11"], **settings, bank=None)
     said = " ".join(ccat("rank", config, "--yes", code=(0, 3)).err.split())
     about, dearest = re.search(
         r"10 answers \(5 of each model\), about \$(\S+) if answers are as long as their "
@@ -107,3 +109,11 @@ def test_the_cost_says_whose_lengths_it_takes_and_what_the_token_limit_allows(be
     ).groups()  # fmt: skip
     assert float(dearest.replace(",", "")) == 10 * 64
     assert 10 * 5 < float(about.replace(",", "")) < 10 * 20
+    # A bank of logs knows how long its models' answers were.
+    known = ItemBank.load(bench.bank)
+    provenance = {**known.provenance, "tokens": {"input": 9, "output": 40}}
+    replace(known, provenance=provenance).save(bench.folder / "logs.bank.json")
+    config = bench.config(server.url, ["m01"], **settings, bank="logs.bank.json", name="logs")
+    said = " ".join(ccat("rank", config, "--yes", code=(0, 3)).err.split())
+    n = int(re.search(r"at most (\d+) answers", said)[1])
+    assert f"about ${40 * n}.00 if answers are as long as those of the bank's models, " in said
