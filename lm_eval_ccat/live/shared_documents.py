@@ -139,8 +139,11 @@ class SharedDocuments:
                 f"{plural(changed, 'document')} left out: the same doc_id, but different text"
             )
         if not ids:
+            held = (some([repr(doc_id) for doc_id in of_side], 3) or "none" for of_side in scored)
+            first_ids = "; ".join(f"the {which} has {ids}" for which, ids in zip(SIDES, held))
             raise UnknownScoresError(
-                f"{' and '.join(names)} have no document of {first_table.metric} in common"
+                f"{' and '.join(names)} have no document of {first_table.metric} in common: "
+                f"{warnings[-1] if changed else first_ids}"
             )
         outcome = Logged(
             first_table.task or second_table.task,

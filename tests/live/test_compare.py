@@ -572,7 +572,14 @@ def test_documents_that_changed_are_left_out():
 
 def test_sides_without_a_document_in_common_are_wrong_input(logs, ccat):
     a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2, range(300, 330))
-    assert "have no document of acc in common" in ccat("compare", a, b, code=2).err
+    told = "in common: the baseline has 0, 1, 2, ...; the candidate has 300, 301, 302, ..."
+    assert told in ccat("compare", a, b, code=2).err
+    (one, _), (_, other) = (pair(TWO, doc_hashes=[f"{h}{k}" for k in range(30)]) for h in "xy")
+    with pytest.raises(UsageError, match=r"in common: 30 documents left out: .* different text"):
+        compare(one, other)
+    as_text = ScoreTable.from_arrays([TWO[1]], ["b"], doc_ids=[str(k) for k in range(30)])
+    with pytest.raises(UsageError, match=r"has 0, 1, 2, .*; .* has '0', '1', '10', "):
+        compare(ScoreTable.from_arrays([TWO[0]], ["a"]), as_text)
 
 
 @pytest.mark.parametrize("key", ["num_fewshot", "fewshot_as_multiturn", "dataset_revision"])
