@@ -35,6 +35,7 @@ _CONFIGURING = {
         (
             "max_length", "max_model_len", "context_length", "max_gen_toks", "max_tokens",
             "bnb_4bit_quant_type", "bnb_4bit_compute_dtype", "kv_cache_dtype", "enable_thinking",
+            "mixed_precision_dtype", "softmax_dtype", "think_end_token",
             "tokenizer", "add_bos_token", "reasoning_effort", "system_prompt", "steer_path",
         ),
         ("", ""),

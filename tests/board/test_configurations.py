@@ -44,6 +44,14 @@ def names(board: Board) -> list[str]:
         ({}, {"arguments": ",load_in_4bit=True"}, "org/m+4bit"),
         ({}, {"arguments": ",dtype=float16"}, "org/m+float16"),
         ({}, {"arguments": ",reasoning_effort=high"}, "org/m+reasoning_effort=high"),
+        *(
+            ({}, {"arguments": f",{key}={value}"}, f"org/m+{key}={value}")
+            for key, value in {
+                "mixed_precision_dtype": "bfloat16",
+                "softmax_dtype": "float32",
+                "think_end_token": "7",
+            }.items()
+        ),
         ({"arguments": ",dtype=auto"}, {"temperature": 0.7}, "org/m+temperature=0.7"),
         ({"arguments": ",revision=step2000"}, {}, "org/m@main"),
         ({"arguments": ",load_in_4bit=True"}, {}, "org/m+4bit=false"),
