@@ -500,7 +500,7 @@ def state_terms(content: RankingContent, facts: Header) -> None:
 def _is_cut(model: ModelContent) -> bool:
     """Whether an estimate may be cut to what is possible: it stands at an end of its interval."""
     low, high = model.get("interval") or (0.0, 0.0)
-    return low < high and min(model["estimate"] - low, high - model["estimate"]) <= CLOSE
+    return low < high and min(abs(model["estimate"] - end) for end in (low, high)) <= CLOSE
 
 
 def contradictory_pairs(result: RankingContent) -> Iterator[str]:
