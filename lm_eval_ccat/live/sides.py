@@ -24,7 +24,7 @@ from ..scores.configuration import model_of, names_by_configuration
 from ..scores.prompts import Marks, asked, mark_of, requests_of
 from ..scores.readers.logged_runs import can_read, find_runs, results_files
 from ..scores.readers.samples import sound_rows
-from ..scores.reading import OF_METRIC_TABLE, YAML, Logged, Query
+from ..scores.reading import OF_METRIC_TABLE, UNNAMED, YAML, Logged, Query
 from ..scores.table import reader_of
 from ..shown import plural, some
 from .result import contradictory_pairs
@@ -407,7 +407,11 @@ def shared_outcomes(
 
 def _outcomes_of(side: Side, requests: Sequence[_Request], task: str | None) -> list[Logged]:
     """Return the outcomes that a side states, or those that are requested if it states none."""
-    outcomes = side.outcomes or [request.outcome for request in requests if request.name]
+    requested = [request.outcome for request in requests if request.name]
+    outcomes = side.outcomes or requested
+    # A table whose column is merely called "score" is of the metric that is asked for.
+    if len(requested) == 1 and {outcome.metric for outcome in outcomes} == {UNNAMED}:
+        outcomes = [replace(outcome, metric=requested[0].metric) for outcome in outcomes]
     if not outcomes and not isinstance(side.source, ScoreTable):
         notes = find_runs(Path(side.source), task)[1]
         reasons = f" ({'; '.join(notes)})" if notes else ""

@@ -382,6 +382,10 @@ def one_of(path: Path, what: str, requested: str | None, names: Iterable[Any]) -
     return requested
 
 
+#: Name of a metric that a table does not name.
+UNNAMED = "score"
+
+
 def is_number(doc_id: object) -> bool:
     """Whether a doc_id is a text that stands for a document's number.
 

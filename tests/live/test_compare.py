@@ -12,6 +12,7 @@ from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +83,32 @@ def test_it_is_the_paired_t_test_with_a_margin(seed, margin, higher):
     assert (found.p_better > 0.5) == ((found.difference > 0) == higher)
     swapped = compare_scores(b, a, margin=50 * margin, scale=scale)
     assert swapped.difference == pytest.approx(-found.difference)
+
+
+@pytest.mark.parametrize("column", ["bleu", "score"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_two_columns_suffice_and_the_metric_is_the_one_that_is_named(
+    tmp_path, ccat, column, suffix
+):
+    """Two tables of a document and its score, of a metric whose scale no table states."""
+    rng = np.random.default_rng(0)
+    scores = {"good": rng.uniform(20, 40, 30)}
+    scores["worse"] = scores["good"] - rng.uniform(1, 3, 30)
+    for name, values in scores.items():
+        frame = pd.DataFrame({"id" if suffix == ".csv" else "doc_id": range(30), column: values})
+        path = tmp_path / f"{name}{suffix}"
+        frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path, index=False)
+    paths = [tmp_path / f"{name}{suffix}" for name in ("worse", "good")]
+    found = compare(*paths, metric="bleu")
+    gain = float(np.mean(scores["good"] - scores["worse"]))
+    assert found.verdict == "better"
+    assert found.outcomes[0].overall.difference == pytest.approx(gain, abs=1e-6)
+    assert ccat("compare", *paths[::-1], "--metric", "bleu", code=5).out.startswith(
+        "bleu (0 to 100"
+    )
+    if column == "bleu":
+        with pytest.raises(UsageError, match="share no metric 'chrf'"):
+            compare(*paths, metric="chrf")
 
 
 def test_clusters_are_compared_by_students_t_of_as_many_as_there_are():

@@ -3,6 +3,8 @@
 A wide table has a row per model, whose name stands in the column ``model`` (or in the nameless
 index that pandas writes), and a column per item; an empty cell is a missing score.
 
+A long table of one metric may call its column of scores by the metric's name in place of ``score``.
+
 A column ``repeat`` numbers sampled answers: a row per answer, which is a config of its model.
 
 A Parquet file is read in batches, of which numbers are kept and no text. A folder of such files
@@ -25,7 +27,16 @@ from ...metrics.scale import Scale
 from ...shown import first_of, short
 from ..configuration import ONE_OF_A_MODEL
 from ..grid import Coded, ScoreGrid
-from ..reading import Logged, Progress, Query, first_record, is_number, one_of, remedy_of
+from ..reading import (
+    UNNAMED,
+    Logged,
+    Progress,
+    Query,
+    first_record,
+    is_number,
+    one_of,
+    remedy_of,
+)
 from ..table import REPEAT, Reader, ScoreTable, arrow
 
 _NAMES = ("task", "metric", "filter")
@@ -60,7 +71,7 @@ def can_read(path: Path) -> bool:
 def outcomes(path: Path) -> list[Logged]:
     """Every (task, metric, filter) of the files, in alphabetical order."""
     keys = {key for source in _sources(path) for key in source.keys}
-    named = {Logged(task, metric or "score", filter) for task, metric, filter in keys}
+    named = {Logged(task, metric or UNNAMED, filter) for task, metric, filter in keys}
     return sorted(
         named, key=lambda outcome: (str(outcome.task), outcome.metric, str(outcome.filter))
     )
@@ -89,7 +100,7 @@ def read_many(
 ) -> Iterator[ScoreTable | CcatError]:
     """Read several outcomes in one pass; see `Reader`."""
     sources = _sources(path)
-    keys = {(k[0], k[1] or "score", k[2]): k for source in sources for k in source.keys}
+    keys = {(k[0], k[1] or UNNAMED, k[2]): k for source in sources for k in source.keys}
     return _tables(
         path,
         sources,
@@ -139,6 +150,13 @@ class Source:
             field.name for field in schema if field.type in texts and field.name != "doc_id"
         ]
         self.names: list[str] = schema.names
+        #: The metric, where the column of scores is called by its name.
+        self._metric = self._metric_of(schema)
+        if self._metric is not None:
+            self.names = ["score" if name == self._metric else name for name in self.names]
+            if self._table is None:
+                self._table = self._parquet().read()
+            self._table = self._table.rename_columns(self.names)
         if twice := [name for name in _USED if self.names.count(name) > 1]:
             raise ScoreTableError(f"{file}: two columns {twice[0]!r}; leave one out")
         missing = [column for column in ("doc_id", "score") if column not in self.names]
@@ -157,6 +175,19 @@ class Source:
             else list({key: None for key, _ in self.parts(_NAMES)})
         )
 
+    @staticmethod
+    def _metric_of(schema: Any) -> str | None:
+        """Return the only column of numbers beside doc_id that no other meaning has, if any."""
+        import pyarrow.types as kinds
+
+        if "doc_id" not in schema.names or {"score", "metric"} & set(schema.names):
+            return None
+        values = [name for name in schema.names if name not in (*_USED, *_NAMELESS)]
+        if len(values) != 1:
+            return None
+        kind = schema.field(values[0]).type
+        return values[0] if kinds.is_floating(kind) or kinds.is_integer(kind) else None
+
     def parts(self, columns: Sequence[str] = _USED) -> Iterator[tuple[Key, Any]]:
         """Rows in batches, each of one outcome."""
         stating = [name for name in _NAMES if name in self.names and not self.items]
@@ -173,10 +204,10 @@ class Source:
                 texts, code = _coded([batch[name] for name in stating], len(batch))
                 for n, text in enumerate(texts):
                     named = dict(zip(stating, text))
-                    task, *metric_and_filter = (named.get(name) or None for name in _NAMES)
+                    task, metric, filter = (named.get(name) or None for name in _NAMES)
                     rows = _of_numpy(np.flatnonzero(code == n)) if len(texts) > 1 else None
                     yield (
-                        (task or self._alone, *metric_and_filter),
+                        (task or self._alone, metric or self._metric, filter),
                         batch if rows is None else batch.take(rows),
                     )
 
@@ -229,7 +260,7 @@ def _tables(
                         )
     for key in keys:
         (grid, scale_columns), (task, metric, filter) = grids.pop(key), key
-        name = metric or query.metric or "score"
+        name = metric or query.metric or UNNAMED
         try:
             scale, lower = _scale(path, scale_columns)
             yield grid.finish(
