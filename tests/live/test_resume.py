@@ -89,7 +89,10 @@ def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, 
     assert sum(server.asked.values()) - len(told) <= kills * 4 * len(THREE)
     found = facts(content_of(bench.run("killed")))
     assert {(m, d) for m, b in found["models"].items() for d in b["items"]} == set(told)
-    assert found == facts(content_of(bench.run("calm")))
+    calm = facts(content_of(bench.run("calm")))
+    # A session that was left nothing to ask opens no model, and lacks what that would warn of.
+    assert set(found.pop("warnings")) <= set(calm.pop("warnings"))
+    assert found == calm
 
 
 @pytest.fixture
