@@ -525,7 +525,8 @@ def init(
     metric : str, optional
         Metric; needed if the results hold several.
     say : callable, optional
-        Called with a line on each model whose results are left out, and on what is not known.
+        Called with a line on each task without a bank, on each model whose results are left out,
+        and on what is not known.
     **rules
         Fields of `Rules`: ``name``, ``weights``, ``max_items``, ``exposure``, ``reserve``,
         ``rotate_after``.
@@ -561,7 +562,7 @@ def init(
             f"{path} is a board already: add models with `lm-eval-ccat board add {path} {source}`, "
             "or give it new banks: --from BANKS"
         )
-    suite = SuiteBank.load(source) if known else _calibrated(source, task, metric)
+    suite = SuiteBank.load(source) if known else _calibrated(source, task, metric, say)
     one_bank_each(suite, source)
     try:
         with tempfile.TemporaryDirectory() as draft:
@@ -600,12 +601,19 @@ def _require_scales(board: Board, suite: SuiteBank) -> None:
             raise UsageError(f"{words}; calibrate with the board's scale, or begin another board")
 
 
-def _calibrated(source: Path, task: str | None, metric: str | None) -> SuiteBank:
-    """Calibrate the banks of every task of some full results."""
+def _calibrated(
+    source: Path, task: str | None, metric: str | None, say: Callable[[str], object]
+) -> SuiteBank:
+    """Calibrate the banks of every task of some full results, and tell of tasks without one."""
+
+    def on_bank(task: str, name: str, bank: ItemBank | str, facts: Mapping[str, Any]) -> None:
+        if isinstance(bank, str):
+            say(f"{task} {name}: not on the board, as there is no bank: {bank}")
+
     names = [name.strip() for name in (task or "*").split(",") if name.strip()]
     metrics = [metric.strip() for metric in metric.split(",")] if metric else None
     unnamed = {outcome.task for outcome in reader_of(source).outcomes(source)} == {None}
-    suite = build(source, tasks=["*"] if unnamed else names, metrics=metrics)
+    suite = build(source, ["*"] if unnamed else names, metrics, on_bank=on_bank)
     return SuiteBank(
         {
             (name := task or recorded if unnamed else recorded): {

@@ -231,3 +231,16 @@ def test_models_are_not_placed_beside_rows_of_other_weights(board, tables, tmp_p
     full = (table.without(["m6", "m7"]) for table in tables.values())
     add(board.path, written(tmp_path / "full", *full))
     assert [row.model for row in place(board.path, logs).rows] == ["m6"]
+
+
+def test_a_task_of_which_no_bank_can_be_made_is_told(tmp_path, ccat):
+    rng = np.random.default_rng(0)
+    for task in ("ta", "tb"):
+        scores = rng.random((9, 30))
+        table = ScoreTable.from_arrays(scores, [f"m{j}" for j in range(9)], metric="acc", task=task)
+        (tmp_path / "full").mkdir(exist_ok=True)
+        table.write(tmp_path / "full" / f"{task}.csv")
+    file = tmp_path / "full" / "ta.csv"
+    file.write_text(file.read_text() + file.read_text().splitlines()[1] + "\n")
+    said = ccat("board", "init", tmp_path / "board", "--from", tmp_path / "full")
+    assert "a board of tb." in said.out and "ta acc: not on the board" in said.err
