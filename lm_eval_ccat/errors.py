@@ -13,7 +13,7 @@ class CcatError(Exception):
     ...     ItemBank.load("missing.bank.json")
     ... except CcatError as error:
     ...     print(error)
-    missing.bank.json: no such item bank; make one with `lm-eval-ccat calibrate`
+    missing.bank.json: no such item bank; make one with `lm-eval-ccat calibrate` (all: `bank list`)
     """
 
     #: Exit code of a command that ends with this error.

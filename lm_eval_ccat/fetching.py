@@ -15,6 +15,7 @@ from .errors import BankError, CcatError
 _LOGS = ["*.json", "*.jsonl", "*.json.gz", "*.jsonl.gz", "*.parquet", "*.csv"]
 _ABSENT = "check the name at {}, and HF_TOKEN where a token is needed"
 _ANEW = "check the connection to {} (HF_ENDPOINT, HF_HUB_OFFLINE, proxies) and try again"
+_BUSY = "{} limits requests: wait some minutes, or set HF_TOKEN, which allows more; give it again"
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
 
@@ -94,7 +95,8 @@ def library(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
         raise BankError(f"{failure} ({_short(reason)}); {_ANEW.format(address)}") from error
     except Exception as error:  # of the library, and of whatever it sends requests with
         status = getattr(getattr(error, "response", None), "status_code", None)
-        remedy = (_ABSENT if status in (401, 403, 404) else _ANEW).format(address)
+        remedy = _ABSENT if status in (401, 403, 404) else _BUSY if status == 429 else _ANEW
+        remedy = remedy.format(address)
         raise BankError(f"{failure} ({_short(str(error))}); {remedy}") from None
 
 

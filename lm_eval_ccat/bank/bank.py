@@ -417,7 +417,7 @@ class ItemBank:
         except FileNotFoundError:
             raise UsageError(
                 f"{path}: no such item bank"
-                + (near_path(path) or "; make one with `lm-eval-ccat calibrate`")
+                + (near_path(path) or "; make one with `lm-eval-ccat calibrate` (all: `bank list`)")
             ) from None
         except (OSError, ValueError, RecursionError) as e:
             raise BankError(

@@ -556,7 +556,8 @@ def init(
     path, source = Path(folder), Path(source)
     exists = (path / RULES).is_file()
     settled = ruled(read_rules(path / RULES) if exists else Rules(), rules)
-    known = is_suite(source) or source.suffix == ".json" or bool(bank_files(source))
+    file = source.name.removesuffix(".gz").endswith(".json")
+    known = is_suite(source) or file or bool(bank_files(source))
     if exists and not known:
         raise UsageError(
             f"{path} is a board already: add models with `lm-eval-ccat board add {path} {source}`, "

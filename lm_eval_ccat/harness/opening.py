@@ -88,6 +88,11 @@ def open_sessions(
                     f"{folders[0]} is a folder: name a task in it, and the folder by --include_path"
                 ) from error
             raise HarnessError(f"cannot load task {listing}: {answer}") from error
+        except IndexError as error:  # the harness takes the first document of a task
+            raise HarnessError(
+                f"cannot load task {', '.join(map(repr, names))}: its data set has no document "
+                f"({error}); check the split and the filter (process_docs) of the task's file"
+            ) from error
     else:
         tasks = {internals.task_name(task): task for task in names}
     if options.get("apply_chat_template") and options.get("fewshot_as_multiturn") is None:

@@ -170,6 +170,16 @@ def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> tuple[
         return "", Join(0, len(scores), 0.0, 0.0)
     curves, scores = method.curves(bank), np.where(bank.kept, scores, np.nan)
     join, trusted = join_of(curves, scores), -math.log(ODDS)
+    # Neighbours may be alike, so that a bank that is moved by a document looks trustworthy.
+    for step, place in ((1, "after"), (-1, "before")):
+        moved = join_of(curves, np.where(bank.kept, np.roll(scores, step, axis=1), np.nan))
+        limit = RELATED * math.sqrt(2.0 / max(min(join.n, moved.n) - 3, 1))
+        better, as_is = (math.atanh(np.clip(j.correlation, -0.99, 0.99)) for j in (moved, join))
+        if better - as_is > limit and moved.evidence < trusted:
+            return (
+                f"the scores are joined to the wrong documents: as scores of the documents {place} "
+                f"theirs, {moved}, as they stand, at {join.correlation:.2f}"
+            ), join
     if join.evidence < trusted:
         return "", join
     turned = join_of(curves, 1.0 - scores)

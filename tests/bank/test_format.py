@@ -198,7 +198,7 @@ def test_a_file_that_grows_for_ever_or_is_no_file_is_refused(tmp_path, monkeypat
             ItemBank.load(place)
     with pytest.raises(UsageError, match=r"none\.json: no such item bank; did you .*x\.json"):
         ItemBank.load(tmp_path / "none.json")
-    with pytest.raises(UsageError, match="make one with `lm-eval-ccat calibrate`"):
+    with pytest.raises(UsageError, match=r"make one with `lm-eval-ccat calibrate` .*bank list"):
         ItemBank.load(tmp_path / "nowhere" / "unlike.json")
 
 

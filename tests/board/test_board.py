@@ -561,6 +561,9 @@ def test_a_folder_of_banks_begins_a_board_whatever_their_names(tmp_path):
     ItemBank.blank(range(9), task="t", metric="acc").save(source / "mine.json")
     (source / "notes.json").write_text("{}")
     assert list(init(tmp_path / "board", source).banks) == ["t"]
+    packed = tmp_path / "mine.bank.json.gz"
+    ItemBank.load(source / "mine.json").save(packed)
+    assert list(init(tmp_path / "of_packed", packed).banks) == ["t"]
 
 
 def test_a_board_begins_by_saying_who_lacks_documents(tmp_path, ccat):

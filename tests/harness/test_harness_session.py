@@ -9,6 +9,7 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat.errors import CcatError, HarnessError
 from lm_eval_ccat.harness import open_session
+from lm_eval_ccat.harness.internals import PlaceholderLM
 
 
 def session(bench, task="texts", lm=None, **options):
@@ -82,6 +83,18 @@ def test_models_of_one_session_keep_their_answers_and_score_one_after_the_other(
     [one], [two] = first.responses, found[0].responses
     assert one == first.values["bleu", "none"][1] != two
     assert steps == [one, one, two, two]
+
+
+def test_a_task_without_documents_is_named_with_what_to_check(tmp_path):
+    (tmp_path / "data.jsonl").write_text('{"question": "q", "answer": "a"}\n')
+    (tmp_path / "none.py").write_text("def no(docs):\n    return docs.select([])\n")
+    (tmp_path / "none.yaml").write_text(
+        "task: none_left\ndataset_path: json\ntest_split: train\noutput_type: generate_until\n"
+        f"dataset_kwargs: {{data_files: {tmp_path / 'data.jsonl'}}}\n"
+        "process_docs: !function none.no\ndoc_to_text: '{{question}}'\ndoc_to_target: answer\n"
+    )
+    with pytest.raises(CcatError, match=r"'none_left': its data set has no document .*split"):
+        open_session("none_left", PlaceholderLM(), include_path=str(tmp_path))
 
 
 @pytest.mark.parametrize(

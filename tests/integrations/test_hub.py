@@ -406,6 +406,15 @@ def test_a_damaged_answer_of_the_hub_is_refused_in_one_line(board, tmp_path, mon
             assert str(error) and str(error).count("\n") <= 1, seed
 
 
+def test_a_hub_that_limits_requests_is_told_from_one_that_nobody_reaches(
+    board, tmp_path, ccat, monkeypatch
+):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    board.busy.extend([429] * 40)
+    said = fetch_board(ccat, tmp_path, code=1)[0].err.splitlines()[-1]
+    assert "limits requests: wait some minutes" in said and "check the connection" not in said
+
+
 def test_boards_that_are_none(hub, tmp_path, ccat):
     assert (
         "no data set <organisation>__<model>-details" in fetch_board(ccat, tmp_path, code=2)[0].err

@@ -48,6 +48,18 @@ def test_nothing_is_found_where_nothing_is_wrong(bank):
             assert finding.level in ("note", "warning", "problem") and "\n" not in finding.message
 
 
+def test_results_moved_by_a_document_are_told_though_neighbours_are_alike():
+    blocks = np.repeat(np.random.default_rng(2).normal(scale=1.5, size=N_ITEMS // 4), 4)
+    ease = blocks + np.random.default_rng(3).normal(scale=0.9, size=N_ITEMS)
+    bank = calibrate(as_table(scores(seed=1, ease=ease), "cal"))
+    for step, place in ((1, "before"), (-1, "after")):
+        for seed in range(4):
+            raw = scores(4, seed=10 + seed, ease=ease)
+            assert not {"unrelated", "partly_unrelated"} & findings(bank, raw).keys()
+            told = findings(bank, np.roll(raw, step, axis=1))
+            assert f"scores of the documents {place} theirs" in told["unrelated"].message
+
+
 def test_what_was_planted_is_found_and_named(bank):
     ease, moved = EASE.copy(), np.argsort(np.abs(EASE))[:4]
     ease[moved] += 2.0
