@@ -13,7 +13,8 @@ class CcatError(Exception):
     ...     ItemBank.load("missing.bank.json")
     ... except CcatError as error:
     ...     print(error)
-    missing.bank.json: no such item bank; make one with `lm-eval-ccat calibrate` (all: `bank list`)
+    missing.bank.json: no such item bank; `lm-eval-ccat bank list` names those at hand, `calibrate`
+    makes one
     """
 
     #: Exit code of a command that ends with this error.

@@ -15,7 +15,7 @@ from .errors import BankError, CcatError
 _LOGS = ["*.json", "*.jsonl", "*.json.gz", "*.jsonl.gz", "*.parquet", "*.csv"]
 _ABSENT = "check the name at {}, and HF_TOKEN where a token is needed"
 _ANEW = "check the connection to {} (HF_ENDPOINT, HF_HUB_OFFLINE, proxies) and try again"
-_BUSY = "{} limits requests: wait some minutes, or set HF_TOKEN, which allows more; give it again"
+_BUSY = "{} limits requests: wait some minutes, or set HF_TOKEN, which allows more, and try again"
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
 

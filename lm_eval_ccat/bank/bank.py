@@ -417,7 +417,10 @@ class ItemBank:
         except FileNotFoundError:
             raise UsageError(
                 f"{path}: no such item bank"
-                + (near_path(path) or "; make one with `lm-eval-ccat calibrate` (all: `bank list`)")
+                + (
+                    near_path(path)
+                    or "; `lm-eval-ccat bank list` names those at hand, `calibrate` makes one"
+                )
             ) from None
         except (OSError, ValueError, RecursionError) as e:
             raise BankError(

@@ -90,8 +90,9 @@ def open_sessions(
             raise HarnessError(f"cannot load task {listing}: {answer}") from error
         except IndexError as error:  # the harness takes the first document of a task
             raise HarnessError(
-                f"cannot load task {', '.join(map(repr, names))}: its data set has no document "
-                f"({error}); check the split and the filter (process_docs) of the task's file"
+                f"cannot load task {', '.join(map(repr, names))}: {error}, as of a "
+                "data set without documents; check the split and the filter (process_docs) of the "
+                "task's file"
             ) from error
     else:
         tasks = {internals.task_name(task): task for task in names}

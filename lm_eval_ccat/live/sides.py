@@ -409,8 +409,11 @@ def _outcomes_of(side: Side, requests: Sequence[_Request], task: str | None) -> 
     """Return the outcomes that a side states, or those that are requested if it states none."""
     requested = [request.outcome for request in requests if request.name]
     outcomes = side.outcomes or requested
-    # A table whose column is merely called "score" is of the metric that is asked for.
-    if len(requested) == 1 and {outcome.metric for outcome in outcomes} == {UNNAMED}:
+    # A file whose column is merely called "score" is of the metric that is asked for; a run or a
+    # table in memory has the scale of its own metric.
+    of_file = not (side.rankings or isinstance(side.source, ScoreTable))
+    unnamed = of_file and {outcome.metric for outcome in outcomes} == {UNNAMED}
+    if len(requested) == 1 and unnamed:
         outcomes = [replace(outcome, metric=requested[0].metric) for outcome in outcomes]
     if not outcomes and not isinstance(side.source, ScoreTable):
         notes = find_runs(Path(side.source), task)[1]

@@ -198,7 +198,9 @@ def test_a_file_that_grows_for_ever_or_is_no_file_is_refused(tmp_path, monkeypat
             ItemBank.load(place)
     with pytest.raises(UsageError, match=r"none\.json: no such item bank; did you .*x\.json"):
         ItemBank.load(tmp_path / "none.json")
-    with pytest.raises(UsageError, match=r"make one with `lm-eval-ccat calibrate` .*bank list"):
+    with pytest.raises(
+        UsageError, match="`lm-eval-ccat bank list` names those at hand, `calibrate` makes one"
+    ):
         ItemBank.load(tmp_path / "nowhere" / "unlike.json")
 
 

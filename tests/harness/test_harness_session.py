@@ -93,7 +93,7 @@ def test_a_task_without_documents_is_named_with_what_to_check(tmp_path):
         f"dataset_kwargs: {{data_files: {tmp_path / 'data.jsonl'}}}\n"
         "process_docs: !function none.no\ndoc_to_text: '{{question}}'\ndoc_to_target: answer\n"
     )
-    with pytest.raises(CcatError, match=r"'none_left': its data set has no document .*split"):
+    with pytest.raises(CcatError, match=r"'none_left': .*without documents; check the split"):
         open_session("none_left", PlaceholderLM(), include_path=str(tmp_path))
 
 

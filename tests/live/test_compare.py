@@ -111,6 +111,13 @@ def test_two_columns_suffice_and_the_metric_is_the_one_that_is_named(
             compare(*paths, metric="chrf")
 
 
+def test_tables_in_memory_are_of_the_metric_that_they_name():
+    scores = np.random.default_rng(0).random((2, 30))
+    tables = [ScoreTable.from_arrays([row], [name]) for name, row in zip("ab", scores)]
+    with pytest.raises(UsageError, match="share no metric 'bleu'; they hold score"):
+        compare(*tables, metric="bleu")
+
+
 def test_clusters_are_compared_by_students_t_of_as_many_as_there_are():
     rng, of = np.random.default_rng(5), np.repeat(np.arange(6), 5)
     d = rng.normal(0.1, 0.1, 6)[of] + rng.normal(0.0, 0.02, 30)
