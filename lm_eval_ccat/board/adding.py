@@ -21,7 +21,7 @@ from ..bank.file import bank_files
 from ..bank.settings import compare_settings
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
-from ..live.scored import runs_by_model
+from ..live.scored import is_drawn, runs_by_model
 from ..methods.method import method_of
 from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import differing_scales
@@ -153,7 +153,7 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
         tables = _named_apart(tables, latest(rows), added)
         scores = _scores(board, source, tables, added, {} if calibrated else before, calibrated)
         for model, tasks in scores.items():
-            again = max(task_score.repeats for task_score in tasks.values()) > 1
+            drawn = any(task_score.low < task_score.high for task_score in tasks.values())
             row = BoardRow(
                 model,
                 FULL,
@@ -162,7 +162,7 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
                 date.today().isoformat(),
                 signature=f"full results|lm-eval-ccat:{__version__}",
                 made_by=__version__,
-                confidence=CONFIDENCE if again else None,
+                confidence=CONFIDENCE if drawn else None,
                 shares=board.shares,
             )
             if model in before and _repeats(row, before[model]):
@@ -436,6 +436,8 @@ def _scores(
         if not complete:
             continue
         bank, version = board.banks[task], table.settings.get("task_version")
+        # The file itself says so, from which rows are checked and newcomers compared.
+        table = table.with_numbers({model for model in complete if is_drawn(table, model)})
         file, sha256 = _keep(board, task, table.select(complete))
         for model in complete:
             figures = full_score(table, model)
@@ -454,8 +456,8 @@ def _scores(
 def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
     """Return a model's mean over its items with its interval, and the numbers of items and repeats.
 
-    The ends differ from the mean where items have several sampled answers: by the noise within
-    items.
+    The ends differ from the mean where answers are sampled: by the noise within items, which may be
+    all that items differ by where each has a single answer.
 
     Examples
     --------

@@ -388,6 +388,8 @@ class BoardStanding:
     def in_words(self, row: BoardRow) -> str:
         """Say in one line where a row stands."""
         score = f"{row.model}: {row.score:.4g}"
+        if row.drawn:
+            score += f" ({row.low:.4g} to {row.high:.4g}, sampled answers)"
         if row.estimated:
             asked = f"{row.items:,} of {row.documents:,} documents asked"
             score = f"{row.model}: ≈ {row.score:.4g} ({row.low:.4g} to {row.high:.4g}, {asked})"

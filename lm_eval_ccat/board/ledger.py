@@ -31,7 +31,7 @@ class TaskScore:
     ----------
     score, low, high : float
         Mean over the benchmark, or its estimate, and the ends of its interval; all three are equal
-        for full results.
+        for full results, unless answers were sampled.
     items, documents : int
         Number of documents that were run, and of all documents of that benchmark.
     metric : str
@@ -85,7 +85,7 @@ class BoardRow:
     made_by : str
         Version of this package that computed the figure.
     confidence : float or None
-        Two-sided confidence level of the interval; None for full results.
+        Two-sided confidence level of the interval; None for full results without one.
     shares : dict of str to float
         Weight of each task in `score`.
     asked : dict of str to list
@@ -122,6 +122,11 @@ class BoardRow:
     def estimated(self) -> bool:
         """Whether the score is an estimate from some of the documents."""
         return self.kind == ESTIMATE
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it has full results of sampled answers, which have noise."""
+        return not self.estimated and self.low < self.high
 
     @property
     def evidence(self) -> dict[str, str]:

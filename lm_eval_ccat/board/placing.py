@@ -16,12 +16,11 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank, SuiteBank
-from ..bank.settings import SAMPLED
 from ..errors import OtherSettingsError, PromptMismatchError, RunError, UsageError
 from ..files import safe_name
 from ..harness import internals
 from ..journal import JOURNAL, read_journal
-from ..live.scored import sampling_of
+from ..live.scored import is_drawn
 from ..options import Values
 from ..plugins import existing
 from ..records import Asks, Header, Record, Tell
@@ -495,9 +494,7 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     ]
     if not models:
         return refused
-    drawn = any(
-        sampling_of(table, model)[0] == SAMPLED for table in tables.values() for model in models
-    )
+    drawn = any(is_drawn(table, model) for table in tables.values() for model in models)
     outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}
     weights = {task: {board.banks[task].metric: share} for task, share in board.shares.items()}
     header = Header(

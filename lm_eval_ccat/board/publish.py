@@ -409,12 +409,22 @@ def _notes(
         weighed = "equal weights" if board.rules.weights == "equal" else "weights by documents"
         what = f"average over {n} tasks ({total:,} documents, {weighed})"
     levels = {f"{100 * place.row.confidence:g}%" for place in state.placed if place.row.confidence}
+    drawn = sum(place.row.drawn for place in state.placed)
     notes = [f"Score: {what}; {better} is better."]
     if estimated:
         notes.append(
-            f"≈ marks {plural(estimated, 'estimate')} from some of the documents, with their "
-            f"{' or '.join(sorted(levels))} intervals; all other rows are full results. Where "
-            "intervals leave the order open, a row shows a range of ranks."
+            f"≈ marks {plural(estimated, 'estimate')} from some of the documents; all other rows "
+            "are full results."
+        )
+    if drawn:
+        notes.append(
+            f"The full results of {plural(drawn, 'model')} are sampled answers: a score is that of "
+            "the draws, and its interval is for the model's expected score."
+        )
+    if estimated or drawn:
+        notes.append(
+            f"Intervals are at {' or '.join(sorted(levels))}. Where they leave the order open, a "
+            "row shows a range of ranks."
         )
     if missing := unknown_scoring(board):
         notes.append(f"{missing[0].upper()}{missing[1:]}.")

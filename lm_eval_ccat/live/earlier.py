@@ -18,7 +18,6 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
-from ..bank.settings import SAMPLED
 from ..errors import ScoreTableError, UsageError
 from ..harness import TaskSession
 from ..methods.belief import POPULATION, RUN
@@ -34,7 +33,7 @@ from ..shown import some
 from ..upkeep.score_tables import scores_for
 from .fields import ANY
 from .outcomes import known_as_asked
-from .scored import Discrepancy, sampling_of
+from .scored import Discrepancy, is_drawn
 from .spec import Spec
 
 #: Suffix that turns the name of an output folder into that of the run directory next to it.
@@ -380,7 +379,7 @@ def _means_of(
     population = question == POPULATION
     means = means_of_known(table, bank, population, sampled=sampled)
     # A sampled answer is one draw, whether or not those of the models to be ranked are.
-    drawn = {name for name in models if sampling_of(table, name)[0] == SAMPLED}
+    drawn = {name for name in models if is_drawn(table, name)}
     if drawn and not sampled and question != RUN:
         with_noise = means_of_known(table, bank, population, sampled=True)
         means |= {name: with_noise[name] for name in drawn & with_noise.keys()}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from ..bank.settings import SAMPLED
 from ..methods.belief import BENCHMARK, RUN, zeros_to_come
 from ..methods.sample.bets import LEAST
 from ..metrics.scale import Scale
@@ -17,7 +16,7 @@ from ..ranker.looks import ROUNDING
 from ..ranker.verdicts import DECIDED, EQUIVALENT, OPEN, WORDS
 from ..scores import ScoreTable
 from .comparison import Compared, Gate
-from .scored import sampling_of
+from .scored import is_drawn
 from .stored import StoredRanking
 
 
@@ -68,7 +67,7 @@ def _is_sampled(side: ScoreTable | StoredRanking, name: str) -> bool:
     """Whether a model's answers are draws, of which one to every item leaves noise."""
     if isinstance(side, StoredRanking):
         return bool(side.content.get("sampled", False))
-    return side.repeated or sampling_of(side, name)[0] == SAMPLED
+    return is_drawn(side, name)
 
 
 @dataclass(frozen=True)

@@ -157,6 +157,11 @@ def sampling_of(table: ScoreTable, name: str) -> tuple[str, Any]:
     return how_drawn(settings)
 
 
+def is_drawn(table: ScoreTable, name: str) -> bool:
+    """Return whether a model's answers are draws, of which one to every item leaves noise."""
+    return name in table.numbered or sampling_of(table, name)[0] == SAMPLED
+
+
 def how_drawn(settings: Mapping[str, Any]) -> tuple[str, Any]:
     """Return how logged answers were drawn by their generation settings, as `sampling` does.
 

@@ -9,7 +9,7 @@ Another package offers one as an entry point::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -435,10 +435,17 @@ class ScoreTable:
         """Model names in order of first appearance."""
         return tuple(dict.fromkeys(self.row_model))
 
+    @cached_property
+    def numbered(self) -> frozenset[str]:
+        """Models of which rows are sampled answers, numbered by a column ``repeat``."""
+        return frozenset(
+            model for model, config in zip(self.row_model, self.row_config) if _is_numbered(config)
+        )
+
     @property
     def repeated(self) -> bool:
         """Whether rows are sampled answers, numbered by a column ``repeat``."""
-        return any(config.split(", ")[-1].startswith(REPEAT) for config in self.row_config)
+        return bool(self.numbered)
 
     @property
     def n_items(self) -> int:
@@ -577,6 +584,28 @@ class ScoreTable:
             },
         )
 
+    def with_numbers(self, models: Collection[str]) -> ScoreTable:
+        """Return the table with the rows of some models numbered as sampled answers.
+
+        A row without a number is the first answer to each of its items.
+
+        Examples
+        --------
+        >>> table = ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"])
+        >>> table.with_numbers(["b"]).row_config
+        ('', 'repeat 1')
+        """
+        rows = zip(self.row_model, self.row_config)
+        return replace(
+            self,
+            row_config=tuple(
+                ", ".join(filter(None, (config, f"{REPEAT}1")))
+                if model in models and not _is_numbered(config)
+                else config
+                for model, config in rows
+            ),
+        )
+
     def prompts_of(self, model: str) -> dict[Any, str | None]:
         """Return the mark of each item's prompt that a model was asked, by doc_id; {} if unknown.
 
@@ -672,6 +701,11 @@ class ScoreTable:
             parquet.write_table(pa.table(columns), path)
         else:
             raise ScoreTableError(f"{path}: a score table is a .parquet or a .csv file")
+
+
+def _is_numbered(config: str) -> bool:
+    """Whether a configuration ends with the number of an answer."""
+    return config.split(", ")[-1].startswith(REPEAT)
 
 
 def arrow(file: Path) -> Any:

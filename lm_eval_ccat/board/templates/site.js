@@ -83,7 +83,7 @@
     for (const [date, estimated, value, from, to, items, of, version] of r[PAST]) {
       const line = body.insertRow();
       for (const text of [date, (estimated ? "≈ " : "") + figure(value),
-        estimated ? `${figure(from)} to ${figure(to)}` : "full results",
+        estimated || from < to ? `${figure(from)} to ${figure(to)}` : "full results",
         `${items.toLocaleString("en")} of ${of.toLocaleString("en")}`, version]) line.append(make("td", text));
     }
     cell.append(table);
