@@ -376,8 +376,7 @@ class Run:
                 "a crash cut off the last line of the journal; its document is asked again"
             )
         # Both may refuse, so before anything is written.
-        if "repeats" in changed.ranker:
-            book.ranker.require_repeats(changed.ranker["repeats"])
+        book.require_change(changed.ranker)
         retried = self._retried(book, changed)
         killed, wire = not book.closed, dict(book.tally.wire)
         book.write([Session(event="resume")])

@@ -234,17 +234,28 @@ class Method:
                 "score, but answers are sampled here; ask about these very answers "
                 "(question: run), or rank by another method"
             )
-        if repeats > 1 and self.repeated is None:
-            raise UsageError(
-                f"method {self.name!r} asks every item once; methods 'default' and 'sample' ask "
-                "repeats"
-            )
+        if repeats > 1:
+            self.require_repeats()
         of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled))
         options |= {name: value for name, value in of_ranker if name in known}
         first_pass = self.policy(bank, n_models, seed=seed, **options)
         if repeats == 1 or self.repeated is None:
             return first_pass
         return self.repeated(bank, n_models, first_pass, repeats=repeats, seed=seed)
+
+    def require_repeats(self) -> None:
+        """Refuse repeats where the method knows none.
+
+        Raises
+        ------
+        UsageError
+            The message names methods that ask them.
+        """
+        if self.repeated is None:
+            raise UsageError(
+                f"method {self.name!r} asks every item once; methods 'default' and 'sample' ask "
+                "repeats"
+            )
 
     def check_options(self, names: Iterable[str], known: Sequence[str]) -> None:
         """Refuse an option that the method does not have.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..methods.belief import Places
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
 from ..options import AT_LEAST_0
@@ -79,6 +80,17 @@ class Account:
         del self.pending[item]
         self._drawn.pop(item, None)
 
+    def move(self, moved: Places, kept_items: Mask) -> None:
+        """Name items by where they have moved to, among the items that may be asked now."""
+        places = moved.tolist()
+        self.scored = {places[item]: drawn for item, drawn in self.scored.items()}
+        self.pending = {places[item]: units for item, units in self.pending.items()}
+        self.failed = {places[item]: reason for item, reason in self.failed.items()}
+        self._drawn = {places[item]: drawn for item, drawn in self._drawn.items()}
+        available = kept_items.copy()
+        available[moved] = self.available
+        self.available = available
+
     def probability(self, item: int) -> float | None:
         """Return the probability with which an item was drawn; None if it was not."""
         return self.scored[item] if item in self.scored else self._drawn.get(item)
@@ -128,11 +140,7 @@ class Accounts:
         self.lost = 0.0
         self._accounts: list[Account] = []
         self.position: dict[str, int] = {}
-        self._mean_units = float(units.mean())  # a stated price counts as one item's observation
-        self._kept_units = float(units[contents.kept_items].mean())
-        self._task_units = [
-            float(units[task.where][task.kept_items].mean()) for task in contents.tasks
-        ]
+        self._count_units()
         self._committed: float | None = None
         self.changes = 0
         self.loads, self.remaining, self.asked = np.zeros((3, 0, len(contents.tasks)), dtype=int)
@@ -156,14 +164,34 @@ class Accounts:
         self.position[name] = number
         self.touch()
 
-    def grow(self) -> None:
-        """Take in the answers by which the contents, of one task, have grown."""
-        further = self.contents.kept_items[len(self.units) :]
-        self.units = np.resize(self.units, len(self.contents.kept_items))  # repeats cost alike
-        self.remaining += int(further.sum())
+    def _count_units(self) -> None:
+        units, contents = self.units, self.contents
+        self._mean_units = float(units.mean())  # a stated price counts as one item's observation
+        self._kept_units = float(units[contents.kept_items].mean())
+        self._task_units = [
+            float(units[task.where][task.kept_items].mean()) for task in contents.tasks
+        ]
+
+    def grow(self, moved: Places, further: NDArray[np.int_]) -> None:
+        """Take in the answers by which the contents have grown.
+
+        Parameters
+        ----------
+        moved : ndarray of int
+            Where each position has moved to.
+        further : ndarray of int, shape (n_tasks,)
+            Number of further answers to each task.
+        """
+        units = np.zeros(len(self.contents.kept_items))
+        units[moved] = self.units
+        for task in self.contents.tasks:  # repeats cost alike
+            units[task.where] = np.tile(units[task.where][: task.bank.n_items], task.repeats)
+        self.units = units
+        self._count_units()
+        self.remaining += further
         self._ahead[:] = np.nan
         for account in self._accounts:
-            account.available = np.concatenate([account.available, further])
+            account.move(moved, self.contents.kept_items)
         self.touch()
 
     def __len__(self) -> int:

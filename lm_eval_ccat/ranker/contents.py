@@ -13,8 +13,10 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import ScaleError, UsageError
-from ..methods.belief import Belief
+from ..methods.belief import Belief, Places
+from ..methods.method import method_of
 from ..methods.policy import Policy
+from ..methods.sample.first_pass import FirstPassPolicy
 from ..methods.sample.repeats import pass_at
 from ..metrics.scale import Floats, Scale
 from ..options import ABOVE_0, AT_LEAST_0, REPEATS
@@ -64,10 +66,18 @@ class OutcomeState:
         """Drop cached beliefs, because what is known of the task has changed."""
         self._beliefs.clear()
 
-    def raise_repeats(self, repeats: int) -> None:
-        """Let items be asked up to `repeats` times."""
+    def raise_repeats(self, repeats: int, seed: int) -> None:
+        """Let items be asked up to `repeats` times; `seed` is that of the passes."""
+        bank = self.outcome.bank
+        if self._repeats == 1:
+            policy = FirstPassPolicy(
+                bank, len(self.scores), self.policy, repeats=repeats, seed=seed
+            )
+            for model, (scores, failed) in enumerate(zip(self.scores, self.failed)):
+                policy.catch_up(model, scores, failed)
+            self.policy = policy
         self.policy.raise_repeats(repeats)
-        self._repeats, self.kept_items = repeats, np.tile(self.outcome.bank.kept, repeats)
+        self._repeats, self.kept_items = repeats, np.tile(bank.kept, repeats)
 
     def fail(self, model: int, item: int) -> None:
         """Record that an item will have no score."""
@@ -192,14 +202,19 @@ class Task:
             state.scores.append({})
             state.failed.append([])
 
-    def raise_repeats(self, repeats: int) -> None:
-        """Let items be asked up to `repeats` times; positions stay what they are."""
+    def raise_repeats(self, repeats: int, start: int, seed: int) -> None:
+        """Let items be asked up to `repeats` times; positions in the task stay what they are.
+
+        `start` is where its items lie now, and `seed` that of the passes.
+        """
+        n_items = self.bank.n_items
+        self.where = slice(start, start + n_items * repeats)
+        if repeats == self.repeats:
+            return
         self._changed()
-        n_items, start = self.bank.n_items, int(self.where.start)
-        self.repeats, self.where = repeats, slice(start, start + n_items * repeats)
-        self.kept_items = np.tile(self.kept_items[:n_items], repeats)
+        self.repeats, self.kept_items = repeats, np.tile(self.kept_items[:n_items], repeats)
         for state in self.states:
-            state.raise_repeats(repeats)
+            state.raise_repeats(repeats, seed)
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         """Record that `item` (a position in the task) was asked."""
@@ -348,20 +363,17 @@ class Contents:
         #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(counting)
         self.of_task = {task.name: number for number, task in enumerate(self.tasks)}
-        self._starts = [task.where.start for task in self.tasks]
         self._count()
-        #: Items of a pass over all tasks, where all are asked in passes; else 0.
-        self.pass_length = 0
-        if min(repeated.values()) > 1:
-            self.pass_length = sum(
-                int(n) // task.repeats for n, task in zip(self.n_kept, self.tasks)
-            )
 
     @property
-    def _in_passes(self) -> bool:
-        return len(self.tasks) == 1 and self.tasks[0].repeats > 1
+    def pass_length(self) -> int:
+        """Items of a pass over all tasks, where all are asked in passes; else 0."""
+        if min(self.repeats.values()) == 1:
+            return 0
+        return sum(int(n) // task.repeats for n, task in zip(self.n_kept, self.tasks))
 
     def _count(self) -> None:
+        self._starts = [task.where.start for task in self.tasks]
         self.n_items = self.tasks[-1].where.stop
         self._positions = list(range(self.n_items))  # integers that all models' accounts share
         self.kept_items = np.concatenate([task.kept_items for task in self.tasks])
@@ -378,23 +390,39 @@ class Contents:
         Raises
         ------
         UsageError
-            The number falls, items are asked once so far, or there are several tasks.
+            A number falls, or a method asks every item once.
         """
         of_task = _repeats(repeats, self.of_task)
-        if not self._in_passes or of_task[self.tasks[0].name] < self.tasks[0].repeats:
+        if any(of_task[task.name] < task.repeats for task in self.tasks):
             was, becomes = (", ".join(map(str, n.values())) for n in (self.repeats, of_task))
             raise UsageError(
-                f"repeats {was} cannot become {becomes}: a run of one task with repeats above 1 "
-                "may raise them; else start a new run and name this one under prior:, which takes "
-                "over its answers"
+                f"repeats {was} cannot become {becomes}: in a run they only rise; start a new run "
+                "and name this one under prior:, which takes over its answers"
             )
+        method_of(self.tasks[0].bank).require_repeats()
         return of_task
 
-    def raise_repeats(self, repeats: Any) -> None:
-        """Let items be asked more often than so far; `raised_repeats` says what is refused."""
-        self.repeats = self.raised_repeats(repeats)
-        self.tasks[0].raise_repeats(self.repeats[self.tasks[0].name])
+    def raise_repeats(self, repeats: Any, seed: int) -> Places:
+        """Let items be asked more often than so far; `raised_repeats` says what is refused.
+
+        Parameters
+        ----------
+        repeats : int, or mapping of task to int
+        seed : int
+            Seed of the passes.
+
+        Returns
+        -------
+        ndarray of int
+            Where each position has moved to: items of later tasks make room.
+        """
+        self.repeats, moved, start = self.raised_repeats(repeats), list[Places](), 0
+        for task in self.tasks:
+            moved.append(start + np.arange(task.where.stop - task.where.start))
+            task.raise_repeats(self.repeats[task.name], start, seed)
+            start = int(task.where.stop)
         self._count()
+        return np.concatenate(moved)
 
     @property
     def changes(self) -> int:

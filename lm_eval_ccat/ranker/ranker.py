@@ -15,6 +15,7 @@ from ..errors import UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN, Belief
 from ..methods.method import method_of
 from ..methods.policy import BesidePolicy, Choice, Policy
+from ..methods.sample.first_pass import FirstPassPolicy
 from ..metrics.scale import Floats
 from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, whole
 from ..shown import plural, some
@@ -66,7 +67,11 @@ class _Policies:
     def policy_of(self, outcome: Outcome, leader: ItemBank) -> Policy:
         """Return the policy of an outcome; one of another method goes beside its task's leader."""
         if outcome.bank.method != leader.method:
-            return BesidePolicy(outcome.bank, self.n_models, self.sampled)
+            beside = BesidePolicy(outcome.bank, self.n_models, self.sampled)
+            if (repeats := self.repeats[outcome.task]) == 1:
+                return beside
+            options: dict[str, int] = {"repeats": repeats, "seed": self.seed}
+            return FirstPassPolicy(outcome.bank, self.n_models, beside, **options)
         method = method_of(outcome.bank)
         return method.rank(
             outcome.bank,
@@ -86,10 +91,11 @@ def _score_of(contents: Contents, sizes: Floats, across: bool) -> WeightedSum:
     prior = Across.of(contents.tasks) if across else None
     replays = Replays.of([task.states[0].outcome.bank for task in contents.tasks])
     equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)
-    score = WeightedSum(contents, sizes, prior, replays, equal_factors)
+    units = np.array([sizes[task.where].mean() for task in contents.tasks])
+    score = WeightedSum(contents, units, prior, replays, equal_factors)
     one_outcome_each = len(score.outcomes) == len(contents.tasks)
     if prior and replays and one_outcome_each and not replays.gains(score.weights, prior):
-        return WeightedSum(contents, sizes, None, replays, equal_factors)
+        return WeightedSum(contents, units, None, replays, equal_factors)
     return score
 
 
@@ -276,7 +282,7 @@ class Ranker:
             whole(1).check(exposure, "exposure"),
         )
         if contents.repeated:
-            self._require_a_pass(prices)
+            self._require_a_pass(prices, self._accounts.budget, self._max_items)
         self._set_looks()
         stated_options = {
             "min_difference": min_difference or None,
@@ -300,13 +306,15 @@ class Ranker:
             return min(self._max_items, n_kept)
         return min(self._standing.score.item_cap(), n_kept)
 
-    def _require_a_pass(self, prices: Mapping[str, float]) -> None:
-        """Refuse a budget that does not pay one answer of every model to every item."""
+    def _require_a_pass(
+        self, prices: Mapping[str, float], budget: float, max_items: int | None
+    ) -> None:
+        """Refuse limits that do not pay one answer of every model to every item."""
         tasks = self._contents.tasks
         n_kept = sum(int(task.bank.kept.sum()) for task in tasks)
-        if self._max_items is not None and self._max_items < n_kept:
+        if max_items is not None and max_items < n_kept:
             raise UsageError(
-                f"max_items {self._max_items} does not pay one pass: repeats begin once every "
+                f"max_items {max_items} does not pay one pass: repeats begin once every "
                 f"model has answered every item, which takes at least {n_kept} answers of each"
             )
         units = sum(
@@ -316,9 +324,9 @@ class Ranker:
         one_pass = float(units) * sum(prices.values())
         answers = n_kept * len(prices)
         takes = f"at least {answers} answers" if one_pass == answers else f"about {one_pass:g}"
-        if one_pass > self._accounts.budget * (1.0 + SLACK):
+        if one_pass > budget * (1.0 + SLACK):
             raise UsageError(
-                f"the budget {self._accounts.budget:g} does not pay one pass: repeats begin once "
+                f"the budget {budget:g} does not pay one pass: repeats begin once "
                 f"every model has answered every item, which takes {takes}"
             )
 
@@ -678,8 +686,7 @@ class Ranker:
         >>> ranker.budget, ranker.result().order
         (30.0, ['a', 'b', 'c'])
         """
-        rule = self._turns.rule if stop is None else stopping_rule(stop)
-        new_budget, new_items = limits(rule, budget, max_items)
+        rule, new_budget, new_items = self._limits(budget, max_items, stop)
         add = {name: price_of(name, price) for name, price in (add or {}).items()}
         prices = {name: price_of(name, price) for name, price in (prices or {}).items()}
         self._require_new(add)
@@ -688,15 +695,14 @@ class Ranker:
         if elapsed is not None:
             self._standing.elapsed = AT_LEAST_0.check(elapsed, "elapsed")
         if repeats is not None:  # may be refused, so before anything changes
-            self._contents.raise_repeats(repeats)
-            self._accounts.grow()
+            self.require_repeats(repeats, budget=budget, max_items=max_items, stop=stop)
+            before = self._contents.n_kept
+            moved = self._contents.raise_repeats(repeats, self.seed)
+            self._accounts.grow(moved, self._contents.n_kept - before)
         raised = any(limit is not None for limit in (budget, max_items, stop, repeats))
         if raised or prices or add:
             self._turns.stopped = None
-        if budget is not None or stop is not None:
-            self._accounts.limit = new_budget
-        if max_items is not None or stop is not None:
-            self._max_items = new_items
+        self._accounts.limit, self._max_items = new_budget, new_items
         self._turns.rule = rule
         self._join(add)
         self._accounts.reprice(prices)
@@ -704,6 +710,18 @@ class Ranker:
         self._set_looks()
         if raised:
             self._standing.raise_horizon()
+
+    def _limits(
+        self, budget: float | None, max_items: int | None, stop: StoppingRule | str | None
+    ) -> tuple[StoppingRule, float, int | None]:
+        """Return the rule, the budget and the limit of items per model after a change."""
+        rule = self._turns.rule if stop is None else stopping_rule(stop)
+        new_budget, new_items = limits(rule, budget, max_items)
+        if budget is None and stop is None:
+            new_budget = self._accounts.limit
+        if max_items is None and stop is None:
+            new_items = self._max_items
+        return rule, new_budget, new_items
 
     def _require_new(self, names: Iterable[str]) -> None:
         """Refuse to add models that are in the ranking, or known."""
@@ -722,20 +740,39 @@ class Ranker:
             for task in self._contents.tasks:
                 task.add_model()
 
-    def require_repeats(self, repeats: int | Mapping[str, int]) -> None:
+    def require_repeats(
+        self,
+        repeats: int | Mapping[str, int],
+        *,
+        budget: float | None = None,
+        max_items: int | None = None,
+        stop: StoppingRule | str | None = None,
+    ) -> None:
         """Refuse, without changing anything, a number of repeats that `change` would refuse.
 
         Raises
         ------
         UsageError
-            The number falls, items are asked once so far, or there are several tasks.
+            A number falls, answers are not sampled, the method asks every item once, or the limits
+            do not pay one answer of every model to every item.
 
         Examples
         --------
-        >>> ranker = Ranker(ItemBank.blank(range(30)), ["a", "b"], repeats=4)
+        >>> ranker = Ranker(ItemBank.blank(range(30)), ["a", "b"], sampled=True)
         >>> ranker.require_repeats(8)
         """
-        self._contents.raised_repeats(repeats)
+        was_repeated = self._contents.repeated
+        becomes = self._contents.raised_repeats(repeats)
+        if was_repeated or max(becomes.values()) == 1:
+            return
+        if not self._sampled:
+            raise UsageError(
+                f"repeats {repeats}: this ranking is about single answers, as none is sampled or "
+                "its question is 'run'; begin another one (sampled=True)"
+            )
+        _, limit, most_items = self._limits(budget, max_items, stop)
+        prices = {account.name: self._accounts.price(account) for account in self._accounts}
+        self._require_a_pass(prices, max(limit - self._accounts.lost, 0.0), most_items)
 
     # -- what is known ------------------------------------------------------------------------
 

@@ -34,8 +34,8 @@ class WeightedSum:
     Parameters
     ----------
     contents : Contents
-    units : ndarray of shape (n_items,)
-        Units of all items.
+    units : ndarray of shape (n_tasks,)
+        Mean units of the items of each task.
     across : Across or None
         Prior across tasks.
     replays : Replays or None
@@ -72,8 +72,7 @@ class WeightedSum:
         self.weights = np.array([term.weights.sum() for term in self._terms])
         self._shared = [across is not None and task in across.tasks for task in self.tasks]
         self._across = across if any(self._shared) else None
-        mean = np.array([float(units[term.task.where].mean()) for term in self._terms])
-        self._units = np.maximum(mean, _NEARLY_FREE)
+        self._units = np.maximum(units[self.tasks], _NEARLY_FREE)
         self._belief: tuple[tuple[str, int], Belief] | None = None
         self._sides: Floats | None = None  # of the same belief
         self._replays, self._factors = replays, np.ones(0)

@@ -428,9 +428,27 @@ class Book:
 
     def change_limits(self, arguments: Mapping[str, Any]) -> None:
         """Change the Ranker's limits, prices or models."""
-        changed = dict(arguments)
-        if changed.get("budget") == NO_LIMIT:
-            changed["budget"] = math.inf
-        if changed.get("max_items") == NO_LIMIT:
-            del changed["max_items"]  # the separate stopping rule has none
-        self.ranker.change(**changed)
+        self.ranker.change(**_of_ranker(arguments))
+
+    def require_change(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse what `change_limits` would refuse, so that it is not written.
+
+        Raises
+        ------
+        UsageError
+            Repeats fall, or cannot be.
+        """
+        changed = _of_ranker(arguments)
+        if "repeats" in changed:
+            limits = {name: changed.get(name) for name in ("budget", "max_items", "stop")}
+            self.ranker.require_repeats(changed["repeats"], **limits)
+
+
+def _of_ranker(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes as the Ranker takes them."""
+    changed = dict(arguments)
+    if changed.get("budget") == NO_LIMIT:
+        changed["budget"] = math.inf
+    if changed.get("max_items") == NO_LIMIT:
+        del changed["max_items"]  # the separate stopping rule has none
+    return changed

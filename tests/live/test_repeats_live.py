@@ -387,14 +387,21 @@ def test_a_budget_of_several_tasks_counts_answers(few, sampling, ccat) -> None:
     assert sum(sampling.asked.values()) == 100
 
 
-def test_more_repeats_of_a_resumed_run_are_a_later_horizon(few, sampling, capsys) -> None:
-    settings = {**SETTINGS, "stop": "limits"}
-    few.ranked(sampling, ["low", "mid"], name="grows", **{**settings, "repeats": 2})
+@pytest.mark.parametrize(("tasks", "was"), [([TASK], 1), ([TASK], 2), ([TASK, "twin"], 1)])
+def test_more_repeats_of_a_resumed_run_are_a_later_horizon(
+    few, sampling, capsys, tasks: list[str], was: int
+) -> None:
+    few.rewrite(lambda name, text: text)
+    yaml = few.folder / "tasks" / f"{TASK}.yaml"
+    (yaml.parent / "twin.yaml").write_text(yaml.read_text().replace(TASK, "twin"))
+    settings = {**SETTINGS, "stop": "limits", "task": ",".join(tasks)}
+    few.ranked(sampling, ["low", "mid"], name="grows", **{**settings, "repeats": was})
     grown = few.ranked(sampling, ["low", "mid"], name="grows", more=["--resume"],
                        **{**settings, "repeats": 3})  # fmt: skip
-    assert sum(sampling.asked.values()) == 2 * 3 * N_ITEMS
+    n_answers = 2 * 3 * N_ITEMS * len(tasks)
+    assert sum(sampling.asked.values()) == n_answers
     whole = few.ranked(sampling, ["low", "mid"], name="whole", **{**settings, "repeats": 3})
-    assert grown["items_administered"] == whole["items_administered"] == 2 * 3 * N_ITEMS
+    assert grown["items_administered"] == whole["items_administered"] == n_answers
     for model, block in whole["models"].items():
         assert Counter(map(str, grown["models"][model]["items"])) == Counter(
             map(str, block["items"])
@@ -402,11 +409,15 @@ def test_more_repeats_of_a_resumed_run_are_a_later_horizon(few, sampling, capsys
         assert grown["models"][model]["estimate"] == pytest.approx(block["estimate"])
     assert grown["pairwise"][0]["p"] == pytest.approx(whole["pairwise"][0]["p"])
     assert main(["verify", str(few.run("grows"))]) == 0
+    assert main(["rank", str(few.folder / "grows.yaml"), "--resume"]) in (0, 3)
+    assert sum(sampling.asked.values()) == 2 * n_answers
     config = few.config(sampling.url, ["low", "mid"], name="grows", **{**settings, "repeats": 2})
     journal = few.run("grows") / "journal.jsonl"
     before = journal.read_bytes()
     assert main(["rank", str(config), "--resume"]) == 2
-    assert "repeats 3 cannot become 2" in capsys.readouterr().err
+    number = ", ".join
+    falls = f"repeats {number(['3'] * len(tasks))} cannot become {number(['2'] * len(tasks))}"
+    assert falls in capsys.readouterr().err
     assert journal.read_bytes() == before and main(["verify", str(few.run("grows"))]) == 0
 
 

@@ -30,9 +30,13 @@ PRICES = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0, "e": 1.0}
 METHODS = ("default", "sample", "paper")
 SHAPES = (
     "one task", "tasks", "outcomes", "references", "familywise", "repeats", "repeats of tasks",
+    "single draws",
 )  # fmt: skip
 #: Items and repeats, beside a known model, of the shapes that repeat; "paper" draws without a bank.
-FEW_ITEMS, REPEATS = 6, {"repeats": {"x": 3}, "repeats of tasks": {"x": 3, "y": 2, "z": 1}}
+FEW_ITEMS = 6
+REPEATS = {
+    "repeats": {"x": 3}, "repeats of tasks": {"x": 3, "y": 2, "z": 1}, "single draws": {"x": 1},
+}  # fmt: skip
 SKILL = np.array([-0.6, -0.1, 0.0, 0.5, 0.1])
 
 
@@ -64,6 +68,7 @@ class World:
         if self.shape in REPEATS:
             more |= {
                 "repeats": REPEATS[self.shape],
+                "sampled": True,
                 "known": {"r": (0.5, 0.06, 0.5)},
                 "budget": 99.0,
             }
@@ -352,9 +357,10 @@ class AnyRanking(RuleBasedStateMachine):
         self.run.write([Change(ranker={"add": {"e": PRICES["e"]}})])
 
     @rule()
-    @precondition(lambda self: self.world.shape == "repeats")
+    @precondition(lambda self: self.world.shape in REPEATS)
     def ask_items_more_often(self) -> None:
-        self.run.write([Change(ranker={"repeats": {"x": REPEATS["repeats"]["x"] + 1}})])
+        repeats = {task: k + 1 for task, k in REPEATS[self.world.shape].items()}
+        self.run.write([Change(ranker={"repeats": repeats})])
 
     @rule(change=st.sampled_from([{"budget": 90.0}, {"max_items": 20}, {"prices": {"a": 1.5}}]))
     def change(self, change: dict[str, Any]) -> None:

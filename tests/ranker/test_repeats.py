@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from worlds.boards import bank_of
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.errors import UsageError
@@ -351,11 +352,137 @@ def test_a_raise_is_a_later_horizon_that_gets_what_is_left_of_the_level() -> Non
     assert ranker.verdicts.looks.horizons == (24, 48) and not ranker.done
 
 
-@pytest.mark.parametrize(("repeats", "becomes"), [(3, 2), (1, 4)])
-def test_repeats_are_raised_only_where_there_are_some(repeats: int, becomes: int) -> None:
-    ranker = Ranker(ItemBank.blank(range(N_ITEMS)), ["a"], repeats=repeats)
-    with pytest.raises(UsageError, match=f"repeats {repeats} cannot become {becomes}"):
-        ranker.change(repeats=becomes)
+def names_of(ranking: Any, model: str) -> list[Any]:
+    return sorted(map(str, ranking.items[model]))
+
+
+@pytest.mark.parametrize("method", ["sample", "default"])
+@pytest.mark.parametrize("most", [3, 2 * N_ITEMS])
+def test_single_draws_become_the_first_pass_of_those_asked_again(method: str, most: int) -> None:
+    """In the middle of the first pass, with an answer in flight and one failed, and at its end."""
+    bank = bank_of(method, N_ITEMS)
+
+    def ranker(repeats: int) -> Ranker:
+        return Ranker(bank, ["a", "b"], sampled=True, repeats=repeats, stop="limits", warmup=2)
+
+    def play(ranker: Ranker, had: Counter, most: int = 99) -> None:
+        while not ranker.done and sum(had.values()) < most:
+            for model, item in ranker.ask():
+                had[model, item] += 1
+                repeat = had[model, item]
+                if (model, item, repeat) == ("b", 2, 1):
+                    ranker.fail(model, item, "HTTP 500")
+                else:
+                    ranker.tell(model, item, answers_of(model)[repeat - 1, item])
+
+    whole, raised, had = ranker(REPEATS), ranker(1), Counter()
+    play(whole, Counter())
+    play(raised, had, most)
+    flying = raised.ask()
+    raised.change(repeats=REPEATS)
+    for model, item in flying:
+        had[model, item] += 1
+        if (model, item) == ("b", 2):
+            raised.fail(model, item, "HTTP 500")
+        else:
+            raised.tell(model, item, answers_of(model)[had[model, item] - 1, item])
+    play(raised, had)
+    for model in ("a", "b"):
+        assert names_of(raised.result(), model) == names_of(whole.result(), model)
+    assert raised.belief().location == pytest.approx(whole.belief().location)
+    assert raised.belief().variance == pytest.approx(whole.belief().variance)
+    assert np.all(raised.belief().zero_losses_at(*np.indices((2, 2)))[2:] == np.zeros((2, 2)))
+    assert raised.signature == whole.signature and raised.spent == whole.spent
+
+
+def test_of_several_tasks_each_takes_its_place_when_repeats_rise() -> None:
+    """Scores are of task, item and repeat; one answer failed, and one is in flight."""
+    banks = {task: ItemBank.blank(range(n)) for task, n in (("x", N_ITEMS), ("y", 4))}
+    units = {"x": dict.fromkeys(range(N_ITEMS), 1.0), "y": dict.fromkeys(range(4), 3.0)}
+    lost = "b", ("y", 2)
+
+    def ranker(**repeats: int) -> Ranker:
+        return Ranker(banks, ["a", "b"], units=units, repeats=repeats, sampled=True, stop="limits")
+
+    def answer(ranker: Ranker, model: str, item: Any) -> None:
+        rng = np.random.default_rng([NAMES.index(model), *map(ord, str(item))])
+        if (model, item) == lost:
+            ranker.fail(model, item, "HTTP 500")
+        else:
+            ranker.tell(model, item, float(rng.random() < 0.5))
+
+    def play(ranker: Ranker, until: Any = None) -> list[tuple[str, Any]]:
+        asked: list[tuple[str, Any]] = []
+        while not ranker.done and until not in asked:
+            for pair in ranker.ask():
+                asked.append(pair)
+                answer(ranker, *pair)
+        return asked
+
+    whole, raised = ranker(x=3, y=2), ranker(x=2, y=1)
+    play(whole)
+    told = play(raised, until=lost)
+    [flying] = raised.ask()
+    drawn = {pair: raised.probability(*pair) for pair in (*told, flying) if pair != lost}
+    assert any(drawn.values())
+    raised.change(repeats={"x": 3, "y": 2})
+    assert raised.in_flight == {flying}
+    assert raised.result().failed["b"] == {("y", 2): "HTTP 500"}
+    assert {pair: raised.probability(*pair) for pair in drawn} == drawn
+    answer(raised, *flying)
+    play(raised)
+    for model in ("a", "b"):
+        assert names_of(raised.result(), model) == names_of(whole.result(), model)
+    assert raised.spent == whole.spent == 2 * (3 * N_ITEMS + 3.0 * 2 * 4) - 3.0
+    assert raised.belief().location == pytest.approx(whole.belief().location)
+    assert raised.belief().variance == pytest.approx(whole.belief().variance)
+    # Both are asked in passes now, and whoever looks only once does so by their boundary.
+    assert raised.verdicts.looks.pass_length == N_ITEMS + 4
+
+
+def test_repeats_never_fall_and_rise_only_where_answers_are_sampled_and_a_pass_is_paid() -> None:
+    bank = ItemBank.blank(range(N_ITEMS))
+
+    def refused(match: str, ranker: Ranker, **change: Any) -> None:
+        before = ranker.result().to_dict()
+        with pytest.raises(UsageError, match=match):
+            ranker.change(**change)
+        assert ranker.result().to_dict() == before
+
+    refused("3 cannot become 2: in a run they only rise", a_ranker(), repeats=2)
+    single = Ranker(bank, ["a", "b"], sampled=True, max_items=3)
+    refused("max_items 3 does not pay one pass", single, repeats=2)
+    single.change(repeats=2, max_items=N_ITEMS)
+    refused("this ranking is about single answers", Ranker(bank, ["a", "b"]), repeats=2)
+    these = Ranker(bank, ["a", "b"], sampled=True, question="run")
+    refused("this ranking is about single answers", these, repeats=2)
+    poor = Ranker(bank, ["a", "b"], sampled=True, budget=20.0)
+    poor.lose(9.0)
+    refused("the budget 11 does not pay one pass", poor, repeats=2)
+    refused("the budget 10 does not pay one pass", poor, repeats=2, budget=19.0)
+    poor.change(repeats=2, budget=30.0)
+    paper = bank_of("paper", N_ITEMS)
+    refused("asks every item once", Ranker(paper, ["a"], sampled=True), repeats=2)
+
+
+def test_an_outcome_that_is_only_reported_has_repeats_too() -> None:
+    """Beside the bank of `default` that leads, of which draws name the later answers."""
+    led, beside = bank_of("default", N_ITEMS), ItemBank.blank(range(N_ITEMS), metric="x")
+    ranker = Ranker(
+        {"t": {"acc": led, "x": beside}}, ["a", "b"], weights={"acc": 1.0, "x": 0.0},
+        repeats=REPEATS, stop="limits",
+    )  # fmt: skip
+    had: Counter = Counter()
+    while not ranker.done:
+        for model, item in ranker.ask():
+            repeat = item[2] if len(item) > 2 else 1
+            had[model, repeat] += 1
+            score = answers_of(model)[repeat - 1, item[1]]
+            ranker.tell(model, item, {"acc": score, "x": 1.0 - score})
+    assert set(had.values()) == {N_ITEMS}
+    of_x = ranker.result().tasks["t"].outcomes["x"]
+    for model in ("a", "b"):
+        assert of_x.estimates[model] == pytest.approx(1.0 - answers_of(model).mean())
 
 
 def test_pass_at_k_is_of_right_answers_and_not_of_errors() -> None:

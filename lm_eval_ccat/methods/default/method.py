@@ -18,11 +18,11 @@ from ..belief import BENCHMARK, POPULATION, Belief
 from ..curves import Curves
 from ..method import Method
 from ..policy import Choice, Description, Items, Levers, Mask, Policy, check_score
+from ..sample.first_pass import FirstPassPolicy
 from .departures import spread
 from .field import Field
 from .fit import fit, model_of
 from .member import Member
-from .repeated import RepeatedDefaultPolicy
 
 #: Calibration models from which newcomers among reference models get their own items: with 20 both
 #: ways err alike, with 12 the intervals of a common sequence hold more often.
@@ -301,7 +301,7 @@ METHOD = Method(
     name="default",
     summary="recommended: item curves, and errors widened by a replay of models left out",
     policy=DefaultPolicy,
-    repeated=RepeatedDefaultPolicy,
+    repeated=FirstPassPolicy,
     calibrate=fit,
     requires=model_of,
     curves=item_curves,

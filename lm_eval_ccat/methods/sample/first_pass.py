@@ -1,12 +1,13 @@
-"""The method "default" where answers are repeated: the bank leads the first pass, then all alike.
+"""Repeats after a first pass of single answers: of the method "default", or raised from 1.
 
-Until a model has answered every item once, items are chosen and drawn as of single answers, and the
-bank supports the estimates. Then nothing is left that a bank could tell of these items but their
-noise, and that the repeats tell: the passes to come are those of the method "sample".
+Until a model has answered every item once, items are chosen and drawn as of single answers, and a
+bank supports the estimates. Then nothing is left that it could tell of these items but their noise,
+and that the repeats tell: the passes to come are those of the method "sample".
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,15 +17,15 @@ from ...bank import ItemBank
 from ...metrics.scale import Floats
 from ..belief import BENCHMARK, Belief
 from ..policy import Choice, Description, Items, Levers, Mask, Policy
-from ..sample.passes import RepeatsPolicy
+from .passes import RepeatsPolicy
 
 
-class RepeatedDefaultPolicy(Policy):
-    """A first pass by the bank, then even passes.
+class FirstPassPolicy(Policy):
+    """A first pass by another policy, then even passes.
 
     Repeat ``r`` of an item is slot ``item + n_items (r - 1)``. A pair of models that have both been
-    through the first pass is compared by all of their answers, any other pair by the bank and the
-    first ones.
+    through the first pass is compared by all of their answers, any other pair as the first pass
+    compares it.
 
     Parameters
     ----------
@@ -55,6 +56,13 @@ class RepeatedDefaultPolicy(Policy):
         self.first_pass.add_model()
         self.passes.add_model()
 
+    def catch_up(self, model: int, scores: Mapping[int, float], failed: Iterable[int]) -> None:
+        """Take in what the first pass had of a model before passes were to follow it."""
+        for item, score in scores.items():
+            self.passes.told(model, item, score)
+        for item in failed:
+            self.passes.failed(model, item)
+
     def raise_repeats(self, repeats: int) -> None:
         self.passes.raise_repeats(repeats)
 
@@ -79,19 +87,21 @@ class RepeatedDefaultPolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        by_bank = self.first_pass.belief(question)
+        first = self.first_pass.belief(question)
         through = self.passes.slots.progress >= self._n_kept
         if not through.any():
-            return by_bank
+            return first
         by_answers = self.passes.belief(question)
         complete = np.logical_and.outer(through, through)
         parts: dict[str, Any] = {
-            name: np.where(complete, getattr(by_answers, name), getattr(by_bank, name))
+            name: np.where(complete, getattr(by_answers, name), getattr(first, name))
             for name in ("variance", "df", "n")
         }
-        location = np.where(through, by_answers.location, by_bank.location)
-        pair_zero_loss = np.where(complete, by_answers.zero_loss, by_bank.zero_loss)
-        return replace(by_bank, location=location, pair_zero_loss=pair_zero_loss, **parts)
+        if first.zero_count is not None:  # passes count events of noise, not zeros
+            parts["zero_count"] = np.where(complete, 0.0, first.zero_count)
+        location = np.where(through, by_answers.location, first.location)
+        pair_zero_loss = np.where(complete, by_answers.zero_loss, first.zero_loss)
+        return replace(first, location=location, pair_zero_loss=pair_zero_loss, **parts)
 
     def levers(self, belief: Belief) -> Levers | None:
         return self.first_pass.levers(belief)
