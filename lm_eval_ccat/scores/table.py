@@ -856,6 +856,7 @@ class Reader:
 
 #: The package's own readers, in the order in which they are tried.
 _BUILTIN = {
+    "mixed": "mixed:READER",
     "journal": "run_journal:READER",
     "lm_eval": "lm_eval:READER",
     "lighteval": "frameworks:LIGHTEVAL",

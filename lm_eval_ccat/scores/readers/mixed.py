@@ -1,0 +1,124 @@
+"""Folders that hold logs of several kinds, such as the harness's beside Inspect's.
+
+Every outcome that any kind holds can be asked for. One that several kinds hold is read from the
+first of them, and a warning names a file of each other: a document's number in one framework is
+none in another, so scores of two kinds are not joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import CcatError
+from ...journal import JOURNAL
+from ..reading import UNNAMED, Logged, Progress, Query, files_at, one_of, task_name
+from ..table import READERS, Reader, ScoreTable
+
+_ENDINGS = (".json", ".jsonl", ".eval", ".csv", ".parquet", ".gz")
+_LEFT_OUT = "left out; put each kind of logs into a folder of its own to read it"
+
+
+def kinds_at(path: Path) -> list[tuple[Reader, Path]]:
+    """Return the readers of the kinds of logs in a folder, each with the first file of its kind.
+
+    A file is of the first kind that reads it; a folder of one run of this package is of one kind.
+    """
+    if not path.is_dir() or (path / JOURNAL).is_file():
+        return []
+    fitting = [reader for reader in _others() if reader.can_read(path)]
+    if len(fitting) < 2:
+        return []
+    files = [file for file in files_at(path, "*") if file.suffix in _ENDINGS]
+    files.sort(key=lambda file: (len(file.parts), file))
+    kinds = []
+    for n, reader in enumerate(fitting):
+        unclaimed = (
+            file
+            for file in files
+            if reader.can_read(file) and not any(earlier.can_read(file) for earlier in fitting[:n])
+        )
+        if (first := next(unclaimed, None)) is not None:
+            kinds.append((reader, first))
+    return kinds
+
+
+def _others() -> list[Reader]:
+    """Return all readers but this one; of installed ones, those that can be loaded."""
+    readers = []
+    for name in READERS.names():
+        with suppress(CcatError):
+            readers.append(READERS.get(name))
+    return [reader for reader in readers if reader is not READER]
+
+
+def outcomes(path: Path) -> list[Logged]:
+    """Every (task, metric, filter) of any kind."""
+    return list(dict.fromkeys(outcome for *_, known in _held(path)[0] for outcome in known))
+
+
+def groups(path: Path) -> Mapping[str, Sequence[str]]:
+    """The groups of tasks that the logs of any kind record."""
+    of_kinds = [reader.groups(path) for reader, _ in kinds_at(path)]
+    return {name: tasks for known in of_kinds for name, tasks in known.items()}
+
+
+def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
+    """Read one outcome of the first kind that holds it; see `Reader`."""
+    held, notes = _held(path)
+    holding = [
+        (reader, file, meant)
+        for reader, file, known in held
+        if (meant := [outcome for outcome in known if _is_meant(outcome, query)])
+    ]
+    for what in ("task", "metric"):
+        names = {getattr(outcome, what) for *_, meant in holding for outcome in meant}
+        if getattr(query, what) is None and (names := names - {None, UNNAMED}):
+            one_of(path, what, None, names)
+    (reader, _, meant), *further = holding or held  # a kind that lacks it says what there is
+    table = reader.read(path, query, on_progress)
+    if holding:
+        notes += [
+            f"{file}: {meant[0].name} of another kind of logs, {_LEFT_OUT}"
+            for _, file, meant in further
+        ]
+    return replace(table, warnings=(*table.warnings, *notes))
+
+
+def _held(path: Path) -> tuple[list[tuple[Reader, Path, list[Logged]]], list[str]]:
+    """Return what each kind holds, and what is said of kinds that cannot be read.
+
+    Raises
+    ------
+    CcatError
+        None can be read.
+    """
+    held, errors = [], list[CcatError]()
+    for reader, file in kinds_at(path):
+        try:
+            held.append((reader, file, reader.outcomes(path)))
+        except CcatError as error:
+            errors.append(error)
+    if not held:
+        raise errors[0]
+    return held, [f"{error}; {_LEFT_OUT}" for error in errors]
+
+
+def _is_meant(outcome: Logged, query: Query) -> bool:
+    """Whether a query may mean an outcome; a table that does not say is of whatever is asked."""
+    tasks = {None, query.task, task_name(query.task or "")}
+    return (query.task is None or outcome.task in tasks) and (
+        query.metric is None or outcome.metric in (UNNAMED, query.metric)
+    )
+
+
+READER = Reader(
+    name="mixed",
+    summary="folders with several of these",
+    can_read=lambda path: len(kinds_at(path)) > 1,
+    read=read,
+    outcomes=outcomes,
+    groups=groups,
+)
