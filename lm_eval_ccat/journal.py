@@ -369,6 +369,13 @@ def _write_all(stream: BinaryIO, data: bytes) -> None:
         view = view[stream.write(view) :]
 
 
+def no_ranking(path: Path) -> RunError:
+    """Return the error of a folder in which the journal at `path` is missing."""
+    return RunError(
+        f"{path.parent} holds no ranking (no {path.name} in it); name the folder of a run"
+    )
+
+
 def read_journal(path: Path) -> tuple[JournalFile, Iterator[Record]]:
     """Return a journal, whatever the file's name, and an iterator over all its records.
 
@@ -383,7 +390,7 @@ def read_journal(path: Path) -> tuple[JournalFile, Iterator[Record]]:
     journal = JournalFile(path)
     records = journal.read_new()
     if (first := next(records, None)) is None:
-        raise RunError(f"{path.parent} holds no ranking (no {path.name} in it)")
+        raise no_ranking(path)
     if (journal.header.format, journal.header.version) != (FORMAT, VERSION):
         raise RunError(f"{path} is not a journal of lm-eval-ccat")
     return journal, chain([first], records)

@@ -84,8 +84,8 @@ def said_of_gap() -> str:
     half, most = (f"{share:.0%}" for share in measured["shares"])
     return "\n".join(
         [
-            f"How many of {measured['items']} items each model answers before {half} / {most} of "
-            "the pairs are decided, and rightly:\n",
+            f"How many of {measured['items']} items each model answers until {half} / {most} of "
+            "the pairs are decided rightly:\n",
             *rows,
         ]
     )
@@ -131,10 +131,10 @@ def claim(lines: list[str], with_bank: list[int], without_bank: list[int]) -> st
         f"The demo ranks {models} models on {int(documents):,} items. With a *bank*, made of full "
         f"runs of {known} other models ({int(known) * int(documents):,} answers, paid once),\nit "
         f"takes {middle:.0f} answers instead of {int(full):,}: the median of {len(with_bank)} "
-        f"seeds, which take {min(with_bank)} to {max(with_bank)}. Without a bank it takes\n"
+        f"random seeds, which take {min(with_bank)} to {max(with_bank)}. Without a bank it takes\n"
         f"{middle_without:.0f} ({min(without_bank)} to {max(without_bank)}){saved}. The recording "
-        f"shows seed 0{least}: {answers} answers decide {decided} of {pairs} pairs,\n{which} of "
-        "them as full runs do."
+        f"shows seed 0{least}: {answers} answers decide {decided} of {pairs} pairs\nof models, "
+        f"{which} of them rightly."
     )
 
 

@@ -52,7 +52,8 @@ OPTIONS: Options = {
     "paper does for BioLaySumm; the bank keeps each item's ends",
     **EXCLUDE,
     "--models N": Opt(
-        f"take so many models, spread over scores and families (of a board {score_tables.MODELS})",
+        "take so many models, spread over scores and families (default for a leaderboard: "
+        f"{score_tables.MODELS})",
         None,
         int,
     ),

@@ -53,7 +53,7 @@ OPTIONS: Options = {
     "--margin D": Opt("largest loss to accept, on the metric's own scale", 0.0),
     "--question population|benchmark|run": Opt(
         "which question logs decide: about documents like these (default), about these, or about "
-        "these very answers even if they are sampled; the answer to one more is printed"
+        "these very answers even if they are sampled; a second answer is printed beside it"
     ),
     "--by FIELD": "also compare each group of documents with the same value",
     "--cluster FIELD": "treat documents with equal values as one cluster",

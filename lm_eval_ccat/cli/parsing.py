@@ -364,7 +364,7 @@ READING: Options = {
     "--filter F": "filter of the task; needed where it has several",
     "--range WORST,BEST": Opt(
         "worst and best possible score of a metric without a known scale, such as 0,100, or 25,0 "
-        "if a lower score is better; for a metric known to be like that, 0,25 means 25,0",
+        "if a lower score is better (0,25 will do for a metric known as such)",
         None,
         range_of,
     ),

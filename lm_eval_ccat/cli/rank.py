@@ -24,7 +24,7 @@ from .live import Display, show
 from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, models_of
 
 OPTIONS: Options = {
-    "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to show (default: this one)",
+    "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to show (default: this folder)",
     "--run_dir DIR": "run directory (default: the configuration's name + .run)",
     "--init [FILE]": Opt(
         "write a commented configuration (default: models.yaml) from --task, --model and the other "
@@ -78,7 +78,7 @@ def rank(args: argparse.Namespace) -> int:
     several tasks are ranked together by their weighted mean:
       tasks: [mmlu, gsm8k]           # tasks and groups; or task: mmlu
       weights: equal                 # or documents, or {mmlu: 2, gsm8k: 1}
-      bank: board.banks              # a suite: calibrate LOGS --task mmlu,gsm8k
+      bank: suite.banks              # a suite: calibrate LOGS --task mmlu,gsm8k
 
       lm-eval-ccat rank --init --task T --model ...  write models.yaml
       lm-eval-ccat plan models.yaml                  what it will take; spends nothing
@@ -88,8 +88,8 @@ def rank(args: argparse.Namespace) -> int:
       lm-eval-ccat rank models.run                   the state of a run, at any time
 
     exit codes: 0 every pair decided, 3 ties left, 4 partial (a model failed, or interrupted),
-    2 usage, 1 error; for RUN_DIR the same, 3 also while the ranking is not finished (--json says
-    `finished`)
+    2 usage, 1 error; a RUN_DIR exits with that of its run, and with 3 while it is unfinished
+    (--json says `finished`)
     """
     flags, models = given_by_flags(args, "rank"), models_of(args)
     if args.init:

@@ -198,13 +198,16 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
         if not files and (of_board := board_in_words(file)):
             raise UsageError(of_board)
         if not files:
-            raise RunError(f"{file}: no {RESULT}; the run has not ended, or this is not a run")
+            raise RunError(f"{file}: no {RESULT} and no journal; name the folder of a run")
         file = files[0]
     try:
         of_journal = file.name == RESULT and RunDirectory(file.parent).journal.exists()
         content = dict(latest_content(file.parent)) if of_journal else read_object(file)
         if not (file.is_file() or content.get("finished", True)):
-            raise RunError(f"{file.parent}: no {RESULT}; the run has not ended")
+            raise RunError(
+                f"{file.parent}: no {RESULT}; the run has not ended: go on with its command and "
+                "--resume"
+            )
         if isinstance(content.get("adaptive"), dict):
             rankings = list(_of_results(file, content, model))
         elif "models" in content and "pairwise" in content:

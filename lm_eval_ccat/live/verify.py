@@ -20,7 +20,7 @@ from .. import __version__
 from ..content import PAGE, PAGE_OF, RESULT, RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_bytes, sync_folder, writing
-from ..journal import JournalFile, read_journal
+from ..journal import JournalFile, no_ranking, read_journal
 from ..masking import mask_values
 from ..money import COLUMNS, dollars
 from ..plugins import existing
@@ -374,7 +374,7 @@ def _examined(folder: RunDirectory) -> Condition:
     if folder.path.is_file():
         raise UsageError(f"{folder.path} is a file; name the run's directory")
     if not journal.exists():
-        raise RunError(f"{folder.path} holds no ranking (no {journal.path.name} in it)")
+        raise no_ranking(journal.path)
     try:
         deque(journal.read_new(), maxlen=0)
     except NewerRecord:

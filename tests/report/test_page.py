@@ -165,7 +165,7 @@ def test_what_is_missing_is_said(page, tmp_path):
         write_report(folder)
     for place, words in (
         (tmp_path / "nothing", "no such run directory"),
-        (tmp_path, "holds no ranking"),
+        (tmp_path, "holds no ranking .*; name the folder of a run"),
     ):
         with pytest.raises(CcatError, match=words):
             write_report(place)

@@ -261,7 +261,10 @@ def test_a_run_that_ends_while_it_is_verified_is_sound(run, ccat, monkeypatch):
 def test_a_run_without_a_result_is_not_compared(run, ccat):
     (run / "result.json").unlink(missing_ok=True)
     err = ccat("compare", run, "--models", "a,b", code=1).err
-    assert "no result.json; the run has not ended" in err
+    assert "no result.json; the run has not ended: go on with its command and --resume" in err
+    (run / "journal.jsonl").unlink()
+    err = ccat("verify", run, "--full", run, code=1).err
+    assert "no result.json and no journal; name the folder of a run" in err
 
 
 def test_a_full_disk_never_sends_a_run_with_answers_to_another_folder(run, tmp_path, monkeypatch):
