@@ -36,6 +36,7 @@ from ..shown import first_of, some, together
 from ..upkeep.build import build
 from ..upkeep.score_tables import scores_for
 from .folder import (
+    BANKS,
     CONFIDENCE,
     DRAFT,
     EXPOSURE,
@@ -44,10 +45,12 @@ from .folder import (
     RULES,
     RUNS,
     SCORES,
+    SUITE_FOLDER,
     VERSION,
     Board,
     Rules,
     average,
+    keep_hashes,
     latest,
     metric_of,
     not_comparable,
@@ -579,9 +582,10 @@ def init(
                 forget_scoring(before)
             target.mkdir(exist_ok=True)
             content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
-            suite.save(target / "suite")
+            suite.save(target / SUITE_FOLDER)
             replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
             replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
+            keep_hashes(target, [*target.glob(f"{SUITE_FOLDER}/*"), *target.glob(f"{BANKS}/*")])
             if not known:
                 added = _added(Board(target), source, calibrated=True)
                 for line in (*added.notes, *added.reasons):

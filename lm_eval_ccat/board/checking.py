@@ -26,7 +26,7 @@ from ..scores.reading import Logged
 from ..scores.table import read_beside
 from ..shown import first_of, plural, visible_line
 from .adding import full_score
-from .folder import CONFIDENCE, LEDGER, Board, average, metric_of, offered
+from .folder import CONFIDENCE, FACTS, LEDGER, RESTORE, Board, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
@@ -117,6 +117,8 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
             f"{board.ledger.path}: no row ends with {head[:12]}: rows that were published were "
             "changed or taken out since; restore the file from git"
         )
+    if not lines:
+        _ = board.banks  # which are all that such a board has
     damaged = broken_evidence(board, [None if line.damage else line.row for line in lines])
     sound = [line.row for line, bad in zip(lines, damaged) if line.row and not (line.damage or bad)]
     runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
@@ -190,6 +192,15 @@ def without_rows(board: Board) -> str:
         f"{first_of(files, 3)}: no row names them, so rows may have been taken out: check with "
         f"--head, restore {LEDGER} from git or another copy of the board, or delete them"
     )
+
+
+def unpublished_facts(board: Board) -> str:
+    """Say that the operator's file is another than was published last; "" if it is not."""
+    published, sha256 = board.hashes.get(FACTS), sha256_of(board.path / FACTS)
+    if published in (None, sha256):
+        return ""
+    what = "is another than was published last" if sha256 else "is missing since it was published"
+    return f"{FACTS} {what}: `board publish` shows what is meant; else {RESTORE}"
 
 
 class BrokenEvidence(NamedTuple):

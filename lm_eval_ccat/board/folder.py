@@ -3,6 +3,7 @@
 board.json      name, weights of the tasks, what is asked of newcomers
 suite/          the banks, one per task; every command takes the folder as a bank
 banks/          earlier banks, by which older estimates are verified
+hashes.json     the hash of each file of the banks, and of models.csv as it was last published
 ledger.jsonl    every row that was ever added, one JSON object per line
 scoring.json    how the full results of each task were scored, as their logs state it
 scores/         full results, one Parquet file per task and call of `add`
@@ -28,6 +29,7 @@ import numpy as np
 
 from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
+from ..files import replace_text
 from ..metrics.scale import Scale
 from ..options import TEXT, OptionPlace, choice, option, read_values, whole
 from ..ranker.contents import scale_of, shares_of
@@ -35,12 +37,13 @@ from ..ranker.headline import Lead
 from ..ranker.verdicts import outside
 from ..runs.directory import BOARD
 from ..shown import first_of, rounded
-from .ledger import FULL, BoardLedger, BoardRow, TaskScore
+from .ledger import FULL, BoardLedger, BoardRow, TaskScore, sha256_of
 
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, BOARD
 LEDGER, SCORING, SCORES, JOURNALS = "ledger.jsonl", "scoring.json", "scores", "journals"
 #: Scores that are being written.
 DRAFT = "draft.parquet"
+HASHES, SUITE_FOLDER, BANKS = "hashes.json", "suite", "banks"
 #: Files that are not for git: live runs in progress, and the lock.
 RUNS, LOCK = ".runs", ".lock"
 #: What the operator says of models, and for the operator alone: which items were shown.
@@ -49,6 +52,8 @@ FACTS, EXPOSURE = "models.csv", "exposure.csv"
 CONFIDENCE = 0.95
 #: Why a row is not comparable whose tasks are.
 OTHER_WEIGHTS = "other weights of the tasks"
+#: What to do with a file that was changed or lost.
+RESTORE = "restore it from git or another copy of the board"
 _LOCK_SECONDS = 60
 
 
@@ -122,9 +127,44 @@ class Board:
         Raises
         ------
         RunError
-            If a task has several outcomes; a board scores one metric per task.
+            If a task has several outcomes, as a board scores one metric per task; or if a file was
+            changed.
         """
-        return one_bank_each(SuiteBank.load(self.path / "suite"), self.path / "suite")
+        folder = self.path / SUITE_FOLDER
+        for file in self.hashes:
+            if file.startswith(f"{SUITE_FOLDER}/"):
+                self._require_unchanged(file)
+        return one_bank_each(SuiteBank.load(folder), folder)
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hashes of files that no row of the ledger covers, by file.
+
+        Raises
+        ------
+        RunError
+            If they cannot be read.
+        """
+        file = self.path / HASHES
+        try:
+            hashes = json.loads(file.read_text(encoding="utf-8"))
+            return {str(name): str(sha256) for name, sha256 in hashes.items()}
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            raise RunError(f"{file}: not readable as hashes ({error}); {RESTORE}") from None
+
+    def _require_unchanged(self, file: str) -> None:
+        """Refuse a file whose hash is another than that which was kept.
+
+        Raises
+        ------
+        RunError
+        """
+        sha256 = sha256_of(self.path / file)
+        if sha256 != self.hashes.get(file):
+            what = (
+                f"was changed (its hash differs from that in {HASHES})" if sha256 else "is missing"
+            )
+            raise RunError(f"{self.path / file} {what}: {RESTORE}")
 
     @cached_property
     def shares(self) -> dict[str, float]:
@@ -155,6 +195,7 @@ class Board:
         file = self.old_bank(sha256)
         if not file.is_file():
             raise RunError(f"the board has no bank {sha256[:12]} of {task}")
+        self._require_unchanged(f"{BANKS}/{file.name}")
         bank = ItemBank.load(file)
         if bank.sha256 != sha256:
             raise RunError(f"{file} is another bank than {sha256[:12]}")
@@ -162,7 +203,7 @@ class Board:
 
     def old_bank(self, sha256: str) -> Path:
         """Return the file of an earlier bank, or of a bank that was used elsewhere."""
-        return self.path / "banks" / f"{sha256[:16]}.bank.json"
+        return self.path / BANKS / f"{sha256[:16]}.bank.json"
 
     def turn(self, rows: list[BoardRow]) -> list[int] | None:
         """Return the part of the items held back now, of how many parts; None if there is none."""
@@ -188,6 +229,22 @@ class Board:
                 yield
         except Timeout:
             raise RunError(f"{self.path}: another process is writing to this board") from None
+
+
+def keep_hashes(folder: Path, files: Iterable[Path]) -> None:
+    """Keep the hashes of some files of a board's folder; those of files that are gone leave.
+
+    Parameters
+    ----------
+    folder : Path
+        The board's.
+    files : iterable of Path
+        Files in it.
+    """
+    known = Board(folder).hashes if (folder / HASHES).is_file() else {}
+    known |= {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
+    known = {name: sha256 for name, sha256 in known.items() if (folder / name).is_file()}
+    replace_text(folder / HASHES, json.dumps(known, indent=1) + "\n")
 
 
 def one_bank_each(suite: SuiteBank, source: Path) -> dict[str, ItemBank]:
@@ -272,10 +329,7 @@ def read_rules(path: Path) -> Rules:
             f"board init {path.parent} --from LOGS`"
         ) from None
     except (OSError, ValueError, TypeError, RecursionError, UsageError) as error:
-        raise RunError(
-            f"{path}: not readable as a board's rules ({error}); restore it from git or another "
-            "copy of the board"
-        ) from None
+        raise RunError(f"{path}: not readable as a board's rules ({error}); {RESTORE}") from None
 
 
 def average(

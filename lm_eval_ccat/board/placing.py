@@ -34,7 +34,17 @@ from ..scores.reading import YAML
 from ..shown import plural, together
 from .adding import IN_LEDGER, Added, first_documents, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
-from .folder import CONFIDENCE, JOURNALS, OTHER_WEIGHTS, RULES, RUNS, Board, offered, standing
+from .folder import (
+    CONFIDENCE,
+    JOURNALS,
+    OTHER_WEIGHTS,
+    RULES,
+    RUNS,
+    Board,
+    keep_hashes,
+    offered,
+    standing,
+)  # fmt: skip
 from .ledger import BoardRow, sha256_of
 from .scoring import other_scoring
 
@@ -417,7 +427,9 @@ def _keep_other_banks(board: Board, run: Path, bank_hashes: Mapping[str, str]) -
         return
     for _, _, bank in SuiteBank.load(banks_at(run)).banks():
         if bank.sha256 not in ours:
-            bank.save(board.old_bank(bank.sha256))
+            file = board.old_bank(bank.sha256)
+            bank.save(file)
+            keep_hashes(board.path, [file])
 
 
 def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:

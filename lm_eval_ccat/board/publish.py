@@ -26,7 +26,7 @@ from ..scores import ScoreTable
 from ..shown import first_of, plural, some, visible_line
 from .cheats import likely_copies
 from .checking import BrokenEvidence, broken_evidence
-from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, standing
+from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, keep_hashes, standing
 from .ledger import BoardRow, TaskScore, shown_items
 from .scoring import unknown_scoring
 
@@ -111,6 +111,9 @@ def publish(
          " ".join(twins.get(place.row.model, ()))]
         for place in state.placed
     ]  # fmt: skip
+    with writing(board.path / EXPOSURE, RunError):
+        replace_text(board.path / EXPOSURE, _csv([["task", "doc_id", "models"], *exposure]))
+        keep_hashes(board.path, board.path.glob(FACTS))
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -120,6 +123,7 @@ def publish(
         "weights": board.shares,
         "ledger_head": board.ledger.head(),
         "citation": citation(board, rows),
+        "hashes": board.hashes,
         "rows": [
             {"rank": place.rank, "rank_range": [place.best, place.worst],
              "lead": place.lead and _difference(place.lead, board.scale), **_public(place.row),
@@ -134,8 +138,6 @@ def publish(
         "board.csv": _csv([[*head, *of_tasks, "copies"], *lines]),
         "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
     }
-    with writing(board.path / EXPOSURE, RunError):
-        replace_text(board.path / EXPOSURE, _csv([["task", "doc_id", "models"], *exposure]))
     with writing(target / "index.html", RunError):
         for name, text in texts.items():
             replace_text(target / name, text)

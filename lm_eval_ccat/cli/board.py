@@ -27,7 +27,7 @@ from pathlib import Path
 
 from .. import board as boards
 from ..board.adding import Added
-from ..board.checking import in_words, to_restore, without_rows
+from ..board.checking import in_words, to_restore, unpublished_facts, without_rows
 from ..board.folder import RULES
 from ..board.scoring import unknown_scoring
 from ..live.result import PARTIAL, Observer, Result
@@ -134,7 +134,7 @@ def check(args: argparse.Namespace) -> int:
         f"{head[:12] or 'nothing'}.",
         to_restore(checked) or _to_publish(board),
     ]
-    suspicions = [unknown_scoring(board)]
+    suspicions = [unknown_scoring(board), unpublished_facts(board)]
     if not counts["refused"]:
         suspicions += [without_rows(board), *_suspicions(board)]
     suspicions = [text for text in suspicions if text]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, Checked, add, check, init, place, publish, standing
 from lm_eval_ccat.board.checking import in_words
-from lm_eval_ccat.board.folder import Rules, not_comparable, offered
+from lm_eval_ccat.board.folder import Rules, keep_hashes, not_comparable, offered
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
 from lm_eval_ccat.board.publish import copies
 from lm_eval_ccat.errors import RunError, UsageError
@@ -33,6 +34,12 @@ from lm_eval_ccat.upkeep.update import update
 
 def all_sound(board: Board | Path) -> bool:
     return {one.verdict for one in check(board)} == {"sound"}
+
+
+def hand_over(board: Board, bank: ItemBank) -> None:
+    """Another bank in the place of the board's, with its hash."""
+    SuiteBank({TASK: bank}).save(board.path / "suite")
+    keep_hashes(board.path, (board.path / "suite").iterdir())
 
 
 def edit(path: Path, number: int, **values: object) -> None:
@@ -146,9 +153,38 @@ def test_a_file_outside_the_board_proves_nothing(board, tmp_path, way):
 
 def test_an_estimate_is_refused_without_its_bank(board):
     blank = ItemBank.blank(range(120), task=TASK, metric="share")
-    SuiteBank({TASK: blank}).save(board.path / "suite")
+    hand_over(board, blank)
     found = {one.model: one.reason for one in check(board.path)}
     assert "the board has no bank" in found["m07"] and not found["m00"]
+
+
+@pytest.mark.parametrize("change", ["date", "lost", "hashes"])
+def test_banks_that_were_changed_outside_their_checksum_are_named(board, change, ccat):
+    [bank] = (board.path / "suite").glob("*.bank.json")
+    file = {"date": bank, "lost": bank, "hashes": board.path / "hashes.json"}[change]
+    if change == "date":
+        changed = re.sub('"made": *"[0-9-]+"', '"made": "2020-01-01"', bank.read_text())
+        assert changed != bank.read_text() and ItemBank.load(bank).made != "2020-01-01"
+        bank.write_text(changed)
+        assert ItemBank.load(bank).made == "2020-01-01"
+    else:
+        file.unlink()
+    said = ccat("board", "check", board.path, code=1)
+    assert str(file) in said.out + said.err and "from git or another copy" in said.out + said.err
+    assert str(file) in ccat("board", "publish", board.path, code=1).err
+
+
+def test_a_board_whose_suite_lost_a_task_is_named(tmp_path, ccat):
+    banks = {task: ItemBank.blank(range(9), task=task, metric="acc") for task in ("ta", "tb")}
+    SuiteBank(banks).save(tmp_path / "suite")
+    board = init(tmp_path / "board", tmp_path / "suite")
+    ccat("board", "check", board.path)
+    suite = board.path / "suite" / "suite.json"
+    content = json.loads(suite.read_text())
+    del content["tasks"]["tb"]
+    suite.write_text(json.dumps(content))
+    err = ccat("board", "check", board.path, code=1).err
+    assert f"{suite} was changed" in err and "restore it from git or another copy" in err
 
 
 def test_who_mends_every_hash_is_found_by_the_figures(board):
@@ -324,7 +360,7 @@ def test_results_on_other_documents_or_prompts_are_left_out(world, board, tmp_pa
     marks = Prompts.of_rows([["0a1b2c3d"] * 120] * 2)
     table = replace(table, doc_hashes=hashes, prompts=marks)
     bank = replace(board.banks[TASK], doc_hashes=hashes, prompts=("0a1b2c3d",) * 120)
-    SuiteBank({TASK: bank}).save(board.path / "suite")
+    hand_over(board, bank)
     if change == "more":
         raw = np.hstack([table.raw, table.raw[:, :1]])
         table = ScoreTable.from_arrays(raw, table.models, metric="share", task=TASK)
@@ -362,7 +398,7 @@ def test_a_run_that_accepted_other_prompts_is_not_placed(world, board, ccat):
     prompts = {name: tuple(mark_of(text.format(id=doc_id)) for doc_id in ours.doc_ids)
                for name, text in (("other", "Say {id}."), ("same", PROMPT))}  # fmt: skip
     for name in prompts:
-        SuiteBank({TASK: replace(ours, prompts=prompts[name])}).save(board.path / "suite")
+        hand_over(board, replace(ours, prompts=prompts[name]))
         bank = board.path.parent / f"{name}.bank.json"
         Board(board.path).banks[TASK].save(bank)
         settings = {"bank": str(bank), "max_items": 12, "name": name}
@@ -413,7 +449,7 @@ def test_items_that_the_bank_dropped_are_no_part_of_a_placement(world, board, tm
     bank = board.banks[TASK]
     dropped = [5, 17, 40]
     kept = bank.kept & ~np.isin(np.arange(bank.n_items), dropped)
-    SuiteBank({TASK: replace(bank, kept=kept)}).save(board.path / "suite")
+    hand_over(board, replace(bank, kept=kept))
     part = world.scores(tmp_path / "part.parquet", ["m05"], documents=50)
     now = Board(board.path)
     [row] = place(now, part).rows
@@ -707,6 +743,22 @@ def test_a_model_that_is_not_on_the_board_is_no_copy(world, board, tmp_path):
     rewrite(board, [row for row in board.ledger.rows() if row.model != "x/gone"])
     twins = copies(board, standing(board))
     assert set(twins["x/one"]) == {"m02", "x/two"} and "x/gone" not in twins
+
+
+def test_facts_that_were_changed_since_the_page_was_written_are_told(board, ccat):
+    facts = board.path / "models.csv"
+    facts.write_text("model,licence\nm00,MIT\n")
+    ccat("board", "publish", board.path)
+    assert "models.csv" not in ccat("board", "check", board.path).err
+    published = json.loads((board.path / "site" / "board.json").read_text())
+    assert published["hashes"]["models.csv"] == sha256_of(facts)
+    facts.write_text("model,licence\nm00,none\n")
+    err = ccat("board", "check", board.path).err
+    assert "models.csv is another than was published last: `board publish` shows" in err
+    facts.unlink()
+    assert "models.csv is missing since it was published" in ccat("board", "check", board.path).err
+    ccat("board", "publish", board.path)
+    assert "models.csv" not in ccat("board", "check", board.path).err
 
 
 def test_a_folder_in_place_of_the_facts_is_told(board, ccat):
