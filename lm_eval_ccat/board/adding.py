@@ -218,23 +218,43 @@ def _named_apart(
         base = next((known["model"] for known in tasks.values() if known), None)
         if base is None or base not in bases:
             continue
-        of_base = {
-            name: _differing(tasks, peer)
-            for name, peer in named.items()
-            if name.startswith(base)
-            and any(peer.get(task, {}).get("model") == base for task in tasks)
-        }
-        alike = [name for name, differing in of_base.items() if not differing]
-        values: dict[str, list[str]] = {}
-        for key, value, of_peer in (entry for entries in of_base.values() for entry in entries):
-            values.setdefault(key, [value]).append(of_peer)
-        names[model] = alike[0] if alike else named_apart(base, values, named) if values else model
+        names[model] = _name_among(named, base, tasks) or model
         if names[model] != model:
             renamed.append(f"{model} is named {names[model]}")
         named[names[model]] = tasks
     if renamed:
         added.notes.append(f"{first_of(renamed, 5)}, as the board has other configurations of them")
     return {task: table.renamed(names) for task, table in tables.items()}
+
+
+def _name_among(
+    named: Mapping[str, Mapping[str, Mapping[str, str]]],
+    base: str,
+    tasks: Mapping[str, Mapping[str, str]],
+) -> str:
+    """Return the name of a configuration of a model among those that the board has, or "".
+
+    Parameters
+    ----------
+    named : mapping
+        The configuration on each task of every row, by its name.
+    base : str
+        The name of the model whose configuration it is.
+    tasks : mapping
+        Its configuration on each task.
+    """
+    peers = {
+        name: _differing(tasks, peer)
+        for name, peer in named.items()
+        if name.startswith(base) and any(peer.get(task, {}).get("model") == base for task in tasks)
+    }
+    alike = [name for name, differing in peers.items() if not differing]
+    if alike:
+        return alike[0]
+    values: dict[str, list[str]] = {}
+    for key, value, of_peer in (entry for entries in peers.values() for entry in entries):
+        values.setdefault(key, [value]).append(of_peer)
+    return named_apart(base, values, named) if values else ""
 
 
 def _differing(

@@ -483,6 +483,26 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     if set(tables) != set(board.banks):
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")
+    refused = _refused(board, source, tables)
+    models = [
+        model for model in next(iter(tables.values())).models if model not in refused.left_out
+    ]
+    if not models:
+        return refused
+    with TemporaryDirectory() as folder:
+        run = RunDirectory(folder)
+        run.start(_header_of(board, source, tables, models))
+        for task, table in tables.items():
+            for model in models:
+                run.journal.append(_answers(board.banks[task], task, model, table))
+        run.journal.close()
+        added = _of_run(board, run.path, name)
+    left_out = {**refused.left_out, **added.left_out}
+    return replace(added, left_out=left_out, notes=[*refused.notes, *added.notes])
+
+
+def _refused(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> Added:
+    """Return the models of other logs that the board cannot have, and what is doubtful."""
     refusals, notes, _ = other_scoring(board, source, tables)
     refused = Added(left_out=refusals, notes=[*notes_of(tables), *notes])
     doubts: dict[str, list[str]] = {task: [] for task in tables}
@@ -501,15 +521,17 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
             if reason:
                 refused.left_out[model] = reason
     refused.notes += together(doubts)
-    models = [
-        model for model in next(iter(tables.values())).models if model not in refused.left_out
-    ]
-    if not models:
-        return refused
+    return refused
+
+
+def _header_of(
+    board: Board, source: Path, tables: Mapping[str, ScoreTable], models: Sequence[str]
+) -> Header:
+    """Return the header of a run that has asked models what logs hold of them."""
     drawn = any(is_drawn(table, model) for table in tables.values() for model in models)
     outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}
     weights = {task: {board.banks[task].metric: share} for task, share in board.shares.items()}
-    header = Header(
+    return Header(
         bank_sha256="+".join(bank.sha256 for bank in board.banks.values()),
         task={
             "name": "+".join(board.banks),
@@ -530,16 +552,6 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
             **({"sampled": True} if drawn else {}),
         },
     )
-    with TemporaryDirectory() as folder:
-        run = RunDirectory(folder)
-        run.start(header)
-        for task, table in tables.items():
-            for model in models:
-                run.journal.append(_answers(board.banks[task], task, model, table))
-        run.journal.close()
-        added = _of_run(board, run.path, name)
-    left_out = {**refused.left_out, **added.left_out}
-    return replace(added, left_out=left_out, notes=[*refused.notes, *added.notes])
 
 
 def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:

@@ -85,28 +85,11 @@ def compare(args: argparse.Namespace) -> int:
     3: not known. docs/howto/recipes.md has a workflow for CI.
     """
     outputs = [(Path(name), format_of(Path(name))) for name in args.output]
-    sides = [*(side for side in (args.a, args.b) if side is not None), *models_of(args)]
-    names = _two_names(args.models or ",", sides)
-    if len(sides) == 1 and all(names):
-        sides *= 2
-    elif args.b is None and sides == [args.a] and len(models := models_in(args.a)) > 1:
-        raise UsageError(
-            f"{args.a} holds {len(models)} models ({some(models, 8)}); name the two, the baseline "
-            f"first: lm-eval-ccat compare {shlex.quote(args.a)} --models "
-            f"{shlex.quote(','.join(models[:2]))}"
-        )
-    if len(sides) != 2:
-        raise UsageError(
-            "compare takes two sides, logs or runs (A B) or live models (--model), or one that "
-            f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
-        )
-    if names[0] and names[0] == names[1] and sides[0] == sides[1]:
-        raise UsageError(f"--models names {names[0]} twice; a model is not compared with itself")
-    (a, b), query, options = sides, reading_of(args), given_by_flags(args, "compare")
+    sides, names = _two_sides(args)
+    query, options = reading_of(args), given_by_flags(args, "compare")
     display = Display(quiet=True)
     compared = comparing.compare(
-        a,
-        b,
+        *sides,
         margin=args.margin,
         models=(names[0] or None, names[1] or None),
         by=args.by,
@@ -127,11 +110,11 @@ def compare(args: argparse.Namespace) -> int:
     warnings = list(dict.fromkeys([*display.warned, *compared.warnings, *doubts]))
     compared = replace(compared, warnings=warnings)
     pages = [path for path, _ in outputs if path.suffix == ".html"]
-    live = any(isinstance(side, dict) or str(side).endswith((".yaml", ".yml")) for side in (a, b))
+    live = any(isinstance(side, dict) or str(side).endswith((".yaml", ".yml")) for side in sides)
     if pages and not live:
         models = compared.baseline, compared.candidate
         outcomes = [
-            replace(o, losses=with_answers(o.losses, o.outcome, models, (a, b)))
+            replace(o, losses=with_answers(o.losses, o.outcome, models, sides))
             for o in compared.outcomes
         ]
         compared = replace(compared, outcomes=outcomes)
@@ -142,6 +125,34 @@ def compare(args: argparse.Namespace) -> int:
     emit(args.json, compared.to_dict(), [*lines(compared), next_step])
     warn(*(warning for warning in warnings if warning not in display.warned))
     return compared.exit_code
+
+
+def _two_sides(args: argparse.Namespace) -> tuple[tuple[Any, Any], tuple[str, str]]:
+    """Return what is compared, the baseline first, and the names that ``--models`` gives them.
+
+    Raises
+    ------
+    UsageError
+        There are more or fewer than two sides, or both are the same model.
+    """
+    sides = [*(side for side in (args.a, args.b) if side is not None), *models_of(args)]
+    names = _two_names(args.models or ",", sides)
+    if len(sides) == 1 and all(names):
+        sides *= 2
+    elif args.b is None and sides == [args.a] and len(models := models_in(args.a)) > 1:
+        raise UsageError(
+            f"{args.a} holds {len(models)} models ({some(models, 8)}); name the two, the baseline "
+            f"first: lm-eval-ccat compare {shlex.quote(args.a)} --models "
+            f"{shlex.quote(','.join(models[:2]))}"
+        )
+    if len(sides) != 2:
+        raise UsageError(
+            "compare takes two sides, logs or runs (A B) or live models (--model), or one that "
+            f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
+        )
+    if names[0] and names[0] == names[1] and sides[0] == sides[1]:
+        raise UsageError(f"--models names {names[0]} twice; a model is not compared with itself")
+    return (sides[0], sides[1]), names
 
 
 def _two_names(text: str, sides: Sequence[Any]) -> tuple[str, str]:

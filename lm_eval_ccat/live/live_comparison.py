@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -92,6 +92,43 @@ def compare_live(
     UnfinishedError
         A model was set aside, or the comparison was interrupted.
     """
+    _require_options(sides, options)
+    baseline, candidate = names = _names(sides, models)
+    resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
+    logs = {name: [str(side)] for name, side in zip(names, sides) if not isinstance(side, Mapping)}
+    spec = _spec_of(sides, names, logs, options)
+    asked = [name for name in names if name not in logs]
+    stored = StoredSides(logs, margin, observer or Observer())
+    with Run(
+        spec, run_dir, observer, resume=resume, retry=resume, asked=asked,
+        plan=stored.plan, models=stored.models,
+    ) as run:  # fmt: skip
+        ended, tally, outcome = run.ask(), run.book.tally, run.plan.outcome
+        _require_end(tally.set_aside, ended, run_dir)
+        scale = outcome.metric.scale
+        overall, on_other_question = _differences(run, margin)
+        compared = Compared(
+            outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
+            question=spec.question, sampled=run.plan.sampled, other_question=on_other_question,
+            higher_is_better=scale.higher_is_better, n_items=len(run.plan.offered),
+            losses=_losses(run, names, scale),
+        )  # fmt: skip
+        result = run.state()
+        warnings = list(dict.fromkeys([*run.plan.warnings, *result.warnings]))
+        warnings += [f"changed since the comparison began: {change}" for change in result.changes]
+        return Comparison(
+            baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),
+            sum_of(tally.paid.values()), {name: tally.asked.get(name, 0) for name in asked},
+        )  # fmt: skip
+
+
+def _require_options(sides: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Refuse options that a comparison decides itself, and tables, which hold no samples.
+
+    Raises
+    ------
+    UsageError
+    """
     if options.get("question") == POPULATION:
         raise UsageError(
             "live models are asked until it is known which is better on these documents, and the "
@@ -107,9 +144,21 @@ def compare_live(
             "`min_difference:` cannot be used in a comparison; --margin says how much worse is "
             "still good enough"
         )
-    baseline, candidate = names = _names(sides, models)
-    resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
-    logs = {name: [str(side)] for name, side in zip(names, sides) if not isinstance(side, Mapping)}
+
+
+def _spec_of(
+    sides: Sequence[Any],
+    names: tuple[str, str],
+    logs: Container[str],
+    options: Mapping[str, Any],
+) -> Spec:
+    """Return the options with both sides as models; a side of `logs` has its name alone.
+
+    Raises
+    ------
+    UsageError
+        There is no task, or more than one metric.
+    """
     entries = [{**({} if n in logs else side), "name": n} for n, side in zip(names, sides)]
     spec = Spec.read({**options, "models": entries})
     if "usd" in spec.budget or any(model.price.known for model in spec.models):
@@ -123,48 +172,42 @@ def compare_live(
         raise UsageError(
             "a live model is compared on one task and by one metric; name the task (--task)"
         )
-    spec = replace(spec, metrics=dict.fromkeys(spec.metrics, 1.0))  # it decides
-    asked = [name for name in names if name not in logs]
-    stored = StoredSides(logs, margin, observer or Observer())
-    with Run(
-        spec, run_dir, observer, resume=resume, retry=resume, asked=asked,
-        plan=stored.plan, models=stored.models,
-    ) as run:  # fmt: skip
-        ended, tally, outcome = run.ask(), run.book.tally, run.plan.outcome
-        if tally.set_aside or not ended:
-            why = "; ".join(f"{name}: {reason}" for name, reason in tally.set_aside.items())
-            advice = "" if run_dir is None else f"; the same command goes on with {run_dir}"
-            raise UnfinishedError(f"the comparison did not finish ({why or 'interrupted'}){advice}")
-        verdicts, scale = run.book.ranker.verdicts, outcome.metric.scale
-        on_benchmark, on_population = (
-            run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION)
+    return replace(spec, metrics=dict.fromkeys(spec.metrics, 1.0))  # it decides
+
+
+def _require_end(set_aside: Mapping[str, str], ended: bool, run_dir: str | Path | None) -> None:
+    """Refuse a comparison that lacks a model or was interrupted.
+
+    Raises
+    ------
+    UnfinishedError
+    """
+    if set_aside or not ended:
+        why = "; ".join(f"{name}: {reason}" for name, reason in set_aside.items())
+        advice = "" if run_dir is None else f"; the same command goes on with {run_dir}"
+        raise UnfinishedError(f"the comparison did not finish ({why or 'interrupted'}){advice}")
+
+
+def _differences(run: Run, margin: float) -> list[Difference]:
+    """Return the difference of the benchmark's documents, and of documents like them."""
+    scale = run.plan.outcome.metric.scale
+    verdicts = run.book.ranker.verdicts
+    on_benchmark, on_population = (
+        run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION)
+    )
+    # Nobody has looked at the answer to the other question.
+    looks = verdicts.looks.anew.after(on_population, 1.0 - verdicts.confidence)
+    return [
+        Difference.of(
+            view, documents=min(n, len(run.plan.offered)), margin=margin, scale=scale,
+            answers=n if run.plan.most_repeats > 1 else None,
         )
-        # Nobody has looked at the answer to the other question.
-        looks = verdicts.looks.anew.after(on_population, 1.0 - verdicts.confidence)
-        overall, on_other_question = (
-            Difference.of(
-                view, documents=min(n, len(run.plan.offered)), margin=margin, scale=scale,
-                answers=n if run.plan.most_repeats > 1 else None,
-            )
-            for view in (
-                replace(verdicts, belief=on_benchmark),
-                replace(verdicts, belief=on_population, looks=looks),
-            )
-            for n in [int(view.belief.n.diagonal().min())]
-        )  # fmt: skip
-        compared = Compared(
-            outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
-            question=spec.question, sampled=run.plan.sampled, other_question=on_other_question,
-            higher_is_better=scale.higher_is_better, n_items=len(run.plan.offered),
-            losses=_losses(run, names, scale),
-        )  # fmt: skip
-        result = run.state()
-        warnings = list(dict.fromkeys([*run.plan.warnings, *result.warnings]))
-        warnings += [f"changed since the comparison began: {change}" for change in result.changes]
-        return Comparison(
-            baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),
-            sum_of(tally.paid.values()), {name: tally.asked.get(name, 0) for name in asked},
-        )  # fmt: skip
+        for view in (
+            replace(verdicts, belief=on_benchmark),
+            replace(verdicts, belief=on_population, looks=looks),
+        )
+        for n in [int(view.belief.n.diagonal().min())]
+    ]  # fmt: skip
 
 
 def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..cluster import address_of
 from ..content import ForecastContent
@@ -207,11 +207,51 @@ def _before(plan: Plan, observer: Observer) -> None:
             observer.note(offer)
     if plan.spec.budget:
         return
+    spec, ceiling = plan.spec, _ceiling(plan)
+    goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
+        spec.stop, f"when `stop: {spec.stop}` is met, or "
+    )
+    if len(spec.models) == 1 and not plan.known and spec.target_se is None:
+        goal = ""  # there is nothing to decide
+    last = "the last answer" if plan.most_repeats > 1 else "the last item"
+    end = "the limit" if spec.max_items else last
+    observer.note(f"The run ends {goal}at {end}: {ceiling.in_words}.")
+    if spec.max_items is not None or ceiling.usd is None or ceiling.usd < ASKED_FROM:
+        return
+    # It may cost a dollar or more, and nothing but the documents limits it.
+    if_equal = f"if models are equal{ceiling.lengths.replace(' if', ' and', 1)}"
+    question = f"This may cost up to about {dollars(ceiling.usd)}, {if_equal}. Start?"
+    if not observer.confirm(question):
+        raise UsageError("not started; give a limit: budget: {usd: x}, {items: n} or max_items:")
+
+
+class _Ceiling(NamedTuple):
+    """The most that a run without a budget may ask, and what that costs.
+
+    Attributes
+    ----------
+    in_words : str
+        Answers, and dollars where prices are known.
+    usd : float or None
+        None where a price is not known.
+    lengths : str
+        By whose lengths the dollars are counted; empty where answers have no price per token.
+    """
+
+    in_words: str
+    usd: float | None
+    lengths: str
+
+
+def _ceiling(plan: Plan) -> _Ceiling:
+    """Return what a run asks that decides nothing before its end."""
     spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.first)
     costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
-    usd = cap * sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
-    limit, lengths = f"at most {cap * len(costs)} answers ({cap} of each model)", ""
-    if usd is not None and any(entry.price.output for entry in spec.models):
+    answers = f"at most {cap * len(costs)} answers ({cap} of each model)"
+    if not all(cost.known for cost in costs):
+        return _Ceiling(answers, None, "")
+    usd, lengths = cap * sum(cost.mean for cost in costs), ""
+    if any(entry.price.output for entry in spec.models):
         # Models that reason write pages where the reference has a letter; logs behind a bank know.
         dearest = dollars(cap * sum(cost.largest for cost in costs))
         whose, means = "their references", [outcome.bank.tokens for outcome in plan.steering]
@@ -222,22 +262,7 @@ def _before(plan: Plan, observer: Observer) -> None:
             judged = spec.judge.item or 0.0
             usd = cap * sum(entry.price.cost(tokens, 1.0) + judged for entry in spec.models)
         lengths = f" if answers are as long as {whose}, {dearest} at the token limit"
-    limit += "" if usd is None else f", about {dollars(usd)}{lengths}"
-    goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
-        spec.stop, f"when `stop: {spec.stop}` is met, or "
-    )
-    if len(costs) == 1 and not plan.known and spec.target_se is None:
-        goal = ""  # there is nothing to decide
-    last = "the last answer" if plan.most_repeats > 1 else "the last item"
-    end = "the limit" if spec.max_items else last
-    observer.note(f"The run ends {goal}at {end}: {limit}.")
-    if spec.max_items is not None or usd is None or usd < ASKED_FROM:
-        return
-    # It may cost a dollar or more, and nothing but the documents limits it.
-    if_equal = f"if models are equal{lengths.replace(' if', ' and', 1)}"
-    question = f"This may cost up to about {dollars(usd)}, {if_equal}. Start?"
-    if not observer.confirm(question):
-        raise UsageError("not started; give a limit: budget: {usd: x}, {items: n} or max_items:")
+    return _Ceiling(f"{answers}, about {dollars(usd)}{lengths}", usd, lengths)
 
 
 def _require_warmup(plan: Plan, observer: Observer) -> None:

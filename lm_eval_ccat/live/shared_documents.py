@@ -98,53 +98,18 @@ class SharedDocuments:
 
         `sources` are what the sides were read from; logs tell which documents a limit left out.
         """
+        drawn = [
+            sampling_of(table, name) for table, name in zip((first_table, second_table), names)
+        ]
         warnings += [
             *first_table.warnings,
             *second_table.warnings,
             *differing_settings(first_table.settings, second_table.settings, first_table.metric),
+            *_one_side_is_sampled(names, drawn),
         ]
-        drawn = [
-            sampling_of(table, name) for table, name in zip((first_table, second_table), names)
-        ]
-        if {how for how, _ in drawn} == {SAMPLED, GREEDY}:
-            ways = (
-                f"{name} is {how} (temperature {temperature})"
-                for name, (how, temperature) in zip(names, drawn)
-            )
-            warnings.append(
-                f"{' and '.join(ways)}: a sampled answer is one draw, so chance is part of the "
-                "difference"
-            )
-        scored: list[dict[Any, tuple[float, str | None]]] = []
         tables = [table.select([name]) for table, name in zip((first_table, second_table), names)]
-        for which, table in zip(SIDES, tables):
-            if len(table.row_config) > 1 and not table.repeated:
-                configs = [config or "the task's own" for config in table.row_config]
-                warnings.append(
-                    f"the {which} is of {len(configs)} configs "
-                    f"({some(configs, 3)}): their mean on each document is compared"
-                )
-            hashes = table.doc_hashes or (None,) * table.n_items
-            rows = zip(table.doc_ids, table.model_scores()[0], hashes)
-            scored.append(
-                {doc_id: (score, hash) for doc_id, score, hash in rows if np.isfinite(score)}
-            )
-        first, second = scored
-        shared = [doc_id for doc_id in first if doc_id in second]
-        ids = [
-            doc_id for doc_id in shared if len({first[doc_id][1], second[doc_id][1]} - {None}) < 2
-        ]
-        if changed := len(shared) - len(ids):
-            warnings.append(
-                f"{plural(changed, 'document')} left out: the same doc_id, but different text"
-            )
-        if not ids:
-            held = (some([repr(doc_id) for doc_id in of_side], 3) or "none" for of_side in scored)
-            first_ids = "; ".join(f"the {which} has {ids}" for which, ids in zip(SIDES, held))
-            raise UnknownScoresError(
-                f"{' and '.join(names)} have no document of {first_table.metric} in common: "
-                f"{warnings[-1] if changed else first_ids}"
-            )
+        scored = [_scored(which, table, warnings) for which, table in zip(SIDES, tables)]
+        ids = _in_common(scored, names, first_table.metric, warnings)
         outcome = Logged(
             first_table.task or second_table.task,
             first_table.metric,
@@ -161,15 +126,7 @@ class SharedDocuments:
         )
         repeated = any(table.repeated for table in tables)
         if repeated:
-            count, other_count = (
-                int(np.isfinite(_answers_to(ids, table)).sum()) for table in tables
-            )
-            if count != other_count:
-                warnings.append(
-                    f"{names[0]} has {plural(count, 'answer')} to these documents and {names[1]} "
-                    f"{other_count:,}: on these documents the interval is that of as many answers "
-                    "to each as both have"
-                )
+            warnings += _unequal_answers(ids, names, tables)
         asked = [
             _documents_asked(table, name, source, outcome.task)
             for table, name, source in zip((first_table, second_table), names, sources)
@@ -255,6 +212,79 @@ class SharedDocuments:
             return filled(*known)
         likely, *extremes = (filled(*scores) for scores in _fillings(*known))
         return likely.between(extremes, missing, self.scale, gate.margin)
+
+
+#: The score of each document, and the hash of its text where one is known.
+_Scored = dict[Any, tuple[float, str | None]]
+
+
+def _one_side_is_sampled(
+    names: tuple[str, str], drawn: Sequence[tuple[str, object]]
+) -> Iterator[str]:
+    """Warn that the answers of one side are draws and those of the other are not."""
+    if {how for how, _ in drawn} == {SAMPLED, GREEDY}:
+        ways = (
+            f"{name} is {how} (temperature {temperature})"
+            for name, (how, temperature) in zip(names, drawn)
+        )
+        yield (
+            f"{' and '.join(ways)}: a sampled answer is one draw, so chance is part of the "
+            "difference"
+        )
+
+
+def _scored(which: str, table: ScoreTable, warnings: list[str]) -> _Scored:
+    """Return the documents of which a side has a score; several configurations are averaged."""
+    if len(table.row_config) > 1 and not table.repeated:
+        configs = [config or "the task's own" for config in table.row_config]
+        warnings.append(
+            f"the {which} is of {len(configs)} configs "
+            f"({some(configs, 3)}): their mean on each document is compared"
+        )
+    hashes = table.doc_hashes or (None,) * table.n_items
+    rows = zip(table.doc_ids, table.model_scores()[0], hashes)
+    return {doc_id: (score, hash) for doc_id, score, hash in rows if np.isfinite(score)}
+
+
+def _in_common(
+    scored: Sequence[_Scored], names: tuple[str, str], metric: str, warnings: list[str]
+) -> list[Any]:
+    """Return the documents of which both sides have a score; changed texts are left out.
+
+    Raises
+    ------
+    UnknownScoresError
+        There are none.
+    """
+    first, second = scored
+    shared = [doc_id for doc_id in first if doc_id in second]
+    # A hash that is not known is no other text.
+    ids = [doc_id for doc_id in shared if len({first[doc_id][1], second[doc_id][1]} - {None}) < 2]
+    if changed := len(shared) - len(ids):
+        warnings.append(
+            f"{plural(changed, 'document')} left out: the same doc_id, but different text"
+        )
+    if not ids:
+        held = (some([repr(doc_id) for doc_id in side], 3) or "none" for side in scored)
+        first_ids = "; ".join(f"the {which} has {ids}" for which, ids in zip(SIDES, held))
+        raise UnknownScoresError(
+            f"{' and '.join(names)} have no document of {metric} in common: "
+            f"{warnings[-1] if changed else first_ids}"
+        )
+    return ids
+
+
+def _unequal_answers(
+    ids: list[Any], names: tuple[str, str], tables: Sequence[ScoreTable]
+) -> Iterator[str]:
+    """Warn that one side has more answers to the documents than the other."""
+    count, other_count = (int(np.isfinite(_answers_to(ids, table)).sum()) for table in tables)
+    if count != other_count:
+        yield (
+            f"{names[0]} has {plural(count, 'answer')} to these documents and {names[1]} "
+            f"{other_count:,}: on these documents the interval is that of as many answers "
+            "to each as both have"
+        )
 
 
 def _too_few_clusters(clusters: Clusters, confidence: float, group: str) -> list[str]:

@@ -198,12 +198,8 @@ class Query:
         elif cap is None and stated_scale is not None:
             return Scale(*stated_scale.ends, higher_is_better=not lower), []
         elif cap is None:
-            if Scale().holds([lowest, highest]):
-                return Scale(higher_is_better=not lower), []
-            if known is not None and known.cap is None and known.holds([lowest, highest]):
-                scale = Scale(*known.ends, higher_is_better=not lower)
-                words = scale.describe()
-                return scale, [f"the scale of {metric} {OF_METRIC_TABLE}: {words}"]
+            if fitting := _fitting([lowest, highest], known, metric, lower):
+                return fitting
             if not (unbounded and lower and lowest >= 0.0 and np.nanmedian(raw) <= 1.0):
                 raise ScaleError(
                     f"{where}: scores of {metric!r} run from {lowest:.6g} to "
@@ -274,6 +270,18 @@ class Query:
             f"{where} does not state the {unknown} of {metric}; {owner} has {scale.describe()}, "
             "and so are the scores read"
         ]
+
+
+def _fitting(
+    ends: list[float], known: Scale | None, metric: str, lower: bool
+) -> tuple[Scale, list[str]] | None:
+    """Return [0, 1], or the metric table's scale, if the lowest and the highest score lie in it."""
+    if Scale().holds(ends):
+        return Scale(higher_is_better=not lower), []
+    if known is not None and known.cap is None and known.holds(ends):
+        scale = Scale(*known.ends, higher_is_better=not lower)
+        return scale, [f"the scale of {metric} {OF_METRIC_TABLE}: {scale.describe()}"]
+    return None
 
 
 def share_above_cap(raw: Floats, cap: float, metric: str, where: str) -> float:

@@ -95,27 +95,12 @@ def update(
     """
     bank, notes = _next_version(bank, new) if new_version else (bank, [])
     bank = retire(bank, retired, BY_HAND)
-    refusals, doubts = compare_settings(bank.settings, new.settings) if new.settings else ([], [])
-    for model in new.models if not new_version else ():
-        changed, _ = compare_prompts(bank.marks, new.prompts_of(model), ("the bank", model))
-        refusals += [changed] if changed else []
-    if refusals:
-        raise BankMismatchError(
-            f"the new scores do not fit the bank: {first_of(refusals, 3)}; leave these models out, "
-            "or calibrate a bank of their own"
-        )
+    doubts = _require_fit(bank, new, new_version)
     if calibrated_on is None and not bank.observations:
         raise BankError(
             "an update calibrates the bank on all its scores, old and new, and the bank does not "
             "keep the old ones: name them with --calibrated_on, or calibrate the bank with "
             "--keep_scores"
-        )
-    adaptive = [model for model, how in zip(new.row_model, new.chosen) if how == "adaptive"]
-    if adaptive and not method_of(bank).learns_from_chosen:
-        raise BankError(
-            f"an adaptive run chose the items of {adaptive[0]!r} by its scores, and method "
-            f"{bank.method!r} would take them for a random sample; give full results, or update a "
-            "bank of method 'default'"
         )
     aligned_scores(bank, new)  # same metric, filter and scale
     if calibrated_on is None:
@@ -154,6 +139,35 @@ def update(
         provenance={**updated.provenance, **lasting, "updates": updates},
         warnings=(*updated.warnings, *notes, *doubts, *learned),
     )
+
+
+def _require_fit(bank: ItemBank, new: ScoreTable, new_version: bool) -> list[str]:
+    """Refuse scores that do not belong in a bank, and return what is doubtful.
+
+    Raises
+    ------
+    BankMismatchError
+        They were made under settings, or from prompts, that make another benchmark.
+    BankError
+        Their items were chosen by answers, and the bank's method cannot learn from such.
+    """
+    refusals, doubts = compare_settings(bank.settings, new.settings) if new.settings else ([], [])
+    for model in new.models if not new_version else ():
+        changed, _ = compare_prompts(bank.marks, new.prompts_of(model), ("the bank", model))
+        refusals += [changed] if changed else []
+    if refusals:
+        raise BankMismatchError(
+            f"the new scores do not fit the bank: {first_of(refusals, 3)}; leave these models out, "
+            "or calibrate a bank of their own"
+        )
+    adaptive = [model for model, how in zip(new.row_model, new.chosen) if how == "adaptive"]
+    if adaptive and not method_of(bank).learns_from_chosen:
+        raise BankError(
+            f"an adaptive run chose the items of {adaptive[0]!r} by its scores, and method "
+            f"{bank.method!r} would take them for a random sample; give full results, or update a "
+            "bank of method 'default'"
+        )
+    return doubts
 
 
 def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:

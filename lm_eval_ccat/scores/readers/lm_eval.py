@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -110,31 +110,16 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
     by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)
-    filters: dict[str, None] = {}
-    sent: dict[Path, Mapping[str, object]] = {}
-    troubles: list[str] = []
-    unusable = ""
-    files = [
-        File(run.samples, run.filters_of(metric.source) or [filter or "none"], run.template)
-        for run, _ in by_date
+    contents = _read_into(grid, by_date, Asked(metric, task, filter), on_progress)
+    warnings += [
+        *left_out,
+        *differing,
+        *_earlier_runs(labels),
+        *_repeated_runs(labels),
+        *contents.troubles,
     ]
-    rows_of_files = read_files(files, Asked(metric, task, filter), on_progress)
-    earlier: dict[tuple[str, str], dict[Any, float]] = {}
-    for (run, label), rows in zip(by_date, rows_of_files):
-        filters |= rows.filters
-        sent[run.samples] = rows.generation
-        troubles += rows.notes
-        if rows.unusable:
-            unusable = f"{run.samples}, {rows.unusable}"
-        troubles += _other_mean(run, metric, rows)
-        if labels.count(label) > 1 and not drawing(run.generation):
-            troubles += _joined(run, rows, earlier.setdefault(label, {}))
-        grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
-    if unusable and not grid.placed:
-        raise UnknownMetricError(unusable + _metrics_of_one_number(runs))
-    warnings += [*left_out, *differing, *_earlier_runs(labels), *_repeated_runs(labels), *troubles]
-    if filters:
-        filter = one_of(path, "filter", None, filters)
+    if contents.filters:
+        filter = one_of(path, "filter", None, contents.filters)
     first_rows = list(islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT))
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
@@ -152,17 +137,78 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         warnings=warnings,
         say_missing=True,
         settings=shared_settings(runs),
-        configurations=configurations_of(runs, sent),
+        configurations=configurations_of(runs, contents.sent),
         sources=tuple(str(_source(run.samples)) for run in runs),
         tokens=_mean_tokens(runs),
     )
-    by_answers = {label for run, label in zip(runs, labels) if run.adaptive}
+    return _marked(scores, {label for run, label in zip(runs, labels) if run.adaptive})
+
+
+def _marked(scores: ScoreTable, by_answers: set[tuple[str, str]]) -> ScoreTable:
+    """Mark the rows whose items were chosen by the answers, if any were."""
     if not by_answers:
         return scores
     rows_of = zip(scores.row_model, scores.row_config)
     return replace(
         scores, chosen=tuple("adaptive" if label in by_answers else "all" for label in rows_of)
     )
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What the samples of all runs hold beside scores.
+
+    Attributes
+    ----------
+    filters : mapping
+        The filters of their rows, as keys.
+    sent : mapping of path to mapping
+        How the answers of each file were asked for.
+    troubles : list of str
+        Warnings.
+    """
+
+    filters: Mapping[str, None]
+    sent: Mapping[Path, Mapping[str, object]]
+    troubles: list[str]
+
+
+def _read_into(
+    grid: ScoreGrid,
+    by_date: Sequence[tuple[LoggedRun, tuple[str, str]]],
+    asked: Asked,
+    on_progress: Progress,
+) -> _Contents:
+    """Lay the scores of all runs into a grid, the oldest first, so that the latest count.
+
+    Raises
+    ------
+    UnknownMetricError
+        No run has a number of the metric for any document.
+    """
+    metric, filter, unusable = asked.metric, asked.filter, ""
+    filters: dict[str, None] = {}
+    sent: dict[Path, Mapping[str, object]] = {}
+    troubles: list[str] = []
+    files = [
+        File(run.samples, run.filters_of(metric.source) or [filter or "none"], run.template)
+        for run, _ in by_date
+    ]
+    counts = Counter(label for _, label in by_date)
+    earlier: dict[tuple[str, str], dict[Any, float]] = {}
+    for (run, label), rows in zip(by_date, read_files(files, asked, on_progress)):
+        filters |= rows.filters
+        sent[run.samples] = rows.generation
+        troubles += rows.notes
+        if rows.unusable:
+            unusable = f"{run.samples}, {rows.unusable}"
+        troubles += _other_mean(run, metric, rows)
+        if counts[label] > 1 and not drawing(run.generation):
+            troubles += _joined(run, rows, earlier.setdefault(label, {}))
+        grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
+    if unusable and not grid.placed:
+        raise UnknownMetricError(unusable + _metrics_of_one_number([run for run, _ in by_date]))
+    return _Contents(filters, sent, troubles)
 
 
 def _metrics_of_one_number(runs: Sequence[LoggedRun]) -> str:

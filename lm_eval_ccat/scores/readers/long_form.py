@@ -132,18 +132,7 @@ class Source:
         self.configurations: dict[Key, Key] = {}
         self._pa, self._table = arrow(file), None
         with self.readable():
-            if frame is not None:
-                self._table = _arrow_table(frame)
-            elif file.suffix != ".parquet":
-                from pyarrow import csv
-                from pyarrow import json as arrow_json
-
-                read_text = csv.read_csv if file.suffix == ".csv" else arrow_json.read_json
-                self._table = read_text(file)
-            if self._table is not None and "doc_id" not in self._table.column_names:
-                names = ["doc_id" if n == "id" else n for n in self._table.column_names]
-                self._table = self._table.rename_columns(names)
-            schema = self._parquet().schema_arrow if self._table is None else self._table.schema
+            schema = self._read(frame)
         # A name is one of few, and stands there as its number.
         texts = (self._pa.string(), self._pa.large_string())
         self._texts = [
@@ -163,16 +152,35 @@ class Source:
         #: Items of a wide table, by the place of their column; empty for a long one.
         self.items = _items(schema) if len(missing) == 2 else {}
         if missing and not self.items:
-            raise ScoreTableError(
-                f"{file}: no column {missing[0]!r}; a long score table has the columns model, "
-                "doc_id, metric, score, a wide one model and a column of numbers per item "
-                f"(found: {first_of(self.names, 12)}"
-                + ("; separate columns by commas)" if len(self.names) == 1 else ")")
-            )
+            raise self._no_column(missing[0])
         self.keys: list[Key] = (
             [(self._alone, None, None)]
             if self.items
             else list({key: None for key, _ in self.parts(_NAMES)})
+        )
+
+    def _read(self, frame: Any) -> Any:
+        """Read a table that is no Parquet file whole, and return its schema; see `Source`."""
+        if frame is not None:
+            self._table = _arrow_table(frame)
+        elif self.file.suffix != ".parquet":
+            from pyarrow import csv
+            from pyarrow import json as arrow_json
+
+            read_text = csv.read_csv if self.file.suffix == ".csv" else arrow_json.read_json
+            self._table = read_text(self.file)
+        if self._table is not None and "doc_id" not in self._table.column_names:
+            names = ["doc_id" if n == "id" else n for n in self._table.column_names]
+            self._table = self._table.rename_columns(names)
+        return self._parquet().schema_arrow if self._table is None else self._table.schema
+
+    def _no_column(self, lacking: str) -> ScoreTableError:
+        """Return the error of a table that is neither a long nor a wide one."""
+        separated = "; separate columns by commas" if len(self.names) == 1 else ""
+        return ScoreTableError(
+            f"{self.file}: no column {lacking!r}; a long score table has the columns model, "
+            "doc_id, metric, score, a wide one model and a column of numbers per item "
+            f"(found: {first_of(self.names, 12)}{separated})"
         )
 
     @staticmethod
