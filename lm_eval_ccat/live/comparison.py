@@ -141,6 +141,11 @@ class Comparison(Shown):
             f"{model} was asked {plural(count, 'answer')}, those under way at the verdict too."
             for model, count in self.asked.items()
         ]
+        # Of a baseline whose logs hold every document, too: only those before the verdict count.
+        if self.asked and any(
+            outcome.overall.documents < (outcome.n_items or 0) for outcome in self.outcomes
+        ):
+            counts.append("Both scores are estimates from these documents.")
         return [*counts, *(columns_in_words(self.money) if self.money else ()), *self.warnings]
 
     def _grid(self) -> ShownTable:

@@ -118,6 +118,10 @@ def test_live_models_given_by_flags_have_their_own_names(bench, server, tmp_path
     about = ("--task", TASK, "--include_path", tmp_path / "tasks")
     out = ccat("compare", *about, *flags(server, "m01", "m09")).out
     assert "m09 is better than m01: " in out
+    estimated = "Both scores are estimates from these documents."
+    assert estimated in out
+    everything = ccat("compare", *about, *flags(server, "m01", "m01"), "--margin", 0.001, code=0)
+    assert everything.out and estimated not in everything.out
     # Two that rank would call alike are told apart by their parts.
     other = tmp_path / "other.md"
     typed = ("compare", *about, *flags(server, "m09", "m09"), "--margin", 0.2, "-o", other)
