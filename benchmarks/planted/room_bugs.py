@@ -543,8 +543,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a row of another version is refused",
-            "verdict, restore = OLDER",
-            "verdict, restore = REFUSED",
+            "return OLDER, f",
+            "return REFUSED, f",
         ),
         (
             "a model that was set aside has a row",

@@ -126,26 +126,34 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     read: dict[str, ScoreTable] = {}
     checked = []
     for line, bad in zip(lines, damaged):
-        row, verdict, restore = line.row, REFUSED, LEDGER
-        reason = line.damage
+        verdict, reason, restore = SOUND, "", ""
         if bad is not None:
-            reason, restore = bad.reason, bad.file
-        elif row is not None and not reason:
-            try:
-                again = _of_journal(row, rebuilt) if row.estimated else _of_scores(board, row, read)
-                reason = again if isinstance(again, str) else _difference(row, again)
-            except _NONSENSE as error:
-                reason, restore = " ".join(str(error).split()), _BANKS
-            else:
-                if reason and row.made_by != __version__:
-                    verdict, restore = OLDER, ""
-                    reason = f"made by {row.made_by or 'an unknown version'}: {reason}"
-        checked.append(
-            Checked(line.number, line.model, verdict, reason, restore)
-            if reason
-            else Checked(line.number, line.model, SOUND)
-        )
+            verdict, reason, restore = REFUSED, bad.reason, bad.file
+        elif line.damage:
+            verdict, reason, restore = REFUSED, line.damage, LEDGER
+        elif line.row is not None:
+            verdict, reason, restore = _compared(board, line.row, rebuilt, read)
+        checked.append(Checked(line.number, line.model, verdict, reason, restore))
     return checked
+
+
+def _compared(
+    board: Board,
+    row: BoardRow,
+    rebuilt: Mapping[Run, dict[str, BoardRow] | str],
+    read: dict[str, ScoreTable],
+) -> tuple[str, str, str]:
+    """Compare a row with what its evidence makes; return verdict, reason and what to restore."""
+    try:
+        again = _of_journal(row, rebuilt) if row.estimated else _of_scores(board, row, read)
+        reason = again if isinstance(again, str) else _difference(row, again)
+    except _NONSENSE as error:
+        return REFUSED, " ".join(str(error).split()), _BANKS
+    if not reason:
+        return SOUND, "", ""
+    if row.made_by != __version__:
+        return OLDER, f"made by {row.made_by or 'an unknown version'}: {reason}", ""
+    return REFUSED, reason, LEDGER
 
 
 def in_words(checked: Sequence[Checked]) -> list[str]:

@@ -8,7 +8,7 @@ at random, as outcomes of weight 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -25,10 +25,10 @@ from ..bank.suite import SuiteBank, is_suite
 from ..content import RankingContent
 from ..errors import BankError, CcatError, MetricError, PromptMismatchError, UsageError
 from ..harness.estimates import TaskRun
-from ..harness.session import TaskSession
+from ..harness.session import Administered, TaskSession
 from ..harness.task_metrics import blank_outcome, leading
 from ..ranker import Ranker, Ranking
-from ..records import Tell
+from ..records import Answered, Item, Tell
 from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing
 from .identity import facts_of_outcome
@@ -303,22 +303,14 @@ class ModelRuns:
         drawn = [(*item, probability) for item, probability in draws if len(item) == 2]
         runs = {}
         for task, outcomes in self.plan.measured.items():
-            # As the harness scores them: the first answer of each document.
-            of_task = {item[1]: item for item in answers if item[0] == task and len(item) == 2}
-            repeated = [
-                answer for item, answer in answers.items() if item[0] == task and len(item) > 2
-            ]
-            all_answers = [*(answers[item] for item in of_task.values()), *repeated]
-            administered = {doc: model.administered[item] for doc, item in of_task.items()}
-            for answer in sorted(repeated, key=lambda a: a.item[2]):
-                if (first := administered.get(answer.item[1])) is not None:
-                    administered[first.doc_id] = first.with_repeat(answer.responses)
+            of_task = {item: answer for item, answer in answers.items() if item[0] == task}
+            repeated = [answer for item, answer in of_task.items() if len(item) > 2]
             shared_parts: dict[str, Any] = {
                 "session": model.sessions[task],
                 "name": model.name,
-                "administered": administered,
+                "administered": _administered(model, of_task, repeated),
                 "money": book.tally.money(model.name, task if several else None),
-                "seconds": sum(answer.seconds or 0.0 for answer in all_answers),
+                "seconds": sum(answer.seconds or 0.0 for answer in of_task.values()),
                 "repeated": tuple(repeated),
             }
             of_outcomes = {
@@ -341,6 +333,17 @@ class ModelRuns:
                 },
             )
         return runs
+
+
+def _administered(
+    model: HarnessModel, answers: Iterable[Item], repeated: Sequence[Answered]
+) -> dict[Any, Administered]:
+    """Return a task's documents as the harness scores them: by the first answer of each."""
+    administered = {item[1]: model.administered[item] for item in answers if len(item) == 2}
+    for answer in sorted(repeated, key=lambda tell: tell.item[2]):
+        if (first := administered.get(answer.item[1])) is not None:
+            administered[first.doc_id] = first.with_repeat(answer.responses)
+    return administered
 
 
 def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> Further:

@@ -76,16 +76,27 @@ def task_manager(
             continue
         file_of_task(name, folders)
         if name not in index and not Path(name).exists():
-            for folder in folders:  # a mistake in its file may hide it
-                for file in (path for path in _task_files(folder) if task_of_file(path) == name):
-                    _require_task(file)
-            defined = dict.fromkeys(n for text in _texts().values() for n in _DEFINED.findall(text))
-            meant = did_you_mean(name, {**index, **defined}, listing=False)
-            raise UsageError(
-                f"cannot load task {name!r}: no task, group or tag has that name{meant} "
-                "(all: `lm_eval ls tasks`; yours: a file or --include_path DIR)"
-            )
+            raise _unknown(name, folders, index)
     return manager
+
+
+def _unknown(name: str, folders: Sequence[Any], index: Mapping[str, Any]) -> UsageError:
+    """Return the error of a name that no index has, with close names.
+
+    Raises
+    ------
+    UsageError
+        A file has a task of that name, and a mistake in it hides the task.
+    """
+    for folder in folders:
+        for file in (path for path in _task_files(folder) if task_of_file(path) == name):
+            _require_task(file)
+    defined = dict.fromkeys(n for text in _texts().values() for n in _DEFINED.findall(text))
+    meant = did_you_mean(name, {**index, **defined}, listing=False)
+    return UsageError(
+        f"cannot load task {name!r}: no task, group or tag has that name{meant} "
+        "(all: `lm_eval ls tasks`; yours: a file or --include_path DIR)"
+    )
 
 
 def foreign_key(config: Mapping[str, Any]) -> str:
