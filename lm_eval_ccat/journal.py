@@ -206,7 +206,7 @@ class Journal:
         for number, record in enumerate(records, start=self.count):
             self._note_identity(record)
             values = {"seq": number, **record.to_json(self.filed)}
-            text = json.dumps(values, ensure_ascii=False, allow_nan=False)
+            text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             body = text[:-1].encode("utf-8", "surrogatepass")
             hashed.update(body)
             seal = b', "sha256": "%s"}' % hashed.hexdigest().encode()

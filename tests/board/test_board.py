@@ -83,7 +83,7 @@ def test_newcomers_stand_where_their_full_results_would(world, board):
 
 def change_journal(board: Board) -> None:
     [journal] = (board.path / "journals").iterdir()
-    journal.write_bytes(journal.read_bytes().replace(b'"score": 1.0', b'"score": 0.9', 1))
+    journal.write_bytes(journal.read_bytes().replace(b'"score":1.0', b'"score":0.9', 1))
 
 
 def change_scores(board: Board) -> None:

@@ -54,7 +54,7 @@ def ranked_on(cluster, bench, server, models, event=None, after=20, code=(0, 3),
     journal = bench.run("cluster") / "journal.jsonl"
 
     def wait():
-        while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') >= after):
+        while not (journal.exists() and journal.read_bytes().count(b'"op":"tell"') >= after):
             time.sleep(0.02)
         event()
 

@@ -132,7 +132,7 @@ def test_a_run_is_not_started_twice(bench, server, start_rank, ccat):
     config = bench.config(server.url, THREE, ahead=1, **SETTINGS)
     child, _ = start_rank(config)
     journal = bench.run() / "journal.jsonl"
-    while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') > 5):
+    while not (journal.exists() and journal.read_bytes().count(b'"op":"tell"') > 5):
         assert child.is_alive()
         time.sleep(0.01)
     assert "another process is ranking" in ccat("rank", config, "--resume", code=1).err
@@ -155,7 +155,7 @@ def test_a_batch_system_that_repeats_its_signal_and_a_lost_terminal_leave_a_resu
     config = bench.config(server.url, THREE, **SETTINGS)
     child, _ = start_rank(config)
     journal = bench.run() / "journal.jsonl"
-    while not (journal.exists() and b'"op": "tell"' in journal.read_bytes()):
+    while not (journal.exists() and b'"op":"tell"' in journal.read_bytes()):
         assert child.is_alive()
         time.sleep(0.01)
     while child.is_alive():

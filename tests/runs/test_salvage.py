@@ -69,7 +69,7 @@ def resealed(lines: list[bytes]) -> list[bytes]:
 def damage(run: Path, number: int) -> bytes:
     journal = run / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
-    lines[number - 1] = lines[number - 1].replace(b'"cost": 1', b'"cost": 2')
+    lines[number - 1] = lines[number - 1].replace(b'"cost":1', b'"cost":2')
     journal.write_bytes(b"".join(lines))
     return journal.read_bytes()
 
@@ -123,8 +123,8 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
     model, n = content["order"][0], content["last_line"]
     money = {"billed": 7.5, "assumed": 0.0, "unknown": 0.0}
     lines = whole.splitlines(keepends=True)
-    here = b'"lm_eval_ccat": "%s"' % __version__.encode()
-    older = resealed([lines[0].replace(here, b'"lm_eval_ccat": "0.0.9"'), *lines[1:]])
+    here = b'"lm_eval_ccat":"%s"' % __version__.encode()
+    older = resealed([lines[0].replace(here, b'"lm_eval_ccat":"0.0.9"'), *lines[1:]])
     assert older[0] != lines[0] and resealed(lines) == lines
 
     def verified(
@@ -280,8 +280,8 @@ def test_a_full_disk_never_sends_a_run_with_answers_to_another_folder(run, tmp_p
 def test_a_journal_of_a_later_version_is_not_called_damaged(run, command, ccat):
     journal = run / "journal.jsonl"
     name, *flags = command.split()
-    for newer in (b'"version": 3', b'"version": 3, "seals": "other"'):
-        text = journal.read_bytes().replace(b'"version": 2', newer, 1)
+    for newer in (b'"version":3', b'"version":3, "seals": "other"'):
+        text = journal.read_bytes().replace(b'"version":2', newer, 1)
         journal.write_bytes(text)
         assert "reads version 2: update lm-eval-ccat" in ccat(name, run, *flags, code=1).err
         assert journal.read_bytes() == text and not list(run.glob("*damaged*"))

@@ -6,6 +6,7 @@ so only `ScoreTable.read(partial=True)` reads them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, one_of
 from ..table import Reader, ScoreTable
 
+#: How the first line of a journal begins; earlier ones have spaces.
+_HEADER = re.compile(rb'"op": ?"header"')
 _NAMED = {"task": "name", "metric": "metric", "filter": "filter"}  # in a header
 
 
@@ -86,7 +89,7 @@ def journals(path: Path) -> Iterator[Path]:
     for file in files:
         if file.suffix == ".jsonl" and file.is_file():
             with file.open("rb") as stream:
-                if b'"op": "header"' in stream.readline(4096)[:200]:
+                if _HEADER.search(stream.readline(4096)[:200]):
                     yield file
 
 

@@ -212,7 +212,7 @@ def test_only_who_asks_for_partial_runs_gets_the_scores(tmp_path):
     drawn = write_journal(tmp_path / "drawn", ["m02"], drawn=True)
     assert ScoreTable.read(drawn, partial=True).chosen == ("drawn",)
     text = (drawn / JOURNAL).read_text()
-    (drawn / JOURNAL).write_text(text.replace('"score": 0.', '"score": 0.1', 1))
+    (drawn / JOURNAL).write_text(text.replace('"score":0.', '"score":0.1', 1))
     with pytest.raises(RunError, match="does not fit its seal"):
         ScoreTable.read(drawn, partial=True)
 
