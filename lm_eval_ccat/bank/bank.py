@@ -17,6 +17,7 @@ from ..errors import BankError, ScaleError, ScoreTableError, UsageError
 from ..metrics.registry import known_scale
 from ..metrics.scale import Floats, Scale
 from ..plugins import near_path
+from ..scores.numbering import renumbered
 from ..scores.prompts import digest_of
 from ..scores.table import DocId, sorted_ids
 from ..shown import short
@@ -142,12 +143,15 @@ class Documents:
         Documents that only the bank has, and that only the task has.
     changed, same : tuple of doc_id
         Documents that both have, whose hashes differ or agree; if a hash is not known, in neither.
+    reordered : bool
+        Whether the documents of one side are all among the other's, under other doc_ids.
     """
 
     missing: tuple[Any, ...]
     changed: tuple[Any, ...]
     new: tuple[Any, ...]
     same: tuple[Any, ...]
+    reordered: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -274,13 +278,13 @@ class ItemBank:
         --------
         >>> bank = ItemBank.blank([0, 1, 2], doc_hashes=["a", "b", "c"])
         >>> bank.compare([1, 2, 3], ["b", "x", "d"])
-        Documents(missing=(0,), changed=(2,), new=(3,), same=(1,))
+        Documents(missing=(0,), changed=(2,), new=(3,), same=(1,), reordered=False)
         """
         hash_of = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
-        stored = zip(self.doc_ids, self.doc_hashes or [None] * self.n_items)
+        stored = dict(zip(self.doc_ids, self.doc_hashes or [None] * self.n_items))
         comparable = [
             (doc_id, hash_ == hash_of[doc_id])
-            for doc_id, hash_ in stored
+            for doc_id, hash_ in stored.items()
             if hash_ is not None and hash_of.get(doc_id) is not None
         ]
         return Documents(
@@ -288,6 +292,7 @@ class ItemBank:
             tuple(doc_id for doc_id, alike in comparable if not alike),
             tuple(doc_id for doc_id in doc_ids if doc_id not in self.index),
             tuple(doc_id for doc_id, alike in comparable if alike),
+            bool(renumbered(hash_of, stored) or renumbered(stored, hash_of)),
         )
 
     def __repr__(self) -> str:

@@ -36,6 +36,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import BankMismatchError, PromptMismatchError
+from ..scores.numbering import OTHER_ORDER
 from ..scores.prompts import compare_prompts
 from ..shown import short, some
 from .bank import PUBLISHED_ELSEWHERE, ItemBank
@@ -154,7 +155,12 @@ def _compare_documents(
             f"the task has {len(doc_ids)} documents and lacks {len(compared.missing)} of the "
             f"bank's {n} (doc_id {some(compared.missing, 3)})"
         )
-    if compared.changed:
+    if compared.reordered:
+        refusals.append(
+            f"the task has {OTHER_ORDER} than the bank (doc_hash of doc_id "
+            f"{some(compared.changed, 3)}), as after a shuffle or from another revision of the data"
+        )
+    elif compared.changed:
         refusals.append(
             f"{len(compared.changed)} of {n} documents differ from those calibrated "
             f"(doc_hash of doc_id {some(compared.changed, 3)})"

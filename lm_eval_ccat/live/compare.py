@@ -22,7 +22,7 @@ from .live_comparison import compare_live
 from .losses import size_of
 from .mean_scores import compare_estimates
 from .result import Observer
-from .run_documents import beside_each_other
+from .run_documents import beside_each_other, require_one_order
 from .scored import differing_scoring
 from .shared_documents import Grouping, SharedDocuments
 from .sides import (
@@ -216,6 +216,8 @@ class _StoredComparison:
         require_margin(self.gate.margin, outcome.metric, scale)
         if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
             require_one_promise(first, second)
+        if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
+            require_one_order(first, second)
         accepted = self.spec.accept_change
         self.warnings.extend(_identity_warnings(outcome, held, names, sources, accepted))
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):

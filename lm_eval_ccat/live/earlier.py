@@ -357,6 +357,7 @@ def known_means(
                 warn(f"known: {line}")
             others, bank = [name for name in table.models if name not in new], outcome.bank
             if session := sessions.get(task):
+                table = table.numbered_as(session.doc_ids, session.doc_hashes)
                 agreed, doubts = known_as_asked(table, others, outcome, session, spec.accept_change)
                 for line in doubts:
                     warn(line)

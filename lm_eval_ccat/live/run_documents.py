@@ -11,6 +11,7 @@ from ..bank import ItemBank
 from ..bank.bank import Documents
 from ..errors import UsageError
 from ..scores import ScoreTable
+from ..scores.numbering import OTHER_ORDER, renumbered
 from ..scores.prompts import DIGITS
 from ..shown import plural, some
 from .shared_documents import differing_settings
@@ -88,6 +89,25 @@ def _require_same(
             )
 
 
+def require_one_order(first: ScoreTable, second: ScoreTable) -> None:
+    """Refuse two tables that number the same documents otherwise, as pages name texts by number.
+
+    Raises
+    ------
+    UsageError
+    """
+    hashes, of_second = (
+        dict(zip(table.doc_ids, table.doc_hashes or ())) for table in (first, second)
+    )
+    changed = [doc_id for doc_id, sha in hashes.items() if of_second.get(doc_id, sha) != sha]
+    if changed and (renumbered(of_second, hashes) or renumbered(hashes, of_second)):
+        raise UsageError(
+            f"the {SIDES[0]} and the {SIDES[1]} are of {OTHER_ORDER}: doc_id {some(changed, 3)} "
+            f"({len(changed)} of {len(hashes)}) is another document in each (doc_hash). Run both "
+            "models on the data set in one order (its revision, its shuffle)"
+        )
+
+
 def _unchanged(
     scored: ScoreTable | ItemBank, documents: ItemBank, sides: tuple[str, str]
 ) -> Documents:
@@ -106,10 +126,11 @@ def _unchanged(
             for side in (scored, documents)
         ]
         count = len(compared.changed) + len(compared.same)
+        differ = f"are {OTHER_ORDER}" if compared.reordered else "differ"
         raise UsageError(
             f"document {doc_id!r} is {marks[0]} in the {sides[0]} and {marks[1]} in the "
-            f"{sides[1]}; {len(compared.changed)} of {count} documents differ (doc_hash). Run both "
-            "models on the same documents"
+            f"{sides[1]}; {len(compared.changed)} of {count} documents {differ} (doc_hash). Run "
+            "both models on the same documents"
         )
     return compared
 

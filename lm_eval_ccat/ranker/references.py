@@ -164,6 +164,7 @@ def means_of_known(
     sides = ("the bank", bank.scale), ("the known results", table.scale)
     if difference := differing_scales(bank.metric, *sides):
         raise UsageError(f"{difference}; read them with the bank's range and direction")
+    table = table.numbered_as(bank.doc_ids, bank.doc_hashes)
     columns = [n for n, doc_id in enumerate(table.doc_ids) if doc_id in bank.index]
     if not columns:
         raise UsageError("the known results are of other items than the bank's")

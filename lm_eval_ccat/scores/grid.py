@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..errors import OutsideScaleError, ScoreTableError
 from ..metrics.scale import Floats, Scale
 from ..shown import first_of, some
+from .numbering import OTHER_ORDER, renumbered
 from .prompts import Prompts
 from .reading import Query
 from .table import ScoreTable
@@ -205,13 +206,12 @@ class ScoreGrid:
                 "column 'config', or the answers in a column 'repeat'"
             )
         order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
-        raw = self._scores.finish(len(labels), order)
-        hashes, notes = self._settled(raw, order)
-        prompts = None
+        raw, codes = self._scores.finish(len(labels), order), None
         if len(self._marks) > 1:
             codes = self._prompts.finish(len(labels), order)
             codes -= 1
-            prompts = Prompts(tuple(self._marks)[1:], codes)
+        hashes, notes = self._settled(raw, codes, order)
+        prompts = None if codes is None else Prompts(tuple(self._marks)[1:], codes)
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
             filter_note = f", filter {known['filter']!r}," if known.get("filter") else ""
@@ -258,43 +258,82 @@ class ScoreGrid:
         )
 
     def _settled(
-        self, raw: Floats, order: NDArray[np.intp]
+        self, raw: Floats, codes: Codes | None, order: NDArray[np.intp]
     ) -> tuple[list[str | None] | None, list[str]]:
-        """Return the hash of each item, and warnings; change `raw`.
+        """Return the hash of each item, and warnings; change `raw` and the `codes` of prompts.
 
-        An id seen with two hashes stands for two documents. Scores of the rarer one are dropped,
+        An id seen with two hashes stands for two documents. A row that has the documents of most
+        rows in another order is put into theirs; else scores of the rarer document are dropped,
         because a mean over different documents measures neither.
         """
         if len(self._hashes) == 1:
             return None, []
-        [settled] = self._first_versions.finish(1, order)
-        row_versions = self._versions.finish(len(raw), order)
+        [first] = self._first_versions.finish(1, order)
+        settled = first.copy()
+        versions = self._versions.finish(len(raw), order)
         labels, ids, texts = list(self.rows), sorted(self._items), list(self._hashes)
-        dropped: Counter[str] = Counter()
-        changed = []
-        for i in np.flatnonzero(
-            ((row_versions > 0) & (row_versions != settled)).any(axis=0)
-        ).tolist():
-            scored = np.flatnonzero(~np.isnan(raw[:, i]))
-            present = np.where(row_versions[scored, i] == 0, settled[i], row_versions[scored, i])
-            counts = Counter(present.tolist())
+        doubtful = np.flatnonzero(((versions > 0) & (versions != settled)).any(axis=0)).tolist()
+        for i in doubtful:
+            present = versions[~np.isnan(raw[:, i]), i]
+            counts = Counter(np.where(present == 0, first[i], present).tolist())
             # Of equally common hashes, the newest.
-            settled[i] = best = max(
+            settled[i] = max(
                 counts, key=lambda value: (counts[value], value), default=int(settled[i])
             )
-            out = scored[present != best]
-            raw[out, i] = np.nan
-            dropped.update(labels[row][0] for row in out.tolist())
-            changed += [ids[i]] if len(out) else []
         hashes = [texts[value] for value in settled.tolist()]
-        if not changed:
+        if not doubtful:
             return hashes, []
-        who = ", ".join(f"{model} ({count})" for model, count in dropped.most_common(5))
-        return hashes, [
-            f"the hash of {len(changed)} of {len(ids)} documents differs between logs "
-            f"(doc_id {some(changed)}): the logs are not all of the same data set; the rarer "
-            f"version counts as missing for {who}"
+        moved = [
+            row for row in range(len(raw)) if _put_in_order(row, settled, versions, raw, codes)
         ]
+        other = (np.where(versions == 0, first, versions) != settled) & ~np.isnan(raw)
+        raw[other] = np.nan
+        notes = []
+        if moved:
+            who = some(list(dict.fromkeys(labels[row][0] for row in moved)))
+            notes.append(f"{who}: {OTHER_ORDER} than in most logs, joined by their hashes")
+        if other.any():
+            changed = [ids[i] for i in np.flatnonzero(other.any(axis=0)).tolist()]
+            dropped = Counter[str]()
+            for row, count in enumerate(other.sum(axis=1).tolist()):
+                dropped[labels[row][0]] += count
+            who = ", ".join(f"{model} ({count})" for model, count in (+dropped).most_common(5))
+            notes.append(
+                f"the hash of {len(changed)} of {len(ids)} documents differs between logs "
+                f"(doc_id {some(changed)}): the logs are not all of the same data set; the rarer "
+                f"version counts as missing for {who}"
+            )
+        return hashes, notes
+
+
+def _put_in_order(
+    row: int, settled: Codes, versions: Codes, raw: Floats, codes: Codes | None
+) -> bool:
+    """Move a row's scores to the columns of their documents, if it has them in another order.
+
+    Parameters
+    ----------
+    row : int
+    settled : ndarray of shape (n_items,)
+        The document of each column.
+    versions : ndarray of shape (n_rows, n_items)
+        The document that each score is of; 0 where that is not known.
+    raw, codes : ndarray of shape (n_rows, n_items)
+        Scores, and prompts where any is known.
+    """
+    scored = np.flatnonzero(~np.isnan(raw[row])).tolist()
+    places = renumbered(
+        {i: int(versions[row, i]) or None for i in scored}, dict(enumerate(settled.tolist()))
+    )
+    if not places:
+        return False
+    sources, targets = list(places), list(places.values())
+    for cells, missing in ((raw, np.nan), (versions, 0), (codes, -1)):
+        if cells is not None:
+            values = cells[row, sources]
+            cells[row] = missing
+            cells[row, targets] = values
+    return True
 
 
 def _unequal(models: Sequence[str], raw: Floats) -> list[str]:

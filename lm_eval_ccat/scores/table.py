@@ -24,6 +24,7 @@ from ..errors import CcatError, OutsideScaleError, ScoreTableError, UnknownScore
 from ..metrics.scale import Floats, Scale, range_holding
 from ..plugins import Plugins, existing
 from ..shown import some
+from .numbering import OTHER_ORDER, renumbered
 from .prompts import Prompts
 from .reading import ANY, YAML, Logged, Progress, Query, files_at, remedy_of, rescaling
 
@@ -648,6 +649,27 @@ class ScoreTable:
             doc_hashes=self.doc_hashes and tuple(self.doc_hashes[i] for i in positions),
             prompts=self.prompts and self.prompts.take(items=items),
         )
+
+    def numbered_as(
+        self, doc_ids: Sequence[DocId], hashes: Sequence[str | None] | None
+    ) -> ScoreTable:
+        """Return the table with a benchmark's doc_ids, where it has its documents in another order.
+
+        Examples
+        --------
+        >>> table = ScoreTable.from_arrays([[0.2, 0.9]], ["a"], doc_hashes=["x", "y"])
+        >>> table.numbered_as([0, 1], ["y", "x"]).raw.tolist()
+        [[0.9, 0.2]]
+        """
+        ours = dict(zip(self.doc_ids, self.doc_hashes or ()))
+        numbers = renumbered(ours, dict(zip(doc_ids, hashes or ())))
+        if not numbers:
+            return self
+        ids, order = sorted_ids([numbers[doc_id] for doc_id in self.doc_ids])
+        moved = sum(doc_id != number for doc_id, number in numbers.items())
+        note = f"{OTHER_ORDER}: {moved:,} of {self.n_items:,} are joined by their hashes"
+        table = self.take(np.array(order, dtype=np.intp))
+        return replace(table, doc_ids=ids, warnings=(*self.warnings, note))
 
     def write(self, path: str | Path) -> None:
         """Write the table in long form, as Parquet or CSV by the ending of `path`.

@@ -35,6 +35,7 @@ from ..methods.curves import Curves, fit_abilities, fit_intercepts
 from ..methods.method import method_of
 from ..metrics.scale import Floats
 from ..ranker.join import fault_of
+from ..scores.numbering import OTHER_ORDER
 from ..scores.table import ScoreTable
 from ..shown import plural, some
 from .partial_join import share_of_others
@@ -105,8 +106,11 @@ def check_documents(
             ("missing_documents", "problem", documents.missing, "item",
              f"of {bank.n_items} missing from the documents (doc_id {{}})"),
             ("changed_documents", "problem", documents.changed, "document",
-             f"of {bank.n_items} changed since calibration (doc_hash of doc_id {{}}); calibrate "
-             "the bank again on the new ones"),
+             f"of {bank.n_items} are {OTHER_ORDER} (doc_hash of doc_id {{}}); load the data set as "
+             "it was calibrated (its revision, its shuffle), or calibrate the bank again"
+             if documents.reordered
+             else f"of {bank.n_items} changed since calibration (doc_hash of doc_id {{}}); "
+             "calibrate the bank again on the new ones"),
             ("new_documents", "warning", documents.new, "document",
              "not in the bank (doc_id {}); estimates are of the mean over the bank's own"),
         )

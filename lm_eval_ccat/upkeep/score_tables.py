@@ -193,7 +193,8 @@ def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
     Returns
     -------
     ScoreTable
-        Scaled item by item if the bank's scores were.
+        Scaled item by item if the bank's scores were; of the same documents in another order, as
+        their hashes say, with the bank's doc_ids.
 
     Raises
     ------
@@ -205,6 +206,7 @@ def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
     scaling = ItemScaling.of_bank(bank.constants)
     name, scale = (bank.metric, bank.scale) if scaling is None else (scaling.metric, scaling.scale)
     table = read_beside(path, Logged(bank.task, name, bank.filter), "the bank", scale, **how)
+    table = table.numbered_as(bank.doc_ids, bank.doc_hashes)
     return table if scaling is None else scaling.apply(table)
 
 

@@ -1,0 +1,44 @@
+"""The same documents under other numbers, as in a shuffled data set: told by their hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+#: How a message says it.
+OTHER_ORDER = "the same documents in another order"
+
+
+def renumbered(
+    hashes: Mapping[Any, Hashable | None], benchmark: Mapping[Any, Hashable | None]
+) -> dict[Any, Any]:
+    """Return the benchmark's doc_id of each document, by its hash.
+
+    Empty where the doc_ids are the benchmark's already, or where a hash is missing or names no
+    document of the benchmark: then documents differ, and not only their order.
+
+    Parameters
+    ----------
+    hashes, benchmark : mapping of doc_id to (hash or None)
+        Of each document of one side, and of the benchmark.
+
+    Examples
+    --------
+    >>> renumbered({0: "x", 1: "y"}, {0: "y", 1: "z", 2: "x"})
+    {0: 2, 1: 0}
+    >>> renumbered({0: "x", 1: "y"}, {0: "y", 1: "z"})
+    {}
+    """
+    elsewhere = [
+        doc_id for doc_id, sha in hashes.items() if sha is None or benchmark.get(doc_id) != sha
+    ]
+    free: dict[Hashable | None, list[Any]] = {}
+    for doc_id, sha in reversed(list(benchmark.items())):
+        if hashes.get(doc_id) != sha:
+            free.setdefault(sha, []).append(doc_id)
+    numbers = {doc_id: doc_id for doc_id in hashes}
+    for doc_id in elsewhere:
+        if hashes[doc_id] is None or not free.get(hashes[doc_id]):
+            return {}
+        numbers[doc_id] = free[hashes[doc_id]].pop()
+    return numbers if elsewhere else {}
