@@ -309,6 +309,8 @@ def knew(
 def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str, list[str]]:
     """Return what should be looked at, by model.
 
+    Of two models that are alike, the one whose row is the later names the other.
+
     Parameters
     ----------
     board : Board
@@ -320,15 +322,19 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
     scores = {**full, **{model: answered.scores for model, answered in answers.items()}}
     banks, rows, out = board.banks, board.ledger.rows(), dict[str, list[str]]()
     known = PeerScores(banks, scores)
+    line_of = {row.model: rows.index(row) for row in standing_rows}
     for row in standing_rows:
         if models is not None and row.model not in models:
             continue
-        new = scores.get(row.model, {})
-        warnings = [alike(known.like(new, row.model))]
+        new, line = scores.get(row.model, {}), line_of[row.model]
+        peers = known.like(new, row.model)
+        warnings = [alike([peer for peer in peers if line_of[peer.model] < line])]
         if row.estimated:
-            texts = {model: placed.texts for model, placed in answers.items() if model != row.model}
+            texts = {
+                model: placed.texts for model, placed in answers.items() if line_of[model] < line
+            }
             warnings.append(same_texts(answers[row.model].texts, texts))
-            warnings.append(knew(banks, new, full, shown_items(rows[: rows.index(row)])))
+            warnings.append(knew(banks, new, full, shown_items(rows[:line])))
         if any(warnings):
             out[row.model] = [text for text in warnings if text]
     return out

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
+from ..bank.bank import PUBLISHED_ELSEWHERE
 from ..bank.file import located
 from ..bank.outcome import Outcome
 from ..bank.settings import check_prompts
@@ -155,7 +156,9 @@ def as_prompted(
             outcome = replace(outcome, bank=method_of(bank).doubted(bank))
             text = f"accepted: {difference or doubt}; the bank's prior is wide"
             agreed[Discrepancy(text, PROMPTS)] = None
-        elif doubt:
+        elif (
+            doubt and bank.provenance.get("prompts") != PUBLISHED_ELSEWHERE
+        ):  # `check_bank` says it
             doubts[doubt] = None
         prompted[name] = outcome
     return prompted, list(agreed), list(doubts)

@@ -573,7 +573,7 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
             yield (
                 f"  {gap:>14} {ways.get(way, way):>16}{takes['items_per_model']:>14,}"
                 f"{_in_short(tokens):>10}{_usd(takes['usd'], '~'):>12}"
-                f"{takes['minutes_at_1s']:>9.2g}"
+                f"{_minutes(takes['minutes_at_1s']):>9}"
                 + ("  over the budget" if _over_budget(takes, content["budget"]) else "")
             )
     yield "Tokens by the lengths of prompts and references; minutes at a second an answer."
@@ -586,6 +586,17 @@ def _over_budget(takes: WayContent, budget: Mapping[str, float]) -> bool:
         "tokens": takes["input_tokens"] + takes["output_tokens"],
     }  # fmt: skip
     return any((amounts.get(unit) or 0.0) > limit for unit, limit in budget.items())
+
+
+def _minutes(minutes: float) -> str:
+    """Return minutes to two digits, and from ten on as a whole number.
+
+    Examples
+    --------
+    >>> _minutes(0.333), _minutes(9.96), _minutes(204.7)
+    ('0.33', '10', '205')
+    """
+    return f"{minutes:.2g}" if minutes < 10 else f"{minutes:,.0f}"
 
 
 def _in_short(count: float) -> str:

@@ -86,10 +86,13 @@ def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
     table = (tmp_path / "site" / "board.csv").read_text().splitlines()
     marked = {line.split(",")[3]: line.rpartition(",")[2] for line in table[1:]}
     assert {*marked["part/of-m04"].split()} == {"m04", "copy/of-m04"}
-    assert {name for name, twins in marked.items() if twins} == set(suspicions(board))
+    assert {name for name, twins in marked.items() if twins} == {"m04", *suspicions(board)}
+    # The later of two is said to be like the earlier, and that once.
     checked = ccat("board", "check", board.path).err
-    assert checked.count("its scores equal those of") == 3
-    assert set(suspicions(board)) == {"m04", "copy/of-m04", "part/of-m04"}
+    alike = re.findall(r"warning: (\S+): its scores equal those of (.*) documents", checked)
+    assert {model: set(re.findall(r"(\S+) on", peers)) for model, peers in alike} == {
+        "copy/of-m04": {"m04"}, "part/of-m04": {"m04", "copy/of-m04"},
+    }  # fmt: skip
 
 
 def test_a_placed_model_under_another_name_is_known_by_its_answers(world, board, ccat):
@@ -105,7 +108,7 @@ def test_a_placed_model_under_another_name_is_known_by_its_answers(world, board,
         and "answers that are not fully right are those of weak" in line
     )
     found = suspicions(board)
-    assert {"weak", "new"} <= set(found) and not {"able", "m01", "m07"} & set(found)
+    assert set(found) == {"new"}
 
 
 def test_the_page_counts_one_estimate_and_one_model_in_the_singular(tmp_path):

@@ -230,6 +230,8 @@ def test_a_plan_says_what_it_cannot_tell_and_what_a_budget_does_not_pay():
     for unit, (short, enough) in budgets.items():
         assert "over the budget" in said(budget={unit: short})
         assert "over the budget" not in said(budget={unit: enough})
+    hours = {**forecast()["by_gap"]["0.05"]["random"], "minutes_at_1s": 204.7}
+    assert re.search(r" 205$", said(by_gap={"0.1": {"random": hours}}), re.M)
     assert re.search(r"557 +~\$0\.000247 ", said(by_gap={"0.1": {"random": {
         "items_per_model": 90, "answers": 180, "input_tokens": 557.0, "output_tokens": 0.0,
         "usd": 0.000247, "minutes_at_1s": 3.0,
