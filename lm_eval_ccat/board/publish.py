@@ -34,6 +34,8 @@ FORMAT, VERSION = "lm-eval-ccat/board-site", 1
 _DIGITS = 6
 #: Largest number of incomparable rows on the page; the JSON has all.
 _APART = 200
+#: First characters of a cell of which a spreadsheet makes a formula, and the mark against that.
+_COMPUTED = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 def publish(
@@ -221,7 +223,7 @@ def facts_of_models(board: Board) -> dict[str, dict[str, str]]:
                 raise RunError(f"{path}: no column 'model'; write one row per model")
             facts: dict[str, dict[str, str]] = {}
             for line in reader:
-                model, place = line["model"], f"{path}, line {reader.line_num}"
+                model, place = _unquoted(line["model"] or ""), f"{path}, line {reader.line_num}"
                 if not model:
                     raise RunError(f"{place}: no model; name the one that the row is of")
                 if model in facts:
@@ -264,8 +266,24 @@ def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
 
 def _csv(lines: Iterable[Sequence[Any]]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(lines)
+    csv.writer(out, lineterminator="\n").writerows(map(_quoted, line) for line in lines)
     return out.getvalue()
+
+
+def _quoted(cell: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would compute, or that has one.
+
+    Examples
+    --------
+    >>> [_quoted(cell) for cell in ("=1+1", "a=1", "'a", -0.5)]
+    ["'=1+1", 'a=1', "''a", -0.5]
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_COMPUTED) else cell
+
+
+def _unquoted(cell: str) -> str:
+    """Return what `_quoted` was given."""
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_COMPUTED) else cell
 
 
 # -- the page -------------------------------------------------------------------------------------

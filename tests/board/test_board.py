@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -729,6 +730,26 @@ def test_models_with_equal_results_are_marked_and_facts_are_those_of_the_file(
     (board.path / "models.csv").write_text("name,size\nx/one,7B\n")
     with pytest.raises(RunError, match=r"models\.csv: no column 'model'"):
         publish(board, tmp_path / "site")
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+m", "-2+3", "@SUM(A1)", "'quoted", "'=1", "plain=1"])
+def test_a_name_is_no_formula_in_a_spreadsheet_and_can_be_read_back(tmp_path, name, ccat):
+    """By the rules of OWASP: an apostrophe before what a spreadsheet would compute."""
+    scores = draw(np.linspace(-1, 1, 6), 30, seed=1)
+    names = [name, *(f"m{n}" for n in range(5))]
+    table = ScoreTable.from_arrays(scores, names, metric="share", task="t")
+    table.write(tmp_path / "t.parquet")
+    board = init(tmp_path / "board", tmp_path / "t.parquet")
+    ccat("board", "publish", board.path)
+    rows = list(csv.DictReader((board.path / "site" / "board.csv").open()))
+    [cell] = [row["model"] for row in rows if name in row["model"]]
+    assert cell[0] not in "=+-@" and cell in (name, f"'{name}")
+    # The operator copies the cell into models.csv, as the warning of unknown models says.
+    with (board.path / "models.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([["model", "licence"], [cell, "MIT"]])
+    assert "models.csv" not in ccat("board", "publish", board.path).err
+    published = json.loads((board.path / "site" / "board.json").read_text())["rows"]
+    assert {row["model"]: row["facts"] for row in published}[name] == {"licence": "MIT"}
 
 
 def test_a_model_that_is_not_on_the_board_is_no_copy(world, board, tmp_path):

@@ -211,6 +211,10 @@ def test_is_a_better_than_b(browser, site, board):
     assert run(browser, ask, worst, best).startswith("No: B is better.")
     said = run(browser, ask, "a/equal", best)
     assert said.startswith("Not known. A ≈ 0.9900 (95% interval 0.9600 to 1.000)")
+    two = "This compares the two intervals, not the answers of both to the same documents"
+    assert said.endswith(f"{two}, which may show a difference where intervals overlap.")
+    assert run(browser, ask, "a/equal", worst).endswith(f"{two}.")
+    assert two not in run(browser, ask, best, "org1/model-0001")
     assert run(browser, ask, best, "nobody") == "Name two models of the table."
 
 
@@ -253,6 +257,52 @@ def test_five_tasks_and_the_ends_of_long_names_stand_on_a_screen(browser, tmp_pa
     right = dict(run(browser, heads.format("h.getBoundingClientRect().right")))
     assert right["open_bbh"] <= DESKTOP[0]
     assert {"musr_murder", "math_hard", "ifeval", "gpqa"} <= set(right)
+
+
+ALIKE = [
+    *(f"org/a-very-long-name-of-a-model-of-some-family-v{n}-instruct-preview-GPTQ" for n in "12"),
+    *(
+        f"{org}/Meta-Llama-3.1-8B-Instruct"
+        for org in ("quantizers-of-models-a", "quantizers-of-models-b")
+    ),
+]
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_names_that_differ_in_what_is_cut_elsewhere_stand_whole(browser, tmp_path, size):
+    bank = ItemBank.blank(range(50), task="t", metric="acc")
+    SuiteBank({"t": bank}).save(tmp_path / "suite")
+    board = init(tmp_path / "board", tmp_path / "suite")
+    (board.path / "evidence.txt").write_text("scores")
+    file = "evidence.txt", sha256_of(board.path / "evidence.txt")
+    scores = {"t": TaskScore(0.5, 0.5, 0.5, 50, 50, "acc,none", *file)}
+    about = {"date": "2026-02-01", "made_by": __version__, "shares": board.shares}
+    others = ["org/a-short-name", f"org/another-{'long' * 9}-name"]
+    rows = [BoardRow(name, "full", 0.5, 0.5, 0.5, scores, **about) for name in [*ALIKE, *others]]
+    board.ledger.append(rows)
+    show(browser, publish(board, tmp_path / "site")[0], size)
+    # What a reader sees: letters that have a size, and lie within their cell.
+    visible = run(browser, """
+      const names = [];
+      for (const cell of document.querySelectorAll('#board tbody th')) {
+        const box = cell.getBoundingClientRect();
+        const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+        let text = '';
+        while (walk.nextNode()) {
+          const node = walk.currentNode, range = document.createRange();
+          for (let i = 0; i < node.length; i++) {
+            range.setStart(node, i); range.setEnd(node, i + 1);
+            const r = range.getBoundingClientRect();
+            const inside = r.right <= box.right + 1 && r.bottom <= box.bottom + 1;
+            if (r.width > 0 && inside) text += node.data[i];
+          }
+        }
+        names.push(text);
+      }
+      return names""")  # fmt: skip
+    assert set(ALIKE) <= set(visible) and len(set(visible)) == len(rows)
+    heights = "return [...document.querySelectorAll('#board tbody tr')].map((r) => r.offsetHeight)"
+    assert max(run(browser, heights)) <= 80 and min(run(browser, heights)) <= 40
 
 
 @pytest.mark.parametrize("n_tasks", [1, 4, 14])

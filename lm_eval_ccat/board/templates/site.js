@@ -36,13 +36,22 @@
 
   // A long name lacks its middle: what tells models of one family apart stands at the end.
   const BEGIN = 22, END = 11;
-  const shortened = (name) => {
+  const parts = (name) => {
     const letters = [...name], part = (from, to) => letters.slice(from, to).join("");
-    if (letters.length <= BEGIN + END + 2) return make("b", name);
-    const e = make("b", part(0, BEGIN));
-    e.append(make("span", part(BEGIN, -END), "middle"), part(-END));
+    return letters.length <= BEGIN + END + 2 ? [name, "", ""] : [part(0, BEGIN), part(BEGIN, -END), part(-END)];
+  };
+  const named = (name) => {
+    const [begin, middle, end] = parts(name), e = make("b", begin);
+    if (middle) e.append(make("span", middle, "middle"), end);
     return e;
   };
+  // Names that are one without middle and organisation stand whole, on several lines.
+  const label = (name) => {
+    const [begin, , end] = parts(name.slice(name.lastIndexOf("/") + 1));
+    return `${begin}…${end}`;
+  };
+  const labels = new Map();
+  for (const r of data.rows) labels.set(label(r[MODEL]), (labels.get(label(r[MODEL])) || 0) + 1);
 
   const columns = () => [
     { key: "rank", head: "Rank", cls: "ranks", first: false, value: (r) => r[RANK] },
@@ -100,9 +109,10 @@
         if (r[BEST] !== r[WORST]) cell.append(" ", make("small", `${r[BEST]} to ${r[WORST]}`));
       } else if (c.key === "model") {
         cell.scope = "row";
-        const name = make("bdi"), cut = r[MODEL].lastIndexOf("/") + 1;
+        const whole = labels.get(label(r[MODEL])) > 1, name = make("bdi", undefined, whole ? "whole" : "");
+        const cut = r[MODEL].lastIndexOf("/") + 1;
         if (cut) name.append(make("small", r[MODEL].slice(0, cut)));
-        name.append(shortened(r[MODEL].slice(cut)));
+        name.append(whole ? make("b", r[MODEL].slice(cut)) : named(r[MODEL].slice(cut)));
         cell.title = [r[MODEL], ...data.facts.map((fact, f) => (r[FACTS][f] ? `${fact}: ${r[FACTS][f]}` : ""))]
           .filter(Boolean).join("\n");
         if (r[LINK]) {
@@ -236,7 +246,9 @@
     if (!a || !b || a === b) { at("better").textContent = a || b ? "Name two models of the table." : ""; return; }
     const gap = (a[SCORE] - b[SCORE]) * (data.higher ? 1 : -1), apart = Math.hypot(arm(a), arm(b));
     const said = Math.abs(gap) > apart ? (gap > 0 ? "Yes" : "No: B is better") : apart ? "Not known" : "They are equal";
-    at("better").textContent = `${said}. A ${score(a)} (${ends(a, a[LOW], a[HIGH])}), B ${score(b)} (${ends(b, b[LOW], b[HIGH])}).`;
+    const how = !apart ? "" : " This compares the two intervals, not the answers of both to the same documents" +
+      (Math.abs(gap) > apart ? "." : ", which may show a difference where intervals overlap.");
+    at("better").textContent = `${said}. A ${score(a)} (${ends(a, a[LOW], a[HIGH])}), B ${score(b)} (${ends(b, b[LOW], b[HIGH])}).${how}`;
   };
   for (const id of ["a", "b"]) at(id).addEventListener("input", better);
   at("models").append(...data.rows.map((r) => { const o = make("option"); o.value = r[MODEL]; return o; }));
