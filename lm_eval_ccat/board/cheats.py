@@ -8,8 +8,8 @@ A copy has the other's score but on a share of the items that is not known (one 
 the model errs by itself; that is said below 1e-6, over all models compared. Relatives share errors,
 and over a thousand items that is no chance either. So two models are said to be alike only if they
 differ on at most a quarter of the items on which models that err by themselves would. Of two placed
-models the answers themselves are compared: who gives another's imperfect answers word for word, at
-nine items of ten, is said to be it.
+models the answers themselves are compared: who gives another's answers word for word, at nine of
+ten items that either does not get fully right, is said to be it.
 
 *Known items.* A model that learned the items which are shown most answers these better than its
 ability on the others predicts. Of the items that a model was asked, those that were shown before
@@ -65,7 +65,7 @@ class PlacedAnswers(NamedTuple):
     scores : dict of task to ndarray of shape (n_items,)
         On [0, 1] in bank order; NaN where missing.
     texts : dict of (task, doc_id) to str
-        Answers that are long and not perfect.
+        Long answers, and "" for those that are fully right.
     """
 
     scores: dict[str, Floats]
@@ -225,7 +225,8 @@ def same_texts(
     model'
     """
     for model, texts in placed.items():
-        common = new.keys() & texts.keys()
+        # Of two likely answers all wrong ones are alike: a copy errs on the same items, too.
+        common = {item for item in new.keys() & texts.keys() if new[item] or texts[item]}
         same = sum(new[item] == texts[item] for item in common)
         if len(common) >= _ANSWERS and same >= _SAME * len(common):
             return (
@@ -395,8 +396,8 @@ def _answers(board: Board, row: BoardRow) -> PlacedAnswers:
                 of_task = out.scores.setdefault(task, np.full(bank.n_items, np.nan))
                 of_task[bank.index[doc_id]] = value
                 text = json.dumps(record.responses)
-                if value < 1.0 and len(text) >= _LONG:
-                    out.texts[task, doc_id] = text
+                if value == 1.0 or len(text) >= _LONG:
+                    out.texts[task, doc_id] = "" if value == 1.0 else text
     return out
 
 

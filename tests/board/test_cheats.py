@@ -13,7 +13,7 @@ from worlds.boards import draw
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import BoardRow, TaskScore, init, publish, suspicions
-from lm_eval_ccat.board.cheats import PeerScores, alike, known_items
+from lm_eval_ccat.board.cheats import PeerScores, alike, known_items, same_texts
 from lm_eval_ccat.board.ledger import sha256_of
 
 RNG = np.random.default_rng(3)
@@ -109,6 +109,13 @@ def test_a_placed_model_under_another_name_is_known_by_its_answers(world, board,
     )
     found = suspicions(board)
     assert set(found) == {"new"}
+
+
+def test_models_that_err_in_the_only_way_there_is_are_no_copies():
+    """Of a question with two answers, both wrong answers are the same."""
+    able, weak = ({("t", n): "it is no" * (n < wrong) for n in range(90)} for wrong in (30, 60))
+    assert same_texts(able, {"weak": weak}) == same_texts(weak, {"able": able}) == ""
+    assert same_texts(weak, {"able": able, "again": weak}).startswith("60 of 60 answers")
 
 
 def test_the_page_counts_one_estimate_and_one_model_in_the_singular(tmp_path):
