@@ -501,13 +501,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "short answers are the same word for word",
-            "if value < 1.0 and len(text) >= _LONG:",
-            "if value < 1.0:",
+            "if value == 1.0 or len(text) >= _LONG:",
+            "if True:",
         ),
         (
             "perfect answers are the same word for word",
-            "if value < 1.0 and len(text) >= _LONG:",
-            "if len(text) >= _LONG:",
+            'out.texts[task, doc_id] = "" if value == 1.0 else text',
+            "out.texts[task, doc_id] = text",
         ),
     ),
     "board/checking": (

@@ -35,7 +35,7 @@ from ..options import TEXT, OptionPlace, choice, option, read_values, whole
 from ..ranker.contents import scale_of, shares_of
 from ..ranker.headline import Lead
 from ..ranker.verdicts import outside
-from ..runs.directory import BOARD
+from ..scores.reading import BOARD
 from ..shown import first_of, rounded
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore, sha256_of
 

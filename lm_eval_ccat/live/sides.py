@@ -18,7 +18,7 @@ from ..metrics.registry import known_scale
 from ..metrics.scale import Scale, differing_scales
 from ..options import Values
 from ..plugins import did_you_mean
-from ..runs.directory import RunDirectory, board_in_words, read_object
+from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
 from ..scores.configuration import model_of, names_by_configuration
 from ..scores.prompts import Marks, asked, mark_of, requests_of
@@ -123,8 +123,6 @@ class Side:
         except ScoreTableError as error:
             if not path.is_dir() or results_files(path):
                 raise
-            if of_board := board_in_words(path):
-                raise UsageError(of_board) from None
             why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")
             raise ScoreTableError(
                 f"{path}: the {self.which} holds no results; its run failed or has not finished "

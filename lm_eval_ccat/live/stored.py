@@ -19,11 +19,11 @@ from ..harness.task_check import SUFFIX
 from ..metrics.scale import Scale
 from ..plugins import existing
 from ..ranker.headline import WEIGHTED_MEAN
-from ..runs.directory import RunDirectory, board_in_words, load_banks, read_object
+from ..runs.directory import RunDirectory, load_banks, read_object
 from ..scores.configuration import configurations_in, model_of, names_by_model
 from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import mark_of_row, sound_rows
-from ..scores.reading import Logged
+from ..scores.reading import Logged, board_in_words
 from .identity import SCORING
 from .result import latest_content
 

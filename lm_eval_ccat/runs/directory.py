@@ -42,22 +42,6 @@ _WRITTEN_BY_OTHERS = (".json", ".jsonl", ".log", ".txt", ".csv", ".yaml", ".html
 _LOCK, LOG, CONFIG = "run.lock", "run.log", "config.json"
 
 
-#: What makes a folder that of a board.
-BOARD = "board.json"
-
-
-def board_in_words(path: Path) -> str:
-    """Say what to ask about the rows of a board or its journals, which are no run; else ""."""
-    board = path.parent if path.name == "journals" else path
-    if not (board / BOARD).is_file():
-        return ""
-    return (
-        f"{board} is a board, and its rows are no results of one run: `lm-eval-ccat board check "
-        f"{board}` verifies them; two of its models are compared by `rank` of both in one run, or "
-        'by "Is A better than B?" on the page that `board publish` writes'
-    )
-
-
 class RunDirectory:
     """One run's folder.
 

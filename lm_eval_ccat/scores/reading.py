@@ -31,6 +31,8 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 OF_METRIC_TABLE = "is that of the metric table"
 #: Endings of a task's file.
 YAML = (".yaml", ".yml")
+#: What makes a folder that of a board.
+BOARD = "board.json"
 
 
 @dataclass(frozen=True)
@@ -473,6 +475,19 @@ def json_lines(path: Path, parse: Callable[[bytes], Any] = _tolerant) -> Iterato
                 except (ValueError, RecursionError) as error:
                     value = error
                 yield number, value
+
+
+def board_in_words(path: Path) -> str:
+    """Say what to ask about the rows of a board or its journals, which are no run; else ""."""
+    board = path.parent if path.name == "journals" else path
+    if not (board / BOARD).is_file():
+        return ""
+    return (
+        f"{board} is a board, and its rows are no results of one run: `lm-eval-ccat board check "
+        f"{board}` verifies them, its banks are in {board}/suite; two of its models are compared "
+        'by `rank` of both in one run, or by "Is A better than B?" on the page of `board '
+        "publish`"
+    )
 
 
 def remedy_of(path: Path) -> str:

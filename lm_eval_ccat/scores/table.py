@@ -20,13 +20,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import CcatError, OutsideScaleError, ScoreTableError, UnknownScoresError
+from ..errors import CcatError, OutsideScaleError, ScoreTableError, UnknownScoresError, UsageError
 from ..metrics.scale import Floats, Scale, range_holding
 from ..plugins import Plugins, existing
 from ..shown import some
 from .numbering import OTHER_ORDER, renumbered
 from .prompts import Prompts
-from .reading import ANY, YAML, Logged, Progress, Query, files_at, remedy_of, rescaling
+from .reading import (
+    ANY,
+    YAML,
+    Logged,
+    Progress,
+    Query,
+    board_in_words,
+    files_at,
+    remedy_of,
+    rescaling,
+)  # fmt: skip
 
 DocId = int | str
 Part = slice | NDArray[np.intp]
@@ -908,7 +918,9 @@ def reader_of(path: Path) -> Reader:
     ScoreTableError
         No reader can read it.
     """
-    existing(path)
+    # A board's tables (exposure.csv, models.csv) are no scores.
+    if of_board := board_in_words(existing(path)):
+        raise UsageError(of_board)
     for reader in READERS:
         if reader.can_read(path):
             return reader

@@ -14,10 +14,12 @@ from scores.test_harness_logs import rows_of, write_run
     [
         "compare {} --models m00,m02",
         "compare {}/journals --models m01,m07",
+        "calibrate {} -o b.json",
         "verify {} --full LOGS",
     ],
 )
 def test_a_board_is_no_run_and_its_models_are_compared_elsewhere(board, ccat, command):
+    (board.path / "exposure.csv").write_text("task,doc_id,models\nt,0,3\n")  # is no score table
     err = ccat(*command.format(board.path).split(), code=2).err
     assert f"{board.path} is a board" in err and f"`lm-eval-ccat board check {board.path}`" in err
     assert '"Is A better than B?"' in err and "`rank` of both" in err
