@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from scores.test_damaged import resealed
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
@@ -212,6 +213,10 @@ def test_only_who_asks_for_partial_runs_gets_the_scores(tmp_path):
     drawn = write_journal(tmp_path / "drawn", ["m02"], drawn=True)
     assert ScoreTable.read(drawn, partial=True).chosen == ("drawn",)
     text = (drawn / JOURNAL).read_text()
+    spaced = resealed((run / JOURNAL).read_bytes().splitlines()[:-1])  # as lines once were
+    assert b'"op": "header"' in spaced
+    (run / JOURNAL).write_bytes(spaced)
+    assert np.array_equal(ScoreTable.read(run, partial=True).raw, table.raw)
     (drawn / JOURNAL).write_text(text.replace('"score":0.', '"score":0.1', 1))
     with pytest.raises(RunError, match="does not fit its seal"):
         ScoreTable.read(drawn, partial=True)
