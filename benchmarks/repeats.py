@@ -222,7 +222,8 @@ def main() -> None:
             )
         print(
             f"{args.items} items x {args.repeats}, {kind}: decided {rate:.3f} (+- {error:.3f}), "
-            f"answers {answers.mean():.3f} (median {np.median(answers):.3f}), wrong {false:.4f}",
+            f"answers {answers.mean():.3f} (+- {answers.std() / answers.size**0.5:.3f}, "
+            f"median {np.median(answers):.3f}), wrong {false:.4f}",
             flush=True,
         )
 
