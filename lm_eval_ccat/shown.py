@@ -44,6 +44,22 @@ _KIND = 4  # words by which the kind of a warning is known
 _OF_AN_ORDER = re.compile(r"[<>{}~=,\u201c\u201d\"]|^\s|\s$|^$")
 
 
+class PathNames(dict[str, str]):
+    """What paths are called in texts, where they lie in a folder that is temporary.
+
+    Examples
+    --------
+    >>> PathNames({"/tmp/x": "logs.zip", "/tmp/x/0": "hub:a/b"})("/tmp/x/0/m.json: empty")
+    'hub:a/b/m.json: empty'
+    """
+
+    def __call__(self, text: str) -> str:
+        """Return a text in which the paths are called by their names."""
+        for path in sorted(self, key=len, reverse=True):
+            text = text.replace(path, self[path])
+        return text
+
+
 def some(values: Sequence[Any], limit: int = 5) -> str:
     """Join the first few values of a list.
 

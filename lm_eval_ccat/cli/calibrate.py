@@ -100,6 +100,7 @@ def calibrate(args: argparse.Namespace) -> int:
                 on_progress=show,
             )
             place = stack.enter_context(logs_of(args.scores, choice))
+        args.names = choice.names
         args.elsewhere = any(name.startswith(HELM) for name in args.scores)
         args.scores = None if place is None else str(place)
         several = set(args.metric or "") & set("*?,")
@@ -111,7 +112,16 @@ def calibrate(args: argparse.Namespace) -> int:
 
 def _how(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options with which every bank is made."""
-    named = ("method", "borrow", "models", "drop_copies", "keep_scores", "scale_items", "elsewhere")
+    named = (
+        "method",
+        "borrow",
+        "models",
+        "drop_copies",
+        "keep_scores",
+        "scale_items",
+        "elsewhere",
+        "names",
+    )
     return {**{n: getattr(args, n) for n in named}, "exclude": names_of(args.exclude)}
 
 

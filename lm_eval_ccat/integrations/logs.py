@@ -33,11 +33,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BankError, UsageError
+from ..errors import BankError, CcatError, UsageError
 from ..fetching import data_set, library
 from ..scores.readers.frameworks import BROKEN
 from ..scores.readers.logged_runs import sample_name
-from ..shown import plural
+from ..shown import PathNames, plural
 from ..upkeep.score_tables import MAX_GB, MODELS, family_of, spread
 
 HELM = "helm:"
@@ -67,6 +67,8 @@ class LogRequest:
         Called with a line on what will be fetched, before it is.
     on_progress : callable, optional
         Called with (bytes fetched, bytes in all).
+    names : PathNames
+        Filled by `logs_of` with what the places are called that lie in a temporary folder.
     """
 
     tasks: tuple[str, ...] = ()
@@ -75,6 +77,7 @@ class LogRequest:
     max_gb: float = MAX_GB
     say: Callable[[str], object] = lambda line: None
     on_progress: Progress = None
+    names: PathNames = field(default_factory=PathNames)
 
 
 @contextmanager
@@ -107,6 +110,7 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
         for n, name in enumerate(names):
             called = re.sub(r"\W+", "_", name.removeprefix("hub:").partition("@")[0])
             place = Path(folder) / f"{n:03d}_{called}"
+            choice.names[str(place)] = name
             if board := _BOARD.fullmatch(name):
                 _fetch_board(board["owner"], board["run"] or "", choice, place)
             elif github := _GITHUB.fullmatch(name):
@@ -122,7 +126,12 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
                 if not source.is_dir():
                     raise UsageError(f"{name}: no such directory of logs; each of several is one")
                 _link(source, place)
-        yield Path(folder)
+        choice.names[folder] = " and ".join(names)
+        try:
+            yield Path(folder)
+        except CcatError as error:
+            error.args = tuple(choice.names(str(text)) for text in error.args)
+            raise
 
 
 def _of_helm(name: str, names: Sequence[str], choice: LogRequest) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from ..methods.calibration import without_copies
 from ..scores import ScoreTable
 from ..scores.reading import ANY, Logged, Query
 from ..scores.table import reader_of
+from ..shown import PathNames
 from .borrow import borrow_from
 from .score_tables import make_bank, outcomes_meant, spread
 from .words import report
+
+_AS_THEY_ARE = PathNames()
 
 
 def build(
@@ -103,6 +107,7 @@ def bank_of(
     borrow: Sequence[str | Path] = (),
     drop_copies: bool = False,
     models: int | None = None,
+    names: PathNames = _AS_THEY_ARE,
     **options: Any,
 ) -> tuple[ScoreTable, ItemBank]:
     """Make a bank; return the scores that it is made from, and the bank.
@@ -122,11 +127,14 @@ def bank_of(
         Leave out models whose scores all equal those of another.
     models : int, optional
         Take so many models, spread over scores and families.
+    names : PathNames, optional
+        What the bank and its warnings call the paths of the scores.
     **options
         Options of `make_bank`.
     """
     if table is not None:
-        table = table.without(exclude)
+        warnings, sources = map(names, table.warnings), map(names, table.sources)
+        table = replace(table.without(exclude), warnings=tuple(warnings), sources=tuple(sources))
         table = without_copies(table) if drop_copies else table
         if models is not None:
             means = np.nan_to_num(table.overview.model_mean).tolist()
@@ -153,5 +161,5 @@ def _one_bank(
         lacks_scores = isinstance(error, UnknownScoresError | MetricError) or how.get("borrow")
         if isinstance(error, UsageError) and not lacks_scores:
             raise
-        return str(error), {}
+        return how.get("names", _AS_THEY_ARE)(str(error)), {}
     return bank, report(table, bank)

@@ -7,8 +7,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from scores.test_harness_logs import rows_of, write_run
 
 from lm_eval_ccat import ScoreTable
+from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.errors import BankError, CcatError
 from lm_eval_ccat.integrations.logs import logs_of
 
@@ -103,3 +105,22 @@ def test_a_cut_archive_of_logs_is_refused_with_a_remedy(tmp_path):
         with pytest.raises(BankError, match="get it again, or unpack it and name the folder"):
             with logs_of([str(file)]):
                 pass
+
+
+@pytest.mark.parametrize("metric", ["exact_match", "*"])
+def test_what_is_said_of_an_archive_names_it_and_no_temporary_folder(tmp_path, metric, ccat):
+    for n, model in enumerate("abc"):
+        write_run(tmp_path / "logs", model, rows_of([1, 0, n % 2, n // 2]))
+    write_run(tmp_path / "logs", "lost", rows_of([1, 0, 1, 0])).unlink()
+    archive = shutil.make_archive(str(tmp_path / "logs"), "zip", tmp_path, "logs")
+    call = ["calibrate", archive, "--method", "paper", "-o"]
+    banks = []
+    for n in (1, 2):
+        said = ccat(*call, tmp_path / f"{n}.bank", "--metric", metric)
+        assert f"no samples of demo are beside the results: lost ({archive}/logs/lost/" in said.err
+        [(_, _, bank)] = SuiteBank.load(tmp_path / f"{n}.bank").banks()
+        assert all(source.startswith(f"{archive}/logs/") for source in bank.provenance["sources"])
+        banks.append(bank.sha256)
+    assert banks[0] == banks[1]
+    err = ccat(*call, tmp_path / "no.bank", "--metric", "nope", code=2).err
+    assert f"{archive}: no scores of metric 'nope'" in err
