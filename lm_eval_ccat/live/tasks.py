@@ -152,12 +152,14 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
             "sampled: every answer would be the first; leave repeats out"
         )
     if internals.scores_answers_together(session.task):
-        if of_spec is None:
-            return 1
-        raise UsageError(
-            f"repeats {repeats}: task {session.name} scores its {by_task} answers to a document "
-            f"together, so a document is one item of {by_task} requests; leave repeats out"
+        together = (
+            f"task {session.name} scores its {by_task} answers to a document together, so a "
+            f"document is one item of {by_task} requests"
         )
+        if of_spec is None:
+            log.warning("%s", together)
+            return 1
+        raise UsageError(f"repeats {repeats}: {together}; leave repeats out")
     if not is_sampled(spec, [session]):
         log.warning(
             "task %s: at temperature 0 a second answer repeats the first, so only one of %d is "

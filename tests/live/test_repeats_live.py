@@ -497,6 +497,27 @@ def test_repeats_of_the_task_are_taken_and_told(few, sampling, capsys, bank) -> 
     assert "answers to a document" not in capsys.readouterr().err
 
 
+def test_a_task_that_needs_all_answers_is_one_item_of_as_many_requests(
+    few, sampling, capsys
+) -> None:
+    majority = """repeats: 3
+filter_list:
+  - name: vote
+    filter: [{function: majority_vote}, {function: take_first}]
+"""
+    few.rewrite(lambda name, text: text + majority * name.endswith("yaml"))
+    settings = {**SETTINGS, "stop": "limits"}
+    del settings["repeats"]
+    content = few.ranked(sampling, ["low", "mid"], **settings)
+    said = "scores its 3 answers to a document together, so a document is one item of 3 requests"
+    assert capsys.readouterr().err.count(said) == 1
+    assert "answers_of_benchmark" not in content and content["items_administered"] == 2 * N_ITEMS
+    assert sum(sampling.asked.values()) == 2 * 3 * N_ITEMS
+    config = few.config(sampling.url, ["low", "mid"], name="stated", **settings, repeats=3)
+    assert main(["rank", str(config)]) == 2
+    assert f"{said}; leave repeats out" in capsys.readouterr().err
+
+
 def test_compare_reads_repeats_of_its_files_and_goes_on_from_its_answers(
     few, sampling, interrupt_at, capsys
 ) -> None:
