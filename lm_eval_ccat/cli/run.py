@@ -180,7 +180,8 @@ def _run_adaptively(command: HarnessCommand, flags: dict[str, Any], name: str | 
         raise UsageError("--leaderboard_name needs --leaderboard")
     options.require_files()
     harness_options = command.options
-    refuse_subsets(harness_options.get("limit"), harness_options.get("samples"))
+    subsets = harness_options.get("limit"), harness_options.get("samples")
+    refuse_subsets(*subsets, "--max_items or --budget_items")
     internals.set_up_logging()
     logged = refuse_early(
         options, command.kind, harness_options.get("tasks") or [], command.settings

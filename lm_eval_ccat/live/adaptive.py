@@ -559,7 +559,7 @@ def _call(
 ) -> Results | None:
     """Call the harness's own `simple_evaluate`, adaptively if `options` is not None."""
     if options is not None:
-        refuse_subsets(arguments.get("limit"), arguments.get("samples"))
+        refuse_subsets(arguments.get("limit"), arguments.get("samples"), "`max_items` or `budget`")
         if internals.takes_messages(str(arguments["model"])):
             arguments = {"apply_chat_template": True, "fewshot_as_multiturn": True, **arguments}
         if arguments.get("task_manager") is None:
@@ -604,8 +604,15 @@ def adaptively(
         _CURRENT.reset(token)
 
 
-def refuse_subsets(limit: Any, samples: Any) -> None:
+def refuse_subsets(limit: Any, samples: Any, bounds: str) -> None:
     """Refuse ``limit`` and ``samples``: an adaptive run chooses its documents itself.
+
+    Parameters
+    ----------
+    limit, samples
+        As the harness takes them.
+    bounds : str
+        What bounds the run instead, where it was begun.
 
     Raises
     ------
@@ -615,7 +622,7 @@ def refuse_subsets(limit: Any, samples: Any) -> None:
         if value is not None:
             raise UsageError(
                 f"--{name} cannot go with an adaptive run, which chooses its documents itself; "
-                "bound it by --max_items or --budget_items"
+                f"bound it by {bounds}"
             )
 
 
@@ -635,7 +642,8 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
     adaptive = {name: options for name, options in options_of.items() if options is not None}
     if not adaptive:
         return None
-    refuse_subsets(evaluation.arguments["limit"], evaluation.arguments["samples"])
+    subsets = evaluation.arguments["limit"], evaluation.arguments["samples"]
+    refuse_subsets(*subsets, '--metadata \'{"adaptive": {"max_items": 50}}\'')
     ready = {}
     for name, options in adaptive.items():  # make all refusals before the first request
         session = evaluation.open(name, count_tokens=options.spec.counts_tokens(options.spec))

@@ -17,6 +17,7 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import CcatError
 
 # What differs between two runs of the same command.
 OF_THE_RUN = (
@@ -170,7 +171,8 @@ def test_a_config_file_of_the_harness_counts(common, banks, capsys):
     assert "choices (adaptive estimate, 4 of 36 docs)" in printed and "|bank:" in printed
     config.write_text(config.read_text() + "limit: 3\n")
     assert main(["run", *flags]) == 2
-    assert "--limit cannot go with an adaptive run" in capsys.readouterr().err
+    refused = capsys.readouterr().err
+    assert "--limit cannot go with an adaptive run" in refused and "by --max_items or" in refused
 
 
 @pytest.fixture
@@ -243,6 +245,13 @@ def test_variants_of_any_task_and_group_are_all_that_plain_lm_eval_needs(
         assert block["method"] == "sample" and block["standard_error"] <= 2
         assert block["stopped_because"] in ("the target is reached", "every document was run")
     assert "(no estimate, " in results["groups"]["all_of_it_adaptive"]["alias"]
+    # What the plain command cannot take is refused with what it can.
+    texts = [*flags[:-4], "--tasks", "texts_adaptive", "--output_path", tmp_path / "bound"]
+    with pytest.raises(CcatError, match="--limit cannot go with an adaptive run") as refused:
+        plain_lm_eval(monkeypatch, *texts, "--limit", "5")
+    flag, value = shlex.split(str(refused.value).partition(" bound it by ")[2])
+    plain_lm_eval(monkeypatch, *texts, flag, value.replace("50", "7"))
+    assert outputs(tmp_path / "bound")[0]["adaptive"]["texts_adaptive"]["items"] == 7
 
 
 def test_our_task_class_runs_a_task_in_full_where_it_is_told_to(bench):
