@@ -2,7 +2,7 @@
 
 After `n` of `N` items (n = 10, 11, .., at most `horizon`) a pair is decided if
 
-    |z| >= STRETCH C (n / horizon) ** (DELTA - 1/2),  DELTA = 1/4,
+    |z| >= w C (n / horizon) ** (DELTA - 1/2),  DELTA = 1/4,  w = min(1.03, 1 + 1.5 / horizon),
 
 with z the difference in standard errors. For models that are equal, z is Brownian motion on the
 clock ``I = n / (1 - n/N)``, divided by the root of I. `chances` computes how often that leaves the
@@ -11,10 +11,12 @@ boundary by a look: from look to look it carries the density of z inside the bou
     density(z) <- integral over |y| < c of density(y) phi((z - r y) / s) / s,
     r = sqrt(I_k / I_(k+1)),  s = sqrt(1 - r^2),
 
-and what is lost outside is the chance of a decision. C is the constant that uses up the level;
-`STRETCH` makes up for scores that few models and items know too little of: with 1 in its place, of
-equal models 0.1 to 0.5 per cent more are called different (`benchmarks/paths.py`), and more than
-one in twenty where scores are right or wrong and few (enumerated in the tests).
+and what is lost outside is the chance of a decision. C is the constant that uses up the level.
+The stretch w makes up for scores that few items know too little of: with 1 in its place, more than
+one in twenty equal models are told apart where scores are right or wrong and few (enumerated in the
+tests). It fades as the horizon grows, because of real equal models 2 to 3 per cent are called
+different within 50 to 200 items, and each per cent of the boundary costs two of the items
+(`benchmarks/paths.py`).
 
 Where answers are repeated in passes over the items, DELTA is 0.4, the clock is `clock_of_passes`,
 and the stretch is smaller: the tails of repeats know how little few events of noise tell
@@ -44,8 +46,9 @@ FIRST_LOOK, DELTA = 10, 0.25
 #: In passes, DELTA, and the share of an answer's variance that lies within its item. Between shares
 #: of .1 and 1 the constant C moves by .01.
 DELTA_OF_PASSES, WITHIN = 0.4, 0.4
-#: Factor on the boundary for standard errors and tails of real scores.
-STRETCH, STRETCH_OF_PASSES = 1.03, 1.02
+#: Factors on the boundary for standard errors and tails of real scores: the largest, and what it
+#: exceeds 1 by, times the horizon, where that is less; and in passes.
+STRETCH, EXCESS, STRETCH_OF_PASSES = 1.03, 1.5, 1.02
 #: Part of the level that a horizon leaves to further ones, so that one that is used to its end can
 #: be raised at all.
 KEPT = 0.02
@@ -181,7 +184,7 @@ def _table(
     scale = np.linspace(9.0, 0.5, 400)
     # A chance never falls as the constant falls, and never exceeds 1.
     between = np.minimum(CubicSpline(_KNOTS, log)(scale), 0.0)
-    stretch = STRETCH_OF_PASSES if pass_length else STRETCH
+    stretch = STRETCH_OF_PASSES if pass_length else min(STRETCH, 1.0 + EXCESS / horizon)
     return n, stretch * scale, np.maximum.accumulate(between, axis=0)
 
 
@@ -227,7 +230,7 @@ def stretches(
     >>> early, late = (stretches((100, 200), (10, n), 1000.0)[1] for n in (40, 101))
     >>> at = np.log(0.05)
     >>> [round(float(np.interp(at, x.log_level, x.scale)), 2) for x in (early, late)]
-    [2.51, 3.68]
+    [2.45, 3.6]
     """
     out: list[Horizon] = []
     for k, (horizon, first) in enumerate(zip(horizons, since)):

@@ -72,7 +72,7 @@ class Looks:
     --------
     >>> n = np.array([20.0, 100.0, 200.0])
     >>> Looks(horizons=(200,)).boundary(0.05, n, 1000.0).round(2).tolist()
-    [4.36, 2.92, 2.45]
+    [4.27, 2.85, 2.4]
     >>> Looks().boundary(0.05, n, 1000.0).round(2).tolist()
     [3.16, 3.06, 3.13]
     """

@@ -73,9 +73,9 @@ class Power:
     --------
     >>> power = Power.of_random_items(Spreads(0.4, 0.5), 1000)
     >>> [round(power.smallest(n), 3) for n in (50, 200, 1000)]
-    [0.182, 0.084, 0.0]
+    [0.182, 0.083, 0.0]
     >>> power.items(0.1), power.items(0.001)
-    (149, 1000)
+    (146, 1000)
     """
 
     n: Floats

@@ -42,12 +42,16 @@ def constant(horizon, n_items, level=0.05, nodes=161):
     return brentq(lambda c: leaves(c) - used, 1, 6)
 
 
+def stretch(horizon):
+    return min(1.03, 1 + 1.5 / horizon)
+
+
 def limit(n, n_items, c, horizon, level):
     """Standard errors that decide after `n` items: the boundary, or the mixture's."""
     if n < 10 or n >= n_items:
         return inf if n < 10 else 0.0
     if horizon:
-        return 1.03 * c * (n / horizon) ** -0.25
+        return stretch(horizon) * c * (n / horizon) ** -0.25
     rate = (log(400) + log1p(log(400))) / 60 * n / (1 - n / n_items)
     return sqrt((1 + 1 / rate) * (log1p(rate) + 2 * log(1 / level)))
 
@@ -192,7 +196,7 @@ def stated(horizon, n_items, size, level):
     x, y = (np.array(scores[:10]) for scores in told.values())
     error = sqrt(variance_of_pair(x - y, size, (variance_of_item(x), variance_of_item(y))))
     z = -ndtri(stdtr(9, -0.5 * (high - low) / error))
-    c = z / 1.03 * (10 / horizon) ** 0.25
+    c = z / stretch(horizon) * (10 / horizon) ** 0.25
     assert c == pytest.approx(constant(horizon, size, level), rel=2e-3)
     return c
 

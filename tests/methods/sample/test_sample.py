@@ -146,6 +146,7 @@ def test_a_failed_item_counts_for_no_pair_of_its_model():
     [
         *((*right, other, 30) for right in RIGHT for other in ("known", "tested")),
         (10, 1.0, "tested", 100),
+        (30, 1.0, "tested", 70),
         (5, 0.8, "tested", 100),
     ],
 )
