@@ -408,9 +408,11 @@ class Run:
         """Return the models to restore that were set aside.
 
         Those whose entry was corrected are restored anyway, and those that never answered: a key,
-        a certificate or a server may have been set right where no entry shows it.
+        a certificate or a server may have been set right where no entry shows it. Who has left
+        the configuration stays aside: nobody asks it.
         """
-        aside = list(book.tally.set_aside)
+        entries = {entry.name for entry in self.spec.models}
+        aside = [name for name in book.tally.set_aside if name in entries]
         changes = "\n".join(changed.changes)
         names = aside if self.retry is True else [str(self.retry)] if self.retry else []
         for name in names:

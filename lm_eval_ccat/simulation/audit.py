@@ -195,7 +195,7 @@ def _names_in_both(
             f"no full results of {left_out}; there are {some(table.models, 12)}; say which is "
             "which: audit(..., names=) in Python"
         )
-    warning = f"no full results of {left_out}: what the run says of it is not compared"
+    warning = f"not compared, for lack of full results: {left_out}"
     in_both = {name: in_table for name, in_table in logged.items() if name not in missing}
     return in_both, [warning] if left_out else []
 

@@ -43,6 +43,14 @@ def test_a_model_is_made_as_the_harness_s_command_makes_it(bench, weights, monke
     assert (given[2]["device"], given[2]["batch_size"]) == ("cpu", 3)
 
 
+def test_a_folder_of_weights_that_is_not_there_is_named(tmp_path):
+    """Transformers looks for it on the hub, and tells of its connection."""
+    (tmp_path / "good").mkdir()
+    missing, near = tmp_path / "godo", tmp_path / "good"
+    with pytest.raises(OSError, match=f"no folder {missing}; did you mean {near}\\?"):
+        internals.make_lm("hf", {"pretrained": str(missing)})
+
+
 def test_auto_is_found_once_and_kept(bench, weights, monkeypatch):
     kind = internals.resolve("lm_eval.models.huggingface:HFLM")
     lengths, genuine = [], kind._detect_batch_size

@@ -270,6 +270,22 @@ def test_a_model_without_an_answer_is_corrected_on_resume(bench, server, ccat):
     bench.config(server.url, ["m03", "m09"], bank=None, max_items=10)
     ccat("rank", config, "--resume", code=(0, 3))
     assert content_of(config)["models"]["m09"]["n_items"] == 10
+    # By flags its name is corrected with it: the wrong name leaves, and nobody waits for it.
+    typed = ["rank", "--task", TASK, "--include_path", bench.folder / "tasks", "--max_items", 12]
+    typed += ["--run_dir", bench.folder / "typed"]
+    for name, resume, code in (("m99", [], 4), ("m09", ["--resume"], (0, 3))):
+        models = [
+            word
+            for model in ("m03", name)
+            for word in (
+                *("--model", "local-completions", "--model_args"),
+                f"model={model},base_url={server.url},tokenizer_backend=none",
+            )
+        ]
+        ccat(*typed, *models, *resume, code=code)
+    content = json.loads((bench.folder / "typed" / "result.json").read_text())
+    assert min(content["models"][name]["n_items"] for name in ("m03", "m09")) >= 10
+    assert content["stopped_because"] != "not finished"
     # One that has answered stays what it was; the refusal says how to take its answers along.
     bench.config(server.url, ["m03", "m09"], bank=None, max_items=10, model_args={"model": "m07"})
     assert "--run_dir NEW --prior" in ccat("rank", config, "--resume", code=1).err

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from ...errors import HarnessError
-from ...plugins import our_extra
+from ...plugins import near_path, our_extra
 from ..served import Served, note_served
 from .names import log, resolve
 
@@ -227,7 +228,31 @@ def make_lm(
         if name not in arguments
     }
     with naming_extras():
-        return _model_class(model).create_from_arg_obj(arguments, settings)
+        try:
+            return _model_class(model).create_from_arg_obj(arguments, settings)
+        except OSError as error:
+            if absent := _absent_folder(arguments):
+                raise FileNotFoundError(f"{absent} ({error})") from error
+            raise
+
+
+def _absent_folder(arguments: Mapping[str, Any]) -> str:
+    """Say which argument looks like a folder of weights and is none; else "".
+
+    Examples
+    --------
+    >>> Path("weights/good").mkdir(parents=True)
+    >>> _absent_folder({"pretrained": "weights/godo"})
+    'there is no folder weights/godo; did you mean weights/good?'
+    >>> _absent_folder({"pretrained": "EleutherAI/pythia-70m"}), _absent_folder({})
+    ('', '')
+    """
+    for value in arguments.values():
+        path = Path(str(value)).expanduser()
+        is_path = len(path.parts) > 1 and (path.parent.is_dir() or str(value)[:1] in "./~")
+        if isinstance(value, str) and is_path and not path.exists():
+            return f"there is no folder {value}{near_path(path)}"
+    return ""
 
 
 def model_arguments(model_args: Any) -> dict[str, object]:
