@@ -11,7 +11,7 @@ import pytest
 
 from lm_eval_ccat.errors import ScaleError
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.task_check import check_tasks
+from lm_eval_ccat.harness.task_check import check_config, check_tasks
 from lm_eval_ccat.harness.task_metrics import metric_of_task
 
 ROWS = [
@@ -56,6 +56,21 @@ metadata: {version: 1.0, ccat_scales: {overlap: {range: [0, 1]}}}
 """),
     "t_ppl": ("loglikelihood_rolling", '"{{target}}"', "metric_list: [{metric: word_perplexity}]"),
 }  # fmt: skip
+#: A task that is known by its YAML alone, and whether several targets would spoil its metrics.
+BY_YAML = [
+    ("exact_match", {}, False),
+    ("bleu", {}, True),
+    ("bleu", {"process_results": "!function own.process"}, False),
+    ("acc", {"output_type": "multiple_choice"}, False),
+]
+
+
+@pytest.mark.parametrize(("metric", "keys", "told"), BY_YAML)
+def test_several_targets_are_told_of_where_they_would_make_grades_0_or_1(metric, keys, told):
+    notes = check_config("t", {"metric_list": [{"metric": metric}], **keys}).notes
+    assert any("several targets" in note for note in notes) == told
+
+
 OWN = """\
 def process(doc, results):
     return {"grade": float(len(results[0])), "broken": [1.0]}

@@ -107,6 +107,14 @@ def test_missing_scores_leave_the_error_of_a_mean_of_a_sample():
     assert widths[0] < widths[1]
 
 
+def test_an_item_that_tells_nothing_counts_in_the_mean_but_not_in_that_of_the_items_kept():
+    bank, kept = bank_of("paper"), np.arange(N_ITEMS) > 2
+    for name, (mean, _, kept_mean) in means_of_known(KNOWN, replace(bank, kept=kept)).items():
+        scores = KNOWN.scores[KNOWN.models.index(name)]
+        assert mean == pytest.approx(scores.mean())
+        assert kept_mean == pytest.approx(scores[kept].mean())
+
+
 def one_changed(change):
     """The known models, one of which has a name of its own and other scores."""
     raw = KNOWN.raw.copy()

@@ -64,6 +64,26 @@ def test_figures_stand_on_the_scale_of_the_metric(found):
     assert failed["reason"] == "no answer"
 
 
+def test_a_model_that_cannot_be_the_best_is_not_said_to_be_as_good_as_the_first():
+    """Its estimate is near, but it is decided that another is better."""
+    ranges = {"a": [1, 2], "b": [2, 3], "c": [1, 3]}
+    models = {
+        name: {"n_items": 50, "rank_range": ranks, "p_best": 0.4} for name, ranks in ranges.items()
+    }
+    pairs = [
+        {"a": a, "b": b, "difference": 0.0, "low": -0.1, "high": 0.1, "decision": "open"}
+        for a, b in ("ab", "bc", "ac")
+    ]
+    content = {
+        "models": models, "pairwise": pairs, "order": list("abc"), "confidence": 0.95,
+        "familywise": False, "looks": "one", "scale": {"higher_is_better": True}, "metric": "acc",
+        "items_of_benchmark": 100, "question": "benchmark",
+    }  # fmt: skip
+    assert "between a and b" not in headline(content)
+    models["b"]["rank_range"] = [1, 3]
+    assert "3 of 3 may be the best; between a and b no difference seen" in headline(content)
+
+
 def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(found):
     row, looks = found.row("a").estimate, found.verdicts.looks
     assert looks.horizons == (20,)

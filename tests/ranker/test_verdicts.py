@@ -15,7 +15,7 @@ from worlds.boards import drive
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
-from lm_eval_ccat.ranker.families import still_true
+from lm_eval_ccat.ranker.families import family_size, still_true
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
@@ -264,6 +264,10 @@ def test_one_newcomer_pays_nothing_for_exact_references_and_several_do():
 
     assert strict(1, refs) == 1.0 and strict(2, refs) == 3.0
     assert strict(1, board({"r": 0.49, "s": 0.51}, 0.01)) == 2.0  # they may be equal to each other
+    equal = Belief.independent([0.5], [0.02], n=[50], n_items=500)
+    for error, hypotheses in ((0.0, 1.0), (0.01, 2.0)):  # equal means that are known, or estimated
+        references = board({"r": 0.4, "s": 0.4}, error)
+        assert family_size(replace(equal, references=references)) == hypotheses
 
 
 # -- looks ---------------------------------------------------------------------------------------

@@ -175,6 +175,32 @@ def test_runs_that_measure_something_else_are_left_out_and_named(tmp_path, chang
             ScoreTable.read(tmp_path / "c")
 
 
+@pytest.mark.parametrize("later", ["a", "b"])
+def test_of_versions_that_as_many_models_have_the_latest_counts(tmp_path, later):
+    for model, version in (("a", 1.0), ("b", 2.0)):
+        write_run(tmp_path, model, rows_of([1, 0]), version=version, day=1 + (model == later))
+    assert ScoreTable.read(tmp_path).models == (later,)
+
+
+def test_a_version_counts_by_its_models_not_by_its_runs(tmp_path):
+    for day in (4, 5, 6):
+        write_run(tmp_path, "a", rows_of([1, 0]), version=1.0, day=day)
+    for model in "bc":
+        write_run(tmp_path, model, rows_of([0, 1]), version=2.0)
+    table = ScoreTable.read(tmp_path)
+    assert table.models == ("b", "c")
+    assert "1.0 (1 model)" in table.warnings[0] and "2.0 (2 models)" in table.warnings[0]
+
+
+def test_examples_as_turns_of_a_chat_are_another_configuration_where_there_are_examples(tmp_path):
+    for shots, names in ((0, {"m"}), (5, {"m", "m+multiturn"})):
+        logs = tmp_path / str(shots)
+        for day in (1, 2):
+            turns = {"fewshot_as_multiturn": day == 2}
+            write_run(logs, "m", rows_of([1, 0]), day=day, shots=shots, **turns)
+        assert set(ScoreTable.read(logs).models) == names
+
+
 def test_filters_metrics_and_tasks_are_the_only_ones_or_must_be_named(tmp_path):
     both = rows_of([1, 0], filter="strict") + rows_of([1, 1], filter="flexible")
     write_run(tmp_path, "a", both)
@@ -204,6 +230,10 @@ def test_the_kth_nameless_row_of_a_document_is_of_the_kth_filter(tmp_path, as_li
     rows = [row for scores in values.values() for row in rows_of(scores)]
     rows = [{k: v for k, v in row.items() if k != "filter"} for row in rows]
     file = write_run(tmp_path, "m", rows, filters=list(values))
+    [beside] = file.parent.glob("results_*")
+    results = json.loads(beside.read_text())  # whose keys may be sorted
+    results["results"]["demo"] = dict(sorted(results["results"]["demo"].items()))
+    beside.write_text(json.dumps(results))
     if as_list:  # as the second Open LLM Leaderboard published them
         file.rename(file.with_suffix(".json")).write_text(json.dumps(rows))
     with pytest.raises(UnknownScoresError, match="name one"):
@@ -509,6 +539,10 @@ def test_runs_of_the_harness_before_it_dated_them_are_read(tmp_path):
     assert warning.startswith("1 earlier run left out where a later run of the same model")
     for alone in (folder / "results.json", next(folder.glob("*.jsonl"))):
         assert ScoreTable.read(alone).models == ("b",)
+    later = json.loads((folder / "results.json").read_text())
+    later["date"], later["n-shot"]["arc_easy"] = 1.72e9, 5
+    (folder / "again.json").write_text(json.dumps(later))  # its samples replaced the earlier ones
+    assert ScoreTable.read(folder).settings["num_fewshot"] == 5
     limited = write_old_run(tmp_path / "limited", "c", [1.0], limit=1)
     assert "run with --limit" in ScoreTable.read(limited).warnings[0]
 

@@ -179,6 +179,10 @@ def test_runs_of_one_sampled_model_give_a_bank_what_a_column_of_repeats_gives(
     ccat("calibrate", tmp_path / "logs", "-o", tmp_path / "bank.json")
     within = ItemBank.load(tmp_path / "bank.json").parameters["within"]
     assert within == pytest.approx(calibrate(known).parameters["within"], rel=1e-3)
+    for folder, run in (("a", 0), ("b", 1)):
+        write_log(tmp_path / "two" / folder, "m0", answers[run, 0], day=2 - run, temperature=0.8)
+    two = ScoreTable.read(tmp_path / "two", repeats=True)  # numbered by date, not by folder
+    assert two.raw[two.row_config.index("repeat 1")].tolist() == answers[1, 0].tolist()
     write_log(tmp_path / "again", "m0", answers[0, 0], day=1, temperature=0.8)
     write_log(tmp_path / "again", "m0", answers[1, 0], day=2, temperature=0.8)
     latest = ScoreTable.read(tmp_path / "again")

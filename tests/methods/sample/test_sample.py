@@ -13,7 +13,7 @@ from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Gaps, as_of_many
-from lm_eval_ccat.methods.sample.bets import LEAST, betting_interval
+from lm_eval_ccat.methods.sample.bets import LEAST, Betting, betting_interval
 from lm_eval_ccat.methods.sample.effects import Effects
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.methods.sample.pairs import SharedSequence, Sums
@@ -271,6 +271,21 @@ def test_betting_holds_at_every_look_and_takes_what_is_missing_for_missing():
     for model in (0, 1):
         give(p, y, model, 120)
     assert np.isfinite(p.belief().location).all()
+
+
+def test_each_end_of_a_difference_that_bets_refute_has_its_own_level():
+    betting, rng = Betting(500.0, 0.0), np.random.default_rng(4)
+    betting.start(2)
+    for _ in range(150):
+        a, b = (rng.random(2) < (0.9, 0.5)).astype(float)
+        betting.learn(0, a, np.zeros(0, dtype=np.intp), np.zeros(0))
+        betting.learn(1, b, np.array([0]), np.array([a]))
+    levels = np.full((2, 2), 0.001), np.full((2, 2), 0.2)
+    low, high = betting.evidence().interval(*levels)
+    # Turned round, the lower end is the upper one of the other level.
+    other_low, other_high = betting.evidence().interval(*levels[::-1])
+    assert np.allclose(low, -other_high.T) and np.allclose(high, -other_low.T)
+    assert low[0, 1] < other_low[0, 1] < other_high[0, 1]
 
 
 def test_a_sequence_that_is_fixed_item_by_item_knows_where_each_item_stands():

@@ -64,6 +64,11 @@ def test_scores_of_another_kind_are_named_where_they_are_left_out(folder, tmp_pa
     assert set(ItemBank.load(tmp_path / "b.json").models) == set(SCORES)
 
 
+def test_a_table_that_names_no_metric_beside_logs_is_of_the_one_that_is_asked_for(folder):
+    (folder / "own.csv").write_text("model,doc_id,score\nd,0,1\nd,1,0\n")
+    assert ScoreTable.read(folder, "my_score").models == ("d",)
+
+
 def test_a_table_that_is_none_disturbs_no_logs_beside_it(folder):
     (folder / "costs.csv").write_text("month,dollars\n1,20\n2,30\n")
     table = ScoreTable.read(folder, "exact_match", "demo")
