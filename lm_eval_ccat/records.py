@@ -47,6 +47,7 @@ class RecordKind(StrEnum):
     DROP = "drop"
     RESTORE = "restore"
     ACCEPT = "accept"
+    WARN = "warn"
     CHANGE = "change"
     INTERRUPT = "interrupt"
     END = "end"
@@ -392,6 +393,14 @@ class End(Event):
         book.ended, book.closed = self, True
 
 
+@dataclass(frozen=True, kw_only=True)
+class Warn(Record):
+    """What a session warns of before a model is asked, such as a bank that states no settings."""
+
+    kind = RecordKind.WARN
+    texts: list[str] = about("The warnings, which every later result states.")
+
+
 # -- what people do --------------------------------------------------------------------------------
 
 
@@ -422,7 +431,7 @@ RECORDS: dict[str, type[Record]] = {
     record.kind.value: record
     for record in (
         Header, Session, Windows, Asks, Tell, Fail, BeyondBank, Lost, Release, Drop, Restore,
-        Accept, Change, Interrupt, End,
+        Accept, Warn, Change, Interrupt, End,
     )
 }  # fmt: skip
 

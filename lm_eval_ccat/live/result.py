@@ -43,6 +43,7 @@ from ..records import (
     Interrupt,
     Record,
     Session,
+    Warn,
     Windows,
 )
 from ..runs.book import Book
@@ -267,7 +268,6 @@ def result_of(
     *,
     seconds: float | None = None,
     fail_on_empty: float | None = None,
-    warned: Sequence[str] = (),
 ) -> Result:
     """Return the current result of a run.
 
@@ -282,8 +282,6 @@ def result_of(
         How long the run took; default: the time until now.
     fail_on_empty : float, optional
         Largest share of a model's answers that may be empty.
-    warned : sequence of str, optional
-        Warnings that models gave when they were opened.
     """
     ranking, tally = on_own_scales(book.ranker.result(), facts.report), book.tally
     calibrated = book.ranker.bank.settings.get("generation_kwargs")
@@ -305,7 +303,7 @@ def result_of(
     early = list(
         chain(facts.report.get("warnings", ()), *facts.report.get("accepted", {}).values())
     )
-    early += warned
+    early += tally.warnings
     warnings += early
     held_up = book.held_up()
     if book.interrupted and held_up:
@@ -391,7 +389,7 @@ def latest_content(folder: str | Path) -> RankingContent:
 
 
 #: Records after which a result still holds.
-NOT_OF_THE_RANKING = Session | Windows | Accept | Interrupt | BeyondBank
+NOT_OF_THE_RANKING = Session | Windows | Accept | Warn | Interrupt | BeyondBank
 
 
 def is_of_journal(

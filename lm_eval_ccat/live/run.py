@@ -20,7 +20,7 @@ from ..harness.evaluation import NotPushed, save_model
 from ..journal import Journal, JournalFile
 from ..masking import mask
 from ..money import UNKNOWN
-from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Session, Tell
+from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Session, Tell, Warn
 from ..runs.book import Book
 from ..runs.differences import NO_LIMIT, PROMPTS, SCORING_CODE, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
@@ -108,7 +108,7 @@ class Run:
         self.ended = False
         self.interrupts = Interrupts()
         self._plan, self._models, self._book = plan, models or harness_models, book or open_book
-        self.warned: list[str] = []
+        self._warned: list[str] = []  # what the journal states once it exists
 
     def __enter__(self) -> Run:
         with ExitStack() as stack:
@@ -209,10 +209,17 @@ class Run:
         return not earlier_mark.startswith(WRITTEN) and mark is not None and earlier_mark != mark
 
     def warn_once(self, text: str) -> None:
-        """Warn once of what several models have in common; the result says it, too."""
-        if text not in self.warned:
-            self.warned.append(text)
+        """Warn once of what several models have in common; every later result says it, too."""
+        if text not in self._warned:
+            self._warned.append(text)
             self.observer.warn(text)
+            if "book" in vars(self):
+                self._write_warnings(self.book)
+
+    def _write_warnings(self, book: Book) -> None:
+        """Journal what no session has warned of yet: the last one may open no model."""
+        if new := [text for text in self._warned if text not in book.tally.warnings]:
+            book.write([Warn(texts=new)])
 
     def _close_models(self) -> None:
         """Free the models' connections and weights, and the GPUs that actors hold."""
@@ -230,7 +237,9 @@ class Run:
         UsageError
             The model to restore was not set aside.
         """
-        return self._book(self)
+        book = self._book(self)
+        self._write_warnings(book)
+        return book
 
     # -- what it does --------------------------------------------------------------------------
 
@@ -294,7 +303,6 @@ class Run:
             self.book,
             None if self.directory is None else self.directory.path,
             fail_on_empty=self.spec.fail_on_empty,
-            warned=self.warned,
         )
 
     def finish(self, names: dict[str, str] | None = None, further: bool = False) -> Result:

@@ -26,6 +26,7 @@ from ..records import (
     Restore,
     Session,
     Tell,
+    Warn,
     Windows,
 )
 from .differences import LEAVES, MODEL
@@ -145,6 +146,8 @@ class Tally:
         How time decided what was asked, so that no other run does; "" if it did not.
     changes : list of Change
         Changes during the run.
+    warnings : dict of str to None
+        What sessions warned of before a model was asked, each text once.
     elapsed : float
         Seconds that the run took, up to the last record; those of completing it do not count.
     """
@@ -176,12 +179,13 @@ class Tally:
     ever_set_aside: bool = False
     by_clock: str = ""
     changes: list[Change] = field(default_factory=list)
+    warnings: dict[str, None] = field(default_factory=dict)
     elapsed: float = 0.0
     _last: float | None = None
 
     def count(self, record: Record) -> None:
         """Add one record to the sums."""
-        idle = isinstance(record, Session | BeyondBank)  # completing is not the run
+        idle = isinstance(record, Session | Warn | BeyondBank)  # completing is not the run
         if not idle and record.time is not None and self._last is not None:
             self.elapsed += max(0.0, record.time - self._last)
         if record.time is not None:
@@ -217,6 +221,8 @@ class Tally:
                 self.by_clock = "the run ended at a deadline"
             case Change():
                 self.changes.append(record)
+            case Warn():
+                self.warnings |= dict.fromkeys(record.texts)
 
     @property
     def left(self) -> set[str]:

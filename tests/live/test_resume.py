@@ -89,10 +89,20 @@ def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, 
     assert sum(server.asked.values()) - len(told) <= kills * 4 * len(THREE)
     found = facts(content_of(bench.run("killed")))
     assert {(m, d) for m, b in found["models"].items() for d in b["items"]} == set(told)
-    calm = facts(content_of(bench.run("calm")))
-    # A session that was left nothing to ask opens no model, and lacks what that would warn of.
-    assert set(found.pop("warnings")) <= set(calm.pop("warnings"))
-    assert found == calm
+    assert found == facts(content_of(bench.run("calm")))
+
+
+def test_a_session_that_opens_no_model_states_what_the_models_warned_of(bench, server, ccat):
+    content = bench.ranked(server, THREE, name="late", **SETTINGS)
+    journal, config = bench.run("late") / "journal.jsonl", bench.run("late").with_suffix(".yaml")
+    assert any("document hashes" in text for text in content["warnings"])
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert b'"op": "end"' in lines[-1]
+    journal.write_bytes(b"".join(lines[:-1]))  # killed between the last answer and the end
+    server.asked.clear()
+    ccat("rank", config, "--resume", code=(0, 3))
+    assert not server.asked
+    assert facts(content_of(bench.run("late"))) == facts(content)
 
 
 @pytest.fixture
