@@ -18,6 +18,7 @@ from ..errors import CcatError, UsageError
 from ..harness import TaskSession
 from ..harness.task_metrics import leading, script_note
 from ..methods.belief import RUN
+from ..methods.method import method
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
@@ -186,13 +187,14 @@ class Plan:
     def first(self) -> int:
         """Items of all tasks that each model gets first, within its limit of items."""
         first = sum(min(self.warmup, outcome.bank.n_items) for outcome in self.outcomes.values())
-        limit = None if self.of_paper else self.spec.max_items
+        limit = None if self.warmup_ignores_limits else self.spec.max_items
         return first if limit is None else min(first, limit)
 
     @property
-    def of_paper(self) -> bool:
-        """Whether the method is ``paper``, which asks its first items whatever the limits are."""
-        return self.outcome.bank.method == "paper"
+    def warmup_ignores_limits(self) -> bool:
+        """Whether the method asks its first items whatever the limits are; see `Policy`."""
+        policy = method(self.outcome.bank.method).policy
+        return bool(getattr(policy, "warmup_ignores_limits", False))
 
     @property
     def seconds(self) -> float | None:

@@ -273,9 +273,10 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     UsageError
         The budget is too small; the message names the least that is enough.
     """
-    first, limit, paper = plan.first, plan.spec.max_items, plan.of_paper
-    whatever = f"the method paper gives every model its first {first} items whatever"
-    if paper and limit is not None and limit < first:
+    first, limit, ignored = plan.first, plan.spec.max_items, plan.warmup_ignores_limits
+    name = plan.outcome.bank.method
+    whatever = f"the method {name} gives every model its first {first} items whatever"
+    if ignored and limit is not None and limit < first:
         observer.warn(f"{whatever} max_items is")
     if plan.charges.budget is None or plan.most_repeats > 1:  # the ranker requires a whole pass
         return
@@ -284,7 +285,7 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
         return
     currency = plan.charges.currency
     amount = in_unit(cost, currency)
-    if paper:
+    if ignored:
         observer.warn(f"{whatever} the budget is: they are expected to take {amount}")
         return
     digits = 1e4 if currency == "usd" else 1.0  # never less than it takes
