@@ -1486,7 +1486,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "completing a run takes time of it",
-            "idle = isinstance(record, Session | BeyondBank)",
+            "idle = isinstance(record, Session | Warn | BeyondBank)",
             "idle = isinstance(record, Session)",
         ),
         (
