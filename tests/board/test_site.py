@@ -277,7 +277,7 @@ def test_names_that_differ_in_what_is_cut_elsewhere_stand_whole(browser, tmp_pat
     file = "evidence.txt", sha256_of(board.path / "evidence.txt")
     scores = {"t": TaskScore(0.5, 0.5, 0.5, 50, 50, "acc,none", *file)}
     about = {"date": "2026-02-01", "made_by": __version__, "shares": board.shares}
-    others = ["org/a-short-name", f"org/another-{'long' * 9}-name"]
+    others = ["org/m7", f"org/another-{'long' * 9}-name"]
     rows = [BoardRow(name, "full", 0.5, 0.5, 0.5, scores, **about) for name in [*ALIKE, *others]]
     board.ledger.append(rows)
     show(browser, publish(board, tmp_path / "site")[0], size)
@@ -303,6 +303,8 @@ def test_names_that_differ_in_what_is_cut_elsewhere_stand_whole(browser, tmp_pat
     assert set(ALIKE) <= set(visible) and len(set(visible)) == len(rows)
     heights = "return [...document.querySelectorAll('#board tbody tr')].map((r) => r.offsetHeight)"
     assert max(run(browser, heights)) <= 80 and min(run(browser, heights)) <= 40
+    short = "[...document.querySelectorAll('#board tbody th b')].find(b => b.innerText == 'm7')"
+    assert run(browser, f"return {short}.getBoundingClientRect().height") < 20  # one line
 
 
 @pytest.mark.parametrize("n_tasks", [1, 4, 14])

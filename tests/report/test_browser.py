@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from synthetic import make_run
 from worlds.browser import (
@@ -20,7 +23,9 @@ from worlds.browser import (
     until,
 )
 
+from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.report import write_report
+from lm_eval_ccat.report.plain import comparison_page
 
 
 @pytest.mark.parametrize("size, dark", [(DESKTOP, False), (PHONE, True)], ids=["day", "night"])
@@ -45,6 +50,24 @@ def test_it_renders_without_sideways_scrolling(browser, page, size, dark):
         return
     roles = everything_is_named(browser)
     assert {"main", "banner", "navigation", "search", "contentinfo"} <= roles
+
+
+def test_a_comparison_is_read_on_a_phone(browser, tmp_path):
+    scores = np.random.default_rng(0).random((2, 60)).round()
+    table = ScoreTable.from_arrays(scores, ["a", "b"])
+    found = compare(table, table, models=("a", "b"), margin=0.01)
+    answers = "What the model says of it, in a sentence of some length.", "Something else."
+    [outcome] = found.outcomes
+    lost = [replace(loss, answers=answers) for loss in outcome.losses]
+    page = tmp_path / "page.html"
+    page.write_text(comparison_page(replace(found, outcomes=[replace(outcome, losses=lost)])))
+    fits(browser, page, PHONE, False)
+    boxes = "return [...document.querySelectorAll({!r})].map((e) => e.getBoundingClientRect())"
+    labels = run(browser, boxes.format("table.intervals thead text"))
+    assert len(labels) > 3
+    assert all(left["right"] < right["left"] for left, right in pairwise(labels))
+    answered = run(browser, boxes.format("table.losses td:not(.num)"))
+    assert answered and min(box["width"] for box in answered) > 150
 
 
 def test_it_prints(browser, page):
