@@ -157,7 +157,7 @@ REFUSED = [
     ("choices", "choices", dict(num_fewshot=1), BankMismatchError, "fewshot is 1, the bank has 3"),
     ("choices", "choices", dict(max_items=0), UsageError, "max_items"),
     ("choices sums", {"choices"}, {}, UsageError, "no bank of task sums"),
-    ("turned", "choices", {}, BankMismatchError, "documents differ"),
+    ("turned", "choices", {}, BankMismatchError, "same documents in another order"),
     ("texts", "choices", {}, CcatError, r"the bank is of task choices \(acc\), not of texts: "),
     ("texts", "ten", {}, MetricError, OTHERS),
     ("choices", "ten", {}, MetricError, "it reports acc, acc_norm"),
