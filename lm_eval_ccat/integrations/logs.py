@@ -267,11 +267,10 @@ def _run_of(api: Any, repo: str, tasks: Sequence[str], date: str) -> _Logged | N
     files = {entry.path: entry.size for entry in tree if hasattr(entry, "size")}
     runs: dict[str, dict[str, int]] = {}  # sample files by folder and date
     for path, size in files.items():
-        named = sample_name(Path(path).name)
-        if named and any(fnmatchcase(named[0], task) for task in tasks):
-            if named[1].startswith(date):
-                folder = path.rpartition("/")[0]
-                runs.setdefault(f"{named[1]} {folder}", {})[path] = size
+        task, day = sample_name(Path(path).name) or ("", "")
+        if day and day.startswith(date) and any(fnmatchcase(task, name) for name in tasks):
+            folder = path.rpartition("/")[0]
+            runs.setdefault(f"{day} {folder}", {})[path] = size
     for key, samples in sorted(runs.items(), reverse=True):
         day, _, folder = key.partition(" ")
         results = f"{folder}/results_{day}.json".lstrip("/")

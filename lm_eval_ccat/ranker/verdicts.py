@@ -46,6 +46,13 @@ _LIKELY = 0.8416
 _ALL = (slice(None), slice(None))
 
 
+class Decisions(NamedTuple):
+    """What is decided of pairs; see `Verdicts.sign` and `Verdicts.state`."""
+
+    sign: Signs
+    state: Signs
+
+
 class KnownPairs(NamedTuple):
     """Pairs of reference models: differences on [0, 1] with their errors and ends, and states."""
 
@@ -160,7 +167,7 @@ class Verdicts:
             return Family(p_values, np.ones(p_values.shape), 1.0), equivalent
         return family(p_values, self.belief, 1.0 - self.confidence), equivalent
 
-    def _decided(self, index: tuple[Any, Any] = _ALL) -> tuple[Signs, Signs]:
+    def _decided(self, index: tuple[Any, Any] = _ALL) -> Decisions:
         """Return the signs and states of pairs at an index of the matrices."""
         if self.familywise or index is _ALL:
             p_values, equivalent = self._family[0].p[index], self._family[1][index]
@@ -168,10 +175,10 @@ class Verdicts:
             p_values, equivalent = self._alone(index)
         sign = np.sign(self.belief.pairs.gap[index]).astype(np.int8)
         sign[(p_values > 1.0 - self.confidence) | equivalent] = 0
-        return sign, np.where(equivalent, EQUIVALENT, np.abs(sign)).astype(np.int8)
+        return Decisions(sign, np.where(equivalent, EQUIVALENT, np.abs(sign)).astype(np.int8))
 
     @cached_property
-    def _all_decided(self) -> tuple[Signs, Signs]:
+    def _all_decided(self) -> Decisions:
         return self._decided()
 
     @property
@@ -180,12 +187,12 @@ class Verdicts:
 
         Nonzero exactly where the state is "decided".
         """
-        return self._all_decided[0]
+        return self._all_decided.sign
 
     @property
     def state(self) -> Signs:
         """OPEN, DECIDED or EQUIVALENT; the last even if the interval excludes 0."""
-        return self._all_decided[1]
+        return self._all_decided.state
 
     @cached_property
     def better(self) -> Floats:

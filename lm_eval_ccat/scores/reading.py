@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,13 @@ YAML = (".yaml", ".yml")
 BOARD = "board.json"
 
 
+class OwnScale(NamedTuple):
+    """The scale of something, and what errors call it."""
+
+    owner: str
+    scale: Scale
+
+
 @dataclass(frozen=True)
 class Query:
     """Which scores to read, and what the user states about their scale.
@@ -53,7 +60,7 @@ class Query:
         Whether to read runs of documents that the user named to the harness (``--samples``).
     scale : Scale or None
         The scale of the raw scores, cap included; it overrides `range` and `lower_is_better`.
-    beside : (str, Scale) or None
+    beside : OwnScale or None
         What the scores are put beside, and its scale: they are read on it. If the source states
         another, or another direction, it is refused; if it states none, a warning says so.
     guess : bool
@@ -73,7 +80,7 @@ class Query:
     selected: bool = False
     scale: Scale | None = None
     guess: bool = True
-    beside: tuple[str, Scale] | None = None
+    beside: OwnScale | None = None
     repeats: bool = False
 
     def guesses(self, metric: str, scale: Scale, stated_scale: Scale | None = None) -> bool:
@@ -240,7 +247,7 @@ class Query:
 
     @staticmethod
     def _beside(
-        beside: tuple[str, Scale],
+        beside: OwnScale,
         raw: Floats,
         metric: str,
         where: str,

@@ -30,6 +30,7 @@ from .reading import (
     ANY,
     YAML,
     Logged,
+    OwnScale,
     Progress,
     Query,
     board_in_words,
@@ -832,7 +833,10 @@ def read_beside(
     f1.csv 0 to 1, higher is better. If f1.csv states a wrong one, ...
     """
     path = Path(path)
-    reader, query = reader_of(path), outcome.query(Query(partial=partial, beside=(owner, scale)))
+    reader, query = (
+        reader_of(path),
+        outcome.query(Query(partial=partial, beside=OwnScale(owner, scale))),
+    )
     try:
         return reader.read(path, query, on_progress)
     except OutsideScaleError as error:

@@ -17,7 +17,7 @@ from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
 from lm_eval_ccat.ranker.families import family_size, still_true
 from lm_eval_ccat.ranker.looks import Looks
-from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
+from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Decisions, Verdicts
 
 CASES = settings(max_examples=60, deadline=None)
 
@@ -62,7 +62,7 @@ def test_ranges_are_those_of_all_orders_that_decided_pairs_allow(n, seed, refere
     gap = belief.pairs[0]
     sign = np.where(rng.random(gap.shape) < 0.4, np.sign(gap), 0).astype(np.int8)
     sign[:, :n] = np.triu(sign[:, :n], 1) - np.triu(sign[:, :n], 1).T
-    v.__dict__["_all_decided"] = sign, np.abs(sign)
+    v.__dict__["_all_decided"] = Decisions(sign, np.abs(sign))
     pairs = [(i, j) if s > 0 else (j, i) for i, j in np.argwhere(sign) for s in [sign[i, j]]]
     if references:
         pairs.append((m - 1, m - 2))  # s stands above r, whatever else

@@ -11,6 +11,8 @@ at random.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...metrics.scale import Floats
@@ -130,6 +132,13 @@ class SharedSequence:
         return 1.0 / (len(self.order) - int(self.position[item]))
 
 
+class ItemVariances(NamedTuple):
+    """The variance of one item of each model: as seen, and with a departure to imagine."""
+
+    as_seen: Floats
+    imagined: Floats
+
+
 class Pairs:
     """Sums over the items of every pair, updated item by item.
 
@@ -169,7 +178,7 @@ class Pairs:
         self.progress = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
         self.shift = np.full(n_models, np.nan)  # first scores: `single` sums up the rest
         self.sums, self.single = Sums(n_models**2, size), Sums(n_models, size)
-        self._of_one: tuple[Floats, Floats] | None = None
+        self._of_one: ItemVariances | None = None
         if self.bets is not None:
             self.bets.start(n_models)
 
@@ -221,12 +230,13 @@ class Pairs:
     # with one over the number of items; without replacement it ends at 0.
 
     @property
-    def of_one(self) -> tuple[Floats, Floats]:
-        """The variance of one item of each model, as seen and with the departure to imagine.
+    def of_one(self) -> ItemVariances:
+        """The variances of one item of each model.
 
-        That is the whole scale if a model's scores crowd an end of it. They do if a single item at
-        the other end would move the mean by more than all items seen have moved it, and if their
-        spread reaches the end: scores of BERTScore lie narrowly around 0.9 and do not crowd 1.
+        The departure to imagine is the whole scale if a model's scores crowd an end of it. They do
+        if a single item at the other end would move the mean by more than all items seen have, and
+        if their spread reaches the end: scores of BERTScore lie narrowly around 0.9 and do not
+        crowd 1.
         """
         if self._of_one is None:
             single, models = self.single, np.arange(len(self.scores))
@@ -234,7 +244,8 @@ class Pairs:
             edge = np.minimum(mean, 1.0 - mean)
             crowded = (edge <= NEAR * np.sqrt(variance)) & (edge * single.items(models) <= 1.0)
             departure = np.where(crowded, 1.0, 0.0)
-            self._of_one = variance, single.variances(models, IMAGINED * departure)[1]
+            imagined = single.variances(models, IMAGINED * departure)[1]
+            self._of_one = ItemVariances(variance, imagined)
         return self._of_one
 
     def zero_losses(self, models: Places) -> tuple[Floats, Floats]:
@@ -265,5 +276,5 @@ class Pairs:
         item: two models that were equal on all items so far may differ on the next one.
         """
         row, column = np.divmod(pairs, len(self.scores))
-        apart = np.minimum(self.of_one[1][row] + self.of_one[1][column], 1.0)
+        apart = np.minimum(self.of_one.imagined[row] + self.of_one.imagined[column], 1.0)
         return self.sums.variances(pairs, IMAGINED * apart, finite)[0]

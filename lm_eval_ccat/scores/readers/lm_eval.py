@@ -104,9 +104,9 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
             f"a {'higher' if metric.scale.higher_is_better else 'lower'} one is taken to be better"
         )
     unknown, scale = metric.scale is _ANY_NUMBER, metric.scale
-    if query.beside is not None and None not in (scale.cap, query.beside[1].cap):
+    if query.beside is not None and None not in (scale.cap, query.beside.scale.cap):
         # Where the scores of an unbounded metric are cut is the reader's choice.
-        scale = query.beside[1]
+        scale = query.beside.scale
     labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
     by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)

@@ -270,6 +270,29 @@ def filter_of(row: SampleRow, file: File, earlier: Counter[Any]) -> str:
     return names[earlier[doc_id] - 1]
 
 
+class _Line(NamedTuple):
+    """One score of a document, where it stands, and the hash of the document."""
+
+    number: int
+    score: float
+    doc_hash: str | None
+
+    def require_same(self, line: _Line, path: Path, what: str) -> None:
+        """Refuse a later line of the document that says something else.
+
+        Raises
+        ------
+        ScoreTableError
+        """
+        if self[1:] != line[1:]:
+            raise ScoreTableError(
+                f"{path}: lines {self.number} and {line.number} contradict each other: {what} is "
+                f"{self.score:g} and {line.score:g}"
+                + (", with different doc_hash" if self.doc_hash != line.doc_hash else "")
+                + "; keep one of them"
+            )
+
+
 def read_file(file: File, asked: Asked) -> FileScores:
     """Read one file; see :class:`FileScores`.
 
@@ -281,7 +304,7 @@ def read_file(file: File, asked: Asked) -> FileScores:
         When two lines of a document contradict each other.
     """
     read, earlier, path = FileScores(), Counter[Any](), file.path
-    lines: dict[Any, tuple[int, float, str | None]] = {}  # by document and filter
+    lines: dict[Any, _Line] = {}  # by document and filter
     metric, task, filter_name = asked
     key = metric.source
     known: dict[float, float] = {}  # a metric has few different scores
@@ -317,14 +340,9 @@ def read_file(file: File, asked: Asked) -> FileScores:
             unusable += 1
             read.unusable = read.unusable or f"line {number}: {error}"
             continue
-        line = (number, score, row.get("doc_hash"))
-        if line[1:] != (first := lines.setdefault((row["doc_id"], name), line))[1:]:
-            raise ScoreTableError(
-                f"{path}: lines {first[0]} and {number} contradict each other: {key} of document "
-                f"{row['doc_id']!r} is {first[1]:g} and {score:g}"
-                + (", with different doc_hash" if first[2] != line[2] else "")
-                + "; keep one of them"
-            )
+        line = _Line(number, score, row.get("doc_hash"))
+        first_line = lines.setdefault((row["doc_id"], name), line)
+        first_line.require_same(line, path, f"{key} of document {row['doc_id']!r}")
         if not read.doc_ids:
             read.generation = generation_of(row.get("arguments"))
         read.doc_ids.append(row["doc_id"])
