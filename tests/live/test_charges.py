@@ -17,10 +17,10 @@ from lm_eval_ccat.runs.tally import Tally
 PRICE = {"input": 1000.0, "output": 4000.0, "item": 0.25}
 
 
-def charges(price: dict[str, float], **settings: Any) -> Charges:
+def charges(price: dict[str, float], currency: str = "usd", **settings: Any) -> Charges:
     entry = {"name": "a", "model": "dummy", "price": price}
     spec = Spec.read({"task": "t", "models": [entry], **settings})
-    return Charges(spec, {"a": Forecast(2.0, 9.0, True)}, {"a": 2.0}, {("t", 0): 1.5}, "usd")
+    return Charges(spec, {"a": Forecast(2.0, 9.0, True)}, {"a": 2.0}, {("t", 0): 1.5}, currency)
 
 
 def test_an_answer_that_was_paid_before_costs_its_judging_alone():
@@ -29,6 +29,10 @@ def test_an_answer_that_was_paid_before_costs_its_judging_alone():
     assert made.charge("a", tokens, 3.0, 0.5) == pytest.approx((0.1 + 0.2 + 0.25 + 0.5,) * 2)
     assert made.charge("a", tokens, 3.0, 0.5, prior=True) == (0.5, 0.5)
     assert made.charge("a", None, 0.0, 0.0, prior=True) == (0.0, 0.0)
+    for currency, cost in (("items", 1.0), ("tokens", 150)):  # a budget of these counts new ones
+        of_budget = charges(PRICE, currency)
+        assert of_budget.charge("a", tokens, 3.0, 0.5)[0] == cost
+        assert of_budget.charge("a", tokens, 3.0, 0.5, prior=True)[0] == 0.0
 
 
 def test_a_lost_attempt_costs_what_is_usual_and_may_cost_the_most():
