@@ -85,7 +85,7 @@ def publish(
     broken = {n: bad for n, bad in enumerate(broken_evidence(board, rows)) if bad is not None}
     state = standing(board, broken)
     state.apart.extend((rows[n], f"refused: {bad.reason}") for n, bad in broken.items())
-    times_shown, tasks, target = shown_items(rows), list(board.banks), Path(site)
+    times_shown, target = shown_items(rows), Path(site)
     exposure = [
         [task, *n_models]
         for task, counts in times_shown.items()
@@ -96,23 +96,6 @@ def publish(
         if line:
             say(line)
     twins = {**copies(board, state), **likely_copies(board, [place.row for place in state.placed])}
-    head = "rank best worst model kind score low high confidence items documents date".split()
-    ends = {
-        task: (
-            "",
-            "_low",
-            "_high",
-            *("_repeats",) * any(place.row.tasks[task].repeats > 1 for place in state.placed),
-        )
-        for task in tasks
-    }
-    of_tasks = [f"{task}{end}" for task in tasks for end in ends[task]]
-    lines = [
-        [place.rank, place.best, place.worst, *(getattr(place.row, name) for name in head[3:]),
-         *(end for task in tasks for end in _ends(place.row.tasks[task])[: len(ends[task])]),
-         " ".join(twins.get(place.row.model, ()))]
-        for place in state.placed
-    ]  # fmt: skip
     with writing(board.path / EXPOSURE, RunError):
         replace_text(board.path / EXPOSURE, _csv([["task", "doc_id", "models"], *exposure]))
         keep_hashes(board.path, board.path.glob(FACTS))
@@ -137,13 +120,37 @@ def publish(
     }  # fmt: skip
     texts = {
         "index.html": mask_text(_page(board, state, times_shown, facts, twins)),
-        "board.csv": _csv([[*head, *of_tasks, "copies"], *lines]),
+        "board.csv": _csv(_as_table(state, list(board.banks), twins)),
         "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
     }
     with writing(target / "index.html", RunError):
         for name, text in texts.items():
             replace_text(target / name, text)
     return [target / name for name in texts]
+
+
+def _as_table(
+    state: BoardStanding, tasks: Sequence[str], twins: Mapping[str, Collection[str]]
+) -> list[list[Any]]:
+    """Return the rows of ``board.csv``, its head first; `twins` are the copies of each model."""
+    head = "rank best worst model kind score low high confidence items documents date".split()
+    ends = {
+        task: (
+            "",
+            "_low",
+            "_high",
+            *("_repeats",) * any(place.row.tasks[task].repeats > 1 for place in state.placed),
+        )
+        for task in tasks
+    }
+    of_tasks = [f"{task}{end}" for task in tasks for end in ends[task]]
+    rows = [
+        [place.rank, place.best, place.worst, *(getattr(place.row, name) for name in head[3:]),
+         *(end for task in tasks for end in _ends(place.row.tasks[task])[: len(ends[task])]),
+         " ".join(twins.get(place.row.model, ()))]
+        for place in state.placed
+    ]  # fmt: skip
+    return [[*head, *of_tasks, "copies"], *rows]
 
 
 def _lacking(broken: Collection[BrokenEvidence], n_rows: int) -> str:

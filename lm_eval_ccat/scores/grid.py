@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -199,12 +199,7 @@ class ScoreGrid:
             raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
         labels, ids = list(self.rows), sorted(self._items)
         if unique and self._repeated is not None:
-            model, config = labels[self._repeated[0]]
-            raise ScoreTableError(
-                f"{path}: 2 scores of model {model!r} config {config!r} on doc_id "
-                f"{list(self._items)[self._repeated[1]]!r}; keep one, or name the runs apart in a "
-                "column 'config', or the answers in a column 'repeat'"
-            )
+            raise self._two_scores(path, *self._repeated)
         order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
         raw, codes = self._scores.finish(len(labels), order), None
         if len(self._marks) > 1:
@@ -226,22 +221,10 @@ class ScoreGrid:
             labels = [label for label, count in zip(labels, counts) if count]
             prompts = prompts and prompts.take(counts > 0)
             raw, counts = raw[counts > 0], counts[counts > 0]
-        sparse = [
-            f"{model}{f' ({config})' if config else ''} {count}"
-            for (model, config), count in zip(labels, counts.tolist())
-            if say_missing and count < len(ids)
-        ]
-        if sparse:
-            notes.append(
-                f"not all of the {len(ids)} documents are scored for: {first_of(sparse, 5)}"
-            )
+        if say_missing:
+            notes += _sparse(labels, counts.tolist(), len(ids))
         scale, of_scale = query.scale_of(raw, metric, str(path), stated_scale, lower_is_better)
-        try:
-            scale.check(raw)
-        except OutsideScaleError as error:
-            fact, *remedy = error.args
-            remedy = remedy or ["correct them, or state the range (--range WORST,BEST)"]
-            raise OutsideScaleError(f"{path}: {fact}", *remedy) from None
+        _require_within(scale, raw, path)
         return ScoreTable.from_arrays(
             raw,
             [model for model, _ in labels],
@@ -255,6 +238,15 @@ class ScoreGrid:
             warnings=(*warnings, *notes, *of_scale),
             guessed=query.guesses(metric, scale, stated_scale),
             **known,
+        )
+
+    def _two_scores(self, path: Path, row: int, column: int) -> ScoreTableError:
+        """Return the error of a cell that has two scores."""
+        model, config = list(self.rows)[row]
+        return ScoreTableError(
+            f"{path}: 2 scores of model {model!r} config {config!r} on doc_id "
+            f"{list(self._items)[column]!r}; keep one, or name the runs apart in a "
+            "column 'config', or the answers in a column 'repeat'"
         )
 
     def _settled(
@@ -334,6 +326,34 @@ def _put_in_order(
             cells[row] = missing
             cells[row, targets] = values
     return True
+
+
+def _sparse(
+    labels: Sequence[tuple[str, str]], counts: Sequence[int], n_documents: int
+) -> Iterator[str]:
+    """Say which models have fewer scores than there are documents, and how many."""
+    sparse = [
+        f"{model}{f' ({config})' if config else ''} {count}"
+        for (model, config), count in zip(labels, counts)
+        if count < n_documents
+    ]
+    if sparse:
+        yield f"not all of the {n_documents} documents are scored for: {first_of(sparse, 5)}"
+
+
+def _require_within(scale: Scale, raw: Floats, path: Path) -> None:
+    """Refuse scores outside their scale, and name the file.
+
+    Raises
+    ------
+    OutsideScaleError
+    """
+    try:
+        scale.check(raw)
+    except OutsideScaleError as error:
+        fact, *remedy = error.args
+        remedy = remedy or ["correct them, or state the range (--range WORST,BEST)"]
+        raise OutsideScaleError(f"{path}: {fact}", *remedy) from None
 
 
 def _unequal(models: Sequence[str], raw: Floats) -> list[str]:

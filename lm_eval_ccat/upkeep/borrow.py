@@ -96,13 +96,7 @@ def borrow(
     _require_enough(list(donors))
     own_scores = own_scores or _shared(donors)
     runs = len(own_scores.row_model)
-    for name, lender in donors.items():
-        if (lender.metric, lender.scale) != (own_scores.metric, own_scores.scale):
-            raise UsageError(
-                f"donor {name} is scored by {lender.metric} ({lender.scale.describe()}), not by "
-                f"{own_scores.metric} ({own_scores.scale.describe()}): intervals of banks that are "
-                "borrowed across metrics do not hold"
-            )
+    _require_one_metric(donors, own_scores)
     rows = {name: _on(own_scores, name, lender) for name, lender in donors.items()}
     dropped = _misleading(rows, own_scores.scores) if runs else []
     rows = {name: scores for name, scores in rows.items() if name not in dropped}
@@ -138,16 +132,7 @@ def borrow(
         "weight_of_donors": round(float(weights[0]), 3),
         "weight_of_own": round(float(weights[-1]), 3) if runs else 0.0,
     }
-    if runs:
-        lenders = {f"{name}: {model}": name for name in rows for model in donors[name].models}
-        lenders |= dict.fromkeys(own_scores.models, own_scores.task or "own")
-        bank = make_bank(table, families=tuple(lenders.values()))
-        opinion = trust(bank)
-    else:
-        ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
-        bank = make_bank(table, "sample")
-        bank = replace(bank, parameters={EASE: ease}, warnings=table.warnings)
-        opinion = "models are ranked by random documents alone"
+    bank, opinion = _bank_of(table, own_scores, {name: donors[name] for name in rows})
     options = {
         key: value for key, value in bank.provenance.get("options", {}).items() if key != "families"
     }
@@ -158,6 +143,41 @@ def borrow(
     provenance = {**bank.provenance, "options": options, "borrowed": facts}
     check = {**bank.self_check, "trust": judgement}
     return table, replace(bank, provenance=provenance, self_check=check)
+
+
+def _require_one_metric(donors: Mapping[str, ScoreTable], own_scores: ScoreTable) -> None:
+    """Refuse donors that are scored by another metric than the task itself.
+
+    Raises
+    ------
+    UsageError
+    """
+    for name, lender in donors.items():
+        if (lender.metric, lender.scale) != (own_scores.metric, own_scores.scale):
+            raise UsageError(
+                f"donor {name} is scored by {lender.metric} ({lender.scale.describe()}), not by "
+                f"{own_scores.metric} ({own_scores.scale.describe()}): intervals of banks that are "
+                "borrowed across metrics do not hold"
+            )
+
+
+def _bank_of(
+    table: ScoreTable, own_scores: ScoreTable, donors: Mapping[str, ScoreTable]
+) -> tuple[ItemBank, str]:
+    """Return the bank of borrowed scores, and how far to trust it.
+
+    Without a run of the task itself the bank knows the ease of documents alone.
+    """
+    if own_scores.row_model:
+        lenders = {
+            f"{name}: {model}": name for name, lender in donors.items() for model in lender.models
+        }
+        lenders |= dict.fromkeys(own_scores.models, own_scores.task or "own")
+        bank = make_bank(table, families=tuple(lenders.values()))
+        return bank, trust(bank)
+    ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
+    bank = replace(make_bank(table, "sample"), parameters={EASE: ease}, warnings=table.warnings)
+    return bank, "models are ranked by random documents alone"
 
 
 def donors_of(

@@ -179,6 +179,22 @@ def _require_names(row: Row) -> None:
         raise TypeError(f"{named!r:.60} names no document")
 
 
+def _metric_meant(path: Path, rows: list[Row], query: Query, notes: list[str]) -> str:
+    """Return the metric that is asked for, else the only one.
+
+    Raises
+    ------
+    UnknownScoresError
+        The rows do not have it, or have several.
+    """
+    known = {row.metric for row in rows}
+    unread = [note for note in notes if _NO_NUMBER in note and f"{query.metric!r}" in note]
+    if query.metric not in known and unread:
+        raise UnknownScoresError(f"{unread[0]}; take another metric: {first_of(sorted(known), 8)}")
+    metric: str = one_of(path, "metric", query.metric, known)
+    return metric
+
+
 def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> ScoreTable:
     if not rows:
         raise UnknownScoresError("; ".join([f"{path}: no scores of single items", *notes[:1]]))
@@ -186,11 +202,7 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
         raise ScoreTableError(f"{path}: these logs have no filters; leave --filter out")
     task = one_of(path, "task", query.task, (row.task for row in rows))
     rows = [row for row in rows if row.task == task]
-    known = {row.metric for row in rows}
-    unread = [note for note in notes if _NO_NUMBER in note and f"{query.metric!r}" in note]
-    if query.metric not in known and unread:
-        raise UnknownScoresError(f"{unread[0]}; take another metric: {first_of(sorted(known), 8)}")
-    metric = one_of(path, "metric", query.metric, known)
+    metric = _metric_meant(path, rows, query, notes)
     rows = sorted((row for row in rows if row.metric == metric), key=lambda row: row.date)
     several = len({row.config for row in rows}) > 1
     as_text = len({type(row.doc_id) for row in rows}) > 1
