@@ -312,13 +312,13 @@ class Book:
     # -- replaying -----------------------------------------------------------------------------
 
     def _tell(self, answer: Answered, pair: Pair) -> None:
-        self.tally.count_answer(answer)
         self._bar()
-        match answer:
+        match answer:  # the Ranker refuses scores that are none, before they are counted
             case Tell():
                 self.ranker.tell(*pair, answer.score, cost=answer.cost)
             case Fail():
                 self.ranker.fail(*pair, answer.reason, cost=answer.cost)
+        self.tally.count_answer(answer)
         self.n_told += 1
         self.told_of[pair[0]] += 1
         self.waiting.pop(pair, None)
