@@ -321,17 +321,19 @@ class Sender:
             if channel.model.remote and channel.median is None:
                 # A wrong address, key or name shows at the first item, at the cost of one.
                 channel.gate.not_known_yet()
-        sending = extra or self._next(channel, clock())
+        free = channel.free  # counted once: with hundreds in flight, that is a walk
+        sending = extra or self._next(channel, free, clock())
         while sending is not None:
-            sending.second = sending.second or channel.free <= 0
+            sending.second = sending.second or free <= 0
+            free -= not sending.second
             channel.sent(sending, clock())
             items, come = [ask.item for ask in sending.asks], partial(self._bring, channel, sending)
             channel.model.start(items, come, extra=sending.second)
-            sending = self._next(channel, clock())
+            sending = self._next(channel, free, clock())
 
-    def _next(self, channel: Channel, moment: float) -> Sending | None:
+    def _next(self, channel: Channel, free: int, moment: float) -> Sending | None:
         """Return what to send a model now: an attempt that is due, else its next asks."""
-        if not self._takes_a_call(channel, moment) or not channel.gate.admit(moment):
+        if not self._takes_a_call(channel, free, moment) or not channel.gate.admit(moment):
             return None
         if (retry := channel.take_due(moment)) is not None:
             return retry
@@ -339,19 +341,19 @@ class Sender:
             asks = self._ask_to_probe(channel, moment)
             if not asks:
                 channel.gate.give_up_probe(moment)
-        elif channel.free > len(channel.retries):  # waiting attempts keep their slots
+        elif free > len(channel.retries):  # waiting attempts keep their slots
             asks = self._asks_of_a_task(channel)
         else:
             asks = []
         return channel.sending(asks) if asks else None
 
-    def _takes_a_call(self, channel: Channel, moment: float) -> bool:
+    def _takes_a_call(self, channel: Channel, free: int, moment: float) -> bool:
         """Whether a model is open, has a slot free, and its server allows a further call."""
         may_return = channel.name in self.line.away
         takes_part = may_return or channel.name not in self.book.tally.set_aside
         # A probe takes no slot, as calls that hang may hold all of them.
         probe_is_next = may_return and channel.gate.state is State.WAITING
-        if not (channel.opened and takes_part and (channel.free > 0 or probe_is_next)):
+        if not (channel.opened and takes_part and (free > 0 or probe_is_next)):
             return False
         tries_out = channel.model.remote and channel.wire and self._first_contact(moment)
         return not tries_out and not channel.wait(moment)
