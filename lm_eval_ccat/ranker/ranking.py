@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, pairwise
 from typing import Generic, TypeVar
 
 import numpy as np
 from scipy.special import ndtr
 
-from ..content import ModelContent, OpenPairContent, PlaceContent, RankingContent, SampleContent
+from ..content import (
+    ModelContent,
+    OpenPairContent,
+    PairContent,
+    PlaceContent,
+    RankingContent,
+    SampleContent,
+)
 from ..methods.belief import BENCHMARK, RUN
 from ..methods.policy import Mask
 from ..metrics.scale import Floats, Scale
 from ..shown import Shown, ShownTable
 from .columns import ranking_grid
 from .headline import order_in_words
-from .rows import ModelRow, PairRow, place_of
-from .verdicts import ALL_PAIRS, WORDS, Verdicts
+from .rows import ModelRow, PairColumns, PairRow, place_of
+from .verdicts import ALL_PAIRS, DECIDED, Verdicts
 
 Pair = tuple[str, str]
 T = TypeVar("T")
@@ -219,39 +225,47 @@ class Ranking(Shown):
         Of two known models nothing is tested: the interval is that of their full results, which
         have no error unless items or answers count as a sample.
         """
-        verdicts = self.verdicts
-        n_tested, order, out = len(verdicts.tested), verdicts.rows.tolist(), []
-        better, state = verdicts.better.tolist(), verdicts.state.tolist()
-        barred = verdicts.barred.tolist()
-        gap, low, high = (ends.tolist() for ends in self._differences())
-        beyond = None if self.beyond is None else self.beyond.tolist()
-        below = {i: place for place, i in enumerate(order)}
-        for i in (i for i in order if i < n_tested):
-            for j in order:
-                if j == i or (j < n_tested and below[j] < below[i]):
-                    continue
-                stands = beyond[i][j] if beyond and j < n_tested else None
-                row = PairRow(
-                    verdicts.names[i], verdicts.names[j], better[i][j], gap[i][j],
-                    low[i][j], high[i][j], WORDS[state[i][j]], stands, barred[i][j],
-                )  # fmt: skip
-                out.append(row if below[i] < below[j] else row.turned)
-        return (*out, *self._known_pairs())
+        return tuple(self._columns.rows(self.verdicts.names))
 
-    def _known_pairs(self) -> Iterator[PairRow]:
-        """Yield the pairs of reference models."""
-        names = set(self.known)
-        known = [name for name in self.order if name in names]
-        all_pairs = len(self.order) <= ALL_PAIRS
-        for a, b in combinations(known, 2) if all_pairs else pairwise(known):
-            yield self._known_pair(a, b, self.confidence)
+    @cached_property
+    def _columns(self) -> PairColumns:
+        """The columns of `pairs`."""
+        verdicts, order = self.verdicts, self.verdicts.rows
+        n_tested, place = len(verdicts.tested), np.empty(len(verdicts.names), dtype=np.intp)
+        place[order] = np.arange(len(order))
+        tested = order[order < n_tested]
+        i, j = np.repeat(tested, len(order)), np.tile(order, len(tested))
+        once = (j >= n_tested) | (place[j] > place[i])
+        i, j = i[once], j[once]
+        gap, low, high = self._differences()
+        population = np.full(len(i), -1, dtype=np.int8)
+        if self.beyond is not None:
+            of_tested = j < n_tested
+            population[of_tested] = self.beyond[i[of_tested], j[of_tested]]
+        columns = PairColumns(
+            i, j, verdicts.better[i, j], gap[i, j], low[i, j], high[i, j],
+            verdicts.state[i, j], population, verdicts.barred[i, j],
+        )  # fmt: skip
+        leads = place[i] < place[j]
+        ordered = (np.where(leads, *pair) for pair in zip(columns, columns.turned))
+        return PairColumns(*map(np.concatenate, zip(ordered, self._known_pairs())))
 
-    def _known_pair(self, a: str, b: str, confidence: float) -> PairRow:
-        i, j = (np.array([self.verdicts.names.index(name)]) for name in (a, b))
-        pair = self.verdicts.of_known(i, j, confidence)
-        gap, error, low, high = (float(values[0]) for values in pair[:4])
-        p = float(ndtr(gap / error)) if error else 0.5 + 0.5 * float(np.sign(gap))
-        return PairRow(a, b, p, gap, low, high, WORDS[pair.state[0]])
+    def _known_pairs(self) -> PairColumns:
+        """Return the pairs of reference models."""
+        known = self.verdicts.rows[self.verdicts.rows >= len(self.verdicts.tested)]
+        if len(self.order) <= ALL_PAIRS:
+            i, j = (known[places] for places in np.triu_indices(len(known), 1))
+        else:
+            i, j = known[:-1], known[1:]
+        if not len(i):
+            return PairColumns(i, j, *(np.empty(0),) * 4, *(np.empty(0, np.int8),) * 2, i > j)
+        pair = self.verdicts.of_known(i, j, self.confidence)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p = np.where(
+                pair.error > 0.0, ndtr(pair.gap / pair.error), 0.5 + 0.5 * np.sign(pair.gap)
+            )
+        unknown = np.full(len(i), -1, dtype=np.int8)
+        return PairColumns(i, j, p, pair.gap, pair.low, pair.high, pair.state, unknown, i < 0)
 
     @cached_property
     def pairwise(self) -> dict[Pair, float]:
@@ -324,8 +338,8 @@ class Ranking(Shown):
         """
         i, j = (self.verdicts.names.index(name) for name in (a, b))
         if min(i, j) >= self.verdicts.n_tested:
-            row = self._known_pair(a, b, self.confidence if confidence is None else confidence)
-            return row.difference, row.low, row.high
+            pair = self.verdicts.of_known(np.array([i]), np.array([j]), confidence)
+            return float(pair.gap[0]), float(pair.low[0]), float(pair.high[0])
         gap, low, high = self._differences(confidence)
         if i < len(low):
             return float(gap[i, j]), float(low[i, j]), float(high[i, j])
@@ -415,22 +429,23 @@ class Ranking(Shown):
             content["pass_at"] = {"k": row.pass_at[0], "estimate": row.pass_at[1]}
         return content
 
-    def _written_pairs(self) -> Sequence[PairRow]:
+    def _written_pairs(self) -> list[PairContent]:
         """Return the pairs that are written down: all, unless the order is a leaderboard's.
 
         That has thousands of reference models, nearly all of them far from a new one: of pairs with
         them, only open, equivalent and adjacent ones are written down.
         """
-        if len(self.order) <= ALL_PAIRS:
-            return self.pairs
-        known, place = set(self.known), {name: i for i, name in enumerate(self.order)}
-        return [
-            row
-            for row in self.pairs
-            if not {row.a, row.b} & known
-            or row.decision != "decided"
-            or place[row.b] - place[row.a] == 1
-        ]
+        columns, names, n_tested = self._columns, self.verdicts.names, len(self.verdicts.tested)
+        if len(self.order) > ALL_PAIRS:
+            place = np.empty(len(names), dtype=np.intp)
+            place[self.verdicts.rows] = np.arange(len(self.verdicts.rows))
+            columns = columns.where(
+                (np.maximum(columns.a, columns.b) < n_tested)
+                | (columns.state != DECIDED)
+                | (place[columns.b] - place[columns.a] == 1)
+            )
+        both_ways = (way.contents(names, self.scale) for way in (columns, columns.turned))
+        return [content for pair in zip(*both_ways) for content in pair]
 
     def to_dict(self) -> RankingContent:
         """Return JSON values, estimates on the metric's own scale and in its own direction.
@@ -449,11 +464,7 @@ class Ranking(Shown):
             **({"sampled": True} if self.sampled else {}),
             **({"answers_of_benchmark": self.n_answers} if self.n_answers > self.n_items else {}),
             "models": {row.name: self.content_of(row) for row in self.models},
-            "pairwise": [
-                turn.to_dict(self.scale)
-                for row in self._written_pairs()
-                for turn in (row, row.turned)
-            ],
+            "pairwise": self._written_pairs(),
             "ties": [list(tie) for tie in self.ties],
             "separated_within_ties": [list(pair) for pair in self.separated_within_ties],
             "open_pairs": [pair.copy() for pair in self.open_pairs],

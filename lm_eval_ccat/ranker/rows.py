@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from ..content import PairContent, PlaceContent
 from ..methods.belief import interval_of_mean
-from ..methods.policy import Drawn
-from ..metrics.scale import Scale
+from ..methods.policy import Drawn, Mask
+from ..metrics.scale import Floats, Scale
 from .looks import Looks
-from .verdicts import EQUIVALENT, Verdicts
+from .verdicts import EQUIVALENT, WORDS, Ints, Signs, Verdicts
 
 
 @dataclass(frozen=True)
@@ -204,31 +204,77 @@ class PairRow(NamedTuple):
     population: bool | None = None
     barred: bool = False
 
-    @property
-    def turned(self) -> PairRow:
-        """The same pair with `b` before `a`."""
-        gap, low, high = 0.0 - self.difference, 0.0 - self.high, 0.0 - self.low
-        return PairRow(self.b, self.a, 1.0 - self.p, gap, low, high, *self[6:])
 
-    def to_dict(self, scale: Scale) -> PairContent:
-        """Return JSON values: the score of `a` less that of `b`, on a metric's own scale.
+#: What `population` of a pair may be, by its number; -1 is "not checked".
+_POPULATION = (False, True, None)
+
+
+class PairColumns(NamedTuple):
+    """Many pairs as the columns of their rows; a thousand models have half a million of them.
+
+    Attributes
+    ----------
+    a, b : ndarray of int
+        Numbers of the models.
+    p, difference, low, high, state, barred : ndarray
+        See `PairRow`; the decision as a number.
+    population : ndarray of int
+        0, 1, or -1 where it is not checked.
+    """
+
+    a: Ints
+    b: Ints
+    p: Floats
+    difference: Floats
+    low: Floats
+    high: Floats
+    state: Signs
+    population: Signs
+    barred: Mask
+
+    @property
+    def turned(self) -> PairColumns:
+        """The same pairs with `b` before `a`."""
+        gap, low, high = 0.0 - self.difference, 0.0 - self.high, 0.0 - self.low
+        return PairColumns(self.b, self.a, 1.0 - self.p, gap, low, high, *self[6:])
+
+    def where(self, wanted: Mask) -> PairColumns:
+        """Return some of the pairs."""
+        return PairColumns._make(column[wanted] for column in self)
+
+    def rows(self, names: Sequence[str]) -> Iterator[PairRow]:
+        """Yield the pairs' rows."""
+        for a, b, p, gap, low, high, state, population, barred in self._values():
+            decision = WORDS[state]
+            yield PairRow(
+                names[a], names[b], p, gap, low, high, decision, _POPULATION[population], barred
+            )
+
+    def contents(self, names: Sequence[str], scale: Scale) -> Iterator[PairContent]:
+        """Yield JSON values: the score of `a` less that of `b`, on a metric's own scale.
 
         Examples
         --------
-        >>> row = PairRow("a", "b", 0.99, 0.02, 0.01, 0.03, "decided")
-        >>> content = row.to_dict(Scale(0, 50, higher_is_better=False))
+        >>> values = 0, 1, 0.99, 0.02, 0.01, 0.03, 1, -1, False
+        >>> pair = PairColumns(*(np.array([value]) for value in values))
+        >>> [content] = pair.contents(["a", "b"], Scale(0, 50, higher_is_better=False))
         >>> content["difference"], content["low"], content["high"]
         (-1.0, -1.5, -0.5)
         """
         unit = scale.span if scale.higher_is_better else -scale.span
-        ends = self.low, self.difference, self.high
-        low, gap, high = sorted([unit * end + 0.0 for end in ends])  # no negative zero
-        content: PairContent = {
-            "a": self.a, "b": self.b, "difference": gap, "low": low, "high": high, "p": self.p,
-            "decision": self.decision,
-        }  # fmt: skip
-        if self.population is not None:
-            content["population"] = self.population
-        if self.barred:
-            content["barred"] = True
-        return content
+        ends = np.stack([self.low, self.difference, self.high])
+        low, gap, high = np.sort(unit * ends + 0.0, axis=0)  # no negative zero
+        columns = self._replace(difference=gap, low=low, high=high)
+        for a, b, p, difference, lower, upper, state, population, barred in columns._values():
+            content: PairContent = {
+                "a": names[a], "b": names[b], "difference": difference, "low": lower,
+                "high": upper, "p": p, "decision": WORDS[state],
+            }  # fmt: skip
+            if population >= 0:
+                content["population"] = population > 0
+            if barred:
+                content["barred"] = True
+            yield content
+
+    def _values(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*(column.tolist() for column in self))
