@@ -3,7 +3,7 @@
 board.json      name, weights of the tasks, what is asked of newcomers
 suite/          the banks, one per task; every command takes the folder as a bank
 banks/          earlier banks, by which older estimates are verified
-hashes.json     the hash of each file of the banks, and of models.csv as it was last published
+hashes.json     the hashes of the banks' files, of scoring.json, and of models.csv as last published
 ledger.jsonl    every row that was ever added, one JSON object per line
 scoring.json    how the full results of each task were scored, as their logs state it
 scores/         full results, one Parquet file per task and call of `add`
@@ -133,7 +133,7 @@ class Board:
         folder = self.path / SUITE_FOLDER
         for file in self.hashes:
             if file.startswith(f"{SUITE_FOLDER}/"):
-                self._require_unchanged(file)
+                self.require_unchanged(file)
         return one_bank_each(SuiteBank.load(folder), folder)
 
     @property
@@ -145,14 +145,9 @@ class Board:
         RunError
             If they cannot be read.
         """
-        file = self.path / HASHES
-        try:
-            hashes = json.loads(file.read_text(encoding="utf-8"))
-            return {str(name): str(sha256) for name, sha256 in hashes.items()}
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
-            raise RunError(f"{file}: not readable as hashes ({error}); {RESTORE}") from None
+        return _hashes_in(self.path)
 
-    def _require_unchanged(self, file: str) -> None:
+    def require_unchanged(self, file: str) -> None:
         """Refuse a file whose hash is another than that which was kept.
 
         Raises
@@ -195,7 +190,7 @@ class Board:
         file = self.old_bank(sha256)
         if not file.is_file():
             raise RunError(f"the board has no bank {sha256[:12]} of {task}")
-        self._require_unchanged(f"{BANKS}/{file.name}")
+        self.require_unchanged(f"{BANKS}/{file.name}")
         bank = ItemBank.load(file)
         if bank.sha256 != sha256:
             raise RunError(f"{file} is another bank than {sha256[:12]}")
@@ -231,8 +226,17 @@ class Board:
             raise RunError(f"{self.path}: another process is writing to this board") from None
 
 
+def _hashes_in(folder: Path) -> dict[str, str]:
+    file = folder / HASHES
+    try:
+        hashes = json.loads(file.read_text(encoding="utf-8"))
+        return {str(name): str(sha256) for name, sha256 in hashes.items()}
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise RunError(f"{file}: not readable as hashes ({error}); {RESTORE}") from None
+
+
 def keep_hashes(folder: Path, files: Iterable[Path]) -> None:
-    """Keep the hashes of some files of a board's folder; those of files that are gone leave.
+    """Keep the hashes of some files of a board's folder, but for those that are gone.
 
     Parameters
     ----------
@@ -241,9 +245,9 @@ def keep_hashes(folder: Path, files: Iterable[Path]) -> None:
     files : iterable of Path
         Files in it.
     """
-    known = Board(folder).hashes if (folder / HASHES).is_file() else {}
+    known = _hashes_in(folder) if (folder / HASHES).is_file() else {}
     known |= {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
-    known = {name: sha256 for name, sha256 in known.items() if (folder / name).is_file()}
+    known = {name: sha256 for name, sha256 in known.items() if sha256}
     replace_text(folder / HASHES, json.dumps(known, indent=1) + "\n")
 
 

@@ -98,7 +98,7 @@ def publish(
     twins = {**copies(board, state), **likely_copies(board, [place.row for place in state.placed])}
     with writing(board.path / EXPOSURE, RunError):
         replace_text(board.path / EXPOSURE, _csv([["task", "doc_id", "models"], *exposure]))
-        keep_hashes(board.path, board.path.glob(FACTS))
+        keep_hashes(board.path, [board.path / FACTS])
     content = {
         "format": FORMAT,
         "version": VERSION,

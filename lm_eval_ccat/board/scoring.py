@@ -15,7 +15,7 @@ from ..runs.differences import CUT_SHORT, SCORING_CODE
 from ..scores import ScoreTable
 from ..scores.reading import Logged
 from ..shown import some, together
-from .folder import SCORING, Board
+from .folder import SCORING, Board, keep_hashes
 
 _REMEDY = "score it alike, or begin a board of it: `lm-eval-ccat board init NEW_DIR --from LOGS`"
 #: End of the name of a task as it was scored before the board got its present banks.
@@ -25,21 +25,19 @@ Scorings = dict[str, Scoring]
 
 
 def unknown_scoring(board: Board) -> str:
-    """Return that the file does not say how full results of logs were scored; "" if it does."""
-    of_logs = {
-        _name(task, score.version)
-        for row in (line.row for line in board.ledger.lines())
-        if row is not None and not row.estimated
-        for task, score in row.tasks.items()
-        if score.configuration
-    }
-    lacking = of_logs - {name.partition(_BEFORE)[0] for name in _read(board)}
-    if not lacking:
+    """Return that no file says how full results of logs were scored; "" if one does.
+
+    Raises
+    ------
+    RunError
+        If the file was changed.
+    """
+    rows = [line.row for line in board.ledger.lines() if line.row and not line.row.estimated]
+    of_logs = any(score.configuration for row in rows for score in row.tasks.values())
+    if _read(board) or not of_logs:
         return ""
-    exists = (board.path / SCORING).is_file()
-    what = f"lacks {some(sorted(lacking), 3)}" if exists else "is missing"
     return (
-        f"{SCORING} {what}, so it is not known how the board's full results were scored, nor "
+        f"{SCORING} is missing, so it is not known how the board's full results were scored, nor "
         "verified that new ones are scored alike: restore it"
     )
 
@@ -119,12 +117,14 @@ def keep_scoring(board: Board, scorings: Scorings) -> None:
         for name, scoring in scorings.items()
     }
     replace_text(board.path / SCORING, json.dumps(content) + "\n")
+    keep_hashes(board.path, [board.path / SCORING])
 
 
 def _read(board: Board) -> Scorings:
     file = board.path / SCORING
     if not file.is_file():
         return {}
+    board.require_unchanged(SCORING)
     try:
         content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return {

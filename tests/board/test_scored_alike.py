@@ -113,8 +113,8 @@ def test_a_board_without_its_scoring_tells_that_and_takes_no_other_as_its_measur
     for emptied in ("{}", '{"another": {"settings": {}, "targets": [], "generation": {}}}'):
         file.write_text(emptied)
         for command in (("add", board.path, first), ("check", board.path)):
-            err = ccat("board", *command).err
-            assert "scoring.json lacks demo 1.0, so it is not known how" in err
+            err = ccat("board", *command, code=1).err
+            assert "scoring.json was changed" in err and "restore it from git" in err
         assert file.read_text() == emptied
     file.write_text(content)
     again = logs(tmp_path / "again", "again", process_results="def process_results")
