@@ -88,6 +88,11 @@ def test_the_schema_takes_what_is_read_and_refuses_what_is_refused():
             Spec.read({**good, **wrong})
 
 
+def test_a_word_that_is_stated_twice_counts_once():
+    for value in ("prompts, prompts", ["prompts", "prompts"]):
+        assert Spec.read({"accept_change": value}).accept_change == ("prompts",)
+
+
 def test_arguments_in_one_text_mean_what_they_mean_to_the_harness():
     text = "revision=2024-05-13,trust_remote_code=True,peft=None,tp=2,top_p=1e-3,name=no"
     [model] = Spec.read({"models": [{"model": "hf", "model_args": text}]}).models

@@ -71,6 +71,18 @@ def test_the_prior_of_an_ability_is_a_normal_with_a_wide_one_beside_it(items):
         assert items.prior_precision_at(x) == pytest.approx(-slope / x, rel=1e-5)
 
 
+def test_an_ability_stands_as_far_below_the_bank_as_another_does_above_it(items):
+    low, high = float(items.abilities.min()), float(items.abilities.max())
+    for far in (0.0, 0.4, 2.5):
+        deviations = far / items.spread
+        assert items.position(high + far) == pytest.approx(1.0 + deviations)
+        assert items.position(low - far) == pytest.approx(-1.0 - deviations)
+    assert items.position(0.5 * (low + high)) == pytest.approx(0.0)
+    for x, sd in ((low - 0.2, 0.3), (0.5 * (low + high), 2.0), (high + 0.1, 0.5)):
+        within = norm.cdf(high, x, sd) - norm.cdf(low, x, sd)
+        assert items.outside(x, sd) == pytest.approx(1.0 - within)
+
+
 def test_a_fit_ends_at_an_ability_and_not_between_two():
     """Fitting once more changes nothing; here steps used to go to and fro by 0.7 logits."""
     rng = np.random.default_rng(1)

@@ -132,3 +132,15 @@ def test_departures_of_many_are_a_multiple_of_what_is_open():
     assert c == pytest.approx(3.0, rel=0.1) and m == g == 0.0
     records[1] = 0.0
     assert fit_components(records, 800, many=True)[0] == 1.4
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_the_same_departures_of_few_models_promise_less(many):
+    v = np.full(400, 0.004)
+    records = np.array([np.arange(400.0), 2.0 * v, v, np.full(400, 0.01), np.ones(400)])
+    few, of_many = (
+        float(np.array([0.004, 1.0, 0.01]) @ fit_components(records, n, many=many))
+        for n in (6, 100_000)
+    )
+    assert of_many == pytest.approx(0.008, rel=0.01)  # as they are
+    assert few > 1.1 * of_many

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior
+from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior, spread
 from lm_eval_ccat.methods.default.field import EXCESS_ALONE, Field, ItemSequence, Joint, Moments
 from lm_eval_ccat.methods.default.fit import model_of
 
@@ -101,6 +101,23 @@ def test_the_posterior_of_departures():
     parts = [np.linalg.inv(np.linalg.inv(s * M) + np.linalg.inv(T)) for s in SCALES]
     expected = sum(w * (p + np.outer(m - mean, m - mean)) for w, p, m in zip(weight, parts, means))
     assert covariance == pytest.approx(expected)
+
+
+def test_the_variance_of_a_difference_is_that_of_the_differences():
+    draws = np.random.default_rng(0).multivariate_normal([0, 0, 0], np.eye(3) + 0.8, size=50)
+    found = spread(np.cov(draws.T))
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert found[i, j] == pytest.approx(np.var(draws[:, i] - draws[:, j], ddof=1))
+
+
+def test_a_doubted_bank_promises_no_more_than_one_of_which_nothing_was_measured():
+    narrow = replace(VAGUE, single=VAGUE.single / 9, pair=VAGUE.pair / 9, floor=0.0, df=60.0)
+    wide = replace(VAGUE, single=VAGUE.single * 9, pair=VAGUE.pair * 9, floor=0.3, df=2.0)
+    for measured, expected in ((narrow, VAGUE), (wide, wide)):
+        found, other = measured.doubted().to_dict(), expected.to_dict()
+        assert {key: found[key] for key in ("single", "pair", "floor", "df")} == {
+            key: other[key] for key in ("single", "pair", "floor", "df")
+        }
 
 
 ABILITY = SimpleNamespace(z=[0.0], covariance=np.eye(1), slope=1.0)

@@ -21,6 +21,13 @@ def with_holes(table: ScoreTable, share: float) -> ScoreTable:
     return ScoreTable.from_arrays(raw, table.models)
 
 
+def test_half_of_a_symmetric_matrix_stands_for_all_of_it():
+    rng = np.random.default_rng(0)
+    whole, x = np.cov(rng.normal(size=(4, 9))), rng.normal(size=4)
+    row, column, times = packed(4)
+    assert (x[row] * x[column] * times) @ whole[row, column] == pytest.approx(x @ whole @ x)
+
+
 @pytest.mark.parametrize(("binary", "missing"), [(False, 0.2), (True, 0.0)])
 def test_groups_of_like_ability_give_the_curves_of_single_models(binary, missing):
     table = with_holes(world(800, 150, binary=binary, second_skill=0.6), missing)
