@@ -28,7 +28,7 @@ def kinds_at(path: Path) -> list[tuple[Reader, Path]]:
     """
     if not path.is_dir() or (path / JOURNAL).is_file():
         return []
-    fitting = [reader for reader in _others() if reader.can_read(path)]
+    fitting = [reader for reader in _others() if _reads(reader, path)]
     if len(fitting) < 2:
         return []
     files = [file for file in files_at(path, "*") if file.suffix in _ENDINGS]
@@ -38,11 +38,19 @@ def kinds_at(path: Path) -> list[tuple[Reader, Path]]:
         unclaimed = (
             file
             for file in files
-            if reader.can_read(file) and not any(earlier.can_read(file) for earlier in fitting[:n])
+            if _reads(reader, file) and not any(_reads(earlier, file) for earlier in fitting[:n])
         )
         if (first := next(unclaimed, None)) is not None:
             kinds.append((reader, first))
     return kinds
+
+
+def _reads(reader: Reader, path: Path) -> bool:
+    """Whether a reader reads a path; not where a file in it, which may be no log, is locked."""
+    try:
+        return reader.can_read(path)
+    except OSError:
+        return False
 
 
 def _others() -> list[Reader]:

@@ -69,6 +69,21 @@ def test_a_table_that_names_no_metric_beside_logs_is_of_the_one_that_is_asked_fo
     assert ScoreTable.read(folder, "my_score").models == ("d",)
 
 
+def test_a_file_that_nobody_may_open_disturbs_no_logs_of_another_kind(folder, monkeypatch):
+    """As an image of a locked folder: the reader of such files cannot look into it."""
+    locked = folder / "locked.json"
+    locked.write_text("{}")
+    opened = Path.open
+
+    def refuse(path, *how, **more):
+        if path == locked:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *how, **more)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert ScoreTable.read(folder, "exact_match", "demo").n_items == 4
+
+
 def test_a_table_that_is_none_disturbs_no_logs_beside_it(folder):
     (folder / "costs.csv").write_text("month,dollars\n1,20\n2,30\n")
     table = ScoreTable.read(folder, "exact_match", "demo")
