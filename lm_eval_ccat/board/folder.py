@@ -36,7 +36,7 @@ from ..ranker.contents import scale_of, shares_of
 from ..ranker.headline import Lead
 from ..ranker.verdicts import outside
 from ..scores.reading import BOARD
-from ..shown import first_of, rounded
+from ..shown import first_of, plural, rounded, some
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore, sha256_of
 
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, BOARD
@@ -442,6 +442,18 @@ class BoardStanding:
         if len(first) == 1:
             return f"{leader} is the best of {n}, and {gap}."
         return f"{several}; {leader} {gap}."
+
+    @property
+    def weighed_otherwise(self) -> str:
+        """Say how many models stand apart as the weights of tasks were changed; "" if none."""
+        models = [row.model for row, reason in self.apart if reason == OTHER_WEIGHTS]
+        if not models:
+            return ""
+        extent = f"{len(models)} of {plural(len(self.history), 'model')}"
+        return (
+            f"{extent} not comparable: {OTHER_WEIGHTS} ({some(models, 3)}): `board add` full "
+            f"results again, or write `weights` in {RULES} as it was"
+        )
 
     def in_words(self, row: BoardRow) -> str:
         """Say in one line where a row stands."""

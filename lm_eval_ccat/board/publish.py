@@ -92,7 +92,9 @@ def publish(
         for n_models in counts.most_common()
     ]
     facts = facts_of_models(board)
-    for line in _lacking(broken.values(), len(rows)), _unknown(facts, rows):
+    for line in (
+        _lacking(broken.values(), len(rows)), _unknown(facts, rows), state.weighed_otherwise,
+    ):  # fmt: skip
         if line:
             say(line)
     twins = {**copies(board, state), **likely_copies(board, [place.row for place in state.placed])}

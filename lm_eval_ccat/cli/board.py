@@ -136,7 +136,8 @@ def check(args: argparse.Namespace) -> int:
     ]
     suspicions = [unknown_scoring(board), unpublished_facts(board)]
     if not counts["refused"]:
-        suspicions += [without_rows(board), *_suspicions(board)]
+        apart = boards.standing(board).weighed_otherwise
+        suspicions += [without_rows(board), apart, *_suspicions(board)]
     suspicions = [text for text in suspicions if text]
     content = {
         "rows": [asdict(finding) for finding in checked],

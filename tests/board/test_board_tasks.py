@@ -224,6 +224,11 @@ def test_models_are_not_placed_beside_rows_of_other_weights(board, tables, tmp_p
         assert "`weights: documents` (errors 0.455, points 0.545)" in err
         assert "all of its 10 rows have other weights (errors 0.5, points 0.5)" in err
     assert board.ledger.rows() == before and not (board.path / ".runs").exists()
+    told = (
+        "10 of 10 models not comparable: other weights of the tasks (m0, m1, m2, ...): `board add`"
+    )
+    for action in ("publish", "check"):
+        assert told in ccat("board", action, board.path).err
     # Both remedies: the weights as they were, and rows of the new ones.
     rules.write_text(stated)
     assert [row.model for row in place(board.path, logs, name="first").rows] == ["first"]
