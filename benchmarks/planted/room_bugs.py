@@ -153,6 +153,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "cli": ("tests/cli",),
     "cli/rank": ("tests/cli", "tests/live/test_wrong_turns.py", "tests/report/test_watch.py"),
+    "cli/calibrate": ("tests/cli", "tests/upkeep/test_suites.py"),
     "cli/compare": ("tests/live/test_compare.py",),
     "integrations/helm": ("tests/integrations/test_helm.py",),
     "cli/complete": ("tests/live/test_several_metrics.py",),

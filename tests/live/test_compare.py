@@ -1148,6 +1148,18 @@ def test_a_result_beside_a_journal_of_other_answers_is_made_anew(bench, server, 
     assert compare(run, run, models=("m01", "m05")) == before
 
 
+def test_a_result_of_the_journal_as_it_was_before_is_made_anew(bench, server):
+    setting = {"bank": None, "stop": "limits"}
+    bench.ranked(server, ["m01", "m05"], budget={"items": 40}, **setting)
+    run = bench.run()
+    shorter = (run / "result.json").read_bytes()
+    bench.ranked(server, ["m01", "m05"], more=["--resume"], budget={"items": 60}, **setting)
+    after = compare(run, run, models=("m01", "m05"))
+    (run / "result.json").write_bytes(shorter)
+    assert compare(run, run, models=("m01", "m05")) == after
+    assert read_run(run).result["models"]["m05"]["n_items"] == 30
+
+
 def test_a_result_that_was_edited_is_not_believed(bench, server):
     """Its journal is as it was, and says what the run found."""
     bench.ranked(server, ["m01", "m05"], bank=None, budget={"items": 60}, stop="limits")
