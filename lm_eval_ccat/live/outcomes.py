@@ -156,9 +156,8 @@ def as_prompted(
             outcome = replace(outcome, bank=method_of(bank).doubted(bank))
             text = f"accepted: {difference or doubt}; the bank's prior is wide"
             agreed[Discrepancy(text, PROMPTS)] = None
-        elif (
-            doubt and bank.provenance.get("prompts") != PUBLISHED_ELSEWHERE
-        ):  # `check_bank` says it
+        # Of prompts published elsewhere `check_bank` warns.
+        elif doubt and bank.provenance.get("prompts") != PUBLISHED_ELSEWHERE:
             doubts[doubt] = None
         prompted[name] = outcome
     return prompted, list(agreed), list(doubts)
