@@ -1,6 +1,7 @@
 """Plant bugs one at a time and see whether a test notices.
 
-    nice python benchmarks/planted/run.py                    # all of them: an hour or two
+    nice python benchmarks/planted/run.py                    # all of them: hours
+    nice python benchmarks/planted/run.py --sample 120       # of all rooms at random, always these
     nice python benchmarks/planted/run.py --room ranker --only "rank range"
 
 Each bug of `bugs.py` and `room_bugs.py` replaces one fragment of the code by a wrong one, in a copy
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -86,9 +88,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--room", default="", help="only bugs in rooms that begin so")
     parser.add_argument("--only", default="", help="only bugs whose name holds these words")
+    parser.add_argument("--sample", type=int, default=0, help="only so many, at random")
     args = parser.parse_args()
     room = f"{PACKAGE}/{args.room}"
     chosen = [b for b in ALL_BUGS if b.room.startswith(room) and args.only in b.name]
+    if args.sample:
+        chosen = random.Random(0).sample(chosen, min(args.sample, len(chosen)))
     places, gone = {}, []
     for bug in chosen:
         try:
@@ -124,7 +129,9 @@ def main() -> int:
     planted, missed = (Counter(room_of(bug) for bug in bugs) for bugs in (chosen, survived))
     for name, n in sorted(planted.items()):
         print(f"{name}: {n - missed[name]} of {n} caught")
-    print(f"{len(chosen) - len(survived)} of {len(chosen)} caught")
+    share = 1.0 - len(survived) / max(len(chosen), 1)
+    error = (share * (1.0 - share) / max(len(chosen), 1)) ** 0.5 if args.sample else 0.0
+    print(f"{len(chosen) - len(survived)} of {len(chosen)} caught: {share:.1%} +- {error:.1%}")
     return 2 if gone else int(len(survived) > 0.05 * len(chosen))
 
 

@@ -12,7 +12,7 @@ from scores.test_harness_logs import rows_of, write_run
 from worlds.bench import write_adaptive
 from worlds.boards import draw
 
-from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.board import Board, init, standing
 from lm_eval_ccat.errors import ScaleError, UsageError
 from lm_eval_ccat.live.earlier import read_known
@@ -24,11 +24,16 @@ RAW = draw(np.linspace(-1, 1.5, 8), 40, seed=5)
 LOWER = Scale(0, 1, higher_is_better=False)
 
 
-@pytest.fixture
-def board(tmp_path) -> Board:
-    """A board of errors of which no table knows the scale: less is better."""
+@pytest.fixture(scope="module")
+def bank() -> ItemBank:
     full = ScoreTable.from_arrays(RAW, NAMES, metric="misses", task="t", scale=LOWER)
-    calibrate(full, "paper").save(tmp_path / "t.bank.json")
+    return calibrate(full, "paper")
+
+
+@pytest.fixture
+def board(tmp_path, bank) -> Board:
+    """A board of errors of which no table knows the scale: less is better."""
+    bank.save(tmp_path / "t.bank.json")
     return init(tmp_path / "board", tmp_path / "t.bank.json")
 
 
