@@ -401,19 +401,20 @@ WORTH = 10.0
 LONGEST = 60.0
 #: Fewest answers between two refusals that measure the limit.
 ENOUGH = 4
-#: Concurrent requests at the start.
-FIRST = 2
+#: Concurrent requests at the start, and how many more each answer allows.
+FIRST, MORE = 2, 3
 
 
 class Pace:
     """When the next request may go out to a server that may limit the rate of requests.
 
-    A run starts with two concurrent requests and allows one more after each answer. It limits
-    nothing else until the server refuses a request for its rate; from then on it spaces
-    requests. Between two refusals a server accepts just what its limit allows, so the answers
-    between them measure the limit. At each refusal the rate falls by a twentieth (faster until
-    the limit is known), and recovers in 65 answers or more; it stays at a request in two of the
-    longest pauses that the server asked for. Nothing goes out during such a pause.
+    A run starts with two concurrent requests and allows three more after each answer, or one more
+    once the server was away. It limits nothing else until the server refuses a request for its
+    rate; from then on it spaces requests. Between two refusals a server accepts just what its limit
+    allows, so the answers between them measure the limit. At each refusal the rate falls by a
+    twentieth (faster until the limit is known), and recovers in 65 answers or more; it stays at a
+    request in two of the longest pauses that the server asked for. Nothing goes out during such a
+    pause.
 
     Examples
     --------
@@ -428,7 +429,7 @@ class Pace:
 
     def __init__(self) -> None:
         self.rate = math.inf
-        self._at_once = FIRST
+        self._at_once, self._added_by_answer = FIRST, MORE
         self._began: float | None = None
         self._refusal: float | None = None
         self._accepted = 0
@@ -449,6 +450,8 @@ class Pace:
     def begin_again(self, in_flight: int) -> None:
         """Begin with two requests again, besides those in flight: the server is back."""
         self._at_once = in_flight + FIRST
+        if self._accepted:  # it was away, not merely unknown
+            self._added_by_answer = 1
 
     def sent(self, moment: float) -> None:
         """Note that a request has gone out."""
@@ -460,7 +463,7 @@ class Pace:
     def answered(self) -> None:
         """Note that a request was answered."""
         self._accepted += 1
-        self._at_once += 1
+        self._at_once += self._added_by_answer
         if math.isfinite(self.rate):
             self.rate *= 1.0 + self._growth
             if self._accepted % DOUBLING == 0:

@@ -355,8 +355,11 @@ class Sender:
         probe_is_next = may_return and channel.gate.state is State.WAITING
         if not (channel.opened and takes_part and (free > 0 or probe_is_next)):
             return False
-        tries_out = channel.model.remote and channel.wire and self._first_contact(moment)
-        return not tries_out and not channel.wait(moment)
+        return not self._tries_out(channel, moment) and not channel.wait(moment)
+
+    def _tries_out(self, channel: Channel, moment: float) -> bool:
+        """Whether a server gets no further call before every server has shown that it works."""
+        return channel.model.remote and bool(channel.wire) and self._first_contact(moment)
 
     def _asks_of_a_task(self, channel: Channel) -> list[Ask]:
         """Take a model's next asks off the line; the harness evaluates one task per call."""
@@ -460,8 +463,10 @@ class Sender:
             waits += [due - moment for due, _ in channel.retries]
             if channel.gate.state is State.WAITING:
                 waits.append(channel.gate.wait(moment))
-            if channel.opened and self.line.has_next(channel.name) and channel.free > 0:
-                waits.append(channel.wait(moment))
+            may_send = channel.opened and channel.gate.state is State.OPEN
+            if may_send and self.line.has_next(channel.name) and channel.free > 0:
+                # A first contact ends by an answer, which is waited for.
+                waits.append(POLL if self._tries_out(channel, moment) else channel.wait(moment))
         if (head := self.line.head) is not None:
             channel = self.channels[head.model]
             waits += [

@@ -10,7 +10,7 @@ import pytest
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.channel import Channel, Sending
-from lm_eval_ccat.live.failures import State
+from lm_eval_ccat.live.failures import Pace, State
 from lm_eval_ccat.live.models import Answer
 from lm_eval_ccat.live.spec import FailureRule
 from lm_eval_ccat.records import Lost, Tell
@@ -187,6 +187,17 @@ def test_a_server_that_is_back_gets_few_requests_at_once():
     assert made.gate.admit(9.0)
     made.answered(call(0, sent=9.0), 9.5)
     assert not made.pace.wait(9.5, in_flight=2) and made.pace.wait(9.5, in_flight=3)
+
+
+def test_all_of_128_slots_are_in_use_after_three_rounds_of_answers():
+    pace, answers = Pace(), 0
+    for _ in range(3):
+        assert pace.wait(1.0, in_flight=127)
+        allowed = next(n for n in range(129) if pace.wait(1.0, in_flight=n))
+        for _ in range(allowed):
+            pace.answered()
+        answers += allowed
+    assert answers == 2 + 8 + 32 and not pace.wait(1.0, in_flight=127)
 
 
 def test_a_document_that_a_full_run_needs_ends_it():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from worlds.bench import facts
 
+from lm_eval_ccat.live.sender import Sender
+
 FOUR = ["m01", "m05", "m07", "m11"]
 
 
@@ -38,3 +40,14 @@ def test_a_run_to_its_limits_uses_all_slots_and_every_answer(bench, server):
     )
     assert content["asked"] == content["items_administered"] == 120
     assert max(server.most_at_once.values()) > 16
+
+
+def test_a_run_that_waits_for_first_answers_sleeps(bench, server, monkeypatch):
+    server.latency, waits = 0.5, []
+    genuine = Sender.collect
+    monkeypatch.setattr(
+        Sender, "collect", lambda *args, **named: (waits.append(args), genuine(*args, **named))
+    )
+    models, entry = ["m01", "m05", "m11"], {"concurrency": 8}
+    bench.ranked(server, models, stop="limits", max_items=4, warmup=4, entry=entry)
+    assert len(waits) < 40  # by a look every 2 ms, 250 before the first answer
