@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from ..content import (
@@ -247,7 +248,8 @@ class Ranking(Shown):
             verdicts.state[i, j], population, verdicts.barred[i, j],
         )  # fmt: skip
         leads = place[i] < place[j]
-        ordered = (np.where(leads, *pair) for pair in zip(columns, columns.turned))
+        both_ways: Iterator[tuple[NDArray[Any], NDArray[Any]]] = zip(columns, columns.turned)
+        ordered = (np.where(leads, column, turned) for column, turned in both_ways)
         return PairColumns(*map(np.concatenate, zip(ordered, self._known_pairs())))
 
     def _known_pairs(self) -> PairColumns:
