@@ -13,8 +13,16 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank.settings import check_bank
 from lm_eval_ccat.errors import BankMismatchError
 from lm_eval_ccat.harness import internals, open_session
-from lm_eval_ccat.harness.scorers import record_scorers, scorer_of
+from lm_eval_ccat.harness.scorers import record_scorers, scorer_of, signed
 from lm_eval_ccat.scores.readers.logged_runs import SCORER
+
+
+def test_a_scorer_is_the_same_whatever_the_order_of_its_keys():
+    marks = [
+        signed("seed:0", "t", scorer=dict(pairs), asking=[])
+        for pairs in ((("encoder", "x"), ("layer", 17)), (("layer", 17), ("encoder", "x")))
+    ]
+    assert marks[0] == marks[1] != signed("seed:0", "t", scorer={"encoder": "x", "layer": 9})
 
 
 def test_a_scorer_is_what_its_scores_depend_on(tmp_path, monkeypatch):
@@ -28,6 +36,13 @@ def test_a_scorer_is_what_its_scores_depend_on(tmp_path, monkeypatch):
     first = judged_by()
     assert first["judges"] == [{"model": "judge-1", "temperature": 0.0, "max_tokens": 512}]
     assert judged_by(base_url="http://elsewhere/v1", timeout=3, price={"item": 1}) == first
+    for other in (
+        {"temperature": 0.5},
+        {"max_tokens": 64},
+        {"model": "b"},
+        {"extra": {"top_p": 1}},
+    ):
+        assert judged_by(**other) != first
     (tmp_path / "rubric.txt").write_text("Rate $answer")
     assert judged_by(prompt="rubric.txt")["rubric_sha"] != first["rubric_sha"]
     monkeypatch.setenv("CCAT_BERTSCORE_MODEL", "roberta-large")

@@ -15,6 +15,7 @@ from worlds.bench import TASK, Bench, facts
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.live.charges import Charges
+from lm_eval_ccat.live.outcomes import task_weights
 from lm_eval_ccat.live.plan import Plan, make_plan
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
@@ -249,3 +250,12 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     file = suite.config(server.url, MODELS, **sampled, tasks=["first", "second"], name="fresh")
     err = ccat("rank", file, code=2).err
     assert "is a file, but banks of several tasks need a folder" in err
+
+
+def test_equal_weights_of_one_group_are_those_of_its_tasks_and_of_several_those_of_groups():
+    sizes = {"a": 10.0, "b": 20.0, "c": 70.0}
+    inner = {"all": dict.fromkeys(sizes, 1.0), "pair": {"a": 1.0, "b": 3.0}}
+    assert task_weights("equal", sizes, inner) == dict.fromkeys(sizes, 1.0)
+    assert task_weights("equal", sizes, {"pair": inner["pair"]}) == {"a": 0.25, "b": 0.75, "c": 1.0}
+    assert task_weights("", sizes, inner) == inner["all"]
+    assert task_weights("", sizes, {"pair": inner["pair"]}) == sizes

@@ -377,3 +377,13 @@ def test_grades_in_letters_by_a_pattern_of_ones_own_or_the_rubric_that_comes_alo
     assert "GRADE: C" in server.requests[-1]["messages"][0]["content"]
     assert graded.settings.identity()["grades"][1] == grades
     assert read(server, prompt="correctness", grades={"P": 3}).rate(**FIELDS).score == 3
+
+
+def test_a_second_judge_rates_once_and_is_as_the_first_but_for_what_differs(tmp_path):
+    """It shows how far two judges agree, whatever the first one's repeats are."""
+    content = {"model": "a", "base_url": "http://x/v1", "temperature": 0.7, "repeats": 3}
+    path = tmp_path / "judge.yaml"
+    path.write_text(json.dumps({**content, "second": {"model": "b"}}))
+    first = JudgeSettings.read(path)
+    assert (first.repeats, first.second.repeats) == (3, 1)
+    assert (first.second.model, first.second.temperature) == ("b", 0.7)

@@ -6,6 +6,7 @@ from scipy.special import entr, logit, xlog1py, xlogy
 from scipy.stats import norm
 
 from lm_eval_ccat import ScoreTable
+from lm_eval_ccat.methods.curves import AbilityBasis, Curves, fit_abilities, fit_intercepts
 from lm_eval_ccat.methods.default.fractional import FAR_SHARE, FAR_WIDTH
 from lm_eval_ccat.methods.default.items import fit_items
 from lm_eval_ccat.methods.default.member import ScorePosterior
@@ -127,3 +128,18 @@ def test_what_other_abilities_leave_open_is_their_sum(graded):
     want = weight @ off**2 / weight.sum()
     assert posterior.elsewhere == pytest.approx(want, rel=0.1)
     assert not graded or want < 2.0 * posterior.open_after(seen)
+
+
+def test_what_scores_say_nothing_of_stays_where_it_was():
+    """Of a model its ability, and of an item its intercept."""
+    basis = AbilityBasis.over(np.linspace(-2.0, 2.0, 30), 1)
+    curves = Curves(
+        np.tile([0.8, 1.0, 0.1], (20, 1)), np.full(20, 0.5), basis, centre=0.7, origin=0.0
+    )
+    scores = np.full((2, 20), np.nan)
+    assert fit_abilities(curves, scores) == pytest.approx([0.7, 0.7])
+    scores[0, :10] = 1.0
+    abilities = fit_abilities(curves, scores)
+    assert abilities[0] > 0.8 and abilities[1] == pytest.approx(0.7)
+    intercept, _ = fit_intercepts(curves, abilities, scores)
+    assert (intercept[:10] > 0.81).all() and intercept[10:] == pytest.approx(0.8)

@@ -84,6 +84,11 @@ def test_models_that_are_through_the_first_pass_are_compared_by_all_answers(bank
     told(ranker, 5)
     assert float(ranker.belief().variance[0, 1]) == before
     assert float(ranker.belief().n[0, 2]) <= 5.0
+    single = Ranker(bank, ["a", "b"], sampled=True, stop="limits")
+    told(single)
+    single.change(add={"c": 1.0})
+    told(single, 5)  # what the bank says of the pair is the same
+    assert ranker.belief().variance[0, 2] == pytest.approx(single.belief().variance[0, 2])
     told(ranker)
     together = Ranker(bank, NAMES, repeats=REPEATS, stop="limits")
     told(together)
