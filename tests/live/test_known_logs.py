@@ -36,7 +36,7 @@ def known(bench):
     session = open_session(TASK, PlaceholderLM(), include_path=str(bench.folder / "tasks"))
     logs = bench.folder / "logs"
 
-    def write(models=("m00", "m02"), target=None, code=None, **changes):
+    def write(models=("m00", "m02"), target=None, code=None, text=None, **changes):
         for model in models:
             scores = bench.table.raw[bench.table.models.index(model)]
             rows = [sample_row(k, {"share": float(score)}) for k, score in enumerate(scores)]
@@ -52,6 +52,7 @@ def known(bench):
             content["configs"][TASK] = settings | content["configs"][TASK]
             content["configs"][TASK]["filter_list"] = settings.get("filter_list")
             content["configs"][TASK] |= {"process_results": code} if code else {}
+            content["configs"][TASK] |= {"doc_to_text": text} if text else {}
             file.write_text(json.dumps(content))
         return {"known": "logs", "bank": "", "max_items": 12}
 
@@ -60,6 +61,13 @@ def known(bench):
 
 def test_known_logs_that_were_asked_and_scored_alike_pass_in_silence(bench, server, known):
     plan = make_plan(Spec.read(bench.config(server.url, ["m03", "m09"], **known())))
+    assert not plan.warnings and sorted(plan.known) == ["m00", "m02"]
+
+
+def test_what_makes_prompts_is_not_compared_where_the_prompts_are(bench, server, known):
+    """Their texts are those of the run, whatever template the log states."""
+    setting = known(text="{{another}} {{template}}")
+    plan = make_plan(Spec.read(bench.config(server.url, ["m03", "m09"], **setting)))
     assert not plan.warnings and sorted(plan.known) == ["m00", "m02"]
 
 
