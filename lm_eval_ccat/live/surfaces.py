@@ -11,6 +11,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import yaml
@@ -150,14 +151,18 @@ def add_flags(parser: Any, command: str, help_texts: Mapping[str, str] | None = 
         elif kind.many:
             how.update(nargs="+", action="extend")
         how["help"] = (help_texts or {}).get(name, help).replace("%", "%%").replace("`", "'")
-        parser.add_argument(*(f"--{flag}" for flag in flags), dest=f"{_PREFIX}{name}.{part}", **how)
+        # From 0.5 on the harness has --repeats itself, which it writes into the tasks.
+        with suppress(argparse.ArgumentError):
+            parser.add_argument(
+                *(f"--{flag}" for flag in flags), dest=f"{_PREFIX}{name}.{part}", **how
+            )
 
 
 def flags_given(args: argparse.Namespace, command: str) -> list[str]:
     """Return the flags of a run's options that a command line has."""
     values = vars(args)
     return [f"--{names[0]}" for name, part, names, *_ in _flags(command)
-            if values[f"{_PREFIX}{name}.{part}"] is not None]  # fmt: skip
+            if values.get(f"{_PREFIX}{name}.{part}") is not None]  # fmt: skip
 
 
 def given_by_flags(args: argparse.Namespace, command: str) -> Values:

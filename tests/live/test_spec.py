@@ -222,3 +222,13 @@ def test_init_writes_what_the_flags_say_and_names_what_is_missing(tmp_path, caps
     assert (Path(__file__).parents[2] / page).is_file()
     assert [m.name for m in Spec.read(file).models] == ["a", "b"]
     assert main([*init, *models]) == 2 and "exists" in capsys.readouterr().err
+
+
+def test_a_flag_that_the_harness_has_itself_stays_the_harness_s():
+    """Its branch next0.5 has --repeats, and writes it into the tasks."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int)
+    surfaces.add_flags(parser, "run")
+    args = parser.parse_args(["--repeats", "3", "--max_items", "5"])
+    assert surfaces.flags_given(args, "run") == ["--max_items"]
+    assert surfaces.given_by_flags(args, "run") == {"max_items": 5} and args.repeats == 3
