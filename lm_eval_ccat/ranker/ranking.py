@@ -250,7 +250,8 @@ class Ranking(Shown):
         leads = place[i] < place[j]
         both_ways: Iterator[tuple[NDArray[Any], NDArray[Any]]] = zip(columns, columns.turned)
         ordered = (np.where(leads, column, turned) for column, turned in both_ways)
-        return PairColumns(*map(np.concatenate, zip(ordered, self._known_pairs())))
+        known: tuple[NDArray[Any], ...] = self._known_pairs()
+        return PairColumns(*(np.concatenate(parts) for parts in zip(ordered, known)))
 
     def _known_pairs(self) -> PairColumns:
         """Return the pairs of reference models."""
