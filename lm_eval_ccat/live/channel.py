@@ -157,9 +157,8 @@ class Channel:
         self.name, self.book = self.model.name, self.line.book
         self.copies = Copies(self.model.title)
         if self.plan.most_repeats > 1:  # a resumed run has answers already
-            for item, answer in self.book.answers.of(self.name).items():
-                if isinstance(answer, Tell):
-                    self.copies.note(item, answer.responses)
+            for item, answer in self.book.arrived(self.name):
+                self.copies.note(item, answer.responses)
 
     @property
     def free(self) -> int:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import RunError
 from ..money import estimate_tokens
 from ..records import Item
-from ..runs.kept_answers import KeptAnswers
+from ..runs.book import Book
 
 logger = logging.getLogger(__name__)
 
@@ -106,14 +105,16 @@ class Copies:
         )
 
 
-def doubts_of_repeats(answers: KeptAnswers, models: Iterable[str]) -> list[str]:
-    """Return a warning for each model whose short answers are the same in every repeat."""
+def doubts_of_repeats(book: Book, models: Iterable[str]) -> list[str]:
+    """Return a warning for each model whose answers are the same in every repeat."""
     warnings = []
     for model in models:
-        of_model, copies = answers.of(model), Copies(model, warned=True)
-        if any(len(item) > 2 for item in of_model):
-            for item, answer in of_model.items():
-                with suppress(CopiesError):
+        copies, refused = Copies(model, warned=True), ""
+        if any(len(item) > 2 for item in book.answers.of(model)):
+            for item, answer in book.arrived(model):
+                try:
                     copies.note(item, answer.responses)
-            warnings += [copies.doubt] if copies.doubt else []
+                except CopiesError as error:  # the run was refused, and what it has is shown
+                    refused = str(error)
+            warnings += [text for text in (refused, copies.doubt) if text]
     return warnings

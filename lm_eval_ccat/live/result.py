@@ -299,7 +299,7 @@ def result_of(
         for name, share in empty.items()
         if share > limit or share >= MANY_EMPTY
     ] + doubts(tally, calibrated, book.accepted)
-    warnings += doubts_of_repeats(book.answers, tally.answered)
+    warnings += doubts_of_repeats(book, tally.answered)
     early = list(
         chain(facts.report.get("warnings", ()), *facts.report.get("accepted", {}).values())
     )

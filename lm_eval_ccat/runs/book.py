@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from ..errors import RunError
@@ -209,6 +210,13 @@ class Book:
         if pair in self._failed or pair in self.waiting:
             return True
         return pair in self.answers and pair not in self._beyond
+
+    def arrived(self, model: str) -> Iterator[tuple[Item, Tell]]:
+        """Yield a model's scored answers by item, those last that the Ranker was not told."""
+        untold = ((item, answer) for (name, item), answer in self.waiting.items() if name == model)
+        for item, answer in chain(self.answers.of(model).items(), untold):
+            if isinstance(answer, Tell):
+                yield item, answer
 
     @property
     def done(self) -> bool:

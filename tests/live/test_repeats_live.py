@@ -17,6 +17,7 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.live.channel import Channel
 from lm_eval_ccat.live.copies import Copies
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.report.following import to_decide
@@ -192,6 +193,27 @@ def test_a_run_that_copies_end_keeps_every_answer_that_was_paid(few, sampling, c
     assert main(["rank", str(config)]) == 1
     assert re.search("(low|mid) gives copies", capsys.readouterr().err)
     assert len(answers_in(few.run())) == sum(sampling.asked.values())
+
+
+def test_copies_are_refused_on_resume_though_some_came_after_the_deciding_answer(
+    tmp_path, capsys, monkeypatch
+) -> None:
+    """The ranking is decided when nine of twelve documents are answered twice."""
+    monkeypatch.setattr(Channel, "note_copies", lambda *_: None)  # as of answers on the wire
+    bench = make_bench(tmp_path, n_docs=12)
+    text = drawn(bench, seeds=False)
+    settings = {**SETTINGS, "repeats": 6, "model_args": {"num_concurrent": 8}}
+    with CompletionsServer({}, latency=0.02) as server:
+        server.draws = lambda *asked: text(*asked) + " and so it goes on" * 20
+        config = bench.config(server.url, ["low", "mid"], **settings)
+        assert main(["rank", str(config)]) == 0
+        twice = [item for model, item in answers_in(bench.run()) if (model, item[1]) == ("low", 2)]
+        shown = state(bench.run())
+        assert shown.content["models"]["low"]["n_items"] == 12 + 9 and len(twice) >= 10
+        assert [warned for warned in shown.warnings if warned.startswith("low gives copies")]
+        capsys.readouterr()
+        assert main(["rank", str(config), "--resume"]) == 1
+    assert "low gives copies, not repeats" in capsys.readouterr().err
 
 
 def test_an_adaptive_run_names_the_model_that_gives_copies(few, sampling, ccat) -> None:
