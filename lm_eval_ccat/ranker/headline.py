@@ -155,6 +155,7 @@ def share_saved(content: RankingContent) -> float | None:
     if "answers_of_benchmark" not in content or not tested:
         return None
     asked = content.get("asked", sum(block["n_items"] for block in tested))
+    asked += sum(len(block.get("failed", ())) for block in tested)  # requested in vain: not saved
     return 1.0 - min(asked / (content["answers_of_benchmark"] * len(tested)), 1.0)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from live.test_resume import killed, start_rank  # noqa: F401
 from worlds.bench import TASK, Bench, content_of, facts, make_bench
-from worlds.server import CompletionsServer
+from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.cli.main import main
@@ -113,6 +113,15 @@ def test_a_server_is_sent_temperature_0_whatever_do_sample_says(few, sampling, c
     assert "at temperature 0 a second answer repeats the first" in capsys.readouterr().err
     assert "sampled" not in greedy and {b["temperature"] for b in sampling.bodies} == {0}
     assert asked(do_sample=False, temperature=0.7)["sampled"]
+
+
+def test_a_request_that_fails_is_not_saved(few, sampling, capsys) -> None:
+    sampling.mood = trouble("status", 400, of="mid", when=lambda number, _: number < 3)
+    settings = {**SETTINGS, "repeats": 2, "stop": "limits"}
+    content = few.ranked(sampling, ["low", "mid"], (0, 3), **settings)
+    full = 2 * 2 * N_ITEMS
+    assert content["asked"] == full - 2 * 3 and content["share_saved"] == 0.0
+    assert "saved" not in capsys.readouterr().out
 
 
 def test_a_run_of_repeats_answers_no_question_about_single_answers(few, sampling, capsys) -> None:
