@@ -28,6 +28,8 @@ TEXTS = {
     "rows.csv": ("model,doc_id,metric,score\n", "write a row of model, doc_id, score for each"),
     "semicolons.csv": (GOOD.replace(",", ";"), "separate columns by commas"),
     "twice.csv": ("model,doc_id,score,score\na,1,0,1\n", "two columns 'score'; leave one out"),
+    "capital.csv": (GOOD.replace("model", "Model"), "'Model'; call it 'model'"),
+    "spaced.csv": (GOOD.replace("model,doc_id", "model, doc_id"), "' doc_id'; call it 'doc_id'"),
     "words.csv": (GOOD + "m1,9,acc,high\n", "write numbers, and leave missing ones empty"),
     "unnamed.csv": (GOOD + "m1,,acc,1\n", "have no doc_id; write it, or leave them out"),
     "decimals.csv": (GOOD.replace(",1,acc", ",1.5,acc"), "write whole numbers or texts"),

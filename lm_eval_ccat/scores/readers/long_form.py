@@ -148,6 +148,11 @@ class Source:
             self._table = self._table.rename_columns(self.names)
         if twice := [name for name in _USED if self.names.count(name) > 1]:
             raise ScoreTableError(f"{file}: two columns {twice[0]!r}; leave one out")
+        # Read as it stands, a table of a `Model` would be one model of the file's name.
+        if strange := [n for n in self.names if _meant(n) in _USED and _meant(n) not in self.names]:
+            raise ScoreTableError(
+                f"{file}: a column is called {strange[0]!r}; call it {_meant(strange[0])!r}"
+            )
         missing = [column for column in ("doc_id", "score") if column not in self.names]
         #: Items of a wide table, by the place of their column; empty for a long one.
         self.items = _items(schema) if len(missing) == 2 else {}
@@ -410,6 +415,10 @@ def _items(schema: Any) -> dict[int, int | str]:
             return {}
     numbered = all(map(is_number, names.values()))
     return {place: int(name) if numbered else name for place, name in names.items()}
+
+
+def _meant(name: str) -> str:
+    return name.strip().lower()
 
 
 def _is_text(kind: Any) -> bool:
