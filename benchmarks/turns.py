@@ -3,7 +3,8 @@
 Models of random weights answer 1,000 multiple-choice documents, so they are about as good as one
 another; for the ranking of models apart, the right choice of most documents is what the first one
 prefers. Their memory lets only one be loaded at a time. Printed: seconds of the harness's own full
-runs of all models, seconds until the result, their ratio, answers used, and loads.
+runs of all models without the search for tasks, seconds until the result, their ratio, answers
+used, and loads.
 
     python benchmarks/turns.py [--models 2,4,8] [--items 1000] [--batch 8]
 """
@@ -63,10 +64,12 @@ def full_run(pretrained: str, folder: Path, batch: int) -> tuple[float, list[int
     import lm_eval
     from lm_eval.tasks import TaskManager
 
+    # The harness looks through all its tasks for each run, which is no time of a model.
+    tasks = TaskManager(include_path=str(folder))
     began = time.perf_counter()
     found: Any = lm_eval.simple_evaluate(
         "hf", model_args=f"pretrained={pretrained},dtype=float32", batch_size=batch, device="cpu",
-        tasks=["preferences"], task_manager=TaskManager(include_path=str(folder)),
+        tasks=["preferences"], task_manager=tasks,
         bootstrap_iters=0, verbosity="ERROR",
     )  # fmt: skip
     samples = sorted(found["samples"]["preferences"], key=lambda sample: sample["doc_id"])
