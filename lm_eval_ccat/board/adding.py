@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import math
 import re
@@ -17,10 +18,11 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank, SuiteBank, is_suite
-from ..bank.file import bank_files
+from ..bank.file import bank_files, located
 from ..bank.settings import compare_settings
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
+from ..live.outcomes import tasks_of_bank
 from ..live.scored import is_drawn, runs_by_model
 from ..methods.method import method_of
 from ..methods.sample.repeats import RepeatSums
@@ -543,10 +545,11 @@ def init(
     source : path
         Logs or a score table of full results, or a folder of such tables (one per task): the banks
         are calibrated on them, and their models are the first rows. Or a suite's folder or a
-        single bank: the board then starts without rows.
+        single bank, as a path, the name of a public one or on the hub (``hub:owner/name``): the
+        board then starts without rows.
     task : str, optional
-        Tasks of the logs, comma-separated: names, patterns or groups; all by default. For a table
-        that names no task, the name of its task.
+        Tasks of the logs or of the suite, comma-separated: names, patterns or groups; all by
+        default. For a table that names no task, the name of its task.
     metric : str, optional
         Metric; needed if the results hold several.
     say : callable, optional
@@ -578,17 +581,22 @@ def init(
     ...     (board.rules.name, list(board.banks), board.shares)
     ('Mine', ['t'], {'t': 1.0})
     """
-    path, source = Path(folder), Path(source)
+    # What is here comes before a public bank of the name.
+    place, path = Path(source), Path(folder)
+    source = place if place.exists() else located(source)
     exists = (path / RULES).is_file()
     settled = ruled(read_rules(path / RULES) if exists else Rules(), rules)
     file = source.name.removesuffix(".gz").endswith(".json")
-    known = is_suite(source) or file or bool(bank_files(source))
+    known = source != place or is_suite(source) or file or bool(bank_files(source))
     if exists and not known:
         raise UsageError(
             f"{path} is a board already: add models with `lm-eval-ccat board add {path} {source}`, "
             "or give it new banks: --from BANKS"
         )
-    suite = SuiteBank.load(source) if known else _calibrated(source, task, metric, say)
+    if known:
+        suite = SuiteBank.load(source, _named(source, task))
+    else:
+        suite = _calibrated(source, task, metric, say)
     one_bank_each(suite, source)
     try:
         with tempfile.TemporaryDirectory() as draft:
@@ -626,6 +634,19 @@ def _require_scales(board: Board, suite: SuiteBank) -> None:
             continue
         if words := differing_scales(new.metric, ("the board", old.scale), ("the bank", new.scale)):
             raise UsageError(f"{words}; calibrate with the board's scale, or begin another board")
+
+
+def _named(source: Path, task: str | None) -> list[str] | None:
+    """Return the tasks of a folder of banks that are named; None for all."""
+    if not task or not source.is_dir():
+        return None
+    names: list[str] = []
+    known = SuiteBank.tasks(source)
+    for name in tasks_of_bank(source, [name.strip() for name in task.split(",")]):
+        if not (tasks := fnmatch.filter(known, name)):
+            raise UsageError(f"{source} has no bank of task {name}; it has: {first_of(known, 20)}")
+        names += tasks
+    return names
 
 
 def _calibrated(

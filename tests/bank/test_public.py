@@ -133,3 +133,16 @@ def test_a_plan_of_a_bank_alone_is_of_all_its_tasks(ccat):
 )
 def test_a_bank_of_nonsense_lengths_states_none(stated):
     assert replace(ItemBank.blank([1]), provenance={"tokens": stated}).tokens is None
+
+
+def test_a_board_begins_with_a_public_bank_of_the_tasks_that_are_named(tmp_path, ccat, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for source, task, n in (
+        ("mmlu_pro", TASK, 1),
+        ("public", "mmlu_pro", 14),
+        (public_banks()["mmlu_pro"], "*_history,mmlu_pro_law", 2),
+    ):
+        out = ccat("board", "init", f"of_{n}", "--from", source, "--task", task).out
+        assert TASK in out and len(list(Path(f"of_{n}", "suite").glob("*.bank.json"))) == n
+    said = ccat("board", "init", "none", "--from", "mmlu_pro", "--task", "gsm8k", code=2).err
+    assert "no bank of task gsm8k" in said and not Path("none").exists()
