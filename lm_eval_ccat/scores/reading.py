@@ -26,7 +26,8 @@ MAX_LINE = 128 << 20
 #: Bytes of the largest file that is one JSON value.
 MAX_VALUE = 1 << 30
 _CHUNK = 1 << 20
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+#: How a text in UTF-16 begins.
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 #: How a warning says that neither user nor file states a scale.
 OF_METRIC_TABLE = "is that of the metric table"
 #: Endings of a task's file.
@@ -503,7 +504,7 @@ def remedy_of(path: Path) -> str:
         beginning = stream.read(64)
     if not beginning.strip():
         return "the file is empty: write it again"
-    if path.suffix in (".csv", ".jsonl") and (beginning[:2] in _UTF_16 or b"\0" in beginning):
+    if path.suffix in (".csv", ".jsonl") and (beginning[:2] in UTF_16 or b"\0" in beginning):
         return "it looks like UTF-16: save it as UTF-8"
     return ""
 

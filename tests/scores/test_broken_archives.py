@@ -1,5 +1,6 @@
 """Broken archives of logs, and runs that lack a file, are refused by name; a changed one, too."""
 
+import json
 import shutil
 import struct
 import tarfile
@@ -82,6 +83,21 @@ def test_a_log_that_is_cut_off_is_told_beside_others_and_alone(tmp_path):
     for path in (tmp_path, cut):
         with pytest.raises(CcatError, match=r"sums_2\.eval: a log of Inspect that is cut off"):
             ScoreTable.read(path, **QUERY)
+
+
+@pytest.mark.parametrize("n_samples", [30, 900])
+def test_a_log_of_inspect_of_another_encoding_is_read_beside_others(tmp_path, n_samples):
+    for n, encoding in enumerate(("utf-8", "utf-16", "utf-16-le")):
+        samples = [
+            {"id": k, "epoch": 1, "scores": {"includes": {"value": "CI"[k % 2]}}, "input": "?" * 99}
+            for k in range(n_samples)
+        ]
+        run = {"task": "sums", "model": f"m{n}", "created": "2025-01-01T00:00:00", "config": {}}
+        log = {"version": 2, "status": "success", "eval": run, "samples": samples}
+        marked = "\ufeff" * (encoding == "utf-16-le") + json.dumps(log)
+        (tmp_path / f"{n}.json").write_bytes(marked.encode(encoding))
+    table = ScoreTable.read(tmp_path, **QUERY)
+    assert table.models == ("m0", "m1", "m2") and table.scores.shape == (3, n_samples)
 
 
 def test_a_run_of_helm_without_its_specification_is_told(tmp_path):

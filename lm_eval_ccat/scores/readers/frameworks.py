@@ -53,6 +53,7 @@ from ..grid import ScoreGrid
 from ..reading import (
     MAX_LINE,
     MAX_VALUE,
+    UTF_16,
     Logged,
     Progress,
     Query,
@@ -372,9 +373,12 @@ def _is_of_inspect(file: Path, how_many: Callable[[Iterable[Any]], bool]) -> boo
         return file.suffix == ".eval" and zipfile.is_zipfile(file)
     with file.open("rb") as stream:
         ends = stream.read(_ENDS)
-        if ends.lstrip()[:1] == b"{" and _ENDS < (size := file.stat().st_size):
+        encoded = ends[:2] in UTF_16
+        if (encoded or ends.lstrip()[:1] == b"{") and _ENDS < (size := file.stat().st_size):
             stream.seek(max(_ENDS, size - _ENDS))
             ends += stream.read()
+    if encoded:
+        ends = ends.decode("utf-16", "ignore").encode()
     return ends.lstrip()[:1] == b"{" and how_many(key.search(ends) for key in (_RUN, _STATUS))
 
 
