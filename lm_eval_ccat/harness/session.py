@@ -525,7 +525,10 @@ class TaskSession:
         filtered = [instance.filtered_resps[filter] for instance in group]
         repeated: dict[str, object] = {}
         if hasattr(pipeline, "score_instances"):
-            documents = {doc_id: list(group)}
+            instances = [copy.copy(instance) for instance in group]
+            for instance in instances:
+                instance.doc = document
+            documents = {doc_id: instances}
             scored = task._try_process_results(documents, filter)
             scored = scored or pipeline.score_instances(documents)
             metrics = dict(pipeline.reduce(scored)[doc_id])

@@ -525,7 +525,7 @@ SPLIT = "{split}"
 
 def process_docs(dataset):
     """These documents of the split that is scored; few-shot examples come from all of theirs."""
-    scored = str(getattr(dataset, "split", SPLIT)) == SPLIT
+    scored = str(getattr(dataset, "split", SPLIT)).removesuffix("[:]") == SPLIT
     dataset = {process}
     return dataset.select(ITEMS) if scored else dataset
 '''

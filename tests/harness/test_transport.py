@@ -77,7 +77,15 @@ def instances(kind, texts):
         for i, text in enumerate(texts)
     ]
     return [
-        make_one(request_type=kind, doc={}, arguments=a, idx=0, metadata=("task", i, 1))
+        make_one(
+            request_type=kind,
+            doc={},
+            arguments=a,
+            idx=0,
+            task_name="task",
+            doc_id=i,
+            metadata=("task", i, 1),
+        )
         for i, a in enumerate(arguments)
     ]
 
@@ -346,8 +354,11 @@ def test_the_loop_sends_what_threads_send(task, bench, tokenizer):
     assert sent(server) == bodies[0]
     for a, b in zip(asked, found, strict=True):
         assert (a.doc_id, a.values, a.samples, a.responses) == (
-            b.doc_id, b.values, b.samples, b.responses
-        )  # fmt: skip
+            b.doc_id,
+            b.values,
+            b.samples,
+            b.responses,
+        )
         assert a.tokens == b.tokens and len(a.served) == len(b.served)
 
 
