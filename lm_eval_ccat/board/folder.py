@@ -231,6 +231,11 @@ def _hashes_in(folder: Path) -> dict[str, str]:
     try:
         hashes = json.loads(file.read_text(encoding="utf-8"))
         return {str(name): str(sha256) for name, sha256 in hashes.items()}
+    except FileNotFoundError:
+        raise RunError(
+            f"{file} is missing: {RESTORE}; a board that never had one is begun anew with "
+            "`lm-eval-ccat board init`"
+        ) from None
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise RunError(f"{file}: not readable as hashes ({error}); {RESTORE}") from None
 

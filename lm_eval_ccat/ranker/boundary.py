@@ -2,7 +2,7 @@
 
 After `n` of `N` items (n = 10, 11, .., at most `horizon`) a pair is decided if
 
-    |z| >= w C (n / horizon) ** (DELTA - 1/2),  DELTA = 1/4,  w = min(1.03, 1 + 1.5 / horizon),
+    |z| >= w C (n / horizon) ** (DELTA - 1/2),  w = min(STRETCH, 1 + EXCESS / horizon),
 
 with z the difference in standard errors. For models that are equal, z is Brownian motion on the
 clock ``I = n / (1 - n/N)``, divided by the root of I. `chances` computes how often that leaves the
@@ -46,8 +46,8 @@ FIRST_LOOK, DELTA = 10, 0.25
 #: In passes, DELTA, and the share of an answer's variance that lies within its item. Between shares
 #: of .1 and 1 the constant C moves by .01.
 DELTA_OF_PASSES, WITHIN = 0.4, 0.4
-#: Factors on the boundary for standard errors and tails of real scores: the largest, and what it
-#: exceeds 1 by, times the horizon, where that is less; and in passes.
+#: The stretch w of the boundary for errors and tails of real scores: its largest value, how it
+#: fades (see above), and the constant one of passes.
 STRETCH, EXCESS, STRETCH_OF_PASSES = 1.03, 1.5, 1.02
 #: Part of the level that a horizon leaves to further ones, so that one that is used to its end can
 #: be raised at all.

@@ -238,9 +238,9 @@ class PairColumns(NamedTuple):
         gap, low, high = 0.0 - self.difference, 0.0 - self.high, 0.0 - self.low
         return PairColumns(self.b, self.a, 1.0 - self.p, gap, low, high, *self[6:])
 
-    def where(self, wanted: Mask) -> PairColumns:
+    def where(self, mask: Mask) -> PairColumns:
         """Return some of the pairs."""
-        return PairColumns._make(column[wanted] for column in self)
+        return PairColumns._make(column[mask] for column in self)
 
     def rows(self, names: Sequence[str]) -> Iterator[PairRow]:
         """Yield the pairs' rows."""
