@@ -573,7 +573,7 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
             yield (
                 f"  {gap:>14} {ways.get(way, way):>16}{takes['items_per_model']:>14,}"
                 f"{_in_short(tokens):>10}{_usd(takes['usd'], '~'):>12}"
-                f"{_minutes(takes['minutes_at_1s']):>9}"
+                f"{_two_digits(takes['minutes_at_1s']):>9}"
                 + ("  over the budget" if _over_budget(takes, content["budget"]) else "")
             )
     yield "Tokens by the lengths of prompts and references; minutes at a second an answer."
@@ -588,15 +588,15 @@ def _over_budget(takes: WayContent, budget: Mapping[str, float]) -> bool:
     return any((amounts.get(unit) or 0.0) > limit for unit, limit in budget.items())
 
 
-def _minutes(minutes: float) -> str:
-    """Return minutes to two digits, and from ten on as a whole number.
+def _two_digits(value: float) -> str:
+    """Return a number to two digits, and from ten on as a whole one.
 
     Examples
     --------
-    >>> _minutes(0.333), _minutes(9.96), _minutes(204.7)
+    >>> _two_digits(0.333), _two_digits(9.96), _two_digits(204.7)
     ('0.33', '10', '205')
     """
-    return f"{minutes:.2g}" if minutes < 10 else f"{minutes:,.0f}"
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"
 
 
 def _in_short(count: float) -> str:
@@ -604,14 +604,12 @@ def _in_short(count: float) -> str:
 
     Examples
     --------
-    >>> _in_short(940), _in_short(25_300), _in_short(1_230_000)
-    ('940', '25k', '1.2M')
+    >>> _in_short(940), _in_short(25_300), _in_short(99_600), _in_short(1_230_000)
+    ('940', '25k', '100k', '1.2M')
     """
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if count >= size:
-            return (
-                f"{count / size:.2g}{unit}" if count < 100 * size else f"{count / size:.0f}{unit}"
-            )
+            return f"{_two_digits(count / size)}{unit}"
     return f"{count:.0f}"
 
 
