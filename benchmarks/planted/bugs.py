@@ -700,13 +700,6 @@ BUGS: tuple[Bug, ...] = (
         ("tests/board/test_board.py",),
     ),
     Bug(
-        "rows and columns of the chart of pairs are exchanged",
-        "lm_eval_ccat/report/plots",
-        'left + side * place[pair["b"]], 30 + side * place[pair["a"]]',
-        'left + side * place[pair["a"]], 30 + side * place[pair["b"]]',
-        ("tests/report/test_one_truth.py",),
-    ),
-    Bug(
         "surprise is measured against the wrong document",
         "lm_eval_ccat/report/page",
         "_number(figures[run.place[answer.doc]])",

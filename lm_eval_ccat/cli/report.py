@@ -11,9 +11,9 @@ from ..errors import UsageError
 from ..live.result import state
 from ..masking import mask_text
 from ..plugins import existing
-from ..report import write_report
+from ..report import read_run, write_report
 from ..report.chart import FORMATS
-from ..report.plots import plot_files, plot_run
+from ..report.plots import plot_files, plot_ranking
 from .parsing import Opt, Options, write_file
 
 OPTIONS: Options = {
@@ -58,7 +58,8 @@ def report(args: argparse.Namespace) -> int:
         else:
             written = [write_report(runs[0], output)]
         if args.plots is not None:
-            written += plot_run(runs[0], args.plots, formats)
+            chart = plot_ranking(read_run(runs[0]))
+            written += chart.save(Path(args.plots) / "ranking", formats)
     else:
         for path in paths:
             existing(path, "run directory or file")

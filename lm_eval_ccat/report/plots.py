@@ -1,15 +1,15 @@
-"""Charts of runs, banks and replays, in SVG and on request in PNG and PDF.
+"""Charts of rankings, banks and replays, in SVG and on request in PNG and PDF.
 
-The course of a run and the information of a bank are laid out here once, in per cent of width and
-height; the page's templates and the charts both draw them.
+The course of a run and the information of its bank are laid out here, in per cent of width and
+height; the page's templates draw them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, ndtri
@@ -22,12 +22,9 @@ from ..methods.method import method_of
 from ..metrics.scale import Floats
 from ..ranker.columns import model_cells
 from ..runs.directory import read_object
-from ..shown import whole_percent
 from .chart import (
     ACCENT,
-    BAD,
     COLOURS,
-    INK,
     LETTER,
     SOFT,
     TIE_FILL,
@@ -39,7 +36,7 @@ from .chart import (
     between,
     label,
 )  # fmt: skip
-from .stored_run import History, StoredRun, course, history, read_run
+from .stored_run import History, StoredRun
 
 if TYPE_CHECKING:
     from ..ranker import Ranking
@@ -48,19 +45,13 @@ __all__ = [
     "Chart",
     "plot_bank",
     "plot_files",
-    "plot_information",
-    "plot_pairwise",
-    "plot_progress",
     "plot_ranking",
-    "plot_run",
     "plot_simulation",
 ]
 
 #: Models drawn in colour when the page opens; the others are grey until they are chosen.
 COLOURED = 5
 BUMP_LABELS = 40
-#: A matrix of more models shows no figures in its cells.
-NUMBERS = 16
 _PLOT = 300
 
 # -- the ranking ----------------------------------------------------------------------------------
@@ -120,34 +111,6 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     return chart
 
 
-def plot_pairwise(ranking: Ranking | StoredRun) -> Chart:
-    """Plot the matrix of ``P(row better than column)``, best model first, decided pairs framed."""
-    content = _content(ranking)
-    order = content["order"]
-    place = {model: i for i, model in enumerate(order)}
-    side = 30.0 if len(order) <= NUMBERS else max(4.0, 480 / len(order))
-    names = [label(f"{n} {model}") for n, model in enumerate(order, start=1)]
-    left = 24 + LETTER * max(map(len, names), default=4)
-    size = side * len(order)
-    chart = Chart(left + size + 20, size + 60, "How probably each model is better than each other")
-    chart.text(left, 14, "P(row better than column), %", fill=SOFT)
-    for n, name in enumerate(names):
-        small = None if side >= 11 else max(3.0, side)
-        chart.text(left - 8, 30 + side * (n + 0.5) + 4, name, "end", font_size=small)
-        if len(order) <= NUMBERS:
-            chart.text(left + side * (n + 0.5), size + 46, str(n + 1), "middle", SOFT)
-    for pair in content["pairwise"]:
-        chance, x, y = pair["p"], left + side * place[pair["b"]], 30 + side * place[pair["a"]]
-        decided = pair.get("decision") == "decided" and len(order) <= NUMBERS
-        strength = round(abs(chance - 0.5) * 1.4, 3)
-        chart.rect(x, y, side, side, ACCENT if chance > 0.5 else BAD, fill_opacity=strength)
-        if decided:
-            chart.rect(x + 1.5, y + 1.5, side - 3, side - 3, "none", stroke=INK)
-        if len(order) <= NUMBERS:
-            chart.text(x + side / 2, y + side / 2 + 4, whole_percent(chance), "middle")
-    return chart
-
-
 # -- the course of a run --------------------------------------------------------------------------
 
 
@@ -175,45 +138,6 @@ def progress(run: StoredRun, past: History) -> dict[str, Any]:
         "bump_height": 30 * size if size <= BUMP_LABELS else 520,
         "bump_labels": size <= BUMP_LABELS,
     }
-
-
-def plot_progress(run: StoredRun, past: History | None = None) -> Chart:
-    """Plot how estimates, order and open pairs developed as answers came in.
-
-    Parameters
-    ----------
-    run : StoredRun
-        A run directory as `read_run` reads it, with its bank.
-    past : History, optional
-        The run's course, if there is one.
-    """
-    past = past or history(run)
-    laid, xs = progress(run, past), past.items
-    chart = Chart(940, 620, "The course of the ranking")
-
-    def panel(name: str, box: tuple[float, float, float, float], title: str) -> Panel:
-        return Panel(chart, box, laid[name].across, laid[name].up, title)
-
-    metric = run.facts["metric"]
-    estimates = panel("estimates", (50, 30, 400, 300), f"Estimate of {metric}")
-    places = panel("places", (490, 30, 260, 300), "Place in the order")
-    for name, index in reversed(laid["colours"].items()):
-        style: dict[str, Any] = {"stroke": SOFT, "stroke_width": 0.7, "opacity": 0.4}
-        if index is not None:
-            style = {"stroke": COLOURS[index % len(COLOURS)]}
-            estimates.band(xs, past.high[name], past.low[name], style["stroke"], 0.09)
-            if last := past.ranks[name][-1]:
-                chart.text(758, places.y(last) + 4, label(name, 26), fill=style["stroke"])
-        estimates.curve(xs, past.estimates[name], **style)
-        places.curve(xs, laid["ranks"][name], **style)
-    for left, name, title in (
-        (50, "undecided", "Neighbouring pairs not decided"),
-        (490, "half_width", "Half width of the median interval"),
-    ):
-        below, values = panel(name, (left, 400, 400, 160), title), getattr(past, name)
-        below.band(xs, values, opacity=0.14)
-        below.curve(xs, values)
-    return chart
 
 
 # -- the items of a bank --------------------------------------------------------------------------
@@ -335,39 +259,9 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
 
 def _box_of(grid: Floats, total: Floats) -> Box:
     """The axes of an information curve."""
+    # A bank whose items tell nothing still needs an axis of some height.
     up = between(0.0, 1.08 * float(total.max()) or 1.0, 3)
     return Box(between(float(grid[0]), float(grid[-1]), 6), up)
-
-
-def _draw_information(
-    chart: Chart, place: tuple[float, float, float, float], grid: Floats, total: Floats, title: str
-) -> Panel:
-    """Draw an information curve on a part of a chart."""
-    box, xs, ys = _box_of(grid, total), grid.tolist(), total.tolist()
-    panel = Panel(chart, place, box.across, box.up, title, "ability (logits)")
-    panel.band(xs, ys, opacity=0.14)
-    panel.curve(xs, ys)
-    return panel
-
-
-def plot_information(run: StoredRun) -> Chart:
-    """Plot the bank's information over ability, with every model's ability and items below it."""
-    laid = information_chart(run)
-    names = [label(row["name"], 30) for row in laid["rows"]]
-    left = 34 + LETTER * max(map(len, names), default=4)
-    bottom = 300 + 20 * len(names)
-    chart = Chart(left + 520, bottom + 20, "Where on the ability scale the bank's items are of use")
-    grid, total = np.array(laid["abilities"]), np.array(laid["total"])
-    place, title = (left, 30, 500, 220), "Information of all items"
-    panel = _draw_information(chart, place, grid, total, title)
-    for n, (name, row) in enumerate(zip(names, laid["rows"])):
-        y, ability, error = 300 + 20 * n, row["ability"], row["error"]
-        chart.text(left - 8, y + 4, name, "end")
-        for location in row["places"]:
-            chart.line(left + 5 * location, y - 8, left + 5 * location, y + 8)
-        chart.line(panel.x(ability - error), y, panel.x(ability + error), y, ACCENT, 2)
-        chart.dot(panel.x(ability), y)
-    return chart
 
 
 def plot_bank(bank: ItemBank) -> Chart:
@@ -379,29 +273,49 @@ def plot_bank(bank: ItemBank) -> Chart:
     """
     chart = Chart(880, 320, "The items of a bank")
     grid, total, _ = information_curve(bank, np.array([]))
+    axes, xs, ys = _box_of(grid, total), grid.tolist(), total.tolist()
     title = "Information of all items (1 / logit²)"
-    _draw_information(chart, (490, 30, 340, 230), grid, total, title)
-    hard, sharp = difficulty(bank)[bank.kept], discrimination(bank)[bank.kept]
-    box = (60, 30, 340, 230)
-    across = axis(np.nanquantile(hard, [0.01, 0.99]).tolist(), 6)
-    if np.ptp(sharp) < 1e-9:
-        count, edges = np.histogram(hard[np.isfinite(hard)], 40, (across.low, across.high))
-        title = f"Difficulty of {len(hard):,} items, discrimination {sharp[0]:.2f}"
-        panel = Panel(
-            chart, box, across, between(0, max(1, 1.05 * count.max()), 4), title,
-            "difficulty (logits)",
-        )  # fmt: skip
-        for n, low, high in zip(count.tolist(), edges, edges[1:]):
-            top = panel.y(n)
-            chart.rect(panel.x(low), top, panel.x(high) - panel.x(low), panel.y(0) - top, ACCENT)
-        return chart
-    title = f"Difficulty and discrimination of {len(hard):,} items"
-    panel = Panel(chart, box, across, axis(sharp.tolist(), 5), title, "difficulty (logits)")
-    step = max(1, len(hard) // MOST_POINTS)
-    for x, y in zip(hard[::step].tolist(), sharp[::step].tolist()):
+    curve = Panel(chart, (490, 30, 340, 230), axes.across, axes.up, title, "ability (logits)")
+    curve.band(xs, ys, opacity=0.14)
+    curve.curve(xs, ys)
+    difficulties, discriminations = difficulty(bank)[bank.kept], discrimination(bank)[bank.kept]
+    # A few items without a slope lie far out, and would press the others together.
+    across = axis(np.nanquantile(difficulties, [0.01, 0.99]).tolist(), 6)
+    # With one discrimination for all items, points would lie on a line; a histogram tells more.
+    if np.ptp(discriminations) < 1e-9:
+        _draw_histogram(chart, across, difficulties, float(discriminations[0]))
+    else:
+        _draw_items(chart, across, difficulties, discriminations)
+    return chart
+
+
+#: Left, top, width and height of the panel of a bank's items.
+_ITEMS = (60, 30, 340, 230)
+
+
+def _draw_histogram(
+    chart: Chart, across: Axis, difficulties: Floats, discrimination: float
+) -> None:
+    """Draw how many items have each difficulty."""
+    known = difficulties[np.isfinite(difficulties)]
+    counts, edges = np.histogram(known, 40, (across.low, across.high))
+    up = between(0, max(1, 1.05 * counts.max()), 4)
+    title = f"Difficulty of {len(difficulties):,} items, discrimination {discrimination:.2f}"
+    panel = Panel(chart, _ITEMS, across, up, title, "difficulty (logits)")
+    for n, low, high in zip(counts.tolist(), edges, edges[1:]):
+        top = panel.y(n)
+        chart.rect(panel.x(low), top, panel.x(high) - panel.x(low), panel.y(0) - top, ACCENT)
+
+
+def _draw_items(chart: Chart, across: Axis, difficulties: Floats, discriminations: Floats) -> None:
+    """Draw items as points; of more than `MOST_POINTS`, every second, third or so."""
+    title = f"Difficulty and discrimination of {len(difficulties):,} items"
+    up = axis(discriminations.tolist(), 5)
+    panel = Panel(chart, _ITEMS, across, up, title, "difficulty (logits)")
+    step = max(1, len(difficulties) // MOST_POINTS)
+    for x, y in zip(difficulties[::step].tolist(), discriminations[::step].tolist()):
         if across.low <= x <= across.high:
             chart.dot(panel.x(x), panel.y(y), 2, fill_opacity=0.4)
-    return chart
 
 
 # -- replays --------------------------------------------------------------------------------------
@@ -425,51 +339,36 @@ def plot_simulation(*simulations: Any) -> Chart:
     >>> plot_simulation("sim.json").save("sim")  # doctest: +SKIP
     """
     contents = [_replayed(simulation) for simulation in simulations]
-    points: dict[str, list[dict[str, Any]]] = {}
-    for content in contents:
-        for method, levels in content["sweep"].items():
-            points.setdefault(method, []).extend(levels)
-    methods = [
-        *(method for method in METHOD_ORDER if method in points),
-        *(method for method in points if method not in METHOD_ORDER),
-    ]
-    curves = {
-        method: _curves(sorted(points[method], key=lambda point: point["items_per_model"]))
-        for method in methods
-    }
+    curves = _curves_by_method(contents)
     # One line marks the confidence: that of the first simulation.
     confidence = (contents[0].get("settings") or {}).get("confidence")
-    taus, shares = ([row for curve in curves.values() for row in curve[n]] for n in (0, 1))
-    across = between(0.0, 1.04 * max((n_items for n_items, *_ in taus), default=1.0), 5)
+    taus = [reading for curve in curves.values() for reading in curve.taus]
+    shares = [reading for curve in curves.values() for reading in curve.shares]
+    across = between(0.0, 1.04 * max((reading.n_items for reading in taus), default=1.0), 5)
     chart = Chart(940, 330, "Agreement with the true order over items per model")
-    left = Panel(
+    tau_panel = Panel(
         chart, (50, 30, 340, 240), across,
-        between(min(0.0, *(low for *_, low, _ in taus)) if taus else 0.0, 1.02, 5),
+        between(min(0.0, *(reading.low for reading in taus)) if taus else 0.0, 1.02, 5),
         "Kendall tau with the true order", "items per model",
     )  # fmt: skip
-    ends = [100.0, *([100 * confidence] if confidence else []), *(low for *_, low, _ in shares)]
-    right = Panel(
-        chart, (450, 30, 340, 240), across, axis(ends, 5),
+    line = [] if not confidence else [100 * confidence]
+    share_panel = Panel(
+        chart, (450, 30, 340, 240), across,
+        axis([100.0, *line, *(reading.low for reading in shares)], 5),
         "Decided pairs in the true order, %", "items per model",
     )  # fmt: skip
-    for n, method in enumerate(methods):
+    for n, (method, curve) in enumerate(curves.items()):
         colour = COLOURS[n % len(COLOURS)]
-        for panel, rows in zip((left, right), curves[method]):
-            if rows:
-                xs, values, low, high = zip(*rows)
+        for panel, readings in ((tau_panel, curve.taus), (share_panel, curve.shares)):
+            if readings:
+                xs, values, low, high = zip(*readings)
                 panel.band(xs, high, low, colour)
                 panel.curve(xs, values, colour, dots=True)
         chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, colour, 2)
         chart.text(832, 40 + 18 * n, method)
-    if confidence:
-        chart.line(
-            450,
-            right.y(100 * confidence),
-            790,
-            right.y(100 * confidence),
-            SOFT,
-            stroke_dasharray="4 3",
-        )
+    for share in line:
+        y = share_panel.y(share)
+        chart.line(450, y, 790, y, SOFT, stroke_dasharray="4 3")
     return chart
 
 
@@ -505,29 +404,54 @@ def plot_power(content: Mapping[str, Any]) -> Chart:
     return chart
 
 
-#: Items per model, a figure there, and the ends of its band.
-Points = list[tuple[float, float, float, float]]
+class Reading(NamedTuple):
+    """A figure at a number of items per model, and the ends of its band."""
+
+    n_items: float
+    value: float
+    low: float
+    high: float
 
 
-def _curves(levels: Sequence[Mapping[str, Any]]) -> tuple[Points, Points]:
+class MethodCurves(NamedTuple):
     """One method's taus, and shares of decided pairs in the true order (per cent)."""
+
+    taus: list[Reading]
+    shares: list[Reading]
+
+
+def _curves_by_method(contents: Iterable[Mapping[str, Any]]) -> dict[str, MethodCurves]:
+    """Return the curves of every method of some simulations, in the order of their colours."""
+    levels: dict[str, list[dict[str, Any]]] = {}
+    for content in contents:
+        for method, levels_of_content in content["sweep"].items():
+            levels.setdefault(method, []).extend(levels_of_content)
+    methods = [
+        *(method for method in METHOD_ORDER if method in levels),
+        *(method for method in levels if method not in METHOD_ORDER),
+    ]
+    return {
+        method: _curves(sorted(levels[method], key=lambda level: level["items_per_model"]))
+        for method in methods
+    }
+
+
+def _curves(levels: Sequence[Mapping[str, Any]]) -> MethodCurves:
+    """Return one method's figures at its levels; a level without a figure is left out."""
     from scipy.stats import binomtest  # takes long to import, and few charts need it
 
-    width, taus, shares = float(ndtri((1 + BAND) / 2)), [], []
+    width, curves = float(ndtri((1 + BAND) / 2)), MethodCurves([], [])
     for level in levels:
-        n_items, tau, share = (
-            level["items_per_model"],
-            level["tau"],
-            level.get("confident_accuracy"),
-        )
+        n_items, tau = float(level["items_per_model"]), level["tau"]
+        share = level.get("confident_accuracy")
         if tau is not None:
             half = width * (level.get("tau_se") or 0.0)
-            taus.append((float(n_items), tau, tau - half, min(tau + half, 1.0)))
+            curves.taus.append(Reading(n_items, tau, tau - half, min(tau + half, 1.0)))
         if share is not None:
             n = max(1, round(level["confident_pairs"]))
             ends = binomtest(round(share * n), n).proportion_ci(BAND, "wilson")
-            shares.append((float(n_items), 100 * share, 100 * ends.low, 100 * ends.high))
-    return taus, shares
+            curves.shares.append(Reading(n_items, 100 * share, 100 * ends.low, 100 * ends.high))
+    return curves
 
 
 def _replayed(source: Any) -> Mapping[str, Any]:
@@ -541,30 +465,6 @@ def _replayed(source: Any) -> Mapping[str, Any]:
 
 
 # -- files ----------------------------------------------------------------------------------------
-
-
-def plot_run(
-    run: StoredRun | str | Path, folder: str | Path, formats: Sequence[str] = ("svg",)
-) -> list[Path]:
-    """Write every chart of a run: ranking, pairs, course, information.
-
-    Returns
-    -------
-    list of Path
-        The files; charts for which the run lacks models, answers or the bank are left out.
-    """
-    if not isinstance(run, StoredRun):
-        run = read_run(run)
-    charts = {"ranking": plot_ranking(run)}
-    if len(run.result["order"]) > 1:
-        charts["pairs"] = plot_pairwise(run)
-    if run.answers and (past := course(run)) is not None:
-        charts["course"] = plot_progress(run, past)
-    if run.answers and run.has_curves:
-        charts["information"] = plot_information(run)
-    return [
-        path for name, chart in charts.items() for path in chart.save(Path(folder) / name, formats)
-    ]
 
 
 def plot_files(

@@ -21,9 +21,8 @@ from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import dollars
 from lm_eval_ccat.ranker.headline import headline, leads
 from lm_eval_ccat.report import read_run
-from lm_eval_ccat.report.chart import INK
 from lm_eval_ccat.report.page import render, view
-from lm_eval_ccat.report.plots import NUMBERS, plot_pairwise, plot_progress, plot_ranking
+from lm_eval_ccat.report.plots import plot_ranking
 from lm_eval_ccat.report.stored_run import course
 from lm_eval_ccat.report.tables import chain, outlook, rank_rows
 from lm_eval_ccat.report.tables import parts as parts_of
@@ -123,7 +122,10 @@ def test_the_page_says_what_the_result_says(run, past, html, data) -> None:
             if i < j and (a, b) in lead_of:
                 assert data["leads"][i][j - i - 1] == lead_of[a, b].in_words()
             if (a, b) in run.pairwise:
-                assert data["p"][i][j] == pytest.approx(100 * run.pairwise[a, b], abs=0.005)
+                chance = run.pairwise[a, b]
+                assert data["p"][i][j] == pytest.approx(100 * chance, abs=0.005)
+                cell = rf'"P\({re.escape(a)} better than {re.escape(b)}\) = (\S+)%">(\S+?)</td>'
+                assert re.findall(cell, unescape(html)) == [(whole_percent(chance),) * 2]
 
 
 def circles(svg: str) -> list[float]:
@@ -150,16 +152,6 @@ def test_the_charts_draw_what_the_result_says(run, past, html) -> None:
     for m in asked:
         best, worst = models[m]["rank_range"]
         assert (f"{best} to {worst}" if best < worst else str(best)) in cells
-    inside = [
-        (float(e.get("y")), float(e.get("x")), e.text)
-        for e in ElementTree.fromstring(plot_pairwise(run).svg).iter(f"{SVG}text")
-        if (e.get("text-anchor"), e.get("fill")) == ("middle", INK)
-    ]
-    order = run.result["order"]
-    p = [run.pairwise[a, b] for a in order for b in order if (a, b) in run.pairwise]
-    if len(order) <= NUMBERS:  # row by row
-        assert [text for *_, text in sorted(inside)] == [whole_percent(one) for one in p]
-    assert texts(plot_progress(run, past).svg).count("Place in the order") == 1
 
 
 @pytest.fixture(scope="module")
