@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -720,7 +721,7 @@ def test_models_with_equal_results_are_marked_and_facts_are_those_of_the_file(
     )  # fmt: skip
     twins.write(tmp_path / "twins.parquet")
     add(board, tmp_path / "twins.parquet")
-    (board.path / "models.csv").write_text("model,size,link\nx/one,7B,javascript:alert(1)\n")
+    (board.path / "models.csv").write_text("model,size,link\nx/one,7B,javascript://%0aalert(1)\n")
     publish(board, tmp_path / "site")
     content = json.loads((tmp_path / "site" / "board.json").read_text())
     rows = {row["model"]: row for row in content["rows"]}
@@ -750,6 +751,28 @@ def test_a_name_is_no_formula_in_a_spreadsheet_and_can_be_read_back(tmp_path, na
     assert "models.csv" not in ccat("board", "publish", board.path).err
     published = json.loads((board.path / "site" / "board.json").read_text())["rows"]
     assert {row["model"]: row["facts"] for row in published}[name] == {"licence": "MIT"}
+
+
+def test_the_page_says_how_often_documents_were_shown_and_what_drawn_items_say(board, tmp_path):
+    """An estimate by draws alone may lie where no score does; a board is of its latest row."""
+    first, *rest = board.ledger.rows()
+    *full, placed, last = rest
+    asked, figures = (placed, last), replace(last.tasks[TASK], sample=[1.04, 0.02, 12.0])
+    changed = replace(last, tasks={TASK: figures})
+    rewrite(board, [replace(first, date="2020-01-01"), *full, placed, changed])
+    shown = Counter(doc_id for row in asked for doc_id in row.asked[TASK])
+    assert max(shown.values()) == 2 < len(shown) < sum(shown.values())
+    page = publish(board, tmp_path / "site")[0].read_text()
+    assert f"the most used was shown to 2 models, and {120 - len(shown)} to none" in page
+    assert f"12 random items of {TASK}, true however wrong the bank is: 1 \\u00b1 0.02" in page
+    published = json.loads((tmp_path / "site" / "board.json").read_text())
+    assert published["citation"]["date"] == last.date > "2020-01-01"
+
+
+def test_new_banks_leave_estimates_by_others_apart_and_end_with_0(board, tmp_path, ccat):
+    ItemBank.blank(range(120), task=TASK, metric="share").save(tmp_path / "new.bank.json")
+    said = ccat("board", "init", board.path, "--from", tmp_path / "new.bank.json", code=0).err
+    assert "m01: not comparable" in said
 
 
 def test_a_model_that_is_not_on_the_board_is_no_copy(world, board, tmp_path):

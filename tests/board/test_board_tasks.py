@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +14,11 @@ from scores.test_harness_logs import rows_of, sample_row, write_run
 from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable
-from lm_eval_ccat.board import Board, add, check, init, place, standing, suspicions
+from lm_eval_ccat.board import Board, add, check, init, place, publish, standing, suspicions
 from lm_eval_ccat.board.checking import figures_of
 from lm_eval_ccat.board.folder import offered
 from lm_eval_ccat.board.placing import _reserve
+from lm_eval_ccat.board.publish import copies
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.records import Drop, Tell
@@ -95,6 +98,25 @@ def test_the_best_of_a_board_of_errors_has_the_fewest(tables, tmp_path):
     assert scores[0] == pytest.approx(errors.min())
     assert all(place.lead.difference >= 0.0 for place in found.placed[:-1])
     assert {row.verdict for row in check(board)} == {"sound"}
+    publish(board, tmp_path / "site")
+    rows = json.loads((tmp_path / "site" / "board.json").read_text())["rows"]
+    for row, following in pairwise(rows):  # its score less that of the next, as it stands
+        lead = row["lead"]
+        assert lead["difference"] == pytest.approx(row["score"] - following["score"])
+        assert lead["low"] <= lead["difference"] <= lead["high"]
+
+
+def test_copies_are_alike_on_every_task(board, tables, tmp_path):
+    """Scores of m0, of m1, or of one on points and the other on errors."""
+    names = ["both", "points", "errors"]
+    rows = {"points": [0, 0, 1], "errors": [0, 1, 0]}
+    alike = [
+        replace(table.select(NAMES), raw=table.raw[rows[task]], **dict(
+            row_model=tuple(names), row_config=("",) * 3))
+        for task, table in tables.items()
+    ]  # fmt: skip
+    assert len(add(board, written(tmp_path / "alike", *alike)).rows) == 3
+    assert copies(board, standing(board)) == {"m0": ("both",), "both": ("m0",)}
 
 
 def test_sampled_answers_in_logs_have_their_noise_on_the_board(tmp_path):

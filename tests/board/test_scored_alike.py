@@ -81,6 +81,15 @@ def test_most_logs_of_the_first_source_say_how_a_board_is_scored(tmp_path):
     assert add(board, logs(tmp_path / "again", "a", "f" * 64)).rows
 
 
+def test_answers_that_were_cut_off_elsewhere_take_no_row(tmp_path):
+    ItemBank.blank(range(12), task="demo", metric="exact_match").save(tmp_path / "bank.json")
+    board = init(tmp_path / "board", tmp_path / "bank.json")
+    for model, limit in (("long", 64), ("short", 9)):
+        source = logs(tmp_path / model, model, generation_kwargs={"max_gen_toks": limit})
+        added = add(board, source)
+    assert not added.rows and "max_gen_toks is 64 in the board and 9" in added.left_out["short"]
+
+
 def test_results_of_another_temperature_are_marked_by_name(board, tmp_path, ccat):
     sampled = {"generation_kwargs": {"temperature": 0.9, "do_sample": True}}
     words = "generation setting temperature is 0.0 in the board and 0.9 in the source"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from worlds.boards import draw
 
-from lm_eval_ccat.bank import ItemBank
+from lm_eval_ccat.bank import ItemBank, SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
@@ -80,6 +80,17 @@ def test_a_range_goes_from_worst_to_best_and_a_contradiction_is_said(
         assert (f"{metric} is known to be better" in said) == (warned is not None)
         assert warned is None or warned in said
     assert ItemBank.load(tmp_path / "b0").scale == scale
+
+
+def test_metrics_separated_by_commas_are_a_suite_of_banks(tmp_path, ccat):
+    scores = draw(np.linspace(-1.5, 1.5, 10), 12, seed=1)
+    lines = [f"m{m},{doc},{metric},{scores[m, doc]}" for metric in ("acc", "bleu", "f1")
+             for m in range(10) for doc in range(12)]  # fmt: skip
+    (tmp_path / "s.csv").write_text("\n".join(["model,doc_id,metric,score", *lines]) + "\n")
+    call = ["calibrate", tmp_path / "s.csv", "--metric", "acc,f1", "--method", "paper"]
+    ccat(*call, "-o", tmp_path / "banks")
+    banks = [bank.metric for _, _, bank in SuiteBank.load(tmp_path / "banks").banks()]
+    assert banks == ["acc", "f1"]
 
 
 def test_copies_are_named_once_and_can_be_left_out(tmp_path, capsys):

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from lm_eval_ccat.cli.check import _in_words
 from lm_eval_ccat.errors import ScaleError
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.task_check import check_config, check_tasks
+from lm_eval_ccat.harness.task_check import TaskCheck, check_config, check_tasks
 from lm_eval_ccat.harness.task_metrics import metric_of_task
 
 ROWS = [
@@ -185,10 +186,19 @@ def test_without_documents_the_yaml_is_judged(ccat):
     assert truthful["bleu_max"]["key"] == "bleu_max,none"
 
 
+def test_tasks_that_are_alike_are_told_of_together_with_what_is_said_of_each():
+    tasks = [TaskCheck("a", 5, (), notes=("of a",)), TaskCheck("b", 6, (), notes=("of b",))]
+    words = _in_words(tasks)
+    assert "a, b (2 tasks, 11 documents)" in words and "of a" in words and "of b" in words
+    absent = _in_words([tasks[0], TaskCheck("b", None, ())])
+    assert "2 tasks, documents not downloaded" in absent
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         ("t_choice", 0, "acc,none"),
+        ("t_choice --metric acc", 0, "acc,none"),
         ("t_choice --metric mcc", 3, "refused: metric mcc of task t_choice"),
         ("t_choice --metric nope", 3, "no metric nope; it has acc, f1, mcc"),
         ("t_ppl", 3, "cannot be run adaptively: task t_ppl"),
@@ -198,6 +208,8 @@ def test_without_documents_the_yaml_is_judged(ccat):
 )
 def test_exit_codes_and_one_line_errors(folder, ccat, arguments, code, said):
     out, err = ccat("check", *arguments.split(), "--include_path", folder, code=code)
-    step = f"Next: lm-eval-ccat rank --task {arguments.split()[0]} --include_path {folder}, with "
+    task, _, metric = arguments.partition(" --metric ")
+    step = f"Next: lm-eval-ccat rank --task {task} --include_path {folder}"
+    step += f" --metric {metric}, with " if metric else ", with "
     assert (step in out) == (code == 0)
     assert err.count("\n") == 1 if said is None else said in " ".join(out.split())

@@ -19,6 +19,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, __version__
 from lm_eval_ccat.cli.main import COMMANDS, command_parser, main
 from lm_eval_ccat.cli.parsing import CommandParser, models_of
 from lm_eval_ccat.harness import internals
+from lm_eval_ccat.masking import MASK, forget
 
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
 
@@ -106,6 +107,14 @@ def test_errors_are_one_line_and_debug_shows_the_traceback(capsys, monkeypatch, 
     assert main(call) == 2 and "Traceback" in capsys.readouterr().err
     monkeypatch.delenv("LM_EVAL_CCAT_DEBUG")
     assert main(["--debug", *call]) == 2 and "Traceback" in capsys.readouterr().err
+
+
+def test_a_key_in_a_mistaken_command_is_not_repeated(ccat):
+    forget()
+    key = "sk-0123456789"
+    error = ccat("bank", "show", f"https://host/x.bank.json?key={key}", code=2).err
+    assert MASK in error and key not in error
+    forget()
 
 
 def test_help_of_a_shared_option_is_true_of_its_command(capsys):

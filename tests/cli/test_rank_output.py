@@ -71,6 +71,16 @@ def printed(found: dict, width: int) -> str:
     return out.getvalue()
 
 
+@pytest.mark.parametrize("json", [None, "all.json", "-"])
+def test_a_late_warning_is_said_once(json, tmp_path, capsys):
+    found = content(warnings=["the server changed"], finished=True)
+    result = SimpleNamespace(content=found, late_warnings=found["warnings"], run_dir=None)
+    Display(json=json and (json if json == "-" else str(tmp_path / json))).finished(result)
+    out, err = capsys.readouterr()
+    text = err if json == "-" else out + err
+    assert text.count("the server changed") == 1
+
+
 TWELVE = ["claude", *(f"org/model-{n}-instruct" for n in range(2, 13))]
 
 

@@ -163,9 +163,9 @@ def test_what_cannot_be_meant_ends_in_one_line_before_the_model_is_made(
 
 def test_a_config_file_of_the_harness_counts(common, banks, capsys):
     config = banks / "run.yaml"
-    config.write_text(f"model: copyist\ntasks: [choices]\ninclude_path: {common[3]}\n")
+    config.write_text(f"model: copyist\ntasks: [no_such_task]\ninclude_path: {common[3]}\n")
     named = f"choices={banks / 'choices.bank.json'}"
-    flags = ["--config", str(config), "--adaptive", "--bank", named]
+    flags = ["--config", str(config), "--adaptive", "--bank", named, "--tasks", "choices"]
     assert main(["run", *flags, "--max_items", "4"]) == 0
     printed = capsys.readouterr().out
     assert "choices (adaptive estimate, 4 of 36 docs)" in printed and "|bank:" in printed

@@ -23,6 +23,7 @@ from scores.test_harness_logs import rows_of, write_run
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.errors import BankError, CcatError, UsageError
+from lm_eval_ccat.fetching import data_set
 from lm_eval_ccat.integrations.hub import names, push
 from lm_eval_ccat.integrations.logs import LogRequest, logs_of
 from lm_eval_ccat.live.plan import make_plan
@@ -278,6 +279,8 @@ def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, ccat):
     assert "t acc" in ccat("calibrate", *names, "--metric", "*", "--method", "paper", "-o", out).out
     [bank] = SuiteBank.load(out)["t"].values()
     assert bank.n_items == 40 and set(bank.models) == {f"org/m{j}" for j in range(6)}
+    data_set("hub:board/m0-details@v2")
+    assert any("/revision/v2" in path for path in hub.asked)
     err = ccat("calibrate", "hub:board/none", "-o", out, code=1).err
     assert "hub:board/none: the data set cannot be fetched" in err
 
