@@ -1161,8 +1161,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "harness/session": (
         (
             "a cached answer takes a share of the time",
-            "0.0 if known else share * sum(",
-            "share * sum(",
+            "0.0 if is_cached else seconds_per_request * n_requests",
+            "seconds_per_request * n_requests",
         ),
         (
             "an answer that was withheld is scored",

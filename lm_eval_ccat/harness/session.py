@@ -475,8 +475,9 @@ class TaskSession:
     ) -> list[Administered]:
         """Score documents whose requests have been answered, by the response cache or the model."""
         requests = [instance for group in groups for instance in group]
-        asked = [group for group, known in zip(groups, cached) if not known]
-        share = seconds / max(1, sum(instance.repeats for group in asked for instance in group))
+        asked = [group for group, is_cached in zip(groups, cached) if not is_cached]
+        n_asked = sum(instance.repeats for group in asked for instance in group)
+        seconds_per_request = seconds / max(1, n_asked)
         withheld = any(
             server_report.null and "content_filter" in server_report.finish
             for server_report in served
@@ -485,7 +486,7 @@ class TaskSession:
         with self._scoring:  # metric objects of HF `evaluate` are not thread-safe
             for pipeline in internals.pipelines(self.task):
                 internals.attribute(pipeline, "apply|apply_filter")(requests)
-            for doc_id, group, known, count in zip(doc_ids, groups, cached, tokens):
+            for doc_id, group, is_cached, used in zip(doc_ids, groups, cached, tokens):
                 samples: dict[str, Row] = {}
                 values: dict[tuple[str, str], Any] = {}
                 with noting() as notes:
@@ -496,22 +497,24 @@ class TaskSession:
                             {(name, pipeline.name): value for name, value in metrics.items()}
                         )
                 answers = tuple(text for instance in group for text in internals.answers(instance))
+                # A filter's silence is not the model's answer, which the task would score as wrong.
                 if withheld and not all(answers):
                     values = {}
                     notes.unscored.insert(0, "the server's filter withheld the answer")
+                n_requests = sum(instance.repeats for instance in group)
                 answered.append(
                     Administered(
                         doc_id,
                         values,
                         samples,
-                        tuple(map(internals.prompt, group)),
-                        answers,
-                        count,
-                        0.0 if known else share * sum(instance.repeats for instance in group),
-                        tuple(dict.fromkeys(notes.unscored)),
-                        tuple(served),
-                        notes.judge_usd,
-                        known,
+                        prompts=tuple(map(internals.prompt, group)),
+                        responses=answers,
+                        tokens=used,
+                        seconds=0.0 if is_cached else seconds_per_request * n_requests,
+                        unscored=tuple(dict.fromkeys(notes.unscored)),
+                        served=tuple(served),
+                        judge_usd=notes.judge_usd,
+                        cached=is_cached,
                     )
                 )
         return answered

@@ -207,7 +207,8 @@ class Transport:
         if self._session is None:
             self._open()
         assert self._slots is not None
-        task, flag = asyncio.current_task(), SimpleNamespace(sent=False, reused=False)
+        # The traces of `_connect` note in it how far the request came.
+        task, progress = asyncio.current_task(), SimpleNamespace(sent=False, reused=False)
         limit, kind, why, address = float(self._lm.timeout), "", "", ""
         try:
             url, headers = _authorized(str(self._lm.base_url), dict(self._lm.header or {}))
@@ -220,7 +221,7 @@ class Transport:
             "proxy": self._proxy,
             "timeout": aiohttp.ClientTimeout(total=limit),
             "allow_redirects": False,
-            "trace_request_ctx": flag,
+            "trace_request_ctx": progress,
         }
         self._waiting.add(task)
         try:
@@ -247,14 +248,16 @@ class Transport:
             ended = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
             connector = getattr(self._session, "connector", None)  # none once it is closed
             lasting = connector is not None and not connector.force_close
-            if ended and flag.reused and lasting and not self._cancelled:
+            if ended and progress.reused and lasting and not self._cancelled:
                 # Some servers close idle connections without a word. Whether they had read, and
-                # bill, the request that was under way, cannot be known: it must not happen again.
+                # bill, the request that was under way, cannot be known, so that from now on each
+                # request has a connection of its own.
                 self._connect(force_close=True)
         finally:
             self._waiting.discard(task)
         if kind:  # without the error's status: aiohttp invents one if the answer is not HTTP
-            raise ServerError(kind, why, sent=flag.sent, address=address)
+            raise ServerError(kind, why, sent=progress.sent, address=address)
+        # To follow a redirect would hand prompts and the key to an address that nobody named.
         location, heads = response.headers.get("Location"), dict(response.headers)
         if 300 <= response.status < 400 and location:
             to = urlsplit(urljoin(url, location))

@@ -54,7 +54,7 @@ class Sending:
     away : int
         Attempts that found the server away.
     sent : float
-        When it went out.
+        Time at which it went out.
     second : bool
         Whether it takes no slot: the second request for an ask that holds up the line, or a
         probe.
@@ -78,7 +78,7 @@ class FailedCall:
         Its open asks that no second request carries.
     failure : Failure
     moment : float
-        When the failure was noticed.
+        Time at which the failure was noticed.
     """
 
     sending: Sending
@@ -362,7 +362,8 @@ class Channel:
         """
         asks, failure, remedy = call.asks, call.failure, self._remedy(call)
         retries, takes_part = remedy is Remedy.RETRY, self.name not in self.book.tally.set_aside
-        # A rate limit that asks for a longer pause, or is what a probe finds, is an outage.
+        # Asking less often mends a rate limit. One that asks for a pause longer than `SILENCE`, or
+        # that refuses the probe of a model set aside as away, is an outage.
         paced = failure.status == 429 and (failure.wait or 0.0) <= SILENCE and takes_part
         hopeless = remedy is Remedy.DOCUMENT or call.is_last(self.rule)
         if takes_part and self._fails_alone(call):
@@ -571,10 +572,10 @@ class Channel:
         minutes = self.rule.outage_minutes
         self.set_aside(f"away for more than {minutes:g} minutes; last: {reason}")
 
-    def set_aside(self, reason: str, back: bool = False) -> None:
-        """Stop asking the model: for good, or with `back` until it returns."""
+    def set_aside(self, reason: str, away: bool = False) -> None:
+        """Stop asking the model: for good, or if it is only `away` until it returns."""
         name = self.name
-        if back:
+        if away:
             reason = f"away: {reason}"
             logger.warning("%s is set aside for now (%s); the other models continue", name, reason)
             self.probe_asks = [ask for ask in self.book.unanswered if ask.model == name]
@@ -585,7 +586,7 @@ class Channel:
             self.probe_asks.clear()
             self.refused = None
         self._take_all()
-        self.line.set_aside(name, reason, back)
+        self.line.set_aside(name, reason, away)
 
     def _take_all(self) -> list[Ask]:
         """Take the asks of all waiting attempts, so that they are not retried by themselves."""

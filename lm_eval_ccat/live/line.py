@@ -177,16 +177,17 @@ class Line:
             if ask.state == OPEN:
                 self.book.event(Release(model=ask.model, item=ask.item))
 
-    def set_aside(self, model: str, reason: str, back: bool = False) -> None:
-        """Set a model aside: for now if it may come `back`, else for good.
+    def set_aside(self, model: str, reason: str, away: bool = False) -> None:
+        """Set a model aside: for now if it is only `away`, else for good.
 
         Its asks leave the line, the answers behind them take effect, and the other models go on
         with the pairs that do not need it.
         """
-        if model in self.book.tally.set_aside and (back or model not in self.away):
+        if model in self.book.tally.set_aside and (away or model not in self.away):
             return
+        # The asks made so far come before this event in the journal, as they did in the Ranker.
         self._write_new()
-        self.book.event(Drop(model=model, reason=reason, away=back))
+        self.book.event(Drop(model=model, reason=reason, away=away))
         if self._started:  # else wait until it is known which models take part
             self._advance()
 
@@ -213,12 +214,16 @@ class Line:
         self._write_new()
 
     def _fill(self) -> None:
-        """Make asks until the windows are full or no further ask is worth its price."""
+        """Make asks until the windows are full or the Ranker wants none; then perhaps end the run.
+
+        While a model is away that may come back, the run does not end.
+        """
         ranker = self.book.ranker
         active = [model for model in self.windows if model not in self.book.tally.set_aside]
         answers = np.array([self.book.told_of[model] for model in active])
         untold = np.array([self.book.untold[model] for model in active])
         warming = bool(((untold > 0) & (answers < self.warmup)).any())
+        # What the warm-up asks is paid anyway, so it counts before a verdict may end the run.
         decided = self.goal and not warming and ranker.decided
         if decided or len(active) < (2 if self.needs_two else 1):
             if not self.away:
@@ -226,6 +231,7 @@ class Line:
             return
         free = (self._windows(active, warming) - untold).tolist()
         self._ask({model: n for model, n in zip(active, free) if n > 0})
+        # Nothing is out and the Ranker wants nothing: no answer is left that could change that.
         if not self.book.n_untold and not self.away:
             self._finish("")
 

@@ -418,7 +418,7 @@ class Sender:
         elif channel.silent(moment):
             self._note_silence(channel, moment)
         elif channel.gone(moment):
-            channel.set_aside(gate.reason, back=True)
+            channel.set_aside(gate.reason, away=True)
 
     def _note_silence(self, channel: Channel, moment: float) -> None:
         """Give up the ask that a model leaves unanswered, or set the model aside for now."""
@@ -428,7 +428,7 @@ class Sender:
         silence = "no answer, not even to a second request"
         channel.gate.failed(moment, moment, silence, hung=True)
         channel.hangs = True
-        channel.set_aside(channel.gate.reason, back=True)
+        channel.set_aside(channel.gate.reason, away=True)
 
     def _resend(self, head: Ask, moment: float) -> None:
         """Send the ask a second time that holds up the line, if its one call takes long."""

@@ -67,7 +67,7 @@ def played(
             wire = wire[:4]
         if away and not rng.randrange(6):
             model = rng.choice("abc")
-            line.take_up(model) if model in line.away else line.set_aside(model, "503", back=True)
+            line.take_up(model) if model in line.away else line.set_aside(model, "503", away=True)
         elif away and line.away and not wire:
             line.take_up(min(line.away))
         now, wire = wire[:2], wire[2:]
@@ -263,7 +263,7 @@ def test_a_first_answer_tells_a_price_before_anything_else_is_asked():
 
 def test_a_run_waits_for_a_model_that_is_away_and_ends_without_one_that_is_gone():
     line = line_of("abc")
-    line.set_aside("b", "HTTP 503", back=True)
+    line.set_aside("b", "HTTP 503", away=True)
     while waiting := [model for model in "ac" if line.has_next(model)]:
         answer(line, waiting[0])
     assert line.book.told_of["a"] == line.book.told_of["c"] == 12
