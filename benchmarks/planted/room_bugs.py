@@ -842,7 +842,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a model that was set aside for good is set aside once more",
-            "and (back or model not in self.away):",
+            "and (away or model not in self.away):",
             "and back:",
         ),
         (
