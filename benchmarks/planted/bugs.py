@@ -1670,4 +1670,153 @@ BUGS: tuple[Bug, ...] = (
         "{**flags, **file}",
         ("tests/harness/test_harness_commands.py::test_a_config_file_of_the_harness_counts",),
     ),
+    Bug(
+        "a model with failed attempts to repeat gives up its place",
+        "lm_eval_ccat/live/sender",
+        "bool(seat.retries or self.line.has_next(seat.name))",
+        "self.line.has_next(seat.name)",
+        (
+            "tests/live/test_local_weights.py::test_an_attempt_that_is_to_be_repeated_keeps_a_model_in_its_place",
+        ),
+    ),
+    Bug(
+        "an infinite number makes a bank's file invalid",
+        "lm_eval_ccat/bank/file",
+        "if isinstance(value, float) and not np.isfinite(value):",
+        "if isinstance(value, float) and np.isnan(value):",
+        ("tests/bank/test_format.py::test_numbers_that_json_lacks_are_null",),
+    ),
+    Bug(
+        "a bank's filter counts before the one that is named",
+        "lm_eval_ccat/bank/outcome",
+        'filter or bank.filter or ""',
+        'bank.filter or filter or ""',
+        (
+            "tests/bank/test_format.py::test_what_is_stated_of_an_outcome_counts_before_what_its_bank_has",
+        ),
+    ),
+    Bug(
+        "the error of means takes no degree of freedom for the items",
+        "lm_eval_ccat/methods/calibration",
+        "freedom = max(len(means) - 1, 1) / len(means)",
+        "freedom = 1.0",
+        (
+            "tests/bank/test_trust.py::test_the_error_of_a_mean_is_that_of_what_models_and_items_leave",
+        ),
+    ),
+    Bug(
+        "kept scores forget their configs",
+        "lm_eval_ccat/methods/calibration",
+        "items, row[items], config=config)",
+        "items, row[items])",
+        (
+            "tests/bank/test_trust.py::test_kept_scores_say_of_which_config_and_of_how_many_items_they_are",
+        ),
+    ),
+    Bug(
+        "a part of a bank's items that was run counts as all",
+        "lm_eval_ccat/methods/calibration",
+        '"all" if len(items) == table.n_items else "first"',
+        '"all" if len(items) else "first"',
+        (
+            "tests/bank/test_trust.py::test_kept_scores_say_of_which_config_and_of_how_many_items_they_are",
+        ),
+    ),
+    Bug(
+        "the noise of configs is not in the items'",
+        "lm_eval_ccat/methods/default/items",
+        "np.maximum(noise, _LEAST_NOISE) + extra",
+        "np.maximum(noise, _LEAST_NOISE)",
+        (
+            "tests/methods/default/test_default_bank.py::test_averages_over_configurations_take_noise_that_an_item_keeps",
+        ),
+    ),
+    Bug(
+        "the noise of configs is that of all their scores",
+        "lm_eval_ccat/methods/default/fit",
+        "within / freedom * (taken / usable)",
+        "within / freedom",
+        (
+            "tests/methods/default/test_default_bank.py::test_averages_over_configurations_take_noise_that_an_item_keeps",
+        ),
+    ),
+    Bug(
+        "left-out models are judged by what was fitted with them",
+        "lm_eval_ccat/methods/default/selfcheck",
+        "belief = _result(checkpoint, priors[checkpoint.group])[1]",
+        "belief = _result(checkpoint, priors.get(_NONE, priors[checkpoint.group]))[1]",
+        (
+            "tests/methods/default/test_default_bank.py::test_left_out_models_are_judged_by_what_was_fitted_without_their_group",
+        ),
+    ),
+    Bug(
+        "an item given back is not asked again",
+        "lm_eval_ccat/methods/default/member",
+        "        self.passed = 0\n        self._steps.pop",
+        "        self._steps.pop",
+        (
+            "tests/methods/default/test_default_test.py::test_an_item_that_is_given_back_is_the_next_of_the_common_sequence",
+        ),
+    ),
+    Bug(
+        "a model unlike the bank counts by the share of items left",
+        "lm_eval_ccat/methods/default/method",
+        "member.unlike * (member.left / self._bank.n_items) ** 2",
+        "member.unlike * (member.left / self._bank.n_items)",
+        (
+            "tests/methods/default/test_default_test.py::test_a_model_that_fits_no_curve_is_doubted_by_the_items_that_are_left",
+        ),
+    ),
+    Bug(
+        "a rival far behind counts as much in what an item tells",
+        "lm_eval_ccat/methods/default/field",
+        "weight = 1.0 if b == a else min((len(member.asked) + 1) / own_answers, 1.0)",
+        "weight = 1.0",
+        (
+            "tests/methods/default/test_default_test.py::test_a_newcomer_without_answers_does_not_choose_for_those_ahead",
+        ),
+    ),
+    Bug(
+        "a pair's variance counts for single models",
+        "lm_eval_ccat/methods/default/field",
+        "        np.fill_diagonal(variance, single)\n",
+        "",
+        (
+            "tests/methods/default/test_default_test.py::test_single_models_and_pairs_are_widened_each_by_its_own_factor",
+        ),
+    ),
+    Bug(
+        "a comparison without a decisive outcome is not worse",
+        "lm_eval_ccat/live/compare",
+        "if not any(compared.decisive for compared in outcomes):",
+        "if False:",
+        (
+            "tests/live/test_compare.py::test_a_part_of_what_a_run_ranked_by_decides_where_the_other_side_has_no_more",
+        ),
+    ),
+    Bug(
+        "an unscored document is likely to score lower for the better side",
+        "lm_eval_ccat/live/shared_documents",
+        "np.clip(candidate - gap, 0.0, 1.0), nan",
+        "np.clip(candidate + gap, 0.0, 1.0), nan",
+        (
+            "tests/live/test_compare.py::test_a_missing_score_of_a_metric_of_which_less_is_better_may_be_the_largest",
+        ),
+    ),
+    Bug(
+        "a standard error of .7 is a goal",
+        "lm_eval_ccat/live/fields",
+        "max(errors) > 0.5",
+        "max(errors) > 1.0",
+        ("tests/live/test_spec.py::test_a_goal_that_every_score_meets_is_refused",),
+    ),
+    Bug(
+        "what a judge costs is left out of what a run may cost",
+        "lm_eval_ccat/live/ranking_run",
+        "judged = spec.judge.item or 0.0",
+        "judged = 0.0",
+        (
+            "tests/live/test_probe.py::test_the_cost_says_whose_lengths_it_takes_and_what_the_token_limit_allows",
+        ),
+    ),
 )

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import os
 import tracemalloc
 from dataclasses import replace
@@ -16,6 +17,8 @@ from jsonschema import Draft202012Validator
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank, file
 from lm_eval_ccat.bank.bank import Observation
+from lm_eval_ccat.bank.file import plain
+from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.errors import BankError, CcatError, UsageError
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.testing.methods import example_table
@@ -360,3 +363,15 @@ def test_an_item_that_is_left_out_needs_no_parameters(tmp_path):
                 ItemBank.load(tmp_path / "b.json")
         else:
             assert np.isnan(ItemBank.load(tmp_path / "b.json").parameters["difficulty"][0])
+
+
+def test_numbers_that_json_lacks_are_null():
+    values = {"a": math.inf, "b": [-math.inf, math.nan, 1.5], "c": np.array([np.inf, 2.0])}
+    assert plain(values) == {"a": None, "b": [None, None, 1.5], "c": [None, 2.0]}
+
+
+def test_what_is_stated_of_an_outcome_counts_before_what_its_bank_has():
+    bank = ItemBank.blank(range(3), task="t", metric="acc", filter="strict")
+    assert (Outcome.of(bank).task, Outcome.of(bank).filter) == ("t", "strict")
+    stated = Outcome.of(bank, "u", filter="loose")
+    assert (stated.task, stated.filter) == ("u", "loose")

@@ -696,6 +696,19 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     assert one_run.outcomes[0].question == "benchmark"
 
 
+def test_a_part_of_what_a_run_ranked_by_decides_where_the_other_side_has_no_more(tmp_path):
+    names, y = ["m2", "m8"], draw([1.0, -1.0], 60, seed=1)
+    r = drive(Ranker(ItemBank.blank(range(60), task="t", metric="acc"), names), of(y, names))
+    terms = [{"task": "t", "metric": m, "filter": None, "weight": 0.5} for m in ("acc", "f1")]
+    part = {**r.to_dict(), "terms": terms[:1]}
+    content = {**r.to_dict(), "terms": terms, "outcomes": {"acc": part}}
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    worse = ScoreTable.from_arrays([y[1]], ["m8"], metric="acc", task="t")
+    found = compare(tmp_path / "result.json", worse, models=("m2", None))
+    assert [one.decisive for one in found.outcomes] == [True]
+    assert (found.verdict, found.exit_code) == ("worse", 5)
+
+
 def test_a_run_answers_no_other_question_than_its_own(tmp_path, ccat):
     ranker, file = Ranker(ItemBank.blank(range(12)), ["a", "b"]), tmp_path / "result.json"
     ranking = drive(ranker, of(draw([-1, 1], 12, seed=1), ["a", "b"]))
@@ -1389,3 +1402,5 @@ def test_a_missing_score_of_a_metric_of_which_less_is_better_may_be_the_largest(
     assert [found.overall.low, found.overall.high] == pytest.approx([best, worst])
     assert (found.overall.verdict, found.overall.p_better) == ("better", 1.0)
     assert found.overall.difference == pytest.approx(-20)
+    [turned] = compare(errors, errors, models=("b", "a"), question="benchmark").outcomes
+    assert turned.overall.difference == pytest.approx(20), "on either side"

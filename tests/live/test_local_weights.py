@@ -79,6 +79,31 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeyp
     assert not there
 
 
+def test_an_attempt_that_is_to_be_repeated_keeps_a_model_in_its_place(
+    bench, entries, monkeypatch, ccat
+):
+    loads, batches = [], []
+    genuine_open, genuine_ask = HarnessModel.open, TaskSession.ask
+    monkeypatch.setattr(
+        HarnessModel, "open", lambda model: (loads.append(model.name), genuine_open(model))
+    )
+
+    def ask(session, docs, *more):
+        batches.append(len(docs))
+        if len(batches) == 3:  # the last of one's
+            raise RuntimeError("a hiccup")
+        return genuine_ask(session, docs, *more)
+
+    monkeypatch.setattr(TaskSession, "ask", ask)
+    config = bench.config(
+        "", [], models=[{**entry, "memory": 8} for entry in entries], memory=10, max_items=15,
+        stop="limits", failures={"backoff": 0.2},
+        harness={"include_path": "tasks", "gen_kwargs": {"max_gen_toks": 4}},
+    )  # fmt: skip
+    ccat("rank", config, code=(0, 3))
+    assert loads == TWO and sum(batches) == 35, "each loaded once, and one batch asked twice"
+
+
 def test_the_next_model_is_loaded_while_the_last_answers_are_scored(
     bench, entries, monkeypatch, ccat
 ):

@@ -113,7 +113,8 @@ def test_the_cost_says_whose_lengths_it_takes_and_what_the_token_limit_allows(be
     known = ItemBank.load(bench.bank)
     provenance = {**known.provenance, "tokens": {"input": 9, "output": 40}}
     replace(known, provenance=provenance).save(bench.folder / "logs.bank.json")
-    config = bench.config(server.url, ["m01"], **settings, bank="logs.bank.json", name="logs")
+    judge = {"bank": "logs.bank.json", "judge": {"item": 2}}  # dollars an answer
+    config = bench.config(server.url, ["m01"], **settings, **judge, name="logs")
     said = " ".join(ccat("rank", config, "--yes", code=(0, 3)).err.split())
     n = int(re.search(r"at most (\d+) answers", said)[1])
-    assert f"about ${40 * n}.00 if answers are as long as those of the bank's models, " in said
+    assert f"about ${42 * n}.00 if answers are as long as those of the bank's models, " in said

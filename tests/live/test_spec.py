@@ -232,3 +232,11 @@ def test_a_flag_that_the_harness_has_itself_stays_the_harness_s():
     args = parser.parse_args(["--repeats", "3", "--max_items", "5"])
     assert surfaces.flags_given(args, "run") == ["--max_items"]
     assert surfaces.given_by_flags(args, "run") == {"max_items": 5} and args.repeats == 3
+
+
+def test_a_goal_that_every_score_meets_is_refused() -> None:
+    """Of numbers in [0, 1] no mean has a standard error above .5."""
+    assert Spec.read({"stop": "top 1 or se 0.5"}).target_se == 0.5
+    for goal in (0.51, 2):
+        with pytest.raises(UsageError, match=r"where none exceeds 0\.5"):
+            Spec.read({"stop": f"top 1 or se {goal}"})

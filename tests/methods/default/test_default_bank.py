@@ -11,9 +11,9 @@ from worlds.boards import drive
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
 from lm_eval_ccat.methods.default.departures import VAGUE, fit_components
-from lm_eval_ccat.methods.default.fit import summary
+from lm_eval_ccat.methods.default.fit import _config_noise, summary
 from lm_eval_ccat.methods.default.items import MANY, fit_items
-from lm_eval_ccat.methods.default.selfcheck import Judged, groups
+from lm_eval_ccat.methods.default.selfcheck import Judged, groups, replay
 
 
 def table_of(scores: np.ndarray, **kwargs) -> ScoreTable:
@@ -66,6 +66,33 @@ def test_what_a_table_leaves_open_is_said_in_words():
     assert bank.self_check["models_left_out"] == 9
     with pytest.raises(CcatError, match="factors"):
         calibrate(table, factors=9)
+
+
+def test_averages_over_configurations_take_noise_that_an_item_keeps():
+    """Of two draws a model and item, the mean has half the variance within them."""
+    rng = np.random.default_rng(0)
+    mu = rng.uniform(0.3, 0.7, (20, 300))
+    draws = mu + 0.1 * rng.choice([-1.0, 1.0], (2, 20, 300))
+    names = [f"m{i}" for i in range(20)] * 2
+    table = ScoreTable.from_arrays(np.vstack(draws), names, configs=["a"] * 20 + ["b"] * 20)
+    removed = 0.1**2 / 2 / (draws.mean(axis=0) * (1 - draws.mean(axis=0))).mean()
+    assert _config_noise(table) == pytest.approx(removed, rel=0.03)
+    plain, wider = (fit_items(mu, extra=extra).items.noise for extra in (0.0, removed))
+    assert wider - plain == pytest.approx(removed)
+
+
+def test_left_out_models_are_judged_by_what_was_fitted_without_their_group():
+    scores = world(8, 40).model_scores()
+    sets = [(np.arange(k, 8, 2), np.arange(k, 8, 2)) for k in (0, 1)]
+    checkpoints, known = replay(scores, sets, 1, 0.0)
+    wide = replace(known, single=9 * known.single, inflation=4.0)
+    alone, mixed = (
+        Judged.by(checkpoints, {0: known, 1: of_second, -1: of_all})
+        for of_second, of_all in ((known, known), (wide, wide))
+    )
+    first = np.isin(alone.model, sets[0][0])
+    assert (mixed.standard_error == alone.standard_error)[first].all()
+    assert (mixed.standard_error > alone.standard_error)[~first].all()
 
 
 def test_the_self_check_leaves_families_out_together():

@@ -1,5 +1,6 @@
 """The adaptive test of the method "default": its estimate, its errors, its choice of items."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, calibrate
 from lm_eval_ccat.methods.curves import AbilityBasis
+from lm_eval_ccat.methods.default.field import Field
 from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.methods.default.member import ScorePosterior
 from lm_eval_ccat.methods.default.method import DefaultPolicy
@@ -71,3 +73,53 @@ def test_the_basis_is_straight_beyond_its_knots(n, seed, x):
     assert slope == pytest.approx(numeric, rel=1e-3, abs=1e-3)
     beyond = basis.knots[-1] + np.array([1.0, 2.0, 3.0])
     assert np.diff(basis.at(beyond), axis=0, n=2) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_item_that_is_given_back_is_the_next_of_the_common_sequence():
+    policy, free = DefaultPolicy(the_bank(), 2), np.ones(the_bank().n_items, dtype=bool)
+    asked = []
+    for _ in range(3):
+        [choice] = policy.next(0, free, (), np.ones(len(free)))
+        policy.placed(0, choice.item, choice.probability)
+        free[choice.item] = False
+        asked.append(choice.item)
+    for item in asked[:2]:
+        policy.unplaced(0, item)
+        free[item] = True
+    assert policy.next(0, free, (), np.ones(len(free)))[0].item == asked[0]
+
+
+def test_a_model_that_fits_no_curve_is_doubted_by_the_items_that_are_left():
+    """An error of the mean of L of N items moves the mean of all by L / N of it."""
+    n, items = the_bank().n_items, np.arange(20)
+    policy = told(items, (items % 2).astype(float))
+    [field], [member] = policy.fields, policy.fields[0].members
+    added = policy.belief().variance[0, 0] - field.result().variance[0, 0]
+    assert member.misfit > 1.5 and added == pytest.approx(member.unlike * ((n - 20) / n) ** 2)
+
+
+def test_a_newcomer_without_answers_does_not_choose_for_those_ahead():
+    items = list(range(20))
+    alone, beside = (Field(model_of(the_bank()), n) for n in (1, 2))
+    for field in (alone, beside):
+        for item in items:
+            field.place(0, item, None)
+        field.learn(0, items, [0.5] * 20)
+    assert beside._gains(0, None, ()) == pytest.approx(alone._gains(0, None, ()))
+    assert (beside._gains(1, None, ()) > alone._gains(0, None, ())).any()
+
+
+def test_single_models_and_pairs_are_widened_each_by_its_own_factor():
+    field = Field(model_of(the_bank()), 2)
+    for a, scores in enumerate(([0.2] * 12, [0.7] * 12)):
+        for item in range(12):
+            field.place(a, item, None)
+        field.learn(a, list(range(12)), scores)
+    departures, n = field.model.departures, the_bank().n_items
+
+    def variances(single: float, pair: float) -> np.ndarray:
+        factors = {"inflation": single, "inflation_of_pairs": pair}
+        return field.moments().result(replace(departures, **factors), n).variance
+
+    base = variances(1.0, 1.0)
+    assert variances(3.0, 2.0) / base == pytest.approx(np.array([[3.0, 2.0], [2.0, 3.0]]))
