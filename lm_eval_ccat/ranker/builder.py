@@ -34,6 +34,10 @@ class RankingBuilder:
         Further arguments of the ranking, for the signature.
     join : JoinTests
         Its findings belong to every model.
+    question : {"benchmark", "population", "run"}
+        As the user stated it; that of the standing is never "run".
+    sampled : bool
+        As the user stated it, or because items are asked several times.
     """
 
     def __init__(
@@ -68,12 +72,14 @@ class RankingBuilder:
         )
         if not parts:
             return ranking
+        # A model alone has no pair, and a ranking about the population has asked already.
         beyond = None
         if verdicts.belief.question == BENCHMARK and len(verdicts.tested) > 1:
             wider = standing.first_look(question=POPULATION)
             beyond = (wider.sign == verdicts.sign[:, : len(verdicts.tested)]) & (
                 wider.state == DECIDED
             )
+        # A task that was not given by name is not shown as a part: it is the whole.
         several = len(self._contents.outcomes) > 1
         by_task = len(tasks) > 1 or not self._contents.bare
         return replace(
@@ -114,7 +120,7 @@ class RankingBuilder:
     def _rows(
         self, score: WeightedSum, line: str = "", verdicts: Verdicts | None = None
     ) -> Ranking:
-        """Return a ranking by one score; without verdicts `v`, from a first look."""
+        """Return a ranking by one score, whose verdicts are by default those of a first look."""
         verdicts, tasks = verdicts or self._standing.first_look(score), self._contents.tasks
         belief = self._standing.belief(verdicts.belief.question, score).on_scores
         models = [self._row(account, verdicts, score, belief) for account in self._accounts]
@@ -148,23 +154,10 @@ class RankingBuilder:
         """
         model, contents = account.number, self._contents
         only = score.outcomes[0] if len(score.outcomes) == 1 else None
-        description = only and only.policy.describe(model)
-        # Answers that are draws leave expected scores open.
-        drawn = self._sampled and self._question != RUN
-        certain = belief.question == BENCHMARK and not drawn
-        floor, ceiling = score.possible(model) if certain else (0.0, 1.0)
-        estimate = Estimate(
-            min(max(float(belief.location[model]), floor), ceiling),
-            float(belief.variance[model, model] ** 0.5),
-            float(belief.df[model, model]),
-            float(belief.n[model, model]),
-            belief.n_items,
-            zero_loss=score.zero_loss(model),
-            sides=score.sides(model, verdicts.belief.question),
-            possible=(floor, ceiling),
-            looks=verdicts.looks.anew,
-            of_method=description.interval if description else None,
-        )
+        description = only.policy.describe(model) if only else None
+        estimate = self._estimate(model, verdicts, score, belief)
+        if description:
+            estimate = replace(estimate, of_method=description.interval)
         # The bound covers what failures may hide: it starts from the estimate without their bias.
         bound = self._bound(account, score, estimate, verdicts.confidence)
         if belief.failure_bias is not None:
@@ -196,6 +189,27 @@ class RankingBuilder:
             pass_at=only.pass_at(model) if only else None,
         )
 
+    def _estimate(
+        self, model: int, verdicts: Verdicts, score: WeightedSum, belief: Belief
+    ) -> Estimate:
+        """Return a model's estimate by one score, as if its failures caused no bias."""
+        # What is left of the items bounds a mean of these very items. It does not bound a mean of
+        # items like these, nor an expected score, of which answers are draws.
+        expected_scores = self._sampled and self._question != RUN
+        bounded = belief.question == BENCHMARK and not expected_scores
+        floor, ceiling = score.possible(model) if bounded else (0.0, 1.0)
+        return Estimate(
+            min(max(float(belief.location[model]), floor), ceiling),
+            float(belief.variance[model, model] ** 0.5),
+            float(belief.df[model, model]),
+            float(belief.n[model, model]),
+            belief.n_items,
+            zero_loss=score.zero_loss(model),
+            sides=score.sides(model, verdicts.belief.question),
+            possible=(floor, ceiling),
+            looks=verdicts.looks.anew,
+        )
+
     def _items(self, account: Account, score: WeightedSum) -> list[int]:
         """Return the items whose answers count in a score, in the order they were told."""
         contents = self._contents
@@ -211,21 +225,22 @@ class RankingBuilder:
         self, account: Account, score: WeightedSum, estimate: Estimate, confidence: float
     ) -> tuple[float, float] | None:
         """Return the interval as if failed items, and all they stand for, had scored 0, or 1."""
-        down = up = 0.0
+        drop = rise = 0.0
         for task, weight in zip(score.tasks, score.weights.tolist()):
             where, leader = self._contents.tasks[task].where, self._contents.tasks[task].leader
+            # Failed items stand for the same share of the task as of the items that were asked.
             if failed := [
                 item - where.start for item in account.failed if where.start <= item < where.stop
             ]:
                 expected = leader.expected(account.number)[failed]
                 asked = len(failed) + len(leader.scores[account.number])
-                down += weight * float(expected.sum()) / asked
-                up += weight * float((1.0 - expected).sum()) / asked
-        if not (down or up):
+                drop += weight * float(expected.sum()) / asked
+                rise += weight * float((1.0 - expected).sum()) / asked
+        if not (drop or rise):
             return None
         low, high = estimate.interval(confidence)
         floor, ceiling = estimate.possible
-        return max(low - down, floor), min(high + up, ceiling)
+        return max(low - drop, floor), min(high + rise, ceiling)
 
     # -- words --------------------------------------------------------------------------------
 
@@ -265,14 +280,15 @@ class RankingBuilder:
             return turns.stopped
         if not done:
             return ""
-        open_ = [account for account, asked in zip(accounts, turns.wanted()) if asked]
-        if not open_:
+        # The rule comes first: a limit ended the ranking only if the rule asked for more.
+        asking = [account for account, wants in zip(accounts, turns.wanted()) if wants]
+        if not asking:
             if not accounts.active.any():
                 return "no model is left"
             if standing.barred and not turns.rule.met(standing):
                 return "no open pair may be decided"
             return turns.rule.why(standing) or "no model is left"
-        unfinished = [account for account in open_ if accounts.remaining[account.number].any()]
+        unfinished = [account for account in asking if accounts.remaining[account.number].any()]
         if any(account.n < turns.cap for account in unfinished):
             left, lost = accounts.budget - accounts.committed, min(accounts.lost, accounts.limit)
             return budget_used_up(accounts.limit, left, lost)

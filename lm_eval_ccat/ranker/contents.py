@@ -619,31 +619,46 @@ def _shares(
     of_task: Mapping[str, Sequence[Outcome]], user_weights: Weights
 ) -> dict[str, dict[str, float]]:
     """Return the weights of all outcomes by task and name, summing to 1."""
-    inner: dict[str, Any] = {
+    weight_of: dict[str, dict[str, Any]] = {
         task: {outcome.name: outcome.weight for outcome in outcomes}
         for task, outcomes in of_task.items()
     }
-    metrics = {name for names in inner.values() for name in names}
-    weights: Any = "documents" if user_weights is None else user_weights
+    metrics = {name for names in weight_of.values() for name in names}
+    weight_of_task: Any = "documents" if user_weights is None else user_weights
     by_outcome = False
     if isinstance(user_weights, Mapping):
-        mapping = dict(user_weights)
-        by_outcome = any(isinstance(weight, Mapping) for weight in mapping.values())
-        if set(mapping) == set(of_task) and by_outcome:
-            for task, names in mapping.items():
-                if not isinstance(names, Mapping) or set(names) != set(inner[task]):
-                    raise UsageError(f"weights of task {task!r} are not one per outcome: {names!r}")
-            inner = mapping
-        elif set(mapping) == metrics != set(of_task):
-            inner = {task: {name: mapping[name] for name in names} for task, names in inner.items()}
-            weights = "documents"
-    sums = {task: _total(of_outcome.values(), zero=True) for task, of_outcome in inner.items()}
+        by_name: dict[str, Any] = dict(user_weights)
+        by_outcome = any(isinstance(weight, Mapping) for weight in by_name.values())
+        if by_outcome:
+            _require_each_outcome(by_name, weight_of)
+            weight_of = by_name
+        # Where tasks have the names of metrics, the weights are those of tasks.
+        elif set(by_name) == metrics != set(of_task):
+            weight_of = {
+                task: {name: by_name[name] for name in weight_of[task]} for task in of_task
+            }
+            weight_of_task = "documents"
+    sums = {task: _total(weights.values(), zero=True) for task, weights in weight_of.items()}
     sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in of_task.items()}
-    share = shares_of(sizes, sums if by_outcome else weights, metrics)
+    share = shares_of(sizes, sums if by_outcome else weight_of_task, metrics)
     return {
-        task: {name: share[task] * (weight / sums[task]) for name, weight in of_outcome.items()}
-        for task, of_outcome in inner.items()
+        task: {name: share[task] * (weight / sums[task]) for name, weight in weights.items()}
+        for task, weights in weight_of.items()
     }
+
+
+def _require_each_outcome(
+    weights: Mapping[str, Any], expected: Mapping[str, Mapping[str, float]]
+) -> None:
+    """Refuse weights by task and outcome that are not one for each of those expected."""
+    if set(weights) != set(expected):
+        raise UsageError(
+            f"weights by outcome are stated for {', '.join(map(str, weights))}; state them for "
+            f"each task of this ranking: {', '.join(map(str, expected))}"
+        )
+    for task, names in weights.items():
+        if not isinstance(names, Mapping) or set(names) != set(expected[task]):
+            raise UsageError(f"weights of task {task!r} are not one per outcome: {names!r}")
 
 
 def _total(weights: Collection[Any], zero: bool) -> float:

@@ -153,26 +153,33 @@ def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
     one more than the number of models decidedly better to the number not decidedly worse), the
     nearest models decidedly better and worse, and those it is not separated from, best first.
     """
-    i, order = verdicts.names.index(name), verdicts.rows.tolist()
-    pairs = {j: verdicts.pair(i, j) for j in order if j != i}
-    signs = [0 if j == i else pairs[j][0] for j in order]  # best first
-    best, worst = (int(bound[i]) for bound in verdicts.ranges)
-    above = next((verdicts.names[j] for j, sign in zip(order[::-1], signs[::-1]) if sign < 0), None)
-    below = next((verdicts.names[j] for j, sign in zip(order, signs) if sign > 0), None)
-    tied = [verdicts.names[j] for j, sign in zip(order, signs) if not sign and j != i]
-    rank, ranks = order.index(i) + 1, f"{best} to {worst}" if best < worst else "decided"
-    words = [f"rank {rank} of {len(order)} ({ranks})"]
-    if above and below:
-        words.append(f"between {above} and {below}")
-    elif above or below:
-        words.append(f"below {above}" if above else f"above {below}")
+    number, order = verdicts.names.index(name), verdicts.rows.tolist()
+    pairs = {rival: verdicts.pair(number, rival) for rival in order if rival != number}
+    # In the order from best to worst, as `pairs` is.
+    better = [verdicts.names[rival] for rival, (sign, _) in pairs.items() if sign < 0]
+    worse = [verdicts.names[rival] for rival, (sign, _) in pairs.items() if sign > 0]
+    tied = [verdicts.names[rival] for rival, (sign, _) in pairs.items() if not sign]
+    above, below = better[-1] if better else None, worse[0] if worse else None
+    best_rank, worst_rank = (int(bound[number]) for bound in verdicts.ranges)
+    rank = order.index(number) + 1
+    ranks = f"{best_rank} to {worst_rank}" if best_rank < worst_rank else "decided"
+    words = [f"rank {rank} of {len(order)} ({ranks})", *_between_in_words(above, below)]
     if tied:
         states = {state for sign, state in pairs.values() if not sign}
-        words.append(_tied_in_words(tied, rank - best, states))
+        words.append(_tied_in_words(tied, rank - best_rank, states))
     return {
-        "rank": rank, "rank_interval": [best, worst], "models": len(order), "above": above,
-        "below": below, "tied_with": tied, "in_words": ", ".join(words),
+        "rank": rank, "rank_interval": [best_rank, worst_rank], "models": len(order),
+        "above": above, "below": below, "tied_with": tied, "in_words": ", ".join(words),
     }  # fmt: skip
+
+
+def _between_in_words(above: str | None, below: str | None) -> list[str]:
+    """Say which models are next above and below one, as far as any are decided to be."""
+    if above and below:
+        return [f"between {above} and {below}"]
+    if above:
+        return [f"below {above}"]
+    return [f"above {below}"] if below else []
 
 
 class PairRow(NamedTuple):

@@ -100,6 +100,8 @@ def test_scores_that_do_not_fit_are_refused_and_change_nothing(told, error, says
         ({"weights": {"bleu": 0, "chrf": 0}}, "above 0"),
         ({"weights": {"bleu": 1}}, "weights {.bleu.: 1} are neither"),
         ({"weights": {"t": {"bleu": 1}}}, "not one per outcome"),
+        ({"weights": {"t": {"bleu": 1, "chrf": 1}, "u": {"bleu": 1}}}, "ranking: t$"),
+        ({"weights": {"u": {"bleu": 1, "chrf": 1}}}, "stated for u; .*: t$"),
         ({"weights": {"bleu": -1, "chrf": 1}}, "`weight` must .* not -1"),
         ({"weights": {"bleu": "1", "chrf": 1}}, "`weight` must .* not '1'"),
         ({"bank": {"t": {}}}, "'t' has no bank"),
