@@ -774,8 +774,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a file's direction counts before the user's",
         "lm_eval_ccat/scores/reading",
-        "for direction in (lower_is_better, self.lower_is_better)",
-        "for direction in (self.lower_is_better, lower_is_better)",
+        "for lower in (self.lower_is_better, source.states_lower)",
+        "for lower in (source.states_lower, self.lower_is_better)",
         ("tests/scores/test_harness_logs.py",),
     ),
     Bug(

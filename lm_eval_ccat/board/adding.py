@@ -369,10 +369,10 @@ def first_documents(source: Path, task: str, table: ScoreTable) -> dict[str, str
     """
     reasons: dict[str, str] = {}
     for model, runs in runs_by_model(source, table.task).items():
-        why = [reason for reason, is_limit in (run.why_not_full() for run in runs) if is_limit]
-        if len(why) == len(runs) and all(why):
+        parts = [run.why_not_full() for run in runs]
+        if parts and all(part.reason and part.usable for part in parts):
             reasons[model] = (
-                f"{task}: {why[-1]}, and the first documents do not stand for the others: run all "
+                f"{task}: {parts[-1].reason}, and the first documents do not stand for the others: run all "
                 "of them and `board add` it, or let `board place DIR MODELS.yaml` ask it, where "
                 "`prior: LOGS` takes over the answers that there are"
             )

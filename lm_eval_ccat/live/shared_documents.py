@@ -363,8 +363,8 @@ def _documents_asked(
     for run in by_model.get(model, ()):
         if run.adaptive:  # is not read
             continue
-        reason, limited = run.why_not_full()
-        of_run = documents_of(run) if reason and not limited else None
+        reason, usable = run.why_not_full()
+        of_run = documents_of(run) if reason and not usable else None
         if run.counts is None or (of_run is not None and len(of_run) < run.counts.effective):
             return _Every()
         asked |= set(range(int(run.counts.effective))) if of_run is None else of_run

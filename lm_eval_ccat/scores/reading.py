@@ -86,11 +86,10 @@ class Query:
 
     def guesses(self, metric: str, scale: Scale, stated_scale: Scale | None = None) -> bool:
         """Whether scores alone suggest a scale: neither user, file nor metric table states it."""
-        known = self._known(metric)
-        if any(
-            source is not None for source in (self.scale, self.beside, self.range, stated_scale)
-        ):
+        stated = (self.scale, self.beside, self.range, stated_scale)
+        if any(scale is not None for scale in stated):
             return False
+        known = self._known(metric)
         return known is None or known.ends != scale.ends
 
     def _known(self, metric: str) -> Scale | None:
@@ -134,90 +133,53 @@ class Query:
         UsageError
             The user turns the direction that the file states, and may not.
         """
+        source = _Source(raw, metric, where, stated_scale, lower_is_better, self._known(metric))
         if self.beside is not None:
-            return self._beside(self.beside, raw, metric, where, stated_scale, lower_is_better)
-        scale, notes = self._read_scale(raw, metric, where, stated_scale, lower_is_better)
-        stated_lower = lower_is_better
-        if stated_lower is None and stated_scale is not None:
-            stated_lower = not stated_scale.higher_is_better
-        if (
-            None not in (stated_lower, self.lower_is_better)
-            and stated_lower != self.lower_is_better
-        ):
-            words = ("higher", "lower") if self.lower_is_better else ("lower", "higher")
-            turned = f"{where} states that a {words[0]} {metric} is better, not a {words[1]} one"
-            if not self.guess:
-                raise UsageError(
-                    f"{turned}; state its range in this direction, or correct the file"
-                )
-            notes.append(f"{turned}, as you say and as it is read")
-        if not self.guesses(metric, scale, stated_scale):
-            return scale, notes
-        known = self._known(metric)
-        if known is not None:
-            unknown = (
-                f"scores of {metric!r} look like {scale.low:g} to {scale.high:g}, but the metric "
-                f"table has {known.describe()}"
-            )
-        elif stated_lower is None:
-            unknown = f"neither the scale nor the direction of {metric!r} is known"
-        else:
-            unknown = f"the direction of {metric!r} is known, but not its scale"
-        undirected = known is None and stated_lower is None and self.lower_is_better is None
-        if not self.guess or (undirected and has_error_word(metric)):
-            state = "state both" if stated_lower is None and known is None else "state it"
-            raise ScaleError(
-                f"{where}: {unknown}; {state}: --range WORST,BEST (range=, lower_is_better=)"
-            )
-        if known is not None:
-            notes.append(f"{unknown}; they are read as the former")
-        elif undirected:
-            notes.append(f"{unknown}: read as {scale.describe()} (--range WORST,BEST states both)")
+            return source.beside(self.beside)
+        scale, notes = self._read_scale(source)
+        notes = [*notes, *self._turned(source)]
+        if self.guesses(metric, scale, stated_scale):
+            notes += self._guessed(source, scale)
         return scale, notes
 
-    def _read_scale(
-        self,
-        raw: Floats,
-        metric: str,
-        where: str,
-        stated_scale: Scale | None,
-        lower_is_better: bool | None,
-    ) -> tuple[Scale, list[str]]:
-        """Return the scale that is stated or fits, and warnings about it; see `scale_of`.
-
-        The file states `stated_scale` and `lower_is_better`, the user what `self` has.
-        """
+    def _read_scale(self, source: _Source) -> tuple[Scale, list[str]]:
+        """Return the scale that is stated or fits, and warnings about it; see `scale_of`."""
         if self.scale is not None:
             return self.scale, []
-        lowest, highest = (float(end(raw, axis=None)) for end in (np.fmin.reduce, np.fmax.reduce))
-        if np.isnan(lowest):
-            raise ScoreTableError(f"{where}: every score of metric {metric!r} is missing")
-        known = self._known(metric)
-        basis, cap = stated_scale or known, None if stated_scale is None else stated_scale.cap
-        unbounded = any(
-            scale is not None and scale.cap is not None for scale in (stated_scale, known)
-        )
-        lower = basis is not None and not basis.higher_is_better
-        for direction in (lower_is_better, self.lower_is_better):  # the user's word is the last
-            lower = lower if direction is None else direction
+        lowest, highest = source.ends()
+        lower = self._lower_is_better(source)
         if self.range is not None:
             scale = self._of_range(lower)
-            if not (unbounded and lower and scale.low == 0.0):
-                return scale, []
-            cap = scale.high
-        elif cap is None and stated_scale is not None:
-            return Scale(*stated_scale.ends, higher_is_better=not lower), []
-        elif cap is None:
-            if fitting := _fitting([lowest, highest], known, metric, lower):
-                return fitting
-            if not (unbounded and lower and lowest >= 0.0 and np.nanmedian(raw) <= 1.0):
-                raise ScaleError(
-                    f"{where}: scores of {metric!r} run from {lowest:.6g} to "
-                    f"{highest:.6g} and their scale is not known; state it with range, and "
-                    "lower_is_better if less is better (--range WORST,BEST)"
-                )
-            cap = 1.0
-        return self._capped(raw, cap, lower, metric, where)
+            # Of an error without an upper end, the worst score that the user states is a cap.
+            if source.unbounded and lower and scale.low == 0.0:
+                return source.capped(scale.high, lower)
+            return scale, []
+        if source.scale is not None:
+            if source.scale.cap is not None:
+                return source.capped(source.scale.cap, lower)
+            return Scale(*source.scale.ends, higher_is_better=not lower), []
+        # Nothing is stated: the scores themselves decide which scale they fit.
+        if Scale().holds([lowest, highest]):
+            return Scale(higher_is_better=not lower), []
+        known = source.known
+        if known is not None and known.cap is None and known.holds([lowest, highest]):
+            scale = Scale(*known.ends, higher_is_better=not lower)
+            return scale, [f"the scale of {source.metric} {OF_METRIC_TABLE}: {scale.describe()}"]
+        # Rates of errors may exceed 1, but most do not; per cent would.
+        if source.unbounded and lower and lowest >= 0.0 and np.nanmedian(source.raw) <= 1.0:
+            return source.capped(1.0, lower)
+        raise ScaleError(
+            f"{source.where}: scores of {source.metric!r} run from {lowest:.6g} to "
+            f"{highest:.6g} and their scale is not known; state it with range, and "
+            "lower_is_better if less is better (--range WORST,BEST)"
+        )
+
+    def _lower_is_better(self, source: _Source) -> bool:
+        """Return the direction: what the user says, else the source, else the metric table."""
+        for lower in (self.lower_is_better, source.states_lower):
+            if lower is not None:
+                return lower
+        return source.known is not None and not source.known.higher_is_better
 
     def _of_range(self, lower: bool) -> Scale:
         """Return the scale of the range that the user states."""
@@ -229,69 +191,138 @@ class Query:
             ) from None
         return Scale(low, high, higher_is_better=not lower)
 
-    @staticmethod
-    def _capped(
-        raw: Floats, cap: float, lower: bool, metric: str, where: str
-    ) -> tuple[Scale, list[str]]:
+    def _turned(self, source: _Source) -> list[str]:
+        """Return a warning if the user turns the direction that the source states, or refuse."""
+        stated_lower = source.states_lower
+        if None in (stated_lower, self.lower_is_better) or stated_lower == self.lower_is_better:
+            return []
+        stated, wanted = ("higher", "lower") if self.lower_is_better else ("lower", "higher")
+        turned = (
+            f"{source.where} states that a {stated} {source.metric} is better, not a {wanted} one"
+        )
+        if not self.guess:
+            raise UsageError(f"{turned}; state its range in this direction, or correct the file")
+        return [f"{turned}, as you say and as it is read"]
+
+    def _guessed(self, source: _Source, scale: Scale) -> list[str]:
+        """Return a warning about a scale that the scores alone suggest; refuse what may not be."""
+        known, metric = source.known, source.metric
+        if known is not None:
+            unknown = (
+                f"scores of {metric!r} look like {scale.low:g} to {scale.high:g}, but the metric "
+                f"table has {known.describe()}"
+            )
+        elif source.states_lower is None:
+            unknown = f"neither the scale nor the direction of {metric!r} is known"
+        else:
+            unknown = f"the direction of {metric!r} is known, but not its scale"
+        no_direction = known is None and source.states_lower is None
+        undirected = no_direction and self.lower_is_better is None
+        # "Higher is better" would turn the ranking of a metric whose name means an error.
+        if not self.guess or (undirected and has_error_word(metric)):
+            state = "state both" if no_direction else "state it"
+            raise ScaleError(
+                f"{source.where}: {unknown}; {state}: --range WORST,BEST (range=, lower_is_better=)"
+            )
+        if known is not None:
+            return [f"{unknown}; they are read as the former"]
+        if undirected:
+            return [f"{unknown}: read as {scale.describe()} (--range WORST,BEST states both)"]
+        return []
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Scores of a metric, and what their source and the metric table say of their scale.
+
+    Attributes
+    ----------
+    raw : ndarray
+        Scores; NaN where missing.
+    metric, where : str
+        Metric and file, for messages.
+    scale : Scale or None
+        What the source states.
+    direction_only : bool or None
+        Whether lower is better, if the source states that without a scale.
+    known : Scale or None
+        What the metric table has.
+    """
+
+    raw: Floats
+    metric: str
+    where: str
+    scale: Scale | None
+    direction_only: bool | None
+    known: Scale | None
+
+    @property
+    def states_lower(self) -> bool | None:
+        """Whether the source states that lower is better; None if it states no direction."""
+        if self.direction_only is None and self.scale is not None:
+            return not self.scale.higher_is_better
+        return self.direction_only
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether source or metric table says that the metric has no upper end."""
+        return any(
+            scale is not None and scale.cap is not None for scale in (self.scale, self.known)
+        )
+
+    def ends(self) -> tuple[float, float]:
+        """Return the lowest and the highest score."""
+        lowest, highest = (end(self.raw, axis=None) for end in (np.fmin.reduce, np.fmax.reduce))
+        if np.isnan(lowest):
+            raise ScoreTableError(f"{self.where}: every score of metric {self.metric!r} is missing")
+        return float(lowest), float(highest)
+
+    def capped(self, cap: float, lower: bool) -> tuple[Scale, list[str]]:
         """Return the scale of an error without an upper end, and how much lies above the cap."""
         if not lower:
             raise ScaleError(
-                f"{where}: {metric} is unbounded above, so less of it is better; if more is, state "
-                "its range (--range WORST,BEST)"
+                f"{self.where}: {self.metric} is unbounded above, so less of it is better; if more "
+                "is, state its range (--range WORST,BEST)"
             )
-        over = share_above_cap(raw, cap, metric, where)
+        over = share_above_cap(self.raw, cap, self.metric, self.where)
         note = (
-            f"{metric} is unbounded: scores are capped at {cap:g} ({over:.1%} of them lie above) "
-            "and what is estimated is the capped mean"
+            f"{self.metric} is unbounded: scores are capped at {cap:g} ({over:.1%} of them lie "
+            "above) and what is estimated is the capped mean"
         )
         return Scale(cap=cap), [note] if over else []
 
-    @staticmethod
-    def _beside(
-        beside: OwnScale,
-        raw: Floats,
-        metric: str,
-        where: str,
-        stated_scale: Scale | None,
-        lower_is_better: bool | None,
-    ) -> tuple[Scale, list[str]]:
-        """Return the scale of `beside`, and a warning if the source does not state its own."""
-        owner, scale = beside
-        of_source = stated_scale or scale
-        if stated_scale is None and lower_is_better is not None:
-            of_source = Scale(*scale.ends, higher_is_better=not lower_is_better)
+    def beside(self, peer: OwnScale) -> tuple[Scale, list[str]]:
+        """Return the scale of a peer, and a warning if the source does not state its own."""
+        owner, scale = peer
+        of_source = self.scale or scale
+        if self.scale is None and self.direction_only is not None:
+            of_source = Scale(*scale.ends, higher_is_better=not self.direction_only)
         # Raw scores of an unbounded metric are alike whatever cap each source states.
         alike = None not in (scale.cap, of_source.cap)
-        if not alike and (difference := differing_scales(metric, beside, (where, of_source))):
-            one_way = scale.higher_is_better == of_source.higher_is_better
-            if one_way and scale.cap is None and not scale.holds(raw):
-                of_task = Logged(None, metric)
-                raise ScaleError(f"{difference}. {rescaling(where, of_task, of_source, scale)}")
-            ends = f"({scale.low:g}, {scale.high:g})"
-            raise ScaleError(
-                f"{difference}. If {where} states a wrong one, write its scores with the right "
-                f"one: ScoreTable.read({where!r}, {metric!r}, range={ends}, "
-                f"lower_is_better={not scale.higher_is_better}).write('scores.parquet')"
-            )
-        if stated_scale is not None:
+        if not alike and (
+            difference := differing_scales(self.metric, peer, (self.where, of_source))
+        ):
+            raise ScaleError(f"{difference}. {self._remedy(of_source, scale)}")
+        if self.scale is not None:
             return scale, []
-        unknown = "scale" if lower_is_better is None else "ends of the scale"
+        unknown = "scale" if self.direction_only is None else "ends of the scale"
         return scale, [
-            f"{where} does not state the {unknown} of {metric}; {owner} has {scale.describe()}, "
-            "and so are the scores read"
+            f"{self.where} does not state the {unknown} of {self.metric}; {owner} has "
+            f"{scale.describe()}, and so are the scores read"
         ]
 
-
-def _fitting(
-    ends: list[float], known: Scale | None, metric: str, lower: bool
-) -> tuple[Scale, list[str]] | None:
-    """Return [0, 1], or the metric table's scale, if the lowest and the highest score lie in it."""
-    if Scale().holds(ends):
-        return Scale(higher_is_better=not lower), []
-    if known is not None and known.cap is None and known.holds(ends):
-        scale = Scale(*known.ends, higher_is_better=not lower)
-        return scale, [f"the scale of {metric} {OF_METRIC_TABLE}: {scale.describe()}"]
-    return None
+    def _remedy(self, of_source: Scale, scale: Scale) -> str:
+        """Say how to write scores on another scale than the source's."""
+        one_way = scale.higher_is_better == of_source.higher_is_better
+        if one_way and scale.cap is None and not scale.holds(self.raw):
+            return rescaling(self.where, Logged(None, self.metric), of_source, scale)
+        # Of another direction, or within the other scale: what the source states is likely wrong.
+        ends = f"({scale.low:g}, {scale.high:g})"
+        return (
+            f"If {self.where} states a wrong one, write its scores with the right one: "
+            f"ScoreTable.read({self.where!r}, {self.metric!r}, range={ends}, "
+            f"lower_is_better={not scale.higher_is_better}).write('scores.parquet')"
+        )
 
 
 def share_above_cap(raw: Floats, cap: float, metric: str, where: str) -> float:

@@ -240,7 +240,7 @@ def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
     recorded = (run.of_task("results") or {}).get(f"{metric.source},{filter}")
     documents = dict(zip(rows.doc_ids, rows.scores))
     mean = math.fsum(documents.values()) / len(documents)
-    whole_run = run.counts is None or run.counts[0] == len(documents)
+    whole_run = run.counts is None or run.counts.effective == len(documents)
     if not whole_run or isinstance(recorded, bool) or not isinstance(recorded, (int, float)):
         return []
     if math.isclose(recorded, mean, rel_tol=_ROUNDED, abs_tol=_ROUNDED):

@@ -83,6 +83,21 @@ class DocumentCounts(NamedTuple):
         return bool(self.effective != self.original)
 
 
+class NotFull(NamedTuple):
+    """Why a run is not of all documents, and whether its rows may still be used.
+
+    Attributes
+    ----------
+    reason : str
+        Empty for a run of every document.
+    usable : bool
+        Whether the rows are plain scores of documents: those of every document, or of the first.
+    """
+
+    reason: str
+    usable: bool
+
+
 @dataclass(frozen=True)
 class LoggedRun:
     """One sample file and what the results file beside it says of the run that wrote it.
@@ -224,29 +239,22 @@ class LoggedRun:
             last[filter] = number
         return True
 
-    def why_not_full(self) -> tuple[str, bool]:
+    def why_not_full(self) -> NotFull:
         """Say why the run is not of all documents, and whether its rows may still be used.
 
         An adaptive run's documents were chosen by what its model had scored, and nobody knows why
         a user named some (``--samples``), so neither may stand for full results. ``--limit`` takes
         the first documents of every model alike: their scores are true, and the others are missing.
-
-        Returns
-        -------
-        reason : str
-            Empty for a run of every document.
-        usable : bool
-            Whether the rows are plain scores of documents.
         """
         part = " ({} of {} documents)".format(*self.counts) if self.counts else ""
         limited = (self.results.get("config") or {}).get("limit") is not None
         if self.adaptive:
-            return f"an adaptive run{part}", False
+            return NotFull(f"an adaptive run{part}", usable=False)
         if not (self.counts.in_part if self.counts else limited):
-            return "", True
+            return NotFull("", usable=True)
         if limited:
-            return f"run with --limit{part}", True
-        return f"not a full run{part}, as with --samples", False
+            return NotFull(f"run with --limit{part}", usable=True)
+        return NotFull(f"not a full run{part}, as with --samples", usable=False)
 
 
 def can_read(path: Path) -> bool:
@@ -316,31 +324,45 @@ def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
     """
     lists = path.parent.glob("*.jsonl*") if path.is_file() else files_at(path, "*.jsonl*")
     samples = [file for file in lists if not _is_dated(file) and _may_hold_samples(file)]
+    by_name: dict[tuple[Path, str], list[Path]] = {}
+    for file in samples:
+        stem = _squeezed(file.name.partition(".jsonl")[0])
+        by_name.setdefault((file.parent, stem), []).append(file)
     runs: dict[Path, SampleFile] = {}
     for folder in dict.fromkeys(file.parent for file in samples):
-        names = {file: _squeezed(file.name.partition(".jsonl")[0]) for file in samples}
-        for beside in sorted(folder.glob("*.json")):
-            if _SAMPLES.fullmatch(beside.name) or _RESULTS.fullmatch(beside.name):
-                continue
-            results: dict[str, Any] = {}
-            with suppress(ScoreTableError):
-                results = _read_results(beside, beside.stat().st_mtime_ns)
-            config, tasks = results.get("config"), results.get("configs")
-            if not (isinstance(config, dict) and isinstance(tasks, dict)):
-                continue
-            started = results.get("date")
-            # Seconds since 1970, written so that they compare as text; dates begin with a 2.
-            date = f"{started:020.6f}" if isinstance(started, (int, float)) else ""
-            stem = str(config.get("model_args"))
-            for task in tasks:
-                for file in samples:
-                    if file.parent == folder and names[file] == _squeezed(f"{stem}_{task}"):
-                        run = SampleFile(file, task, date, beside)
-                        runs[file] = max(run, runs.get(file, run), key=lambda known: known.date)
+        for results in sorted(folder.glob("*.json")):
+            for stem, task, date in _undated_tasks(results):
+                for file in by_name.get((folder, stem), ()):
+                    run = SampleFile(file, task, date, results)
+                    # A run that was repeated has overwritten the samples of the earlier ones.
+                    runs[file] = max(run, runs.get(file, run), key=lambda known: known.date)
     runs_at_path = [
         run for run in runs.values() if path in (run.path, run.results, *run.path.parents)
     ]
     return runs_at_path, [file for file in samples if file not in runs and path.is_dir()]
+
+
+def _undated_tasks(file: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield the tasks of a results file of the harness before 0.4.3; none of another file.
+
+    Yields
+    ------
+    stem, task, date : str
+        Name of the sample file, squeezed and without its ending; the task, and when the run began.
+    """
+    if _SAMPLES.fullmatch(file.name) or _RESULTS.fullmatch(file.name):
+        return
+    results: dict[str, Any] = {}
+    with suppress(ScoreTableError):
+        results = _read_results(file, file.stat().st_mtime_ns)
+    config, tasks = results.get("config"), results.get("configs")
+    if not (isinstance(config, dict) and isinstance(tasks, dict)):
+        return
+    started = results.get("date")
+    # Seconds since 1970, written so that they compare as text; dates begin with a 2.
+    date = f"{started:020.6f}" if isinstance(started, (int, float)) else ""
+    for task in tasks:
+        yield _squeezed(f"{config.get('model_args')}_{task}"), task, date
 
 
 def _may_hold_samples(file: Path) -> bool:
@@ -351,6 +373,7 @@ def _may_hold_samples(file: Path) -> bool:
 
 
 def _squeezed(name: str) -> str:
+    """Return the letters and digits of a name; the harness replaces other characters in files'."""
     return re.sub(r"[\W_]", "", name)
 
 

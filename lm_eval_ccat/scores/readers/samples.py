@@ -293,6 +293,35 @@ class _Line(NamedTuple):
             )
 
 
+class _Scorer:
+    """Scores rows; a metric has few different values, and each is scored once."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._scores: dict[float, float] = {}
+
+    def score_of(self, row: SampleRow) -> float:
+        """Return the score of a row that reports the metric.
+
+        Raises
+        ------
+        MetricError
+            The value is no score; an `OutsideScaleError` if it lies outside the scale.
+        """
+        metric, task, _ = self._asked
+        value, answers = row[metric.source], row.get("filtered_resps")
+        if isinstance(value, float) and value in self._scores:
+            return self._scores[value]
+        if isinstance(value, float) and not math.isfinite(value):
+            raise MetricError(f"{metric.source} is {value}")
+        answer = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
+        prediction = answer if isinstance(answer, str) else None
+        score = metric.score(value, task=task, prediction=prediction)
+        if isinstance(value, float):
+            self._scores[value] = score
+        return score
+
+
 def read_file(file: File, asked: Asked) -> FileScores:
     """Read one file; see :class:`FileScores`.
 
@@ -305,9 +334,7 @@ def read_file(file: File, asked: Asked) -> FileScores:
     """
     read, earlier, path = FileScores(), Counter[Any](), file.path
     lines: dict[Any, _Line] = {}  # by document and filter
-    metric, task, filter_name = asked
-    key = metric.source
-    known: dict[float, float] = {}  # a metric has few different scores
+    metric, key, scorer = asked.metric, asked.metric.source, _Scorer(asked)
     broken = unusable = without = 0
     # Pairs of texts are told apart by the answer, which stands before the end of a row.
     for number, row in rows_of(path, None if metric.pairs else key):
@@ -317,22 +344,13 @@ def read_file(file: File, asked: Asked) -> FileScores:
                 read.notes.append(f"{path}, line {number}: not readable, left out ({row})")
             continue
         name = filter_of(row, file, earlier)
-        if filter_name not in (None, name):
+        if asked.filter not in (None, name):
             continue
         if key not in row:
             without += 1
             continue
-        value, answers = row[key], row.get("filtered_resps")
         try:
-            score = known.get(value) if isinstance(value, float) else None
-            if score is None:
-                if isinstance(value, float) and not math.isfinite(value):
-                    raise MetricError(f"{key} is {value}")
-                answer = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
-                prediction = answer if isinstance(answer, str) else None
-                score = metric.score(value, task=task, prediction=prediction)
-                if isinstance(value, float):
-                    known[value] = score
+            score = scorer.score_of(row)
         except OutsideScaleError as error:
             fact, *remedy = error.args
             raise OutsideScaleError(f"{path}, doc_id {row['doc_id']}: {fact}", *remedy) from None
