@@ -372,9 +372,9 @@ def first_documents(source: Path, task: str, table: ScoreTable) -> dict[str, str
         parts = [run.why_not_full() for run in runs]
         if parts and all(part.reason and part.usable for part in parts):
             reasons[model] = (
-                f"{task}: {parts[-1].reason}, and the first documents do not stand for the others: run all "
-                "of them and `board add` it, or let `board place DIR MODELS.yaml` ask it, where "
-                "`prior: LOGS` takes over the answers that there are"
+                f"{task}: {parts[-1].reason}, and the first documents do not stand for the others: "
+                "run all of them and `board add` it, or let `board place DIR MODELS.yaml` ask it, "
+                "where `prior: LOGS` takes over the answers that there are"
             )
     return reasons
 

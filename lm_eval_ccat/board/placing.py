@@ -135,15 +135,15 @@ def place(
 def _require_weights(board: Board) -> None:
     """Refuse to place models beside rows none of which has the weights that the board has now."""
     state = standing(board)
-    others = [row for row, reason in state.apart if reason == OTHER_WEIGHTS]
-    if others and not state.placed:
-        was, now = (
+    rows = [row for row, reason in state.apart if reason == OTHER_WEIGHTS]
+    if rows and not state.placed:
+        of_rows, of_board = (
             ", ".join(f"{task} {share:.3g}" for task, share in shares.items())
-            for shares in (others[0].shares, board.shares)
+            for shares in (rows[0].shares, board.shares)
         )
         raise UsageError(
-            f"{board.path / RULES} has `weights: {board.rules.weights}` ({now}), and all of its "
-            f"{plural(len(others), 'row')} have other weights ({was}), so that none would be "
+            f"{board.path / RULES} has `weights: {board.rules.weights}` ({of_board}), and all of "
+            f"its {plural(len(rows), 'row')} have other weights ({of_rows}), so that none would be "
             "comparable: write the weights that they have, or add their full results again "
             f"(`lm-eval-ccat board add {board.path} LOGS`), which gives them rows of these"
         )

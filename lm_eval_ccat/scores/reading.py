@@ -86,8 +86,8 @@ class Query:
 
     def guesses(self, metric: str, scale: Scale, stated_scale: Scale | None = None) -> bool:
         """Whether scores alone suggest a scale: neither user, file nor metric table states it."""
-        stated = (self.scale, self.beside, self.range, stated_scale)
-        if any(scale is not None for scale in stated):
+        sources = (self.scale, self.beside, self.range, stated_scale)
+        if any(source is not None for source in sources):
             return False
         known = self._known(metric)
         return known is None or known.ends != scale.ends
@@ -196,9 +196,10 @@ class Query:
         stated_lower = source.states_lower
         if None in (stated_lower, self.lower_is_better) or stated_lower == self.lower_is_better:
             return []
-        stated, wanted = ("higher", "lower") if self.lower_is_better else ("lower", "higher")
+        direction, opposite = ("higher", "lower") if self.lower_is_better else ("lower", "higher")
         turned = (
-            f"{source.where} states that a {stated} {source.metric} is better, not a {wanted} one"
+            f"{source.where} states that a {direction} {source.metric} is better, not a {opposite} "
+            "one"
         )
         if not self.guess:
             raise UsageError(f"{turned}; state its range in this direction, or correct the file")

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,16 @@ _REMEDY = (
     "write it again, as UTF-8 with commas or as Parquet, with a number or a text as doc_id in "
     "every row"
 )
-Key = tuple[str | None, ...]  # task, metric, filter
+#: Texts of one row, by the places of some columns.
+Texts = tuple[str | None, ...]
+
+
+class Key(NamedTuple):
+    """An outcome as the rows of a table state it; None for what no column states."""
+
+    task: str | None = None
+    metric: str | None = None
+    filter: str | None = None
 
 
 def can_read(path: Path) -> bool:
@@ -70,10 +79,9 @@ def can_read(path: Path) -> bool:
 
 def outcomes(path: Path) -> list[Logged]:
     """Every (task, metric, filter) of the files, in alphabetical order."""
-    keys = {key for source in _sources(path) for key in source.keys}
-    named = {Logged(task, metric or UNNAMED, filter) for task, metric, filter in keys}
+    logged = {_outcome_of(key) for source in _sources(path) for key in source.keys}
     return sorted(
-        named, key=lambda outcome: (str(outcome.task), outcome.metric, str(outcome.filter))
+        logged, key=lambda outcome: (str(outcome.task), outcome.metric, str(outcome.filter))
     )
 
 
@@ -84,11 +92,12 @@ def read(path: Any, query: Query, on_progress: Progress = None) -> ScoreTable:
     keys = [key for source in sources for key in source.keys]
     if not keys:
         raise ScoreTableError(f"{path}: no scores; write a row of model, doc_id, score for each")
-    for n, what in enumerate(_NAMES):
-        values = [key[n] for key in keys if key[n] is not None]
-        if values:  # a table that does not say is of whatever is asked for
+    for what in _NAMES:
+        values = [value for key in keys if (value := getattr(key, what)) is not None]
+        # A table that does not say is of whatever is asked for.
+        if values:
             value = one_of(path, what, getattr(query, what), values)
-            keys = [key for key in keys if key[n] == value]
+            keys = [key for key in keys if getattr(key, what) == value]
     [table] = _tables(path, sources, keys[:1], query)
     if isinstance(table, CcatError):
         raise table
@@ -100,13 +109,13 @@ def read_many(
 ) -> Iterator[ScoreTable | CcatError]:
     """Read several outcomes in one pass; see `Reader`."""
     sources = _sources(path)
-    keys = {(k[0], k[1] or UNNAMED, k[2]): k for source in sources for k in source.keys}
-    return _tables(
-        path,
-        sources,
-        [keys[outcome.task, outcome.metric, outcome.filter] for outcome in logged],
-        query,
-    )
+    keys = {_outcome_of(key): key for source in sources for key in source.keys}
+    return _tables(path, sources, [keys[outcome] for outcome in logged], query)
+
+
+def _outcome_of(key: Key) -> Logged:
+    """Return the outcome that rows of a key are of."""
+    return Logged(key.task, key.metric or UNNAMED, key.filter)
 
 
 class Source:
@@ -129,8 +138,10 @@ class Source:
     def __init__(self, file: Path, frame: Any = None, of_task: bool = False) -> None:
         self.file, self._alone = file, file.stem if of_task else None
         #: The settings that rows of each model and config state.
-        self.configurations: dict[Key, Key] = {}
-        self._pa, self._table = arrow(file), None
+        self.configurations: dict[Texts, Texts] = {}
+        self._pa = arrow(file)
+        #: The rows, if they are in memory: all but those of a Parquet file.
+        self._table: Any = None
         with self.readable():
             schema = self._read(frame)
         # A name is one of few, and stands there as its number.
@@ -142,27 +153,37 @@ class Source:
         #: The metric, where the column of scores is called by its name.
         self._metric = self._metric_of(schema)
         if self._metric is not None:
-            self.names = ["score" if name == self._metric else name for name in self.names]
-            if self._table is None:
-                self._table = self._parquet().read()
-            self._table = self._table.rename_columns(self.names)
-        if twice := [name for name in _USED if self.names.count(name) > 1]:
-            raise ScoreTableError(f"{file}: two columns {twice[0]!r}; leave one out")
-        # Read as it stands, a table of a `Model` would be one model of the file's name.
-        if strange := [n for n in self.names if _meant(n) in _USED and _meant(n) not in self.names]:
-            raise ScoreTableError(
-                f"{file}: a column is called {strange[0]!r}; call it {_meant(strange[0])!r}"
-            )
+            self._call_score(self._metric)
+        self._require_names()
         missing = [column for column in ("doc_id", "score") if column not in self.names]
         #: Items of a wide table, by the place of their column; empty for a long one.
         self.items = _items(schema) if len(missing) == 2 else {}
         if missing and not self.items:
             raise self._no_column(missing[0])
-        self.keys: list[Key] = (
-            [(self._alone, None, None)]
-            if self.items
-            else list({key: None for key, _ in self.parts(_NAMES)})
-        )
+        self.keys = self._outcome_keys()
+
+    def _call_score(self, column: str) -> None:
+        """Call a column "score"."""
+        self.names = ["score" if name == column else name for name in self.names]
+        if self._table is None:
+            self._table = self._parquet().read()
+        self._table = self._table.rename_columns(self.names)
+
+    def _require_names(self) -> None:
+        """Refuse two columns of one meaning, and one that is called nearly as it should be."""
+        if twice := [name for name in _USED if self.names.count(name) > 1]:
+            raise ScoreTableError(f"{self.file}: two columns {twice[0]!r}; leave one out")
+        # Read as it stands, a table of a `Model` would be one model of the file's name.
+        if strange := [n for n in self.names if _meant(n) in _USED and _meant(n) not in self.names]:
+            raise ScoreTableError(
+                f"{self.file}: a column is called {strange[0]!r}; call it {_meant(strange[0])!r}"
+            )
+
+    def _outcome_keys(self) -> list[Key]:
+        """Return the outcomes of the rows, in order of appearance."""
+        if self.items:
+            return [Key(self._alone)]
+        return list({key: None for key, _ in self.parts(_NAMES)})
 
     def _read(self, frame: Any) -> Any:
         """Read a table that is no Parquet file whole, and return its schema; see `Source`."""
@@ -214,15 +235,16 @@ class Source:
                 file = self._parquet(read_dictionary=self._texts)
                 batches = file.iter_batches(n_rows, columns=columns)
             for batch in batches:
-                texts, code = _coded([batch[name] for name in stating], len(batch))
-                for n, text in enumerate(texts):
-                    named = dict(zip(stating, text))
+                outcomes = _coded([batch[name] for name in stating], len(batch))
+                for n, texts in enumerate(outcomes.values):
+                    named = dict(zip(stating, texts))
                     task, metric, filter = (named.get(name) or None for name in _NAMES)
-                    rows = _of_numpy(np.flatnonzero(code == n)) if len(texts) > 1 else None
-                    yield (
-                        (task or self._alone, metric or self._metric, filter),
-                        batch if rows is None else batch.take(rows),
-                    )
+                    key = Key(task or self._alone, metric or self._metric, filter)
+                    # Most tables hold one outcome, whose rows need no copy.
+                    if len(outcomes.values) == 1:
+                        yield key, batch
+                    else:
+                        yield key, batch.take(_of_numpy(np.flatnonzero(outcomes.codes == n)))
 
     def release(self) -> None:
         """Give memory that Arrow no longer uses back to the system."""
@@ -251,37 +273,24 @@ def _tables(
     path: Path, sources: Sequence[Source], keys: Sequence[Key], query: Query
 ) -> Iterator[ScoreTable | CcatError]:
     """Several outcomes, read in one pass."""
-    grids: dict[Key, tuple[ScoreGrid, dict[str, set[Any]]]] = {
-        key: (ScoreGrid(), {}) for key in keys
-    }
+    collected = {key: _Collected(ScoreGrid(), {}) for key in keys}
     for source in sources:
-        for key, batch in source.parts() if grids.keys() & source.keys else ():
-            if key in grids:
-                grid, scale_columns = grids[key]
+        # A folder has a file for each task, of which most hold nothing that is wanted.
+        for key, batch in source.parts() if collected.keys() & source.keys else ():
+            if key in collected:
                 with source.readable():
-                    if source.items:
-                        _lay_wide(grid, source, batch)
-                    else:
-                        _require_one_configuration(source, batch)
-                        _lay(grid, source.file, batch)
-                    # Arrow would keep the memory of past batches, a sixth of what reading takes.
-                    source.release()
-                    for name in (name for name in _SCALE if name in batch.schema.names):
-                        values = batch[name].unique().to_pylist()
-                        scale_columns.setdefault(name, set()).update(
-                            value for value in values if value is not None
-                        )
+                    collected[key].take_in(source, batch)
     for key in keys:
-        (grid, scale_columns), (task, metric, filter) = grids.pop(key), key
-        name = metric or query.metric or UNNAMED
+        # A finished grid's memory goes to its table; the next one needs room.
+        grid, scale_columns = collected.pop(key)
         try:
             scale, lower = _scale(path, scale_columns)
             yield grid.finish(
                 path,
                 query,
-                name,
-                task=task or query.task,
-                filter=filter or query.filter,
+                key.metric or query.metric or UNNAMED,
+                task=key.task or query.task,
+                filter=key.filter or query.filter,
                 stated_scale=scale,
                 lower_is_better=lower,
                 unique=True,
@@ -291,33 +300,77 @@ def _tables(
             yield error
 
 
+class _Collected(NamedTuple):
+    """What was read of one outcome: scores, and the values that columns state of its scale."""
+
+    grid: ScoreGrid
+    scale_columns: dict[str, set[Any]]
+
+    def take_in(self, source: Source, batch: Any) -> None:
+        """Take in one batch of rows."""
+        if source.items:
+            _lay_wide(self.grid, source, batch)
+        else:
+            _require_one_configuration(source, batch)
+            _lay(self.grid, source.file, batch)
+        # Arrow would keep the memory of past batches, a sixth of what reading takes.
+        source.release()
+        for name in (name for name in _SCALE if name in batch.schema.names):
+            values = batch[name].unique().to_pylist()
+            self.scale_columns.setdefault(name, set()).update(
+                value for value in values if value is not None
+            )
+
+
 def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
-    """Take in one batch of rows."""
+    """Lay one batch of rows of a long table on a grid."""
+    n, names = len(batch), batch.schema.names
+    of_row = [name for name in ("model", "config", "repeat") if name in names]
+    texts, label_codes = _coded([batch[name] for name in of_row], n)
+    # A table without models is of one, called after the file.
+    labels = [_label({"model": file.stem, **dict(zip(of_row, text))}) for text in texts]
+    unnamed = sum(
+        int((label_codes == k).sum()) for k, label in enumerate(labels) if not label["model"]
+    )
+    scores = _scores_of(file, batch["score"])
+    _require_rows(file, unnamed, batch["doc_id"], scores)
+    hashes, marks = (
+        _optional(batch[name], n) if name in names else (None,)
+        for name in ("doc_hash", "prompt_hash")
+    )
+    grid.lay(
+        Coded([(str(label["model"]), _config(label, file)) for label in labels], label_codes),
+        _ids_of(batch["doc_id"], n),
+        scores,
+        hashes,
+        marks,
+    )
+
+
+def _scores_of(file: Path, column: Any) -> NDArray[Any]:
+    """Return the scores of a column; NaN where it has none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    n, names = len(batch), batch.schema.names
-    of_row = [name for name in ("model", "config", "repeat") if name in names]
-    texts, code = _coded([batch[name] for name in of_row], n)
-    labels = [_label({"model": file.stem, **dict(zip(of_row, text))}) for text in texts]
-    unnamed = sum(int((code == k).sum()) for k, label in enumerate(labels) if not label["model"])
-    column = batch["doc_id"]
     try:
-        scores = _flat(_filled(pc.cast(batch["score"], pa.float64()), np.array([np.nan])))
+        return _flat(_filled(pc.cast(column, pa.float64()), np.array([np.nan])))
     except pa.ArrowException as e:
         reason = str(e).splitlines()[0]
         raise ScoreTableError(
             f"{file}: column 'score' is not numeric ({reason}); write numbers, and leave missing "
             "ones empty"
         ) from e
+
+
+def _require_rows(file: Path, unnamed: int, ids: Any, scores: NDArray[Any]) -> None:
+    """Refuse rows of a long table without a model, without an item or with an infinite score."""
+    import pyarrow.types as kinds
+
     for wrong, why in (
         (unnamed, f"{unnamed} rows name no model; name it, or leave them out"),
+        (ids.null_count, f"{ids.null_count} rows have no doc_id; write it, or leave them out"),
         (
-            column.null_count,
-            f"{column.null_count} rows have no doc_id; write it, or leave them out",
-        ),
-        (
-            pa.types.is_floating(column.type),
+            kinds.is_floating(ids.type),
             "doc_id must be an integer or a string, not a float; write whole numbers or texts",
         ),
         (
@@ -327,23 +380,24 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
     ):
         if wrong:
             raise ScoreTableError(f"{file}: {why}")
+
+
+def _ids_of(column: Any, n: int) -> Coded:
+    """Return the items of `n` rows: numbers where the column has numbers, else texts."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if pa.types.is_integer(column.type):
-        numbers, item = _distinct(pc.cast(column, pa.int64()))
-        ids: list[Any] = numbers.tolist()
-    else:
-        words, item = _coded([column], n)
-        ids = [text for (text,) in words]
-    identity: list[Sequence[None] | Coded] = [(None,), (None,)]
-    for place, name in enumerate(("doc_hash", "prompt_hash")):
-        if name in names:
-            words, version = _coded([batch[name]], n)
-            identity[place] = Coded([text or None for (text,) in words], version)
-    grid.lay(
-        Coded([(str(label["model"]), _config(label, file)) for label in labels], code),
-        Coded(ids, item),
-        scores,
-        *identity,
-    )
+        numbers, codes = _distinct(pc.cast(column, pa.int64()))
+        return Coded(numbers.tolist(), codes)
+    texts, codes = _coded([column], n)
+    return Coded([text for (text,) in texts], codes)
+
+
+def _optional(column: Any, n: int) -> Coded:
+    """Return the texts of `n` rows; None for an empty one."""
+    texts, codes = _coded([column], n)
+    return Coded([text or None for (text,) in texts], codes)
 
 
 def _require_one_configuration(source: Source, batch: Any) -> None:
@@ -351,8 +405,9 @@ def _require_one_configuration(source: Source, batch: Any) -> None:
     names = batch.schema.names
     stating = [name for name in ONE_OF_A_MODEL if name in names and name != "model"]
     of_row = [name for name in ("model", "config") if name in names]
-    texts = _coded([batch[name] for name in (*of_row, *stating)], len(batch))[0] if stating else ()
-    for text in texts:
+    if not stating:
+        return
+    for text in _coded([batch[name] for name in (*of_row, *stating)], len(batch)).values:
         label, values = text[: len(of_row)], text[len(of_row) :]
         known = source.configurations.setdefault(label, values)
         for name, value, of_earlier in zip(stating, values, known):
@@ -435,16 +490,16 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
     n, names = len(batch), batch.schema.names
     first = "model" if "model" in names else next(n for n in names if n in _NAMELESS)
     of_row = [name for name in (first, "config", "repeat") if name in names]
-    texts, code = _coded([batch[name] for name in of_row], n)
+    texts, row_codes = _coded([batch[name] for name in of_row], n)
     rows = [_label({**dict(zip(of_row, text)), "model": text[0]}) for text in texts]
     labels = [(row["model"], _config(row, source.file)) for row in rows]
     if not all(model for model, _ in labels):
         raise ScoreTableError(f"{source.file}: a row names no model; name it, or leave it out")
-    model, config = labels[int(np.bincount(code, minlength=1).argmax())] if n else ("", "")
+    most_common = labels[int(np.bincount(row_codes, minlength=1).argmax())] if n else ("", "")
     if len(labels) < n or any(label in grid.rows for label in labels):
-        again = next((label for label in labels if label in grid.rows), (model, config))
+        model, _ = next((label for label in labels if label in grid.rows), most_common)
         raise ScoreTableError(
-            f"{source.file}: model {again[0]!r} has two rows in a wide table; keep one, name them "
+            f"{source.file}: model {model!r} has two rows in a wide table; keep one, name them "
             "apart in a column 'config' or 'repeat', or give the columns model, doc_id, metric, "
             "score"
         )
@@ -455,7 +510,7 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
     if np.isinf(scores).any():
         raise ScoreTableError(f"{source.file}: a score is infinite; leave missing ones empty")
     grid.lay(
-        Coded(labels, np.tile(code, size)),
+        Coded(labels, np.tile(row_codes, size)),
         Coded(list(source.items.values()), np.repeat(np.arange(size, dtype=np.int32), n)),
         scores.ravel(),
     )
@@ -522,10 +577,10 @@ def _arrow_table(frame: Any) -> Any:
 # Arrow's own ways (`to_numpy`, `pyarrow.array`) import pandas, which takes longer than reading.
 
 
-def _coded(columns: Sequence[Any], n: int) -> tuple[list[Key], NDArray[np.int32]]:
-    """Distinct combinations of texts in columns of `n` values, and the position of each among them.
+def _coded(columns: Sequence[Any], n: int) -> Coded:
+    """Return the distinct `Texts` of `n` rows in some columns, and the index of each row's.
 
-    Combinations are in order of first appearance.
+    They are in order of first appearance.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -540,17 +595,19 @@ def _coded(columns: Sequence[Any], n: int) -> tuple[list[Key], NDArray[np.int32]
         if indices.null_count:
             indices = _filled(pc.cast(indices, pa.int64()), np.array([len(names)]))
             names.append(None)
+        # One number stands for a combination, as digits stand for a number.
         if len(names) > 1:
             combined = combined * len(names) + _flat(indices)
         texts.append(names)
-    numbers, code = _distinct(_of_numpy(combined))
+    numbers, codes = _distinct(_of_numpy(combined))
     positions = (
         np.unravel_index(numbers, [len(column_texts) for column_texts in texts]) if texts else []
     )
-    return [
+    distinct: list[Texts] = [
         tuple(column_texts[place[i]] for column_texts, place in zip(texts, positions))
         for i in range(len(numbers))
-    ], code
+    ]
+    return Coded(distinct, codes)
 
 
 def _distinct(numbers: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
@@ -561,6 +618,7 @@ def _distinct(numbers: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
 
 def _flat(array: Any) -> NDArray[Any]:
     """Values of a numeric column without nulls, straight from its buffer."""
+    # NumPy calls Arrow's `double` float64; other names agree.
     kind = np.dtype(str(array.type).replace("double", "float64"))
     size, offset = len(array), array.offset
     return np.frombuffer(array.buffers()[1], dtype=kind, count=size, offset=offset * kind.itemsize)
