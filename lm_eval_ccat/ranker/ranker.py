@@ -229,6 +229,7 @@ class Ranker:
         repeats: int | Mapping[str, int] = 1,
         **options: Any,
     ) -> None:
+        # As stated, for a ranking that begins again without its banks (`JoinTests`).
         beginning = {name: value for name, value in locals().items() if name not in _NOT_STATED}
         prices = prices_of(models)
         self.confidence = CONFIDENCE.check(confidence, "confidence")
@@ -240,7 +241,9 @@ class Ranker:
         choice(BENCHMARK, POPULATION, RUN).check(question, "question")
         self._one_look = choice("every", "one").check(looks, "looks") == "one"
         SWITCH.check(across, "across")
+        exposure = whole(1).check(exposure, "exposure")
         contents = self._contents = Contents(bank, weights, repeats)
+        # About these very answers nothing is left to chance, although they were sampled.
         sampled = SWITCH.check(sampled, "sampled") or contents.repeated
         self._sampled = sampled and question != RUN
         if contents.repeated and not self._sampled:
@@ -249,48 +252,57 @@ class Ranker:
                 "(question: benchmark), or leave repeats out"
             )
         usual = first_items(len(contents.tasks))
-        ahead = usual if warmup is None else whole().check(warmup, "warmup")
+        warmup = usual if warmup is None else whole().check(warmup, "warmup")
         unit_min_difference = float(min_difference) / contents.scale.span
         policies = _Policies(
-            len(prices), self.seed, unit_min_difference, known is not None, looks, self._sampled,
-            contents.repeats, options,
-        )  # fmt: skip
+            n_models=len(prices),
+            seed=self.seed,
+            min_difference=unit_min_difference,
+            placing=known is not None,
+            looks=looks,
+            sampled=self._sampled,
+            repeats=contents.repeats,
+            options=options,
+        )
         for task in contents.tasks:
             task.begin(len(prices), policies.policy_of)
         sizes = contents.units(units)
         score = _score_of(contents, sizes, across)
         references = None
         if known is not None:
+            # Full results of sampled answers have the noise of so many draws.
             answers = sum(task.bank.n_items for task in contents.tasks) if self._sampled else None
             references = references_of(known, score.alone, prices, question == POPULATION, answers)
         self._accounts = Accounts(contents, prices, sizes, limit, score.leader.affords_mean)
         self._standing = Standing(
-            score,
-            self._accounts,
-            references,
-            self.confidence,
-            unit_min_difference,
-            familywise,
-            BENCHMARK if question == RUN else question,
+            score=score,
+            accounts=self._accounts,
+            references=references,
+            confidence=self.confidence,
+            min_difference=unit_min_difference,
+            familywise=familywise,
+            question=BENCHMARK if question == RUN else question,
         )
         self._turns = Turns(
-            self._standing,
-            rule,
-            min(ahead, int(contents.n_kept.max())),
-            self._cap(),
-            self.seed,
-            whole(1).check(exposure, "exposure"),
+            standing=self._standing,
+            rule=rule,
+            warmup=min(warmup, int(contents.n_kept.max())),
+            cap=self._cap(),
+            seed=self.seed,
+            exposure=exposure,
         )
         if contents.repeated:
             self._require_a_pass(prices, self._accounts.budget, self._max_items)
         self._set_looks()
-        stated_options = {
+        # A default is left out of the signature, which states what a reader cannot guess.
+        options = {
             "min_difference": min_difference or None,
             "familywise": familywise or None,
+            **options,
         }
         self.join = JoinTests(contents, beginning)
         self._builder = RankingBuilder(
-            self._turns, groups or {}, {**stated_options, **options}, self.join, question, sampled
+            self._turns, groups or {}, options, self.join, question, sampled
         )
 
     def __repr__(self) -> str:
@@ -333,25 +345,29 @@ class Ranker:
     def _set_looks(self) -> None:
         """Choose the looks that suit the stopping rule and the most items that a pair can get."""
         standing, parts = self._standing, self._turns.rule.parts()
+        # A verdict can only err with a pair, and a look only choose its moment with a rule for it.
         lonely = len(self._accounts) == 1 and standing.references is None
         once = self._one_look or lonely or not any(part.looks for part in parts)
-        # The most items that a pair can get under each limit that the user states.
-        limits_of_items = [] if self._max_items is None else [self._turns.cap]
-        if math.isfinite(self._accounts.budget):
-            tested = 2 if standing.references is None else 1
-            limits_of_items.append(self._accounts.most_items(self._turns.first, tested))
-        # Not even all items make a pair of sampled models known in full: they are a limit, too.
-        n_kept = int(self._contents.n_kept.sum())
-        if self._sampled:
-            limits_of_items.append(n_kept)
-        horizon = min(limits_of_items, default=0)
-        standing.horizon = (
-            horizon if limits_of_items and (self._sampled or horizon < n_kept) else None
-        )
-        # After its first look a ranking keeps its boundary; it cannot become a single look either.
+        standing.horizon = self._horizon()
+        # Looks that were taken have spent part of the level by their boundary, which stays. A
+        # single look is taken when a result is read and spends nothing before.
         if standing.looks.evidence is None or (standing.looks.once and not once):
             horizons = () if once or not standing.horizon else (standing.horizon,)
             standing.looks = Looks(once, horizons, pass_length=self._contents.pass_length)
+
+    def _horizon(self) -> int | None:
+        """Return the most items that a pair can get; None if that is all of them."""
+        n_kept = int(self._contents.n_kept.sum())
+        limits_of_items = [] if self._max_items is None else [self._turns.cap]
+        if math.isfinite(self._accounts.budget):
+            # A pair may take all of the budget; a known model takes none of it.
+            payers = 2 if self._standing.references is None else 1
+            limits_of_items.append(self._accounts.most_items(self._turns.first, payers))
+        # Not even all items make a pair of sampled models known in full: they are a limit, too.
+        if self._sampled:
+            return min([n_kept, *limits_of_items])
+        horizon = min(limits_of_items, default=n_kept)
+        return horizon if horizon < n_kept else None
 
     # -- the loop -----------------------------------------------------------------------------
 

@@ -113,7 +113,8 @@ class Turns:
         accounts = self.accounts
         ahead = (accounts.loads < self.first) & (accounts.remaining > 0)
         able = accounts.active
-        if not self._policy.warmup_ignores_limits:  # of several tasks, some get fewer
+        # A cap below the warm-up of all tasks leaves some tasks with fewer items.
+        if not self._policy.warmup_ignores_limits:
             able &= accounts.n < self.cap
         return np.asarray(ahead & able[:, None])
 
@@ -131,7 +132,10 @@ class Turns:
             return Candidates([])
         if self._cached is None or self._cached[0] != accounts.changes:
             warming = self.warming()
-            able = warming & accounts.affordable(self._free) if warming.any() else warming
+            able = warming
+            if warming.any():
+                able = warming & accounts.affordable(self._warmup_budget)
+            # Whoever has fewest items of a task comes first, so that all models advance together.
             if able.any():
                 candidates = _by_task(able & (accounts.loads == accounts.loads[able].min()))
             else:
@@ -142,7 +146,7 @@ class Turns:
         return self._cached[1]
 
     @property
-    def _free(self) -> float:
+    def _warmup_budget(self) -> float:
         """Most that an item of the warm-up may cost."""
         return math.inf if self._policy.warmup_ignores_limits else self.accounts.left()
 
@@ -159,7 +163,7 @@ class Turns:
             return None
         ahead = self.warming()
         if first := ahead[number].nonzero()[0].tolist():
-            affordable = accounts.affordable(self._free)[number]
+            affordable = accounts.affordable(self._warmup_budget)[number]
             able = [task for task in first if affordable[task]]
             return Turn(number, min(able, key=accounts.loads[number].__getitem__)) if able else None
         left = self._left_after(ahead)
@@ -171,6 +175,7 @@ class Turns:
     def _left_after(self, ahead: Mask) -> float:
         """Return the budget that is left once the warm-up ahead is paid, as far as it can be."""
         accounts, left = self.accounts, self.accounts.left()
+        # Task by task, as turns are given: where the budget ends, the first tasks have theirs.
         for task, model in np.argwhere(ahead.T).tolist() if math.isfinite(left) else ():
             budget = math.inf if self._policy.warmup_ignores_limits else left
             if accounts.affordable(budget)[model, task]:
@@ -197,35 +202,39 @@ class Turns:
         return bool(worth[account.number] * _PATIENCE < max(worth.values()))
 
     def best(self, models: Collection[int] | None = None, least_share: float = 0.0) -> Turn | None:
-        """Return the next turn of one of `models` (default all), or None.
+        """Return the next turn of one of `models` (default all); None if there is none for them.
 
-        Nobody gets it if the best of these is worth less than `least_share` of the best of all.
+        There is none, either, if the best of these is worth less than `least_share` of the best of
+        all: the item then waits for a model that is busy.
         """
         candidates = self.candidates()
-        able = [
+        places = [
             place
             for place, model in enumerate(candidates.models)
             if models is None or model in models
         ]
-        if not able:
+        if not places:
             return None
+        # In the warm-up every item is worth the same, and the task comes with the candidate.
         if candidates.tasks is not None or len(candidates.models) == 1:
-            return candidates.turn(able[0])
+            return candidates.turn(places[0])
         prices = self.accounts.prices[candidates.models].tolist()
-        if 0.0 in prices:  # a free model comes first, however informative the others are
-            free = [place for place in able if prices[place] == 0.0]
-            able = free or ([] if least_share else able)
-            if not able:
+        # For its price, a free item is worth more than any other, however informative these are.
+        if 0.0 in prices:
+            free = [place for place in places if prices[place] == 0.0]
+            if least_share and not free:
                 return None
-            candidates = Candidates([candidates.models[place] for place in able])
-            prices = [prices[place] or 1.0 for place in able]
-            able = [*range(len(able))]
+            places = free or places
+            candidates = Candidates([candidates.models[place] for place in places])
+            # Among free models alone the price decides nothing, so that any one will do.
+            prices = [prices[place] or 1.0 for place in places]
+            places = [*range(len(places))]
         worth = self._worth(candidates.models, prices)
-        best = able[int(worth[able].argmax())]
+        best = places[int(worth[places].argmax())]
         return None if worth[best] < least_share * worth.max() else candidates.turn(best)
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:
-        """Return how much the next item of each model is worth, relative to the largest.
+        """Return how much the next item of each model is worth for its price; only ratios count.
 
         Models take turns unless the method says otherwise: a pair knows the items that both of its
         models have, so whoever gives more of them to one model spends them on none of its pairs.
@@ -257,10 +266,9 @@ class Turns:
     def _next(self, turn: Turn, k: int = 1) -> list[Choice]:
         """Return the items that the policy would ask next."""
         accounts, account = self.accounts, self.accounts[turn.model]
-        free = (
-            accounts.by_mean and turn.task is not None
-        )  # warm-up items may exceed the budget left
-        choosable = accounts.choosable(account, math.inf if free else accounts.left())
+        # Where the mean price has to fit, an item of the warm-up may cost more than is left.
+        unlimited = accounts.by_mean and turn.task is not None
+        choosable = accounts.choosable(account, math.inf if unlimited else accounts.left())
         if turn.task is not None and len(accounts.contents.tasks) > 1:
             where = accounts.contents.tasks[turn.task].where
             everywhere, choosable = choosable, np.zeros_like(choosable)

@@ -37,12 +37,12 @@ ALL_PAIRS = 100
 WORDS = ("open", "decided", "equivalent")
 BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known"
 _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at most 0.008
-#: How many further items `Verdicts.missing` looks ahead.
-_FAR = 20_000
+#: Further items of a pair among which `Verdicts.missing` searches for the one that decides it.
+_SEARCHED = 20_000
 #: Steps in which a limit is raised to find the items that decide a pair.
 _RAISE = 1.2
-#: Standard deviations that a difference loses in one case of five.
-_LIKELY = 0.8416
+#: Standard deviations that a difference loses on its way in one case of five.
+_SETBACK = 0.8416
 _ALL = (slice(None), slice(None))
 
 
@@ -256,7 +256,10 @@ class Verdicts:
 
     @cached_property
     def rows(self) -> Ints:
-        """Rows, best first; equal ones in the order given, tested before reference models."""
+        """Numbers of all models, the best first; of equal ones the tested, then as given.
+
+        A model's number is that of its column in the matrices, and of its row if it is tested.
+        """
         return np.argsort(-np.round(self.location / ROUNDING), kind="stable")
 
     @property
@@ -306,9 +309,9 @@ class Verdicts:
 
     @cached_property
     def _neighbours(self) -> tuple[Ints, Ints, Ints]:
-        """Neighbours in the order, of which at least one is tested, as three arrays.
+        """Neighbours of which at least one is tested, as three arrays.
 
-        They are the place of the better one, and the row and column of the pair in the matrices.
+        The place of the better one in `rows`, and the row and column of the pair in the matrices.
         """
         a, b, n_tested = self.rows[:-1], self.rows[1:], self.n_tested
         places = np.flatnonzero((a < n_tested) | (b < n_tested))
@@ -320,7 +323,7 @@ class Verdicts:
         """States of neighbours in the order; shape (n_rows - 1,)."""
         places, i, j = self._neighbours
         out = np.zeros(max(len(self.rows) - 1, 0), dtype=np.int8)
-        out[places] = self._decided((i, j))[1]
+        out[places] = self._decided((i, j)).state
         known = np.flatnonzero(self.rows >= self.n_tested)
         known = known[:-1][np.diff(known) == 1]
         if len(known):
@@ -431,28 +434,7 @@ class Verdicts:
             chance = float(self.better[tested[0], tested[1]])
             best = (chance, 1.0 - chance)
             return {k: dict(zip(names, best if k == 1 else (1.0, 1.0))) for k in tops}
-        covariances = belief.variance[np.ix_(tested, tested)]
-        # On the diagonal are variances of estimates, off it those of differences.
-        alone, off = covariances.diagonal(), covariances * (1.0 - np.eye(n_tested))
-        if references is None:  # a shift common to all models changes no rank
-            centre = np.eye(n_tested) - 1.0 / max(n_tested, 1)
-            covariance = -0.5 * centre @ off @ centre
-        else:
-            covariance = 0.5 * (alone[:, None] + alone - off)
-        value, vector = np.linalg.eigh(covariance)
-        rng = np.random.default_rng(_SEED)
-        # The symmetric root is unique: eigenvectors alone differ between processors.
-        root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
-        noise = rng.standard_normal((_DRAWS // 2, n_tested)) @ root
-        differing = (
-            np.ones((n_tested, n_tested), dtype=bool)
-            if references is not None
-            else ~np.eye(n_tested, dtype=bool)
-        )
-        df = float(belief.df[np.ix_(tested, tested)][differing].min(initial=np.inf))
-        if np.isfinite(df):
-            noise *= np.sqrt(df / rng.chisquare(df, _DRAWS // 2))[:, None]
-        noise = np.concatenate([noise, -noise])
+        noise = self._drawn_errors(tested)
         # Models known to be equal take turns at being the better one.
         turns = np.random.default_rng(_SEED + 2)
         rank = _ranks(belief.location[tested] + noise, turns)
@@ -473,6 +455,34 @@ class Verdicts:
             names = names + [references.names[k] for k in keep]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
 
+    def _drawn_errors(self, tested: Ints) -> Floats:
+        """Draw errors of these models' locations, as likely as pairs have them.
+
+        Shape (_DRAWS, len(tested)); the second half mirrors the first.
+        """
+        belief, references, n_tested = self.belief, self.belief.references, len(tested)
+        covariances = belief.variance[np.ix_(tested, tested)]
+        # On the diagonal are variances of estimates, off it those of differences.
+        alone, off = covariances.diagonal(), covariances * (1.0 - np.eye(n_tested))
+        if references is None:  # a shift common to all models changes no rank
+            centre = np.eye(n_tested) - 1.0 / max(n_tested, 1)
+            covariance = -0.5 * centre @ off @ centre
+        else:
+            covariance = 0.5 * (alone[:, None] + alone - off)
+        value, vector = np.linalg.eigh(covariance)
+        rng = np.random.default_rng(_SEED)
+        # The symmetric root is unique: eigenvectors alone differ between processors.
+        root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
+        noise = rng.standard_normal((_DRAWS // 2, n_tested)) @ root
+        # Without references only differences count, not what is known of a model by itself.
+        counting = np.ones((n_tested, n_tested), dtype=bool)
+        if references is None:
+            np.fill_diagonal(counting, False)
+        df = float(belief.df[np.ix_(tested, tested)][counting].min(initial=np.inf))
+        if np.isfinite(df):
+            noise *= np.sqrt(df / rng.chisquare(df, _DRAWS // 2))[:, None]
+        return np.concatenate([noise, -noise])
+
     @property
     def expected_wrong(self) -> float:
         """Expected number of wrong pairs among the decided ones, as if looked at once."""
@@ -480,66 +490,83 @@ class Verdicts:
         return float(0.5 * wrong[:, : self.n_tested].sum() + wrong[:, self.n_tested :].sum())
 
     def missing(self, n_items: int, cost: Mapping[str, float]) -> list[OpenPairContent]:
-        """Return open neighbours that are not barred, and what would decide them, cheapest first.
+        """Return what would decide each open pair of neighbours, the least effort first.
+
+        Pairs that are barred, or of which all items are answered or none is common, are left out.
 
         Parameters
         ----------
         n_items : int
-            Items of the benchmark.
+            Answers of one model in full: items of the benchmark, times their repeats.
         cost : mapping of str to float
-            Cost of one item, by tested model.
+            Mean cost of an answer, by tested model.
         """
-        belief, n_tested = self.belief, self.n_tested
-        out: list[OpenPairContent] = []
-        for place in np.flatnonzero(self.adjacent == OPEN):
-            i, j = sorted(self.rows[place : place + 2].tolist())
-            if i >= n_tested or not belief.pairs.n[i, j] > 0 or self.barred[i, j]:
-                continue
-            current, size = belief.gaps.at((i, j)), float(n_items)
-            needed = self._items_to_decide(current, size)
-            # Where the search ended before the last item, it is not known to be out of reach.
-            within_reach = needed is not None or float(current.n) + _FAR < size
-            likely = None if needed is None else self._items_to_decide(current, size, _LIKELY)
-            asked = {self.names[k]: int(belief.n[k, k]) for k in (i, j) if k < n_tested}
-            answers_needed, likely_answers = (
-                {name: max(int(items_needed or size) - n, 0) for name, n in asked.items()}
-                for items_needed in (needed, likely)
-            )
-            if not any(answers_needed.values()):
-                continue  # every item is answered, so nothing more can be asked
-            price, likely_price = (
-                sum(cost.get(name, 0.0) * n for name, n in answers.items())
-                for answers in (answers_needed, likely_answers)
-            )
-            nearly_all = max(asked[name] + answers_needed[name] for name in asked) > 0.9 * n_items
-            a, c = self.rows[place : place + 2].tolist()
-            p_better = float(self.better[a, c] if a < n_tested else 1.0 - self.better[c, a])
-            once = bool(belief.tails[i, j] < 0.5 * (1.0 - self.confidence))
-            pair: OpenPairContent = {
-                "a": self.names[a], "b": self.names[c], "p": p_better, "items": answers_needed,
-                "cost": price, "likely_items": likely_answers, "likely_cost": likely_price,
-                "all_items": nearly_all, "one_look": once, "out_of_reach": not within_reach,
-            }  # fmt: skip
-            out.append(pair)
+        places = np.flatnonzero(self.adjacent == OPEN)
+        neighbours = zip(self.rows[places].tolist(), self.rows[places + 1].tolist())
+        pairs = (self._missing_of(better, worse, n_items, cost) for better, worse in neighbours)
 
         def effort(pair: OpenPairContent) -> tuple[bool, bool, float, int]:
             last = pair["out_of_reach"], pair["all_items"]
             return (*last, pair["cost"], sum(pair["items"].values()))
 
-        return sorted(out, key=effort)
+        return sorted((pair for pair in pairs if pair is not None), key=effort)
 
-    def _items_to_decide(self, pair: Gaps, size: float, deviations: float = 0.0) -> float | None:
+    def _missing_of(
+        self, better: int, worse: int, n_items: int, cost: Mapping[str, float]
+    ) -> OpenPairContent | None:
+        """Return what would decide one open pair of rows; None if no answer can."""
+        # Tested models come first: the smaller number of a pair is a row of the matrices.
+        row, column = sorted((better, worse))
+        belief, n_tested = self.belief, self.n_tested
+        measured = row < n_tested and belief.pairs.n[row, column] > 0
+        if not measured or self.barred[row, column]:
+            return None
+        pair, size = belief.gaps.at((row, column)), float(n_items)
+        needed = self._items_to_decide(pair, size)
+        # A search that ended before the last item does not say that none decides.
+        out_of_reach = needed is None and float(pair.n) + _SEARCHED >= size
+        # Half of all pairs need more than `needed`: their difference falls on the way.
+        likely = None if needed is None else self._items_to_decide(pair, size, _SETBACK)
+        answered = {self.names[k]: int(belief.n[k, k]) for k in (row, column) if k < n_tested}
+        answers_needed, likely_answers = (
+            {name: max(int(items or size) - n, 0) for name, n in answered.items()}
+            for items in (needed, likely)
+        )
+        if not any(answers_needed.values()):
+            return None
+        price, likely_price = (
+            sum(cost.get(name, 0.0) * n for name, n in answers.items())
+            for answers in (answers_needed, likely_answers)
+        )
+        in_the_end = max(answered[name] + answers_needed[name] for name in answered)
+        p = self.better[better, worse] if better < n_tested else 1.0 - self.better[worse, better]
+        by_one_look = bool(belief.tails[row, column] < 0.5 * (1.0 - self.confidence))
+        return {
+            "a": self.names[better], "b": self.names[worse], "p": float(p),
+            "items": answers_needed, "cost": price, "likely_items": likely_answers,
+            "likely_cost": likely_price, "all_items": in_the_end > 0.9 * n_items,
+            "one_look": by_one_look, "out_of_reach": out_of_reach,
+        }  # fmt: skip
+
+    def _items_to_decide(self, pair: Gaps, size: float, setback: float = 0.0) -> float | None:
         """Return the items that decide a pair if it goes on as it is; None if `size` do not.
 
-        Of the way that the difference may still go, it loses so many standard `deviations`.
-        Beyond the limit that is in force, the limit is raised to just so many items: that is what
-        a result advises.
+        Where the limit in force has too few, it is raised to just enough: a result advises that.
+
+        Parameters
+        ----------
+        pair : Gaps
+            The pair as it is, without further axes.
+        size : float
+            All items.
+        setback : float, optional
+            Standard deviations, of what the difference may still change, that it loses.
         """
         level, n_items = (1.0 - self.confidence) / self._family[0].still_open, self.belief.n_items
         n = float(pair.n)
-        grid = np.arange(n + 1.0, min(size, n + _FAR) + 1.0)
-        later = _with_items(pair, grid, n_items, deviations)
-        # A method's own evidence grows about as fast as that of the mixture.
+        grid = np.arange(n + 1.0, min(size, n + _SEARCHED) + 1.0)
+        later = _with_items(pair, grid, n_items, setback)
+        # A method's own evidence is taken to grow as fast as that of the mixture.
         looks = self.looks if self.belief.proof is None else Looks()
         weak = -float(np.log(level)) - ROUNDING  # few degrees of freedom count
 
@@ -572,14 +599,15 @@ def most_items(belief: Belief) -> int:
     return int(n.max(initial=0.0))
 
 
-def _with_items(pair: Gaps, n: Floats, n_items: float, deviations: float = 0.0) -> Gaps:
+def _with_items(pair: Gaps, n: Floats, n_items: float, setback: float = 0.0) -> Gaps:
     """Return what decides a pair after other numbers of items; see `Verdicts._items_to_decide`.
 
-    Given today's difference and its variance, a later one has the difference of the variances.
+    A later difference is today's, give or take: the variance of their distance is what today's
+    variance exceeds the later one by.
     """
     shorter = (1.0 / n - 1.0 / n_items) / np.maximum(1.0 / pair.n - 1.0 / n_items, 1e-300)
     fewer, growth = as_of_many(pair.n, n_items) / as_of_many(n, n_items), n / pair.n
-    loss = deviations * np.sqrt(pair.variance * np.maximum(1.0 - shorter, 0.0))
+    loss = setback * np.sqrt(pair.variance * np.maximum(1.0 - shorter, 0.0))
     grown: dict[str, Floats] = pair._asdict() | {
         "size": np.sign(pair.size) * np.maximum(np.abs(pair.size) - loss, 0.0),
         "variance": pair.variance * shorter, "n": n, "df": pair.df * growth,
