@@ -1819,4 +1819,104 @@ BUGS: tuple[Bug, ...] = (
             "tests/live/test_probe.py::test_the_cost_says_whose_lengths_it_takes_and_what_the_token_limit_allows",
         ),
     ),
+    Bug(
+        "the prior across tasks shrinks nothing",
+        "lm_eval_ccat/ranker/across",
+        "(1.0 - max(share, 1e-4)) * r",
+        "(1.0 - 1e-4) * r",
+        (
+            "tests/ranker/test_across.py::test_tasks_that_stand_apart_are_shrunk_to_none_and_kindred_ones_are_not",
+        ),
+    ),
+    Bug(
+        "an item that one metric of several lacks is not asked",
+        "lm_eval_ccat/live/plan",
+        "np.logical_or.reduce(",
+        "np.logical_and.reduce(",
+        (
+            "tests/live/test_several_metrics.py::test_an_item_is_offered_that_one_of_the_weighted_metrics_keeps",
+        ),
+    ),
+    Bug(
+        "the margin of a live comparison is on 0 to 1",
+        "lm_eval_ccat/live/live_comparison",
+        "rule=MarginKnown(self.margin / plan.scale.span)",
+        "rule=MarginKnown(self.margin)",
+        (
+            "tests/live/test_several_metrics.py::test_the_margin_of_live_models_is_on_the_scale_of_their_metric",
+        ),
+    ),
+    Bug(
+        "the horizon of a ranking without limits is what it has",
+        "lm_eval_ccat/ranker/standing",
+        "max(self.horizon or 10 * longest, longest + 1)",
+        "max(self.horizon or longest, longest + 1)",
+        (
+            "tests/ranker/test_living.py::test_a_limit_that_is_lifted_leaves_a_horizon_of_ten_times_what_was_asked",
+        ),
+    ),
+    Bug(
+        "a weight of an outcome in its task is that in the whole",
+        "lm_eval_ccat/ranker/builder",
+        "outcome.name: outcome.weight / task.weight for",
+        "outcome.name: outcome.weight for",
+        ("tests/ranker/test_outcomes.py::test_weights_within_a_task_and_costs_are_its_own",),
+    ),
+    Bug(
+        "the cost of a task is that of all tasks",
+        "lm_eval_ccat/ranker/builder",
+        "self._accounts.spent_on[model, score.tasks].sum()",
+        "self._accounts.spent_on[model].sum()",
+        ("tests/ranker/test_outcomes.py::test_weights_within_a_task_and_costs_are_its_own",),
+    ),
+    Bug(
+        "a bias of failures widens the wrong end",
+        "lm_eval_ccat/ranker/rows",
+        "low - max(self.failure_bias, 0.0), high + max(-self.failure_bias, 0.0)",
+        "low - max(-self.failure_bias, 0.0), high + max(self.failure_bias, 0.0)",
+        (
+            "tests/ranker/test_failures_by_score.py::test_failures_that_may_hide_low_scores_lower_an_interval_and_no_others",
+        ),
+    ),
+    Bug(
+        "a model that was billed more than it kept costs what it kept",
+        "lm_eval_ccat/ranker/columns",
+        'return model["cost"] if usd is None else usd',
+        'return model["cost"]',
+        ("tests/cli/test_rank_output.py::test_a_model_costs_what_all_its_attempts_cost",),
+    ),
+    Bug(
+        "partial: thirds of models are halves",
+        "lm_eval_ccat/upkeep/partial_join",
+        "parts = min(len(models), 3)",
+        "parts = min(len(models), 2)",
+        ("tests/upkeep/test_checks.py::test_two_in_five_wrong_items_are_found_by_six_models",),
+    ),
+    Bug(
+        "scorers: a metric's standard error has a scorer",
+        "lm_eval_ccat/harness/scorers",
+        'for metric in metrics if "_stderr" not in metric',
+        "for metric in metrics",
+        (
+            "tests/harness/test_scorers.py::test_results_name_the_scorers_of_their_metrics_beside_what_the_task_states",
+        ),
+    ),
+    Bug(
+        "scorers: metadata of a task are lost",
+        "lm_eval_ccat/harness/scorers",
+        "**(metadata if isinstance(metadata, Mapping) else {}),",
+        "",
+        (
+            "tests/harness/test_scorers.py::test_results_name_the_scorers_of_their_metrics_beside_what_the_task_states",
+        ),
+    ),
+    Bug(
+        "scorers: tasks asked in two ways are signed as one",
+        "lm_eval_ccat/harness/scorers",
+        "if len(distinct) == 1:",
+        "if distinct:",
+        (
+            "tests/harness/test_scorers.py::test_tasks_that_were_asked_in_two_ways_have_a_mark_of_both",
+        ),
+    ),
 )

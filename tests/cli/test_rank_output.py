@@ -71,6 +71,12 @@ def printed(found: dict, width: int) -> str:
     return out.getvalue()
 
 
+def test_a_model_costs_what_all_its_attempts_cost():
+    found = content("ab")
+    found["models"]["a"]["usd"] = 0.07
+    assert re.search(r"^ 1 .* \$0\.07 *$", printed(found, 120), re.M)
+
+
 @pytest.mark.parametrize("json", [None, "all.json", "-"])
 def test_a_late_warning_is_said_once(json, tmp_path, capsys):
     found = content(warnings=["the server changed"], finished=True)

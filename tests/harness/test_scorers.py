@@ -13,7 +13,7 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank.settings import check_bank
 from lm_eval_ccat.errors import BankMismatchError
 from lm_eval_ccat.harness import internals, open_session
-from lm_eval_ccat.harness.scorers import record_scorers, scorer_of, signed
+from lm_eval_ccat.harness.scorers import add_scorers, record_scorers, scorer_of, signed
 from lm_eval_ccat.scores.readers.logged_runs import SCORER
 
 
@@ -113,3 +113,21 @@ def test_scores_of_logs_are_those_that_the_harness_aggregated(bench):
             [results] = logs.glob(f"*{model}/results_*.json")
             values = json.loads(results.read_text())["results"][task]
             assert scores.mean() == pytest.approx(values[f"{metric},{filter}"], abs=1e-12)
+
+
+def test_results_name_the_scorers_of_their_metrics_beside_what_the_task_states(monkeypatch):
+    monkeypatch.setenv("CCAT_BERTSCORE_MODEL", "roberta-large")
+    monkeypatch.setenv("CCAT_BERTSCORE_LAYERS", "17")
+    values = {"alias": "t", "bertscore,none": 0.5, "bertscore_stderr,none": 0.1, "acc,none": 1.0}
+    results = {"results": {"t": values}, "configs": {"t": {"metadata": {"version": 2.0}}}}
+    add_scorers(results)
+    scorer = {"encoder": "roberta-large", "layer": 17, "baseline": None}
+    assert results["configs"]["t"]["metadata"] == {"version": 2.0, SCORER: {"bertscore": scorer}}
+
+
+def test_tasks_that_were_asked_in_two_ways_have_a_mark_of_both():
+    ways = [{"num_fewshot": n, "generation_kwargs": {}} for n in (0, 5)]
+    one, both, turned = (
+        signed("seed:0", "t", asking=asking) for asking in (ways[:1] * 2, ways, ways[::-1])
+    )
+    assert "fewshot:0" in one and "fewshot" not in both and len({one, both, turned}) == 3

@@ -8,13 +8,16 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from task_configs.judge_server import JudgeServer
 from worlds.bench import TASK, content_of
 
 from lm_eval_ccat import ItemBank, compare
 from lm_eval_ccat.journal import JournalFile
+from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.result import state
+from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.live.stored import stored_rankings
 from lm_eval_ccat.records import Answered, Fail, Tell
 from lm_eval_ccat.runs.directory import rebuild
@@ -290,3 +293,31 @@ def test_a_mistyped_metric_is_corrected_and_the_ranking_begins(several, server, 
     assert "reports no judgde" in ccat("rank", path, code=1).err
     assert several.ranked(server, MODELS, metrics=["share"], budget=budget)["models"]
     assert "already holds a ranking" in ccat("rank", path, code=1).err
+
+
+def test_an_item_is_offered_that_one_of_the_weighted_metrics_keeps(several, server):
+    config = several.config(server.url, MODELS, metrics={"share": 1, "errors": 2, "judged": 0})
+    plan = make_plan(Spec.read(config))
+    keeps = {"share": [0, 3], "errors": [3, 5], "judged": [7]}
+    measured = {
+        name: replace(
+            outcome, bank=replace(outcome.bank, kept=np.isin(np.arange(120), keeps[name]))
+        )
+        for name, outcome in plan.measured[TASK].items()
+    }
+    assert replace(plan, measured={TASK: measured}).offered == [(TASK, n) for n in (0, 3, 5)]
+
+
+def test_the_margin_of_live_models_is_on_the_scale_of_their_metric(several, server):
+    """These two differ by less than half an error of ten; it takes many answers to know."""
+    sides = [
+        {"name": f"{name} {k}", "model": "local-completions", "model_args": {
+            "model": name, "base_url": server.url, "tokenizer_backend": "none"}}
+        for k, name in enumerate(("m05", "m04"))
+    ]  # fmt: skip
+    folder = str(several.folder / "several")
+    found = compare(*sides, "errors", 0.5, task=TASK, harness={"include_path": folder})
+    [one] = found.outcomes
+    truth = 10 * (several.truth["m05"] - several.truth["m04"])
+    assert 0.3 < truth < 0.5 and one.overall.documents > 20
+    assert (found.verdict, found.exit_code) != ("not known", 3) and found.exit_code == 0

@@ -48,6 +48,10 @@ def test_tasks_that_stand_apart_are_shrunk_to_none_and_kindred_ones_are_not():
     assert abs(correlation(abilities(x))[0, 1]) < 0.05
     assert correlation(abilities(x[: FEWEST_MODELS - 1])) is None
     assert correlation(abilities(np.ones((20, 2)))) is None
+    few = rng.normal(size=(12, 8))  # by chance alone each pair correlates at about .3
+    apart = ~np.eye(8, dtype=bool)
+    found, by_chance = (r[apart] ** 2 for r in (correlation(abilities(few)), np.corrcoef(few.T)))
+    assert found.mean() < 0.5 * by_chance.mean()
     x[:, 1] = x[:, 0] + 0.3 * rng.normal(size=400)
     assert correlation(abilities(x))[0, 1] == pytest.approx(np.corrcoef(x.T)[0, 1], abs=0.01)
 

@@ -9,6 +9,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.ranker.contents import failure_bias
 from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.rows import Estimate
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
 
@@ -89,3 +90,11 @@ def test_the_bound_is_the_interval_if_all_that_failed_had_scored_0_or_1():
     [row] = ranker.result().models
     low, high = row.bound
     assert low <= row.interval[0] - 0.2 and high >= row.interval[1] + 0.2
+
+
+def test_failures_that_may_hide_low_scores_lower_an_interval_and_no_others():
+    """A bias above 0 says that the scores that were seen are too high."""
+    plain = Estimate(0.5, 0.05)
+    low, high = plain.interval(0.95)
+    assert replace(plain, failure_bias=0.1).interval(0.95) == (low - 0.1, high)
+    assert replace(plain, failure_bias=-0.1).interval(0.95) == (low, high + 0.1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from worlds.boards import bank_of, draw, drive, of
 
-from lm_eval_ccat import Ranker
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import UsageError
 
 SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
@@ -90,3 +90,14 @@ def test_a_horizon_is_raised_with_the_limit_from_the_next_look_on():
     found = drive(ranker, of(twins))
     assert found.verdicts.looks.horizons == (30, 40, 60) and found.verdicts.looks.since[2] == 41
     assert {len(i) for i in found.items.values()} == {60}
+
+
+def test_a_limit_that_is_lifted_leaves_a_horizon_of_ten_times_what_was_asked():
+    """A horizon at every look would leave each of them next to no level."""
+    ranker = Ranker(ItemBank.blank(range(2000)), ["a", "b"], max_items=20)
+    drive(ranker, lambda model, item: float(item % 2))
+    ranker.change(max_items=2000)
+    for _ in range(30):
+        for model, item in ranker.ask():
+            ranker.tell(model, item, float(item % 2))
+    assert ranker.verdicts.looks.horizons == (20, 210)

@@ -150,3 +150,19 @@ def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
         assert belief.location[0] == pytest.approx(np.clip(values[-1], 0.0, 1.0))
         assert belief.n[0, 0] == 2 and belief.n_items == 5
     assert np.mean(values) == pytest.approx(y.mean())
+
+
+def test_weights_within_a_task_and_costs_are_its_own():
+    first, second = bank_of("default", N, 0, "x"), bank_of("default", N, 1, "x")
+    weights = {"t": {"bleu": 3.0, "chrf": 1.0}, "u": {"bleu": 4.0}}
+    ranker = Ranker(
+        {"t": {"bleu": first, "chrf": first}, "u": {"bleu": second}}, {"a": 2.0, "b": 1.0},
+        weights=weights, budget=60, across=False,
+    )  # fmt: skip
+    result = drive(ranker, lambda m, item: dict.fromkeys(weights[item[0]], 0.5))
+    assert result.tasks["t"].weights == {"bleu": 0.75, "chrf": 0.25}
+    assert result.weights == {"t": 0.5, "u": 0.5}
+    for model, price in (("a", 2.0), ("b", 1.0)):
+        for task, of_task in result.tasks.items():
+            asked = [item for item in result.items[model] if item[0] == task]
+            assert of_task.row(model).cost == price * len(asked) > 0.0

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError
+from lm_eval_ccat.methods.method import method_of
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.upkeep.check import check_documents, check_scores, discoveries
+from lm_eval_ccat.upkeep.partial_join import share_of_others
 
 N_ITEMS = 200
 EASE = np.random.default_rng(0).normal(scale=1.2, size=N_ITEMS)
@@ -160,3 +162,21 @@ def test_false_discoveries_are_rare_among_true_nulls(seed):
     assert discoveries(p).sum() <= 5
     p[:20] = 1e-8
     assert discoveries(p)[:20].all()
+
+
+def test_two_in_five_wrong_items_are_found_by_six_models():
+    """Of six models any two may be left out, which leaves enough to tell them."""
+    rng = np.random.default_rng(0)
+    ease = rng.normal(size=300) * 1.2
+
+    def drawn(n_models, reach, rng):
+        skill = np.linspace(-reach, reach, n_models)[:, None]
+        return (rng.random((n_models, 300)) < 1 / (1 + np.exp(-skill - ease))).astype(float)
+
+    bank = calibrate(as_table(drawn(20, 1.5, rng), "cal"))
+    rng = np.random.default_rng(7)
+    rows = drawn(6, 1.2, rng)
+    wrong = rng.permutation(300)[:120]
+    rows[:, wrong] = rows[:, rng.permutation(wrong)]
+    share = share_of_others(method_of(bank).curves(bank), rows)
+    assert share == pytest.approx(0.4, abs=0.1)
