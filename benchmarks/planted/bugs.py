@@ -725,8 +725,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "tasks of a suite weigh alike in a replay",
         "lm_eval_ccat/simulation/folds",
-        "share * mean_of_seen(scores[:, block], administered[:, block])",
-        "mean_of_seen(scores[:, block], administered[:, block]) / len(self.parts)",
+        "part.share * mean_of_seen(scores[:, part.items], administered[:, part.items])",
+        "mean_of_seen(scores[:, part.items], administered[:, part.items]) / len(self.parts)",
         ("tests/simulation/test_simulate.py::test_weights_of_ones_own_make_the_order",),
     ),
     Bug(
@@ -830,8 +830,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair is called a tie where it is decided",
         "lm_eval_ccat/simulation/judging",
-        "(left & tied).sum(), (~left).sum()",
-        "(~left & tied).sum(), (~left).sum()",
+        "int((open_ & tied).sum())",
+        "int((~open_ & tied).sum())",
         ("tests/simulation/test_pieces.py::test_pairs_are_pooled_over_runs_and_taus_over_folds",),
     ),
     Bug(

@@ -275,8 +275,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/following": (
         (
             "a pair that is to be decided gets the items of its cheaper model",
-            '            max(models[name]["n_items"] + n for',
-            '            min(models[name]["n_items"] + n for',
+            'largest = max(models[name]["n_items"] + n for',
+            'largest = min(models[name]["n_items"] + n for',
         ),
         (
             "a budget that is to decide a pair forgets what was spent",
@@ -329,12 +329,12 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/page": (
         (
             "the page has the best document last",
-            "key=lambda n: (-weight[doc := table.docs[n]], -spread[doc], str(doc))",
-            "key=lambda n: (weight[doc := table.docs[n]], -spread[doc], str(doc))",
+            "return -weight[doc], -spread[doc], str(doc)",
+            "return weight[doc], -spread[doc], str(doc)",
         ),
         (
             "a full evaluation costs what was spent",
-            'row["cost"] / row["n_items"] * n\n',
+            'row["cost"] / row["n_items"] * in_full\n',
             'row["cost"]\n',
         ),
         (
@@ -1870,8 +1870,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "simulation/judging": (
         (
             "the first level that reaches tau counts though a later one does not",
-            "(x0, t0), (x1, t1) = known[below[-1] : below[-1] + 2]",
-            "(x0, t0), (x1, t1) = known[below[0] : below[0] + 2]",
+            "lower, higher = levels[below[-1] : below[-1] + 2]",
+            "lower, higher = levels[below[0] : below[0] + 2]",
         ),
         (
             "touching intervals are no tie",

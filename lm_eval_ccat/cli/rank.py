@@ -111,12 +111,16 @@ def rank(args: argparse.Namespace) -> int:
         result = state(path)
         show(result, args.json, sys.stdout)
         return result.exit_code
+    return _run(args, None if written else path, flags, models)
+
+
+def _run(args: argparse.Namespace, file: Path | None, flags: Values, models: list[Any]) -> int:
+    """Rank by a configuration file, or by flags alone where there is none; return the exit code."""
     display = Display(json=args.json, yes=args.yes)
-    layers = _layers(None if written else path, flags, models)
-    config = Spec.read(*layers)
-    if written:
-        path = Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
-    folder = args.run_dir or path.with_suffix(".run")
+    config = Spec.read(*_layers(file, flags, models))
+    # A run of flags alone is called after its first task.
+    stem = file or Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
+    folder = args.run_dir or stem.with_suffix(".run")
     if args.watch:
         display.note(f"Live page: {folder / PAGE}")
     with LivePage(folder, args.watch) if args.watch else nullcontext():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..content import RankingContent
 from ..live.result import PARTIAL
@@ -14,7 +14,7 @@ from ..ranker.verdicts import NOT_KNOWN
 from ..shown import first_of, visible_line
 
 if TYPE_CHECKING:
-    from ..live.comparison import Comparison
+    from ..live.comparison import Compared, Comparison
 
 _AGAIN = "the same command with --resume"
 
@@ -61,7 +61,7 @@ def to_decide(content: RankingContent) -> str:
     'To decide x and y in 4 of 5 cases: the same command with --resume --max_items 1000'
     """
     pairs, n_items = content.get("open_pairs"), content.get("items_of_benchmark", 0)
-    in_full = content.get("answers_of_benchmark", n_items)  # of one model
+    answers_in_full = content.get("answers_of_benchmark", n_items)
     if not pairs or not content.get("finished", True) or pairs[0].get("out_of_reach"):
         return ""
     first, stopped = pairs[0], content.get("stopped_because") or ""
@@ -69,10 +69,10 @@ def to_decide(content: RankingContent) -> str:
     models, answers_needed = content["models"], first["likely_items"]
     names = visible_line(f"{first['a']} and {first['b']}") + " in 4 of 5 cases"
     if "items per model" in stopped:
-        max_items = min(
-            max(models[name]["n_items"] + n for name, n in answers_needed.items()), in_full
-        )
+        largest = max(models[name]["n_items"] + n for name, n in answers_needed.items())
+        max_items = min(largest, answers_in_full)
         return f"To decide {names}: {_AGAIN} --max_items {max_items}"
+    # How long answers take is not known well enough to name a number of seconds.
     if "budget" in stopped and "seconds" not in stopped:
         spent = content.get("cost", 0.0)
         if content.get("cost_unit") == "usd":
@@ -81,7 +81,7 @@ def to_decide(content: RankingContent) -> str:
         if content.get("cost_unit") == "tokens":
             tokens = _rounded_up(spent + first["likely_cost"], 0)
             return f"To decide {names}: {_AGAIN} `budget: {{tokens: {tokens}}}`"
-        answers_of_all = in_full * len(models)
+        answers_of_all = answers_in_full * len(models)
         budget = min(round(spent + sum(answers_needed.values())), answers_of_all)
         return f"To decide {names}: {_AGAIN} --budget_items {budget}"
     return ""
@@ -115,28 +115,22 @@ def after_comparison(
     >>> after_comparison(compare(table, table), [Path("a.html")], False, None)
     'Next: open a.html'
     """
+    anew = "" if keeps_answers else " (it asks all anew; --run_dir DIR would keep the answers)"
     undecided = [
         outcome
         for outcome in comparison.outcomes
         if outcome.decisive and outcome.overall.verdict == NOT_KNOWN and outcome.n_items is not None
     ]
-    anew = "" if keeps_answers else " (it asks all anew; --run_dir DIR would keep the answers)"
     if comparison.verdict == NOT_KNOWN and undecided:
-        # Without an estimate of what would decide, all documents do where models are asked.
-        needed = {
-            outcome.overall.documents + (outcome.overall.more_documents or outcome.n_items or 0)
-            for outcome in undecided
-        }
-        n_items = max(outcome.n_items or 0 for outcome in undecided)
-        answered = max(outcome.overall.documents for outcome in undecided)
-        if live and max_items is not None and answered < n_items:
+        deciding = _DecidingDocuments.of(undecided)
+        if live and max_items is not None and deciding.answered < deciding.n_items:
             # Where all is asked anew, a second limit too low would cost everything once more.
-            larger = min(max(needed), n_items) if keeps_answers else n_items
+            larger = deciding.probably if keeps_answers else deciding.n_items
             return f"To decide it: the same command with --max_items {larger}{anew}"
-        if not live and answered < max(needed) <= n_items:
+        if not live and deciding.answered < deciding.needed <= deciding.n_items:
             return (
-                f"To decide it: run both models on about {max(needed) - answered:,} more of the "
-                f"task's {n_items:,} documents, then the same command"
+                f"To decide it: run both models on about {deciding.needed - deciding.answered:,} "
+                f"more of the task's {deciding.n_items:,} documents, then the same command"
             )
     name = visible_line(comparison.candidate)
     lists = any(outcome.losses for outcome in comparison.outcomes)
@@ -144,6 +138,33 @@ def after_comparison(
     if pages:
         return f"Next: open {shlex.quote(str(pages[0]))}{which}"
     return f"Next: the same command with -o page.html{which}{anew}"
+
+
+class _DecidingDocuments(NamedTuple):
+    """Documents that a comparison has, needs until it is probably decided, and could have."""
+
+    answered: int
+    needed: int
+    n_items: int
+
+    @property
+    def probably(self) -> int:
+        """A limit of documents that probably decides; at most all."""
+        return min(self.needed, self.n_items)
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Compared]) -> _DecidingDocuments:
+        """Return the numbers of documents for the outcome that needs most."""
+        sides = [(outcome.overall, outcome.n_items or 0) for outcome in outcomes]
+        return cls(
+            answered=max(overall.documents for overall, _ in sides),
+            # Without an estimate of what would decide, all documents do where models are asked.
+            needed=max(
+                overall.documents + (overall.more_documents or n_items)
+                for overall, n_items in sides
+            ),
+            n_items=max(n_items for _, n_items in sides),
+        )
 
 
 def after_estimate(
@@ -212,5 +233,6 @@ def to_rank(tasks: Sequence[str], own_tasks: bool = False, **flags: str | None) 
 
 
 def _rounded_up(amount: float, digits: int) -> str:
+    """Write an amount with so many decimals, and never less than it is."""
     step = 10.0**-digits
     return f"{step * -(-amount // step):.{digits}f}"

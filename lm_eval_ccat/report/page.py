@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 import numpy as np
@@ -19,7 +19,7 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from .. import __version__
-from ..content import PAGE, PAGE_OF
+from ..content import PAGE, PAGE_OF, ModelContent, RankingContent
 from ..errors import CcatError, RunError
 from ..files import replace_text, writing
 from ..harness.internals.lms import DEMO_TYPE
@@ -220,22 +220,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
     line = tables.chain(result)
     known = len(run.models) - len(run.tested)
     asked = {model: result["models"][model] for model in run.tested}
-    n = result.get("answers_of_benchmark", result["items_of_benchmark"])
-    spending = {
-        "in_full": n,
-        "said": spent_in_words(result),
-        "asked": sum(row["n_items"] for row in asked.values()),
-        "costs": (costs := {model: paid(row) for model, row in asked.items()}),
-        "cost": sum(costs.values()),
-        # The cost of asking each model everything, at the mean cost of its answers.
-        "full_costs": {
-            model: row["cost"] / row["n_items"] * n
-            for model, row in asked.items()
-            if row["n_items"]
-        },
-        "tokens": any(row.get("tokens") for row in asked.values()),
-        "seconds": any(row.get("seconds") for row in asked.values()),
-    }
+    spending = _spending(result, asked)
     among = f" among {known} known ones" if known else ""
     headline, ranks = result["headline"], tables.rank_rows(result)
     ranks_open = ranks is not None and any(row.best < row.worst for row in ranks[0])
@@ -277,6 +262,27 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "scored_by": in_words(scorer_of_run(run.header) or {}),
         "started": tables.date(run.started),
         "ended": tables.date(run.ended),
+    }
+
+
+def _spending(result: RankingContent, asked: Mapping[str, ModelContent]) -> dict[str, Any]:
+    """Return what the models that were asked cost, and would have cost in full."""
+    in_full = result.get("answers_of_benchmark", result["items_of_benchmark"])
+    costs = {model: paid(row) for model, row in asked.items()}
+    return {
+        "in_full": in_full,
+        "said": spent_in_words(result),
+        "asked": sum(row["n_items"] for row in asked.values()),
+        "costs": costs,
+        "cost": sum(costs.values()),
+        # The cost of asking each model everything, at the mean cost of its answers.
+        "full_costs": {
+            model: row["cost"] / row["n_items"] * in_full
+            for model, row in asked.items()
+            if row["n_items"]
+        },
+        "tokens": any(row.get("tokens") for row in asked.values()),
+        "seconds": any(row.get("seconds") for row in asked.values()),
     }
 
 
@@ -342,45 +348,65 @@ def documents(
     """
     table, weight = run.columns, document_weights(run)
     spread = dict(zip(table.docs, table.spread().tolist()))
-    order = sorted(
-        range(len(table.docs)),
-        key=lambda n: (-weight[doc := table.docs[n]], -spread[doc], str(doc)),
-    )[:max_documents]
-    answers_so_far = np.cumsum(np.bincount(table.doc, minlength=len(spread))[order])
-    order = order[: max(int((answers_so_far <= TEXT_BUDGET // LIMITS[-1]).sum()), 1)]
-    selected = [table.docs[n] for n in order]
-    sizes = table.length[np.isin(table.doc, order)].tolist()
-    sizes += [len(source) for doc_id in selected for source in run.sources.get(doc_id, ())]
-    limit, by_doc = text_limit(sizes), dict[Any, list[list[Any]]]((doc, []) for doc in selected)
-    position = {model: j for j, model in enumerate(run.models)}
-    for answer in run.answers:
-        if answer.doc in by_doc:
-            place = position[answer.model]
-            figures = None if expected is None else expected[answer.model]
-            by_doc[answer.doc].append(
-                [
-                    place,
-                    _number(answer.raw),
-                    round(answer.score, 4),
-                    None if figures is None else _number(figures[run.place[answer.doc]]),
-                    *_text(answer.output, limit),
-                    (-answer.score, place),
-                ]
-            )
+
+    def importance(number: int) -> tuple[float, float, str]:
+        """The most important document of the table has the least of these."""
+        doc = table.docs[number]
+        return -weight[doc], -spread[doc], str(doc)
+
+    numbers = sorted(range(len(table.docs)), key=importance)[:max_documents]
+    # Even the shortest texts of all answers may be too much for a page; one document always fits.
+    answers_so_far = np.cumsum(np.bincount(table.doc, minlength=len(spread))[numbers])
+    numbers = numbers[: max(int((answers_so_far <= TEXT_BUDGET // LIMITS[-1]).sum()), 1)]
+    selected = [table.docs[number] for number in numbers]
+    sizes = table.length[np.isin(table.doc, numbers)].tolist()
+    sizes += [len(source) for doc in selected for source in run.sources.get(doc, ())]
+    limit = text_limit(sizes)
+    answers_of = _answers_of(run, expected, selected, limit)
     entries = []
     for doc in selected:
-        answers = [row[:-1] for row in sorted(by_doc.pop(doc), key=lambda row: row[-1])]
+        # The best answer first; what the page has of a document is let go once it is written.
+        answers = sorted(answers_of.pop(doc), key=lambda answer: (-answer.score, answer.model))
         entry: dict[str, object] = {
             "id": visible(tables.item_text(doc)),
             "s": round(spread[doc], 4),
             "w": round(100.0 * weight[doc], 3),
-            "a": answers,
+            "a": [answer.cells for answer in answers],
         }
         for key, text in zip("pt", run.sources.get(doc, ())):
             if text:
                 entry[key] = list(_text(text, limit))
         entries.append(entry)
     return entries
+
+
+class _ShownAnswer(NamedTuple):
+    """An answer on the page: place of its model in `run.models`, score, and what stands there."""
+
+    model: int
+    score: float
+    cells: list[Any]
+
+
+def _answers_of(
+    run: StoredRun, expected: Mapping[str, Floats] | None, docs: Sequence[Any], limit: int
+) -> dict[Any, list[_ShownAnswer]]:
+    """Return the answers to some documents, with texts of at most `limit` characters."""
+    answers_of: dict[Any, list[_ShownAnswer]] = {doc: [] for doc in docs}
+    position = {model: j for j, model in enumerate(run.models)}
+    for answer in run.answers:
+        if answer.doc in answers_of:
+            model = position[answer.model]
+            figures = None if expected is None else expected[answer.model]
+            cells = [
+                model,
+                _number(answer.raw),
+                round(answer.score, 4),
+                None if figures is None else _number(figures[run.place[answer.doc]]),
+                *_text(answer.output, limit),
+            ]
+            answers_of[answer.doc].append(_ShownAnswer(model, answer.score, cells))
+    return answers_of
 
 
 def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,27 @@ from ..ranker.contents import shares_of
 from ..scores import ScoreTable
 
 Prices = Mapping[str, float] | None
-HoldOut = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class HoldOut(NamedTuple):
+    """The models that a fold ranks, and those that calibrate its banks."""
+
+    ranked: tuple[str, ...]
+    calibrating: tuple[str, ...]
+
+
+class Part(NamedTuple):
+    """A task of a benchmark, its weight, and its items among those of all tasks."""
+
+    task: str
+    share: float
+    items: slice
+
+    @property
+    def n_items(self) -> int:
+        """How many items the task has."""
+        return int(self.items.stop - self.items.start)
+
 
 #: Ways of holding models out, and of spending.
 KINDS, SPENDS = ("random", "frontier", "family"), ("budget", "fixed")
@@ -69,8 +89,8 @@ class Benchmark:
         scored: list[set[str]] = []
         for table in tables.values():
             check_column(table.raw, metric=table.metric, task=table.task or "")
-            has_score = np.asarray(np.isfinite(table.model_scores()).any(axis=1))
-            empty = [model for model, has in zip(table.models, has_score.tolist()) if not has]
+            scored_any = np.isfinite(table.model_scores()).any(axis=1)
+            empty = [table.models[i] for i in np.flatnonzero(~scored_any).tolist()]
             warnings += table.warnings
             warnings += [f"no score of {', '.join(empty)}; left out"] if empty else []
             scored.append(set(table.models) - set(empty))
@@ -100,11 +120,12 @@ class Benchmark:
         return [(task, doc_id) for task, table in self.tables.items() for doc_id in table.doc_ids]
 
     @cached_property
-    def parts(self) -> list[tuple[str, float, slice]]:
-        """Each task with its weight and the slice of its items among those of all tasks."""
+    def parts(self) -> list[Part]:
+        """The tasks, in the order of their items."""
         ends = np.cumsum([0, *(table.n_items for table in self.tables.values())]).tolist()
         return [
-            (task, self.share[task], slice(*ends[n : n + 2])) for n, task in enumerate(self.tables)
+            Part(task, self.share[task], slice(*ends[n : n + 2]))
+            for n, task in enumerate(self.tables)
         ]
 
     @cached_property
@@ -123,29 +144,28 @@ class Benchmark:
             table = next(iter(self.tables.values()))
             return table.model_scores(unit=False) * (1 if table.scale.higher_is_better else -1)
         weighted = self.scores.copy()
-        for _, share, block in self.parts:
-            weighted[:, block] *= share * len(self.items) / (block.stop - block.start)
+        for part in self.parts:
+            weighted[:, part.items] *= part.share * len(self.items) / part.n_items
         return weighted
 
     def mean(self, scores: Floats, administered: NDArray[np.bool_]) -> Floats:
         """Return each model's weighted mean over tasks of its mean over the items that it had."""
         of_task = [
-            share * mean_of_seen(scores[:, block], administered[:, block])
-            for _, share, block in self.parts
+            part.share * mean_of_seen(scores[:, part.items], administered[:, part.items])
+            for part in self.parts
         ]
         return np.asarray(sum(of_task))
 
     def columns(self, task: str, doc_ids: Sequence[Any]) -> NDArray[np.intp]:
         """Return the columns of a task's items among those of all tasks."""
-        start = next(block.start for name, _, block in self.parts if name == task)
+        start = next(part.items.start for part in self.parts if part.task == task)
         place = {doc_id: n for n, doc_id in enumerate(self.tables[task].doc_ids, start)}
         return np.array([place[doc_id] for doc_id in doc_ids], dtype=np.intp)
 
     def interleaved(self, orders: Sequence[NDArray[np.intp]]) -> NDArray[np.intp]:
         """Merge the orders of the tasks' items, with turns in proportion to the tasks' weights."""
         turns = [
-            (np.arange(len(order)) + 0.5) / share
-            for order, (_, share, _) in zip(orders, self.parts)
+            (np.arange(len(order)) + 0.5) / part.share for order, part in zip(orders, self.parts)
         ]
         return np.concatenate(orders)[np.argsort(np.concatenate(turns), kind="stable")]
 
@@ -200,7 +220,7 @@ def hold_outs(
 
     Returns
     -------
-    list of (hold-out set, calibration models)
+    list of HoldOut
 
     Raises
     ------
@@ -210,33 +230,41 @@ def hold_outs(
     if kind == "family":
         return _families(models, size, folds, seed, min_calibrating)
     choice(*KINDS).check(kind, "kind")
-    new = list(models)
+    drawn_from = list(models)
     if kind == "frontier":
         best = np.argsort(-rounded(means), kind="stable")[: max(-(-len(models) // 3), size)]
-        new = [models[i] for i in sorted(best)]
-    total, left = len(models), len(models) - (size if kind == "random" else len(new))
+        drawn_from = [models[i] for i in sorted(best)]
+    # At the frontier, models as good as those that are ranked must not calibrate, ranked or not.
+    n_out = size if kind == "random" else len(drawn_from)
+    total, remaining = len(models), len(models) - n_out
     whole(2).check(size, "holdout")
-    if left < min_calibrating:
+    if remaining < min_calibrating:
         raise UsageError(
-            f"holding out {size} of {total} models leaves {max(left, 0)} to calibrate on; at least "
-            f"{min_calibrating} are needed: give a smaller --holdout, or --methods sample, which "
-            "needs none"
+            f"holding out {size} of {total} models leaves {max(remaining, 0)} to calibrate on; at "
+            f"least {min_calibrating} are needed: give a smaller --holdout, or --methods sample, "
+            "which needs none"
             if min_calibrating
             else f"holdout {size}: there are {total} models; hold out at least 2, at most all"
         )
     whole(1).check(folds, "folds")
-    sets = _distinct(new, size, folds, seed)
-    out = [set(names if kind == "random" else new) for names in sets]
     return [
-        (names, tuple(model for model in models if model not in gone))
-        for names, gone in zip(sets, out)
+        HoldOut(ranked, _without(models, ranked if kind == "random" else drawn_from))
+        for ranked in _distinct(drawn_from, size, folds, seed)
     ]
 
 
+def _without(models: Sequence[str], out: Sequence[str]) -> tuple[str, ...]:
+    """Return the models that are not held out, in their order."""
+    gone = set(out)
+    return tuple(model for model in models if model not in gone)
+
+
 def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
+    """Draw distinct sets of models, at most `folds`, from one seeded partition after another."""
     sets: dict[frozenset[str], tuple[str, ...]] = {}
     partition = idle = 0
     n_sets = min(folds, comb(len(models), size))
+    # Drawing every set may take for ever, as partitions repeat what was drawn.
     while len(sets) < n_sets and idle < _PATIENCE:
         order = np.random.default_rng([seed, partition]).permutation(len(models))
         before = len(sets)
@@ -263,10 +291,10 @@ def _families(
         for k in rng.permutation(len(several)):
             if len(out) < size:
                 out += [several[k][i] for i in rng.permutation(len(several[k]))]
-        calibrating = tuple(model for model in models if model not in set(out))
+        # The rest of the last family is neither ranked nor calibrates.
+        ranked, calibrating = tuple(out[:size]), _without(models, out)
         if len(out) >= size and len(calibrating) >= min_calibrating:
-            names = tuple(out[:size])
-            sets.setdefault(frozenset(names), (names, calibrating))
+            sets.setdefault(frozenset(ranked), HoldOut(ranked, calibrating))
         if len(sets) == folds:
             break
     if not sets:
@@ -322,18 +350,30 @@ def spending_levels(
         return (None,)
     fewest = 0 if n_tasks == 1 else 2 * n_tasks
     if levels is None:
-        usual = [items_per_model * share for share in (0.5, 1, 2, 4)]
-        levels = FIXED_LEVELS if spend == "fixed" else [n for n in usual if n <= n_items]
-        levels = [n for n in levels if n >= fewest]
+        levels = [n for n in _usual_levels(items_per_model, n_items, spend) if n >= fewest]
     asked = {*map(float, levels), float(items_per_model)}
-    if bad := [n for n in asked if not 0 < n < float("inf")]:
-        raise UsageError(f"items_per_model {bad[0]:g}: a positive number is needed")
+    _require_numbers(asked, "whole" if spend == "fixed" else "positive")
+    # More items than there are cannot be given; the level that the user names says so itself.
     if spend == "fixed":
-        if bad := [n for n in asked if n != int(n)]:
-            raise UsageError(f"items_per_model {bad[0]}: a whole number is needed")
         asked = {n for n in asked if n <= n_items or n == items_per_model}
     if min(asked) < fewest:
         raise UsageError(
             f"{min(asked):g} items per model of {n_tasks} tasks: at least 2 of each are needed"
         )
     return tuple(sorted(asked))
+
+
+def _usual_levels(items_per_model: float, n_items: int, spend: str) -> Sequence[float]:
+    """Return the levels beside `items_per_model` that show a method's course."""
+    if spend == "fixed":
+        return FIXED_LEVELS
+    return [n for n in (items_per_model * share for share in (0.5, 1, 2, 4)) if n <= n_items]
+
+
+def _require_numbers(levels: Iterable[float], kind: str) -> None:
+    """Refuse levels that are not positive, or not whole if the `kind` is "whole"."""
+    for level in levels:
+        if not 0 < level < float("inf"):
+            raise UsageError(f"items_per_model {level:g}: a positive number is needed")
+        if kind == "whole" and level != int(level):
+            raise UsageError(f"items_per_model {level}: a whole number is needed")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from .folds import Benchmark, mean_of_seen
 #: Figures of a method by name; None for figures that it does not state.
 Figures = dict[str, float | None]
 
-# Above this standard error of a mean tau, the advice says that it is uncertain.
+#: Above this standard error of a mean tau, the advice says that it is uncertain.
 UNSURE = 0.05
 #: Keys of a summary that are also in the record of a single run.
 _OF_A_RUN = (
@@ -28,7 +28,6 @@ _OF_A_RUN = (
 )  # fmt: skip
 
 _ROUNDING = 1e-9  # allowed in a mean: with all items, a model's interval is a point
-_COUNTS = ("ties", "tie_hits", "confident", "confident_right")
 _BLOCK_CELLS = 1 << 22  # counts of a large benchmark are drawn in blocks
 
 
@@ -216,15 +215,15 @@ class Claim:
     @classmethod
     def of(cls, verdicts: Verdicts, intervals: Floats) -> Claim:
         """Return what verdicts on tested models say, with intervals of the models' means."""
-        known = verdicts.belief.on_scores
+        belief = verdicts.belief.on_scores
         return cls(
-            estimates=known.location,
+            estimates=belief.location,
             location=-np.argsort(verdicts.rows).astype(np.float64),
-            standard_errors=np.sqrt(known.variance.diagonal()),
+            standard_errors=np.sqrt(belief.variance.diagonal()),
             intervals=intervals,
             ahead=verdicts.sign,
-            variance=known.variance,
-            df=known.df,
+            variance=belief.variance,
+            df=belief.df,
         )
 
 
@@ -261,13 +260,18 @@ def replay_of(truth: Truth, since: float, claim: Claim, *, cost: float, **run: A
     tied = truth.tied[upper]
     tau = None
     if np.ptp(truth.raw) > 0:
+        # A method that calls all models equal has found nothing of the order.
         tau = kendall_tau(claim.place, truth.raw) if np.ptp(claim.place) > 0 else 0.0
     of_pairs: dict[str, Any] = {}
     if right is not None:
         right = right[upper]
-        left = right == 0
-        sums = (left.sum(), (left & tied).sum(), (~left).sum(), (right > 0).sum())
-        of_pairs = dict(zip(_COUNTS, map(int, sums)))
+        open_ = right == 0
+        of_pairs = {
+            "ties": int(open_.sum()),
+            "tie_hits": int((open_ & tied).sum()),
+            "confident": int((~open_).sum()),
+            "confident_right": int((right > 0).sum()),
+        }
     if claim.variance is not None and claim.df is not None:
         of_pairs |= {
             "difference_errors": (errors[:, None] - errors[None, :])[upper],
@@ -389,7 +393,7 @@ def _difference_figures(replays: Sequence[Replay], confidence: float) -> Figures
 
 
 def coverage(outcomes: Sequence[Replay]) -> float | None:
-    """Return the share of with_errors intervals that contain the truth; None without intervals."""
+    """Return the share of the intervals that contain the truth; None without intervals."""
     coverages = [outcome.covered for outcome in outcomes if outcome.covered is not None]
     return float(np.mean(np.concatenate(coverages))) if coverages else None
 
@@ -441,18 +445,29 @@ def items_for_tau(points: Sequence[Mapping[str, Any]], wanted_tau: float) -> flo
     float or None
         None if the largest level does not reach it.
     """
-    known = sorted(
-        (point["items_per_model"], point["tau"]) for point in points if point["tau"] is not None
+    levels = sorted(
+        _TauAt(point["items_per_model"], point["tau"])
+        for point in points
+        if point["tau"] is not None
     )
-    if not known or known[-1][1] < wanted_tau:
+    if not levels or levels[-1].tau < wanted_tau:
         return None
-    below = [k for k, (_, tau) in enumerate(known) if tau < wanted_tau]
+    below = [k for k, level in enumerate(levels) if level.tau < wanted_tau]
     if not below:
-        return float(known[0][0])
-    (x0, t0), (x1, t1) = known[below[-1] : below[-1] + 2]
-    if x0 <= 0:
-        return float(x1)
-    return float(np.exp(np.interp(wanted_tau, [t0, t1], np.log([x0, x1]))))
+        return float(levels[0].items)
+    lower, higher = levels[below[-1] : below[-1] + 2]
+    # A method may reach no items at the least level, and 0 has no logarithm.
+    if lower.items <= 0:
+        return float(higher.items)
+    logarithms = np.log([lower.items, higher.items])
+    return float(np.exp(np.interp(wanted_tau, [lower.tau, higher.tau], logarithms)))
+
+
+class _TauAt(NamedTuple):
+    """A method's items per model at a level of spending, and its mean tau there."""
+
+    items: float
+    tau: float
 
 
 def advice(
@@ -476,39 +491,52 @@ def advice(
     list of str
         Sentences.
     """
+    return [
+        *_advised(sweep, n_items, wanted_tau),
+        *(_course(method, points, confidence) for method, points in sweep.items()),
+    ]
+
+
+def _advised(
+    sweep: Mapping[str, Sequence[Mapping[str, Any]]], n_items: int, wanted_tau: float
+) -> Iterator[str]:
+    """Say which method reaches a tau with the fewest items, and whether that is certain."""
     needed = {method: items_for_tau(points, wanted_tau) for method, points in sweep.items()}
     reached = sorted((n, method) for method, n in needed.items() if n is not None)
-    highest = max(point["items_per_model"] for points in sweep.values() for point in points)
-    sentences = []
-    if reached:
-        number, method = reached[0]
-        lowest = min(point["items_per_model"] for point in sweep[method])
-        bound = "at most" if number <= lowest else "about"
-        sentences.append(
-            f"for a mean tau of {wanted_tau:g}: {method}, {bound} {np.ceil(number):.0f} items per "
-            f"model ({number / n_items:.1%} of {n_items})"
-        )
-        largest_error = max(point["tau_se"] or 0.0 for point in sweep[method])
-        if largest_error > UNSURE:
-            sentences.append(
-                f"mean taus are known only to about ±{largest_error:.2f}; use more folds to "
-                "compare methods"
-            )
-    else:
-        sentences.append(
+    if not reached:
+        highest = max(point["items_per_model"] for points in sweep.values() for point in points)
+        yield (
             f"no method reaches a mean tau of {wanted_tau:g} with up to {highest:.0f} items "
             "per model"
         )
-    for method, points in sweep.items():
-        steps, pairs, right = [], 0.0, 0.0
-        for point in points:
-            parts = [] if point["tau"] is None else [f"tau {point['tau']:.3f}"]
-            if point["tied_share"] is not None:
-                decided = f"{1 - point['tied_share']:.0%}"
-                parts.append(f"{decided} of the pairs decided at {confidence:.0%}")
-                pairs += point["confident_pairs"]
-                right += (point["confident_accuracy"] or 0.0) * point["confident_pairs"]
-            steps.append(f"{', '.join(parts)} with {point['items_per_model']:.0f} items per model")
-        share = f" ({right / pairs:.1%} of the decided ones in the true order)" if pairs else ""
-        sentences.append(f"{method}: {'; '.join(steps)}{share}")
-    return sentences
+        return
+    number, method = reached[0]
+    lowest = min(point["items_per_model"] for point in sweep[method])
+    # Below the lowest level nothing was tried.
+    bound = "at most" if number <= lowest else "about"
+    yield (
+        f"for a mean tau of {wanted_tau:g}: {method}, {bound} {np.ceil(number):.0f} items per "
+        f"model ({number / n_items:.1%} of {n_items})"
+    )
+    largest_error = max(point["tau_se"] or 0.0 for point in sweep[method])
+    if largest_error > UNSURE:
+        yield (
+            f"mean taus are known only to about ±{largest_error:.2f}; use more folds to compare "
+            "methods"
+        )
+
+
+def _course(method: str, points: Sequence[Mapping[str, Any]], confidence: float) -> str:
+    """Say what a method's rankings are worth at each level of spending."""
+    steps, pairs, right = [], 0.0, 0.0
+    for point in points:
+        parts = [] if point["tau"] is None else [f"tau {point['tau']:.3f}"]
+        # Methods without intervals decide nothing.
+        if point["tied_share"] is not None:
+            decided = f"{1 - point['tied_share']:.0%}"
+            parts.append(f"{decided} of the pairs decided at {confidence:.0%}")
+            pairs += point["confident_pairs"]
+            right += (point["confident_accuracy"] or 0.0) * point["confident_pairs"]
+        steps.append(f"{', '.join(parts)} with {point['items_per_model']:.0f} items per model")
+    share = f" ({right / pairs:.1%} of the decided ones in the true order)" if pairs else ""
+    return f"{method}: {'; '.join(steps)}{share}"

@@ -85,20 +85,20 @@ class Simulation(Shown):
     outcomes: list[Replay]
 
     def _grid(self) -> ShownTable:
-        s = self.settings
+        settings = self.settings
         spent = "no budget"
-        if s["items_per_model"] is not None:
-            spent = f"{s['items_per_model']:g} items per model"
-            spent = spent if s["spend"] == "fixed" else f"budget of {spent}"
+        if settings["items_per_model"] is not None:
+            spent = f"{settings['items_per_model']:g} items per model"
+            spent = spent if settings["spend"] == "fixed" else f"budget of {spent}"
         notes = [
-            f"{s['metric']}: {s['models']} models x "
-            f"{s['items_of_benchmark']} items, {s['holdout']} held out in each of "
-            f"{plural(s['folds'], 'fold')}, {plural(s['seeds'], 'seed')}, {spent}, "
-            f"confidence {s['confidence']:g}"
+            f"{settings['metric']}: {settings['models']} models x "
+            f"{settings['items_of_benchmark']} items, {settings['holdout']} held out in each of "
+            f"{plural(settings['folds'], 'fold')}, {plural(settings['seeds'], 'seed')}, {spent}, "
+            f"confidence {settings['confidence']:g}"
         ]
-        if "weights" in s:
-            shares = ", ".join(f"{task} {share:.3g}" for task, share in s["weights"].items())
-            notes.append(f"{len(s['tasks'])} tasks, their weights: {shares}")
+        if "weights" in settings:
+            shares = ", ".join(f"{task} {share:.3g}" for task, share in settings["weights"].items())
+            notes.append(f"{len(settings['tasks'])} tasks, their weights: {shares}")
         methods = ", ".join(
             f"{method} {figures['tau']:.2f}"
             for method, figures in self.summary.items()
@@ -231,13 +231,15 @@ def simulate(
     benchmark, warnings = Benchmark.of(table, weights)
     n_items, tasks = len(benchmark.items), list(benchmark.tables)
     all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
-    sizes = item_units(benchmark.items, units)
-    protocol = Protocol(strategies, all_levels, sizes, confidence, spend)
+    protocol = Protocol(
+        strategies, all_levels, item_units(benchmark.items, units), confidence, spend
+    )
+    # Without a method that calibrates, all models may be held out.
     min_calibrating = MIN_MODELS if any(method.calibrates for method in strategies) else 0
     means = benchmark.mean(benchmark.scores, np.isfinite(benchmark.scores))
     sets = hold_outs(kind, benchmark.models, means, holdout, folds, seed, min_calibrating)
-    pieces = _folds_of(sets, prices_by_seed(prices, benchmark.models, seeds))
-    replayed = _replay(pieces, protocol, benchmark, processes, on_progress)
+    all_folds = _folds_of(sets, prices_by_seed(prices, benchmark.models, seeds))
+    replayed = _replay(all_folds, protocol, benchmark, processes, on_progress)
     base = [replay for replay in replayed.outcomes if replay.items_per_model == items_per_model]
     sweep = _sweep(replayed.outcomes, all_levels, n_items, confidence)
     return Simulation(
@@ -247,9 +249,9 @@ def simulate(
         advice=advice(sweep, n_items, WANTED_TAU, confidence) if len(all_levels) > 1 else [],
         settings={
             **_settings_of(benchmark),
-            "holdout": len(pieces[0].holdout),
-            "calibration_models": len(pieces[0].calibration),
-            "folds": len(pieces),
+            "holdout": len(all_folds[0].holdout),
+            "calibration_models": len(all_folds[0].calibration),
+            "folds": len(all_folds),
             "seeds": seeds,
             "items_per_model": items_per_model,
             "confidence": confidence,
@@ -271,11 +273,10 @@ def _folds_of(sets: Sequence[HoldOut], prices: Sequence[Mapping[str, float]]) ->
     return [
         Fold(
             number,
-            names,
-            calibrating,
-            tuple({method: of_seed[method] for method in names} for of_seed in prices),
+            *hold_out,
+            tuple({model: of_seed[model] for model in hold_out.ranked} for of_seed in prices),
         )
-        for number, (names, calibrating) in enumerate(sets)
+        for number, hold_out in enumerate(sets)
     ]
 
 
@@ -299,10 +300,10 @@ def _replay(
     counts: Counter[str] = Counter()
     seconds_of: dict[str, list[float]] = {}
     replayed = in_processes(replay_fold, folds, (protocol, benchmark), processes)
-    for done, (of_fold, messages, seconds) in enumerate(replayed, start=1):
-        outcomes += of_fold
-        counts.update(dict.fromkeys(messages, 1))
-        for method, taken in seconds.items():
+    for done, result in enumerate(replayed, start=1):
+        outcomes += result.outcomes
+        counts.update(dict.fromkeys(result.warnings, 1))
+        for method, taken in result.seconds.items():
             seconds_of.setdefault(method, []).append(taken)
         if on_progress is not None:
             on_progress(done, len(folds))

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,13 @@ from .folds import Benchmark
 from .judging import Claim, Replay, Truth, replay_of
 from .strategies import Strategy, at_random, discriminating_order, for_all, paired, spend
 
-#: Replays of a fold, warnings of its calibrations, and calibration seconds by method.
-FoldResult = tuple[list[Replay], list[str], dict[str, float]]
+
+class FoldResult(NamedTuple):
+    """Replays of a fold, warnings of its calibrations, and calibration seconds by method."""
+
+    outcomes: list[Replay]
+    warnings: list[str]
+    seconds: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark]) -> FoldResult:
     ``common`` holds the protocol and the scores of all models.
     """
     stage = Stage(fold, *common)
-    return stage.play(), stage.warnings, stage.seconds
+    return FoldResult(stage.play(), stage.warnings, stage.seconds)
 
 
 class Stage:
@@ -96,7 +101,7 @@ class Stage:
     ----------
     fold : Fold
     protocol : Protocol
-    whole : Benchmark
+    benchmark : Benchmark
         Scores of all models.
 
     Attributes
@@ -120,6 +125,7 @@ class Stage:
         self.banks: dict[Any, dict[str, ItemBank]] = {}
         self.warnings: list[str] = []
         self.seconds: dict[str, float] = {}
+        # Methods that differ only in how they rank share a bank, which is slow to make.
         for method in protocol.methods:
             if method.bank is not None and method.bank_key not in self.banks:
                 start = time.perf_counter()
@@ -182,24 +188,29 @@ class Stage:
             price = np.array([prices[model] for model in self.fold.holdout])
             administered, spent = spend(draws, price, units, limit)
             return run(self._claim(method, administered), cost=spent, items=int(administered.sum()))
-        options: dict[str, object] = {"budget": budget}
+        options: dict[str, object]
         if method.kind == "fixed":
+            # The rounds end the run, so that every model gets equally many items.
             n_kept = sum(int(bank.kept.sum()) for bank in self.banks[method.bank_key].values())
             options = {"warmup": 0, "stop": "limits", "max_items": n_kept}
-        ranker = self._ranker(method, seed, prices, units, level, options)
-        for _ in self._rounds(ranker, prices, limit) if method.kind == "fixed" else ():
-            pass
-        while method.kind != "fixed" and not ranker.done:
-            self._tell(ranker, ranker.ask())
+            ranker = self._ranker(method, seed, prices, units, level, options)
+            for _ in self._rounds(ranker, prices, limit):
+                pass
+        else:
+            ranker = self._ranker(method, seed, prices, units, level, {"budget": budget})
+            while not ranker.done:
+                self._tell(ranker, ranker.ask())
         return self._outcome(run, ranker)
 
     def _at_fixed_numbers(self, method: Strategy, seed: int) -> Iterator[Replay]:
         """Look after the same numbers of items of every model, at equal prices."""
         levels = sorted(int(level) for level in self.protocol.levels if level is not None)
         if not method.drives_ranker:
-            rng, n_items = self._rng(method, seed), self.scores.shape[1]
-            common = None if method.kind == "random" else self._order(method, rng)
-            orders = [rng.permutation(n_items) if common is None else common for _ in self.scores]
+            rng, (n_models, n_items) = self._rng(method, seed), self.scores.shape
+            if method.kind == "random":
+                orders = [rng.permutation(n_items) for _ in range(n_models)]
+            else:
+                orders = [self._order(method, rng)] * n_models
             for level in levels:
                 run = self._begun(method, seed, level)
                 administered = np.zeros(self.scores.shape, dtype=bool)
@@ -220,6 +231,7 @@ class Stage:
         run = self._begun(method, seed)
         ranker = self._ranker(method, seed, prices, np.ones(len(self.column)), None, options)
         rounds, had_items = self._rounds(ranker, prices, np.inf), 0
+        # One ranking is looked at on its way; a look changes nothing that is asked.
         for level in levels:
             for _ in range(level - had_items):
                 next(rounds, None)
@@ -237,6 +249,7 @@ class Stage:
         level: float | None,
         options: Mapping[str, Any],
     ) -> Ranker:
+        """Return the ranker of a run, which knows the items on which a model has no score."""
         banks = self.banks[method.bank_key]
         several = len(banks) > 1
         where = {task: self.held.columns(task, bank.doc_ids) for task, bank in banks.items()}
@@ -252,12 +265,14 @@ class Stage:
         )
         for task, bank in banks.items():
             for model, scores in zip(self.fold.holdout, self.scores[:, where[task]]):
+                # A live run learns this by asking; a replay would pay for a request without answer.
                 for n in np.flatnonzero(bank.kept & ~np.isfinite(scores)):
                     item = self.held.items[where[task][n]]
                     ranker.fail(model, item, "no score in the table", cost=0.0)
         return ranker
 
     def _tell(self, ranker: Ranker, asked: Sequence[tuple[str, Any]]) -> None:
+        """Tell a ranker the scores that it asked for, as (model, item)."""
         for model, item in asked:
             ranker.tell(model, item, self.scores[self.row[model], self.column[item]])
 
@@ -278,6 +293,7 @@ class Stage:
             yield
 
     def _outcome(self, run: Callable[..., Replay], ranker: Ranker, **fields: Any) -> Replay:
+        """Judge a ranking; `fields` replace those that the run began with."""
         ranking = ranker.result(parts=False)
         items = {model: tuple(doc_ids) for model, doc_ids in ranking.items.items()}
         return run(
@@ -294,16 +310,18 @@ class Stage:
     # -- without one --------------------------------------------------------------------------
 
     def _rng(self, method: Strategy, seed: int) -> np.random.Generator:
+        """Return the randomness of a run, the same in every process and at every repetition."""
         # Methods on common items take the same ones, so that only their analysis differs.
         kind = "common" if method.kind in ("paired", "paired_difference") else method.kind
         return np.random.default_rng([seed, self.fold.number, zlib.crc32(kind.encode())])
 
     def _order(self, method: Strategy, rng: np.random.Generator) -> NDArray[np.intp]:
+        """Return the items in the order in which all models get them."""
         if method.kind == "static":
             return self.static
         order_of = np.arange if method.kind == "limit" else rng.permutation
-        sizes = [(block.start, block.stop - block.start) for _, _, block in self.held.parts]
-        return self.held.interleaved([start + order_of(n) for start, n in sizes])
+        parts = self.held.parts
+        return self.held.interleaved([part.items.start + order_of(part.n_items) for part in parts])
 
     @cached_property
     def static(self) -> NDArray[np.intp]:
@@ -315,17 +333,19 @@ class Stage:
         return self.held.interleaved(orders)
 
     def _claim(self, method: Strategy, administered: NDArray[np.bool_]) -> Claim:
+        """Return what a method without a ranker says after the items that were administered."""
         known = np.where(administered, self.scores, np.nan)
         if not method.kind.startswith("paired") or not administered.any():
             return Claim(self.held.mean(self.scores, administered))
-        parts: list[tuple[float, Floats, ItemBank | None]] = []
-        for task, weight, block in self.held.parts:
+        tasks: list[tuple[float, Floats, ItemBank | None]] = []
+        for part in self.held.parts:
             if method.kind == "paired":
-                parts.append((weight, known[:, block], None))
+                tasks.append((part.share, known[:, part.items], None))
             else:
-                bank = self.banks[method.bank_key][task]
-                parts.append((weight, known[:, self.held.columns(task, bank.doc_ids)], bank))
-        return paired(parts, self.protocol.confidence)
+                bank = self.banks[method.bank_key][part.task]
+                columns = self.held.columns(part.task, bank.doc_ids)
+                tasks.append((part.share, known[:, columns], bank))
+        return paired(tasks, self.protocol.confidence)
 
     def _begun(
         self, method: Strategy, seed: int, level: float | None = None, budget: float | None = None

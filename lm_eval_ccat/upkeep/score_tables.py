@@ -110,24 +110,24 @@ def spread(scores: Mapping[str, float], n: int) -> list[str]:
     >>> spread(scores, 3)
     ['a/x-1', 'b/y-2', 'a/x-3']
     """
-    left = dict(sorted(scores.items()))
-    if len(left) <= n:
-        return sorted(left, key=left.__getitem__)
-    low, high = min(left.values()), max(left.values())
+    open_ = dict(sorted(scores.items()))
+    if len(open_) <= n:
+        return sorted(open_, key=open_.__getitem__)
+    low, high = min(open_.values()), max(open_.values())
     span, families, models = max(high - low, 1e-12), dict[str, int](), list[str]()
     # The ends first: how far a bank reaches is what the choice is for.
     targets = np.linspace(low, high, n)
     for target in sorted(targets.tolist(), key=lambda value: -abs(value - (low + high) / 2.0)):
         model = min(
-            left,
+            open_,
             key=lambda name: (
-                abs(left[name] - target) / span
+                abs(open_[name] - target) / span
                 + _FAMILY_COST * families.get(family_of(name), 0) / n
             ),
         )
         families[family_of(model)] = families.get(family_of(model), 0) + 1
         models.append(model)
-        del left[model]
+        del open_[model]
     return sorted(models, key=scores.__getitem__)
 
 
@@ -249,24 +249,37 @@ def outcomes_meant(
     recorded = list(dict.fromkeys(outcome.task or "" for outcome in logged))
     meant: list[Logged] = []
     for task in dict.fromkeys(_tasks_meant(path, recorded, tasks) if recorded else ()):
-        outcomes = [
-            outcome
-            for outcome in logged
-            if (outcome.task or "") == task
-            and (metrics is None or any(fnmatchcase(outcome.metric, metric) for metric in metrics))
-        ]
+        outcomes = _of_metrics(
+            [outcome for outcome in logged if (outcome.task or "") == task], metrics
+        )
+        # A metric without this filter has one of its own.
         outcomes = [outcome for outcome in outcomes if outcome.filter == filter] or outcomes
         if metrics is None and len(outcomes) > 1:
-            kinds = list(dict.fromkeys(outcome.metric for outcome in outcomes))
-            flag, choices = ("--metric", kinds) if len(kinds) > 1 else (
-                "--filter", [str(outcome.filter) for outcome in outcomes])  # fmt: skip
-            raise UsageError(f"{path}: task {task} reports {', '.join(choices)}; name one ({flag})")
+            raise _several(path, task, outcomes)
         meant += outcomes
     if not meant:
         known = some(list(dict.fromkeys(outcome.metric for outcome in logged)))
         named = f" of metric {', '.join(metrics)}; its metrics are {known}" if metrics else ""
         raise UsageError(f"{path}: no results{named}")
     return meant
+
+
+def _of_metrics(outcomes: Sequence[Logged], metrics: Sequence[str] | None) -> list[Logged]:
+    """Return the outcomes whose metric matches a name or pattern; all if there is none."""
+    return [
+        outcome
+        for outcome in outcomes
+        if metrics is None or any(fnmatchcase(outcome.metric, metric) for metric in metrics)
+    ]
+
+
+def _several(path: Path, task: str, outcomes: Sequence[Logged]) -> UsageError:
+    """Return the error of a task with several outcomes, of which none is named."""
+    metrics = list(dict.fromkeys(outcome.metric for outcome in outcomes))
+    filters = [str(outcome.filter) for outcome in outcomes]
+    # What tells them apart is what has to be named.
+    flag, choices = ("--metric", metrics) if len(metrics) > 1 else ("--filter", filters)
+    return UsageError(f"{path}: task {task} reports {', '.join(choices)}; name one ({flag})")
 
 
 def names_one_task(path: str | Path, text: str | None) -> bool:
