@@ -229,6 +229,27 @@ def test_the_count_of_vague_bindings_sees_each_kind_of_binding():
     assert names == {"at", "near", "one", "_seen", "other"}
 
 
+def described(node: ast.ClassDef | ast.FunctionDef, section: str) -> set[str]:
+    """The names that a docstring describes in a section."""
+    docs = f"{ast.get_docstring(node) or ''}\n\n"
+    lines = re.search(rf"^{section}\n-+\n(.*?)(?=\n\n\S+\n-|\n\n\Z)", docs, re.S | re.M)
+    heads = re.findall(r"^(\S[^:\n]*)", lines[1], re.M) if lines else []
+    return {name.strip("* ") for head in heads for name in head.split(",")}
+
+
+def test_what_a_docstring_describes_is_there():
+    absent = []
+    for _, path in modules():
+        for node in nodes_of(path):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                arguments = {a.arg for a in ast.walk(node) if isinstance(a, ast.arg)}
+                names = {name for name, _ in bindings(ast.walk(node))} | arguments
+                names |= {child.name for child in node.body if isinstance(child, ast.FunctionDef)}
+                missing = described(node, "Parameters") | described(node, "Attributes")
+                absent += [f"{path.relative_to(ROOT)} {node.name}: {n}" for n in missing - names]
+    assert not absent
+
+
 def test_no_two_files_of_the_package_have_one_name():
     named: dict[str, set[str]] = {}
     for room, path in modules():

@@ -732,8 +732,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "strata add up with their weights, not their squares",
         "lm_eval_ccat/methods/belief",
-        "variance *= (task_weights * task_weights)[:, None, None]",
-        "variance *= task_weights[:, None, None]",
+        "variance *= (weights * weights)[:, None, None]",
+        "variance *= weights[:, None, None]",
         ("tests/simulation/test_pieces.py",),
     ),
     Bug(
@@ -967,8 +967,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 that hide in one task count as if they were of all",
         "lm_eval_ccat/methods/belief",
-        "pair_loss, squares = loss.max(axis=0), (loss",
-        "pair_loss, squares = loss.min(axis=0), (loss",
+        "largest, squares = loss.max(axis=0), (loss",
+        "largest, squares = loss.min(axis=0), (loss",
         (
             "tests/ranker/test_verdicts.py::test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean",
         ),

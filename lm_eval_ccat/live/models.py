@@ -116,7 +116,7 @@ class Calls:
     ----------
     name : str
         Name of the threads.
-    most : float
+    max_threads : float
         Most threads at once; further calls wait for a free one.
 
     Examples

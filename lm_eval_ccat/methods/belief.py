@@ -339,38 +339,22 @@ class Belief:
         if any(b.question != first.question for b in beliefs):
             raise ValueError("beliefs about different questions cannot be summed")
         parts, task_weights = [b.on_scores for b in beliefs], np.asarray(weights, dtype=np.float64)
+        # A single task keeps its method's evidence at all looks.
         if len(parts) == 1 and task_weights[0] == 1.0:
-            return parts[0]  # a single task keeps its method's evidence at all looks
+            return parts[0]
         mean = task_weights @ np.array([b.location for b in parts])
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
-        loss = task_weights[:, None, None] * np.array([b.zero_loss for b in parts])
-        n_zeros = np.array(
-            [np.zeros_like(b.zero_loss) if b.zero_count is None else b.zero_count for b in parts]
-        )
-        # An answer that scores 0 does so by all its outcomes, and is of one task alone.
         if correlation is None:
-            pair_loss, squares = loss.max(axis=0), (loss * loss * n_zeros).sum(axis=0)
+            total, df_of_sum = _independent(variance, df, task_weights)
+            items, n_items = np.add.reduce(n, 0), sum(b.n_items for b in parts)
         else:
-            pair_loss, squares = loss.sum(axis=0), (loss * np.sqrt(n_zeros)).sum(axis=0) ** 2
-        zero_count = np.divide(
-            squares, pair_loss**2, out=np.zeros_like(squares), where=pair_loss > 0.0
-        )
-        if correlation is not None:
             sd = task_weights[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
-            together, items, n_items = df.min(axis=0), n.min(axis=0), first.n_items
-        else:
-            variance *= (task_weights * task_weights)[:, None, None]
-            total = np.add.reduce(variance, 0)
-            variance *= variance
-            variance /= np.maximum(df, 1e-6)
-            share = np.add.reduce(variance, 0)
-            together = np.full(total.shape, np.inf)
-            np.divide(total**2, share, out=together, where=share > 0.0)
-            items, n_items = np.add.reduce(n, 0), sum(b.n_items for b in parts)
-        belief = cls(mean, total, together, items, n_items, first.question)
-        return replace(belief, pair_zero_loss=pair_loss, zero_count=zero_count)
+            df_of_sum, items, n_items = df.min(axis=0), n.min(axis=0), first.n_items
+        loss, zero_count = _zeros_of_sum(parts, task_weights, correlation is not None)
+        belief = cls(mean, total, df_of_sum, items, n_items, first.question)
+        return replace(belief, pair_zero_loss=loss, zero_count=zero_count)
 
     def lent(self, shift: Floats, added: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.
@@ -544,6 +528,46 @@ class Belief:
         """P(reverse order) of every pair, as if looked at once; at most 1/2."""
         gap, variance, df, _ = self.pairs
         return tail(np.abs(gap), variance, df)
+
+
+# -- sums of beliefs ------------------------------------------------------------------------------
+
+
+def _independent(variance: Floats, df: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the variance of a weighted sum of independent terms, and Welch's degrees of freedom.
+
+    `variance` and `df` have the terms on their first axis; `variance` is overwritten, because a
+    suite has a matrix of all pairs for each of its tasks.
+    """
+    variance *= (weights * weights)[:, None, None]
+    total = np.add.reduce(variance, 0)
+    variance *= variance
+    variance /= np.maximum(df, 1e-6)
+    share = np.add.reduce(variance, 0)
+    together = np.full(total.shape, np.inf)
+    np.divide(total**2, share, out=together, where=share > 0.0)
+    return total, together
+
+
+def _zeros_of_sum(
+    parts: Sequence[Belief], weights: Floats, same_answers: bool
+) -> tuple[Floats, Floats]:
+    """Return `Belief.zero_loss` and `Belief.zero_count` of a weighted sum.
+
+    An answer that scores 0 does so by all its outcomes (`same_answers`): its losses add up. Of
+    tasks it is an answer of one alone, and which one is not known: the largest loss counts. Zeros
+    that came are counted in units of that loss squared.
+    """
+    loss = weights[:, None, None] * np.array([b.zero_loss for b in parts])
+    n_zeros = np.array(
+        [np.zeros_like(b.zero_loss) if b.zero_count is None else b.zero_count for b in parts]
+    )
+    if same_answers:
+        largest, squares = loss.sum(axis=0), (loss * np.sqrt(n_zeros)).sum(axis=0) ** 2
+    else:
+        largest, squares = loss.max(axis=0), (loss * loss * n_zeros).sum(axis=0)
+    none = np.zeros_like(squares)
+    return largest, np.divide(squares, largest**2, out=none, where=largest > 0.0)
 
 
 # -- scores of mean p have a variance in proportion to p (1 - p) ----------------------------------

@@ -42,7 +42,7 @@ class OutcomeState:
         Positions with a score of any model.
     failed : list of list of int
         Positions of the items that each model failed on.
-    kept : ndarray of bool
+    kept_items : ndarray of bool
         Positions that the bank has kept.
     """
 

@@ -415,9 +415,9 @@ class Field:
         self._item_price, self._draws = item_price, draws
         self._lots = lots((seed, 0), model.items.n_items)
         self._joint = Joint()
-        # Models that it does not know as they are, in the order of their last scores.
+        # Models whose last scores `_joint` does not have yet, in the order of these scores.
         self._changed: dict[int, None] = {}
-        self._per_draw = 1.0
+        self._per_draw = 1.0  # variance of a draw's estimate beside that of a simple random one
         for _ in range(n_models):
             self.add_model()
         self._forget()
@@ -479,21 +479,29 @@ class Field:
         available : ndarray of bool, shape (n_items,)
         price : ndarray of shape (n_items,), optional
         k : int, optional
-            Most candidates, best first; an item of the sequence comes alone.
+            Most candidates, best first; an item that is drawn or shared comes alone.
         pending : sequence of int, optional
-            Items of `a` in flight that were not placed.
+            Items of `a` in flight; those that `place` recorded need not be among them.
+
+        Returns
+        -------
+        items : list of int
+        probability : float or None
+            None if the items were chosen.
         """
         member, sequence = self.members[a], self.sequence
+        # A model that lags gets what others have had: a pair is compared on common items.
         item = self._next_shared(member, available)
         if item is not None:
             return [item], sequence.draws[item][0]
         # A draw is made among all items left or not at all, never among those that fit a budget.
-        no_item_withheld = not (sequence.left & ~available & member.unasked).any()
-        may_draw = self._draws and no_item_withheld and sequence.left.any()
+        withheld = sequence.left & ~available & member.unasked
+        may_draw = self._draws and not withheld.any() and sequence.left.any()
         move = self._next_move() if may_draw else Move.CHOOSE
         if move is not Move.DRAW:
-            free = available & sequence.left
-            candidates = free if free.any() else available
+            # An item that is new to the sequence will be asked of the other models as well.
+            new_items = available & sequence.left
+            candidates = new_items if new_items.any() else available
             items = self._most_telling(a, candidates, k, price, pending)
             if move is Move.CHOOSE or not self._draw_tells_more(items[0]):
                 return items, None
@@ -526,6 +534,7 @@ class Field:
         gain = np.zeros(self.model.items.n_items)
         for b, member in enumerate(self.members):
             weight = 1.0 if b == a else min((len(member.asked) + 1) / own_answers, 1.0)
+            # Models far behind count for little, and each takes as long as any other.
             if weight > 0.2:
                 ahead = member.pending(self.sequence.items)
                 if b == a:
@@ -594,7 +603,6 @@ class Field:
             floor = departures.floor * float(np.mean(self.moments().level))
             sd = np.sqrt(departures.noise / len(self.members) * variances + floor)
             self._size = (1.0 - EVEN) * sd + EVEN * sd.mean()
-            # Variance of a draw's estimate beside that of a simple random one.
             self._per_draw = float((sd**2 / self._size).mean() * sd.mean() / (sd @ sd / len(sd)))
         return self._size
 

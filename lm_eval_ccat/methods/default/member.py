@@ -117,18 +117,15 @@ class Member:
 
     def place(self, item: int, probability: float | None, weight: float) -> None:
         """Record that the model was asked an item."""
+        # `learn` places every item that is told, also those that were asked.
         if not self.unasked[item]:
             return
         if probability is not None:
-            mu = self.posterior.mu
-            expected_of_others, left, kept_items = (
-                float(mu @ self.unasked),
-                self.unasked,
-                self._kept_items,
-            )
+            mu, left, kept_items = self.posterior.mu, self.unasked, self._kept_items
+            # A draw among the items that the bank has kept represents all that are left.
             part = 1.0 if kept_items is None else float((left & kept_items).sum() / left.sum())
             self._steps[item] = Step(
-                len(self._log), expected_of_others, float(mu[item]), part * probability
+                len(self._log), float(mu @ left), float(mu[item]), part * probability
             )
             self._draws[:, item] = weight, 1.0 / probability
         self.asked[item] = len(self._log)
@@ -200,9 +197,8 @@ class Member:
         w /= sum(w.tolist())
         c = w * per
         c -= w.cumsum()
-        c[drawn_places] = positive = np.maximum(
-            c[drawn_places], 0.0
-        )  # below 0 only where next to nothing is left
+        # A weight is below 0 only where next to nothing is left.
+        c[drawn_places] = positive = np.maximum(c[drawn_places], 0.0)
         norm = max(sum(c.tolist()), 0.1 * max(self.left, 1))
         self.rbar = float(c.dot(residual)) / norm
         self.c = positive / max(sum(positive.tolist()), 1e-12)
@@ -241,7 +237,7 @@ class ScorePosterior:
 
     Attributes
     ----------
-    seen : list of int
+    answered : list of int
         Items with a score, in the order of the answers.
     score : ndarray of shape (n_items,)
         0 where there is no score.

@@ -257,7 +257,7 @@ class PaperTest:
 
     Attributes
     ----------
-    seen : set of int
+    answered : set of int
         Items administered.
     ability, precision : float
         In logits.

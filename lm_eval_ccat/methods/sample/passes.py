@@ -107,33 +107,41 @@ class RepeatedPairs(Pairs):
 
     def _advance(self, model: int) -> None:
         """Take in the slots of the passes that `model` is done with by now."""
-        order, done, n_models = self.sequence.order, self.done[model], len(self.scores)
+        order, done = self.sequence.order, self.done[model]
         position = int(self.progress[model])
         while position < len(order) and done[slot := int(order[position])]:
             self.progress[model] = position + 1
-            score, before = self.scores[model, slot], self.earlier(slot)
-            if np.isfinite(score):
-                column = self.scores[:, slot]
-                beside = np.flatnonzero((self.progress > position) & np.isfinite(column))
-                common = np.isfinite(before[beside]) & np.isfinite(before[model])
-                count = common.sum(axis=1).astype(np.float64)
-                divisor = np.maximum(count, 1.0)
-                alone = beside == model  # beside nothing
-                theirs = np.where(common, before[beside], 0.0).sum(axis=1) / divisor
-                ours = np.where(common, before[model], 0.0).sum(axis=1) / divisor
-                of_model = np.array([np.full(len(beside), score), ours])
-                of_rivals = np.where(alone, 0.0, [column[beside], theirs])
-                rivals = ~alone
-                (first, first_before), (second, second_before) = (
-                    np.concatenate([side, mirrored[:, rivals]], axis=1)
-                    for side, mirrored in ((of_model, of_rivals), (of_rivals, of_model))
-                )
-                series = np.concatenate(
-                    [model * n_models + beside, beside[rivals] * n_models + model]
-                )
-                counts = np.concatenate([count, count[rivals]])
-                self.repeated.learn(series, first, second, counts, first_before, second_before)
+            # A slot on which the model failed counts for none of its pairs.
+            if np.isfinite(self.scores[model, slot]):
+                beside = self.progress > position
+                self._learn(model, slot, np.flatnonzero(beside & np.isfinite(self.scores[:, slot])))
             position += 1
+
+    def _learn(self, model: int, slot: int, beside: Places) -> None:
+        """Take in a model's answer beside those of models that are past the slot, and its own.
+
+        A pair of models is two series, one in each direction. The model by itself is one, beside a
+        rival that always scores 0.
+        """
+        n_models, answers, earlier = len(self.scores), self.scores[:, slot], self.earlier(slot)
+        # Of the item's earlier answers those count that both models have, as when they came.
+        common = np.isfinite(earlier[beside]) & np.isfinite(earlier[model])
+        count = common.sum(axis=1).astype(np.float64)
+        divisor = np.maximum(count, 1.0)
+        theirs = np.where(common, earlier[beside], 0.0).sum(axis=1) / divisor
+        ours = np.where(common, earlier[model], 0.0).sum(axis=1) / divisor
+        by_itself = beside == model
+        rivals = ~by_itself
+        # Each with the score and the mean of the earlier answers, by model in `beside`.
+        of_model = np.array([np.full(len(beside), answers[model]), ours])
+        of_rivals = np.where(by_itself, 0.0, [answers[beside], theirs])
+        (first, mean_of_first), (second, mean_of_second) = (
+            np.concatenate([side, mirrored[:, rivals]], axis=1)
+            for side, mirrored in ((of_model, of_rivals), (of_rivals, of_model))
+        )
+        series = np.concatenate([model * n_models + beside, beside[rivals] * n_models + model])
+        counts = np.concatenate([count, count[rivals]])
+        self.repeated.learn(series, first, second, counts, mean_of_first, mean_of_second)
 
 
 class RepeatsPolicy(Policy):
