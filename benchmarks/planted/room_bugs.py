@@ -412,8 +412,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "results that stand in the ledger stand there twice",
-            "if model in before and _repeats",
-            "if model not in before and _figures",
+            "if earlier is not None and _repeats",
+            "if earlier is not None and not _repeats",
         ),
         (
             "a board gets new banks and loses the old ones",
@@ -434,17 +434,17 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a configuration is placed again under another name",
-            "configuration == _of_row(board, row)",
+            "configuration == _configuration_of_row(board, row)",
             "row.model == model",
         ),
         (
             "a run that is in the ledger is added again",
-            "evidence in old.evidence and model ==",
-            "old.evidence == evidence and model ==",
+            "evidence in row.evidence and model ==",
+            "row.evidence == evidence and model ==",
         ),
         (
             "a placed model keeps the name of its journal as its own",
-            'in_journal="" if name_on_board == model else model',
+            'in_journal="" if name == row.model else row.model',
             'in_journal=""',
         ),
         (
@@ -454,8 +454,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the part of a run that was held back is guessed by one task",
-            "if tried is not None and all(",
-            "if tried is not None and any(",
+            "if reserve is not None and all(",
+            "if reserve is not None and any(",
         ),
         (
             "items that a bank dropped count in a placement",
@@ -544,8 +544,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a row of another version is refused",
-            "return OLDER, f",
-            "return REFUSED, f",
+            "return Verdict(OLDER, f",
+            "return Verdict(REFUSED, f",
         ),
         (
             "a model that was set aside has a row",

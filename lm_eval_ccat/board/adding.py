@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -138,10 +138,10 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
     ...     [(row.model, row.score) for row in add(board, Path(folder, "t.parquet")).rows]
     [('a', 0.5), ('b', 1.0)]
     """
-    return _added(board if isinstance(board, Board) else Board(board), Path(source))
+    return _add_full(board if isinstance(board, Board) else Board(board), Path(source))
 
 
-def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
+def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
     """Add models with full results, on which the board's banks may have been calibrated."""
     tables = tables_of(board, source)
     if not tables:
@@ -154,9 +154,10 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
     tables = {task: table.without(refused) for task, table in tables.items()}
     with board.locked():
         rows = board.ledger.rows()
-        before = latest(rows, FULL)
+        full_rows = latest(rows, FULL)
         tables = _named_apart(tables, latest(rows), added)
-        scores = _scores(board, source, tables, added, {} if calibrated else before, calibrated)
+        known = _Known({} if calibrated else full_rows, calibrated)
+        scores = _keep_scores(board, source, tables, added, known)
         for model, tasks in scores.items():
             drawn = any(task_score.low < task_score.high for task_score in tasks.values())
             row = BoardRow(
@@ -170,19 +171,19 @@ def _added(board: Board, source: Path, calibrated: bool = False) -> Added:
                 confidence=CONFIDENCE if drawn else None,
                 shares=board.shares,
             )
-            if model in before and _repeats(row, before[model]):
+            earlier = full_rows.get(model)
+            if earlier is not None and _repeats(row, earlier):
                 added.left_out[model] = f"its full results stand {IN_LEDGER}"
-                continue
-            if model in before and (reason := _stands(board, row, before[model])):
+            elif earlier is not None and (reason := _why_not_replaced(board, row, earlier)):
                 added.left_out[model] = reason
-                continue
-            added.rows.append(row)
+            else:
+                added.rows.append(row)
         _say_unconfigured(added)
         board.ledger.append(added.rows)
+        # Scores were written before it was known whether a row needs them.
+        written = {score.evidence for tasks in scores.values() for score in tasks.values()}
         proving = {file for row in (*rows, *added.rows) for file in row.evidence}
-        for file in {
-            score.evidence for tasks in scores.values() for score in tasks.values()
-        } - proving:
+        for file in written - proving:
             (board.path / file).unlink()
         if added.rows and scorings:
             keep_scoring(board, scorings)
@@ -282,7 +283,7 @@ def _say_unconfigured(added: Added) -> None:
         added.notes.append(f"the source states no configuration of {some(silent, 3)}")
 
 
-def _stands(board: Board, row: BoardRow, earlier: BoardRow) -> str:
+def _why_not_replaced(board: Board, row: BoardRow, earlier: BoardRow) -> str:
     """Return why full results do not take the place of earlier ones of one model; "" if they do.
 
     Whoever runs a model again and again would keep the luckiest ones.
@@ -319,7 +320,9 @@ def _repeats(row: BoardRow, earlier: BoardRow) -> bool:
     )
 
 
-def _holds(board: Board, known: TaskScore, task: str, asked: ScoreTable, model: str) -> bool:
+def _evidence_holds(
+    board: Board, known: TaskScore, task: str, asked: ScoreTable, model: str
+) -> bool:
     """Whether the evidence of full results holds a model's score on each of these documents."""
     if not _alike(known.score, full_score(asked, model)["score"]):
         return False
@@ -379,12 +382,20 @@ def first_documents(source: Path, task: str, table: ScoreTable) -> dict[str, str
     return reasons
 
 
-def of_others(
-    bank: ItemBank, task: str, asked: ScoreTable, model: str, calibrated: bool = False
-) -> tuple[str, str]:
-    """Return why a model's documents or prompts are not the board's, and what is not known of them.
+class Judgement(NamedTuple):
+    """Why documents or prompts are not the board's, and what is not known of them; "" if nothing.
 
-    Both are "" if documents and prompts are verified to be the board's.
+    A model with a `reason` gets no row; a `doubt` is told.
+    """
+
+    reason: str = ""
+    doubt: str = ""
+
+
+def judge_documents(
+    bank: ItemBank, task: str, asked: ScoreTable, model: str, calibrated: bool = False
+) -> Judgement:
+    """Compare the documents and prompts of a model's scores with the board's.
 
     Parameters
     ----------
@@ -400,60 +411,44 @@ def of_others(
     --------
     >>> bank = ItemBank.blank([0, 1], task="t", doc_hashes=["a", "b"])
     >>> other = ScoreTable.from_arrays([[1.0, 0.0]], ["m"], [1, 2], doc_hashes=["b", "c"])
-    >>> of_others(bank, "t", other, "m")
-    ("1 of its 2 documents of t are not the board's (doc_id 2): run the board's documents", '')
+    >>> judge_documents(bank, "t", other, "m")
+    Judgement(reason="1 of its 2 documents of t are not the board's (doc_id 2): run the board's
+        documents", doubt='')
     """
     compared = bank.compare(asked.doc_ids, asked.doc_hashes)
     foreign = sorted([*compared.new, *compared.changed], key=asked.doc_ids.index)
     if foreign:
-        return (
+        return Judgement(
             f"{len(foreign)} of its {asked.n_items} documents of {task} are not the board's "
             f"(doc_id {some(foreign, 3)}): run the board's documents"
-        ), ""
+        )
     names = "the bank", "the source"
     difference, doubt = compare_prompts(bank.marks, asked.prompts_of(model), names)
     if difference:
-        return f"{task}: {difference}", ""
+        return Judgement(f"{task}: {difference}")
     doubts = [doubt] if doubt else []
+    # Where hashes do not tell, the scores do: they must go with what the bank expects of its items.
     if len(compared.same) < asked.n_items and not calibrated:
         scores = bank.in_order(asked.doc_ids, asked.select([model]).model_scores())
         if fault := fault_of(bank, scores)[0]:
-            return f"{task}: {fault}; {VERIFIED}", ""
+            return Judgement(f"{task}: {fault}; {VERIFIED}")
     if bank.doc_hashes is not None and not compared.same:
         doubts.insert(0, f"{names[1]} states no hashes of documents, so ids alone name them")
     elif not (compared.same or calibrated or method_of(bank).has_curves):
         doubts.insert(0, "the board has no hashes of documents and no bank, so ids alone name them")
-    return "", "; ".join(doubts)
+    return Judgement(doubt="; ".join(doubts))
 
 
-def _scores(
-    board: Board,
-    source: Path,
-    tables: dict[str, ScoreTable],
-    added: Added,
-    before: Mapping[str, BoardRow],
-    calibrated: bool,
+def _keep_scores(
+    board: Board, source: Path, tables: Mapping[str, ScoreTable], added: Added, known: _Known
 ) -> dict[str, dict[str, TaskScore]]:
-    """Keep each model's score on each task; leave out models that lack documents."""
-    rows = {task: dict(zip(table.models, table.model_scores())) for task, table in tables.items()}
-    doubts: dict[str, list[str]] = {task: [] for task in tables}
-    for task, table in tables.items():
-        bank, limited = board.banks[task], first_documents(source, task, table)
-        for model, row in rows[task].items():
-            asked = table.take(np.flatnonzero(np.isfinite(row)))
-            lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
-            known = before[model].tasks.get(task) if model in before else None
-            stands = known is not None and _holds(board, known, task, asked, model)
-            reason, doubt = of_others(bank, task, asked, model, calibrated or stands)
-            if doubt and doubt not in doubts[task]:
-                doubts[task].append(doubt)
-            if reason:
-                added.left_out[model] = reason
-            elif lacking:
-                added.left_out[model] = limited.get(model) or (
-                    f"it has {asked.n_items} of {bank.n_items} documents of {task}; "
-                    "`board place` estimates the rest"
-                )
+    """Keep the scores of models with full results, and return each one's score on each task.
+
+    Models that lack documents, or have others than the board's, are left out of `added`.
+    """
+    doubts = {
+        task: _leave_out(board, source, task, table, added, known) for task, table in tables.items()
+    }
     added.notes += together(doubts)
     by_model: dict[str, dict[str, TaskScore]] = {}
     for task, table in tables.items():
@@ -463,7 +458,7 @@ def _scores(
         bank, version = board.banks[task], table.settings.get("task_version")
         # The file itself says so, from which rows are checked and newcomers compared.
         table = table.with_numbers({model for model in complete if is_drawn(table, model)})
-        file, sha256 = _keep(board, task, table.select(complete))
+        file, sha256 = _keep_table(board, task, table.select(complete))
         for model in complete:
             figures = full_score(table, model)
             by_model.setdefault(model, {})[task] = TaskScore(
@@ -476,6 +471,53 @@ def _scores(
                 configuration=table.configurations.get(model, {}),
             )
     return by_model
+
+
+class _Known(NamedTuple):
+    """What a board knows of models whose full results are added.
+
+    Attributes
+    ----------
+    rows : mapping of str to BoardRow
+        The full results of each model that stands on the board.
+    calibrated : bool
+        Whether the banks were calibrated on these scores, so that no row need be compared.
+    """
+
+    rows: Mapping[str, BoardRow]
+    calibrated: bool
+
+
+def _leave_out(
+    board: Board, source: Path, task: str, table: ScoreTable, added: Added, known: _Known
+) -> list[str]:
+    """Leave out models whose scores on a task are not of all the board's documents.
+
+    Returns
+    -------
+    list of str
+        What is not known of the documents of the others.
+    """
+    doubts: list[str] = []
+    bank, limited = board.banks[task], first_documents(source, task, table)
+    for model, scores in zip(table.models, table.model_scores()):
+        asked = table.take(np.flatnonzero(np.isfinite(scores)))
+        lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
+        row = known.rows.get(model)
+        score = None if row is None else row.tasks.get(task)
+        # Scores that stand on the board already were verified when they came.
+        stands = score is not None and _evidence_holds(board, score, task, asked, model)
+        reason, doubt = judge_documents(bank, task, asked, model, known.calibrated or stands)
+        if doubt and doubt not in doubts:
+            doubts.append(doubt)
+        if reason:
+            added.left_out[model] = reason
+        elif lacking:
+            added.left_out[model] = limited.get(model) or (
+                f"it has {asked.n_items} of {bank.n_items} documents of {task}; "
+                "`board place` estimates the rest"
+            )
+    return doubts
 
 
 def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
@@ -511,7 +553,7 @@ def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _keep(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:
+def _keep_table(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:
     """Write scores into the board's folder under their hash; return the file and the hash."""
     folder = board.path / SCORES
     draft = folder / DRAFT
@@ -594,9 +636,9 @@ def init(
             "or give it new banks: --from BANKS"
         )
     if known:
-        suite = SuiteBank.load(source, _named(source, task))
+        suite = SuiteBank.load(source, _tasks_named(source, task))
     else:
-        suite = _calibrated(source, task, metric, say)
+        suite = _suite_of(source, task, metric, say)
     one_bank_each(suite, source)
     try:
         with tempfile.TemporaryDirectory() as draft:
@@ -615,7 +657,7 @@ def init(
             replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
             keep_hashes(target, [*target.glob(f"{SUITE_FOLDER}/*"), *target.glob(f"{BANKS}/*")])
             if not known:
-                added = _added(Board(target), source, calibrated=True)
+                added = _add_full(Board(target), source, calibrated=True)
                 for line in (*added.notes, *added.reasons):
                     say(line)
             if not exists:
@@ -636,7 +678,7 @@ def _require_scales(board: Board, suite: SuiteBank) -> None:
             raise UsageError(f"{words}; calibrate with the board's scale, or begin another board")
 
 
-def _named(source: Path, task: str | None) -> list[str] | None:
+def _tasks_named(source: Path, task: str | None) -> list[str] | None:
     """Return the tasks of a folder of banks that are named; None for all."""
     if not task or not source.is_dir():
         return None
@@ -649,7 +691,7 @@ def _named(source: Path, task: str | None) -> list[str] | None:
     return names
 
 
-def _calibrated(
+def _suite_of(
     source: Path, task: str | None, metric: str | None, say: Callable[[str], object]
 ) -> SuiteBank:
     """Calibrate the banks of every task of some full results, and tell of tasks without one."""

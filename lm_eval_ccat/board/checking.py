@@ -26,16 +26,40 @@ from ..scores.reading import Logged
 from ..scores.table import read_beside
 from ..shown import first_of, plural, visible_line
 from .adding import full_score
-from .folder import CONFIDENCE, FACTS, LEDGER, RESTORE, Board, average, metric_of, offered
+from .folder import CONFIDENCE, FACTS, LEDGER, RESTORE, Board, Reserve, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
 #: What rows need that cannot be rebuilt; and how many rows of one reason are named.
 _BANKS, _NAMED = "suite/ and banks/", 20
-#: A journal's file, the hash of each task's bank, and the part of the items that is held back.
-Run = tuple[tuple[str, ...], tuple[tuple[str, str], ...], tuple[int, ...] | None]
 #: Exceptions that invalid content of a row may raise.
 _NONSENSE = (CcatError, ArithmeticError, LookupError, TypeError, ValueError)
+
+
+class JournalledRun(NamedTuple):
+    """What the estimates of a run are rebuilt from, the same for all its models.
+
+    Attributes
+    ----------
+    files : tuple of str
+        Its journal; more than one is damage.
+    bank_hashes : tuple of (str, str)
+        Each task and the hash of its bank.
+    reserve : Reserve or None
+        The part of the items that was held back.
+    """
+
+    files: tuple[str, ...]
+    bank_hashes: tuple[tuple[str, str], ...]
+    reserve: Reserve | None
+
+
+class Verdict(NamedTuple):
+    """The verdict on a row, why it is not sound, and what to restore; see `Checked`."""
+
+    verdict: str
+    reason: str = ""
+    restore: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,34 +150,34 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     read: dict[str, ScoreTable] = {}
     checked = []
     for line, bad in zip(lines, damaged):
-        verdict, reason, restore = SOUND, "", ""
+        verdict = Verdict(SOUND)
         if bad is not None:
-            verdict, reason, restore = REFUSED, bad.reason, bad.file
+            verdict = Verdict(REFUSED, bad.reason, bad.file)
         elif line.damage:
-            verdict, reason, restore = REFUSED, line.damage, LEDGER
+            verdict = Verdict(REFUSED, line.damage, LEDGER)
         elif line.row is not None:
-            verdict, reason, restore = _compared(board, line.row, rebuilt, read)
-        checked.append(Checked(line.number, line.model, verdict, reason, restore))
+            verdict = _compared(board, line.row, rebuilt, read)
+        checked.append(Checked(line.number, line.model, *verdict))
     return checked
 
 
 def _compared(
     board: Board,
     row: BoardRow,
-    rebuilt: Mapping[Run, dict[str, BoardRow] | str],
+    rebuilt: Mapping[JournalledRun, dict[str, BoardRow] | str],
     read: dict[str, ScoreTable],
-) -> tuple[str, str, str]:
-    """Compare a row with what its evidence makes; return verdict, reason and what to restore."""
+) -> Verdict:
+    """Compare a row with what its evidence makes; `read` keeps tables for other rows."""
     try:
         again = _of_journal(row, rebuilt) if row.estimated else _of_scores(board, row, read)
         reason = again if isinstance(again, str) else _difference(row, again)
     except _NONSENSE as error:
-        return REFUSED, " ".join(str(error).split()), _BANKS
+        return Verdict(REFUSED, " ".join(str(error).split()), _BANKS)
     if not reason:
-        return SOUND, "", ""
+        return Verdict(SOUND)
     if row.made_by != __version__:
-        return OLDER, f"made by {row.made_by or 'an unknown version'}: {reason}", ""
-    return REFUSED, reason, LEDGER
+        return Verdict(OLDER, f"made by {row.made_by or 'an unknown version'}: {reason}")
+    return Verdict(REFUSED, reason, LEDGER)
 
 
 def in_words(checked: Sequence[Checked]) -> list[str]:
@@ -236,22 +260,26 @@ def broken_evidence(board: Board, rows: Sequence[BoardRow | None]) -> list[Broke
     return [next((bad for pair in pairs if (bad := broken(*pair))), None) for pairs in evidence]
 
 
-def _run_of(row: BoardRow) -> Run:
-    """Return the run that an estimate is rebuilt from, the same for all its models."""
+def _run_of(row: BoardRow) -> JournalledRun:
+    """Return the run that an estimate is rebuilt from."""
     hashes = tuple((task, task_score.bank or "") for task, task_score in row.tasks.items())
-    return tuple(row.evidence), hashes, None if row.reserve is None else tuple(row.reserve)
+    reserve = None if row.reserve is None else Reserve(*row.reserve)
+    return JournalledRun(tuple(row.evidence), hashes, reserve)
 
 
-def _rebuilt(run: Run, board: Board) -> dict[str, BoardRow] | str:
+def _rebuilt(run: JournalledRun, board: Board) -> dict[str, BoardRow] | str:
     """Return the rows of a journal, or why there are none."""
     try:
-        [file], hashes, reserve = run
-        return figures_of(board, board.path / file, dict(hashes), reserve)[0]
+        [file] = run.files
+        rows, _ = figures_of(board, board.path / file, dict(run.bank_hashes), run.reserve)
+        return rows
     except _NONSENSE as error:
         return " ".join(str(error).split())
 
 
-def _of_journal(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str]) -> BoardRow | str:
+def _of_journal(
+    row: BoardRow, rebuilt: Mapping[JournalledRun, dict[str, BoardRow] | str]
+) -> BoardRow | str:
     """Return the estimate that its journal gives now, or why there is none."""
     rebuilt_rows, name = rebuilt[_run_of(row)], row.in_journal or row.model
     if isinstance(rebuilt_rows, str):
@@ -292,9 +320,10 @@ def _difference(row: BoardRow, recomputed: BoardRow) -> str:
         ("", row, recomputed),
         *((f" of {task}", row.tasks[task], recomputed.tasks[task]) for task in row.tasks),
     ]
-    for of_task, was, is_now in parts:
+    for of_task, recorded, rebuilt in parts:
         for name in ("score", "low", "high", "items", "documents"):
-            before, after = getattr(was, name), getattr(is_now, name)
+            before, after = getattr(recorded, name), getattr(rebuilt, name)
+            # Machines round sums differently.
             if abs(before - after) > CLOSE * max(1.0, abs(before)):
                 what = "interval" if name in ("low", "high") else name
                 return f"{what}{of_task}: recorded {before:.6g}, now {after:.6g}"

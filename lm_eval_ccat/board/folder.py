@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,6 +84,13 @@ class Rules:
     exposure: int = option(5, whole(1))
     reserve: int = option(5, whole())
     rotate_after: int = option(20, whole(1))
+
+
+class Reserve(NamedTuple):
+    """The part of the items that is held back, and the number of parts."""
+
+    part: int
+    parts: int
 
 
 class Board:
@@ -200,13 +207,13 @@ class Board:
         """Return the file of an earlier bank, or of a bank that was used elsewhere."""
         return self.path / BANKS / f"{sha256[:16]}.bank.json"
 
-    def turn(self, rows: list[BoardRow]) -> list[int] | None:
-        """Return the part of the items held back now, of how many parts; None if there is none."""
+    def turn(self, rows: list[BoardRow]) -> Reserve | None:
+        """Return the part of the items that is held back now; None if there is none."""
         parts = self.rules.reserve
         if not parts or self.draws_at_random:
             return None
         placed = sum(row.estimated for row in rows)
-        return [placed // self.rules.rotate_after % parts, parts]
+        return Reserve(placed // self.rules.rotate_after % parts, parts)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -294,6 +301,7 @@ def offered(bank: ItemBank, task: str, reserve: Sequence[int] | None) -> ItemBan
     if reserve is None:
         return bank
     part, parts = reserve
+    # By a hash, an item keeps its part when the bank grows.
     texts = (json.dumps([task, doc_id]).encode() for doc_id in bank.doc_ids)
     parts_of_items = [
         int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % parts for text in texts

@@ -32,7 +32,7 @@ from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
 from ..shown import plural, together
-from .adding import IN_LEDGER, Added, first_documents, notes_of, of_others, tables_of
+from .adding import IN_LEDGER, Added, first_documents, judge_documents, notes_of, tables_of
 from .checking import figures_of, tasks_of
 from .folder import (
     CONFIDENCE,
@@ -41,6 +41,7 @@ from .folder import (
     RULES,
     RUNS,
     Board,
+    Reserve,
     keep_hashes,
     offered,
     standing,
@@ -61,7 +62,7 @@ _ASKING = (
     "system_instruction",
 )  # fmt: skip
 #: Share of empty answers and refusals above which a model gets no row, without `fail_on_empty`.
-_WITHOUT_ANSWERS = 0.9
+_MOST_UNANSWERED = 0.9
 _CORRECT_IT = (
     "and no row can be withdrawn: correct its entry (chat template, token limit, stop sequences) "
     "and place it again; a configuration with `fail_on_empty: 1` places it as it is"
@@ -126,9 +127,9 @@ def place(
     board = board if isinstance(board, Board) else Board(board)
     _require_weights(board)
     if isinstance(source, Mapping) or Path(source).suffix in (".yaml", ".yml"):
-        return _live(board, source, name, observer)
+        return _ask(board, source, name, observer)
     existing(source, "configuration, run directory or logs")
-    add_from = _of_run if Path(source, JOURNAL).is_file() else _of_logs
+    add_from = _add_run if Path(source, JOURNAL).is_file() else _add_logs
     return add_from(board, Path(source), name)
 
 
@@ -149,7 +150,7 @@ def _require_weights(board: Board) -> None:
         )
 
 
-def _live(
+def _ask(
     board: Board, config: Mapping[str, Any] | str | Path, name: str | None, observer: Any
 ) -> Added:
     """Ask the models in a run directory of the board and add the results."""
@@ -158,43 +159,20 @@ def _live(
     from ..live.spec import Spec
 
     spec = Spec.read(config)
-    names = [model.name for model in spec.models]
-    if PROMPTS in spec.accept_change:
-        raise UsageError(
-            f"rows of a board answer the same prompts; leave out `accept_change: {PROMPTS}`"
-        )
-    placed: dict[str, Values] = {}
-    for model in names:
-        name_on_board = name if name and len(names) == 1 else model
-        configuration = _configuration(spec.public(), model)
-        if reason := _stands(board, name_on_board, configuration, placed):
-            raise UsageError(reason)
+    _require_newcomers(board, spec, name)
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
     work = board.path / RUNS / stem
-    fewer = _WITHOUT_ANSWERS if spec.fail_on_empty is None else spec.fail_on_empty
+    limit = _MOST_UNANSWERED if spec.fail_on_empty is None else spec.fail_on_empty
     resume = (work / JOURNAL).is_file()
-    if resume and set(names) <= set(_without_answers(work, fewer)):
-        _put_aside(work)  # its entries are corrected, maybe behind the same settings
+    # Nothing of such a run is worth going on with: its entries are corrected, maybe behind the same
+    # settings.
+    if resume and {model.name for model in spec.models} <= _unanswered(work, limit).keys():
+        _put_aside(work)
         resume = False
-    rows = board.ledger.rows()
-    reserve, seed = board.turn(rows), randbits(32)
-    if resume:
-        header = RunDirectory(work).read_header()
-        seed, reserve = header.ranker["seed"], _reserve(board, tasks_of(header), reserve)
-    banks = {task: offered(bank, task, reserve) for task, bank in board.banks.items()}
-    options: dict[str, Any] = {
-        "tasks": _as_stated(list(banks), spec.tasks),
-        "confidence": CONFIDENCE,
-        "bank": banks if len(banks) > 1 else next(iter(banks.values())),
-        "max_items": board.rules.max_items,
-        "exposure": 1 if board.draws_at_random else board.rules.exposure,
-        "seed": seed,
-    }
+    options = _options_of_board(board, spec, work if resume else None)
     for text in _set_by_board(board, spec, options):
         (observer or Observer()).warn(text)
-    if len(banks) > 1:
-        options["weights"] = board.rules.weights
-    if (known := _known(board, work)) is not None:
+    if (known := _write_known(board, work)) is not None:
         options["known"] = str(known)
     try:
         result = rank(spec, run_dir=work, resume=resume, observer=observer, **options)
@@ -207,11 +185,52 @@ def _live(
         ) from None
     if result.interrupted:
         raise RunError(f"interrupted; answers are kept in {work}: run the same command to continue")
-    added = _of_run(board, work, name, fewer)
-    if added.rows or not _without_answers(work, fewer):
+    added = _add_run(board, work, name, limit)
+    # The board's copy of the journal is evidence enough; answers of models without a row stay here.
+    if added.rows or not _unanswered(work, limit):
         shutil.rmtree(work)
     (work.parent / f"{work.name}.known.parquet").unlink(missing_ok=True)
     return added
+
+
+def _require_newcomers(board: Board, spec: Spec, name: str | None) -> None:
+    """Refuse a configuration of which a model stands on the board, or asks other prompts."""
+    if PROMPTS in spec.accept_change:
+        raise UsageError(
+            f"rows of a board answer the same prompts; leave out `accept_change: {PROMPTS}`"
+        )
+    placed: dict[str, Values] = {}
+    for model in spec.models:
+        name_on_board = name if name and len(spec.models) == 1 else model.name
+        configuration = _configuration_of(spec.public(), model.name)
+        if reason := _why_not_placed(board, name_on_board, configuration, placed):
+            raise UsageError(reason)
+        if configuration is not None:
+            placed[name_on_board] = configuration
+
+
+def _options_of_board(board: Board, spec: Spec, resumed: Path | None) -> dict[str, Any]:
+    """Return what the board sets of a run, whatever its configuration says.
+
+    A run that is `resumed` keeps its seed and the items that it held back.
+    """
+    reserve, seed = board.turn(board.ledger.rows()), randbits(32)
+    if resumed is not None:
+        header = RunDirectory(resumed).read_header()
+        seed, reserve = header.ranker["seed"], _reserve_of(board, tasks_of(header), reserve)
+    banks = {task: offered(bank, task, reserve) for task, bank in board.banks.items()}
+    options: dict[str, Any] = {
+        "tasks": _as_stated(list(banks), spec.tasks),
+        "confidence": CONFIDENCE,
+        "bank": banks if len(banks) > 1 else next(iter(banks.values())),
+        "max_items": board.rules.max_items,
+        # Items at random can be guessed by nobody, so that none need be spared.
+        "exposure": 1 if board.draws_at_random else board.rules.exposure,
+        "seed": seed,
+    }
+    if len(banks) > 1:
+        options["weights"] = board.rules.weights
+    return options
 
 
 def _set_by_board(board: Board, spec: Spec, options: Values) -> list[str]:
@@ -238,13 +257,13 @@ def _set_by_board(board: Board, spec: Spec, options: Values) -> list[str]:
     ]
 
 
-def _stands(
-    board: Board, model: str, configuration: Values | None, placed: dict[str, Values]
+def _why_not_placed(
+    board: Board, model: str, configuration: Values | None, placed: Mapping[str, Values]
 ) -> str:
     """Return why a model cannot be placed; "" unless a comparable row of it stands already.
 
     Under another name, too, the same configuration asked again may only be luckier. `placed` has
-    the configurations that are placed with it, by name, and takes this one.
+    the configurations that are placed with it, by name.
     """
     for peer, known in placed.items() if configuration else ():
         if configuration == known:
@@ -252,11 +271,11 @@ def _stands(
                 f"{peer} and {model} are one configuration, of which the luckier row would lead: "
                 "place one of them"
             )
-    if configuration is not None:
-        placed[model] = configuration
     for row in (place.row for place in standing(board).placed):
         same_name = row.model == model
-        if same_name or (configuration is not None and configuration == _of_row(board, row)):
+        if same_name or (
+            configuration is not None and configuration == _configuration_of_row(board, row)
+        ):
             known_as = "" if same_name else f", as {row.model} in the same configuration,"
             return (
                 f"{model} stands on the board since {row.date}{known_as} and is not placed again; "
@@ -266,16 +285,16 @@ def _stands(
     return ""
 
 
-def _of_row(board: Board, row: BoardRow) -> Values | None:
+def _configuration_of_row(board: Board, row: BoardRow) -> Values | None:
     """Return the configuration by which a row's answers were asked; None if it is not known."""
     for evidence in row.evidence if row.estimated else ():
         with suppress(RunError):  # `check` reports what is lost
             header = read_journal(board.path / evidence)[0].header
-            return _configuration(header.config, row.in_journal or row.model)
+            return _configuration_of(header.config, row.in_journal or row.model)
     return None
 
 
-def _configuration(config: Mapping[str, Any], model: str) -> Values | None:
+def _configuration_of(config: Mapping[str, Any], model: str) -> Values | None:
     """Return what makes a model of a configuration of `rank` what it is; None if it has none."""
     for entry in config.get("models") or ():
         if entry["name"] == model:
@@ -303,7 +322,7 @@ def _as_stated(tasks: Sequence[str], entries: Sequence[str]) -> list[str]:
     return [paths.get(task, task) for task in tasks]
 
 
-def _known(board: Board, work: Path) -> Path | None:
+def _write_known(board: Board, work: Path) -> Path | None:
     """Write the full results to place newcomers among as one table; None if there are none."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -321,22 +340,20 @@ def _known(board: Board, work: Path) -> Path | None:
     return target
 
 
-def _without_answers(run: Path, limit: float) -> dict[str, str]:
-    """Return how many of the answers of each model of a run are empty or refuse to answer.
+def _unanswered(run: Path, limit: float) -> dict[str, str]:
+    """Say of each model of a run how many answers are empty or refusals, if the share is too large.
 
-    Only of models of which a larger share than `limit` is: a wrong chat template or token limit
-    makes such answers, and a row cannot be withdrawn.
+    That is larger than `limit`: a wrong chat template or token limit makes such answers, and a row
+    cannot be withdrawn.
     """
     tally = Tally()
     for record in read_journal(run / JOURNAL)[1]:
         if isinstance(record, Tell):
             tally.count_answer(record)
-    unanswered = {
-        model: tally.empty_outputs[model] + tally.refusals[model] for model in tally.answered
-    }
+    counts = {model: tally.empty_outputs[model] + tally.refusals[model] for model in tally.answered}
     return {
         model: f"{n} of {tally.answered[model]} answers are empty or refusals"
-        for model, n in unanswered.items()
+        for model, n in counts.items()
         if n > limit * tally.answered[model]
     }
 
@@ -349,7 +366,7 @@ def _put_aside(work: Path) -> None:
     work.rename(aside)
 
 
-def _of_run(board: Board, run: Path, name: str | None, limit: float = _WITHOUT_ANSWERS) -> Added:
+def _add_run(board: Board, run: Path, name: str | None, limit: float = _MOST_UNANSWERED) -> Added:
     """Copy a run's journal into the board's folder, and add its models.
 
     Models of which a larger share of the answers than `limit` says nothing are left out.
@@ -361,9 +378,9 @@ def _of_run(board: Board, run: Path, name: str | None, limit: float = _WITHOUT_A
             f"{run} is a run of {', '.join(bank_hashes)}; the board is of {', '.join(board.banks)}"
         )
     with board.locked():
-        before = board.ledger.rows()
+        earlier = board.ledger.rows()
         # A run that held items back has banks of its own: the board's without these items.
-        reserve = _reserve(board, bank_hashes, board.turn(before))
+        reserve = _reserve_of(board, bank_hashes, board.turn(earlier))
         if reserve is not None:
             bank_hashes = {task: board.banks[task].sha256 for task in bank_hashes}
         _keep_other_banks(board, run, bank_hashes)
@@ -372,49 +389,58 @@ def _of_run(board: Board, run: Path, name: str | None, limit: float = _WITHOUT_A
             raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
         sha256 = sha256_of(run / JOURNAL)
         evidence = f"{JOURNALS}/{sha256[:16]}.jsonl"
-        other_prompts, doubts = _of_other_prompts(board, header)
+        other_prompts, doubts = _judge_prompts(board, header)
         added = Added(left_out=left_out, notes=doubts)
         placed: dict[str, Values] = {}
-        unanswered = _without_answers(run, limit)
-        kept_in = run if unanswered.keys() >= rows.keys() else board.path / evidence
+        unanswered = _unanswered(run, limit)
+        silent: list[str] = []
         for model, row in rows.items():
             name_on_board = name or model
+            configuration = _configuration_of(header.config, model)
             if other_prompts:
                 added.left_out[name_on_board] = other_prompts
-                continue
-            if any(
-                evidence in old.evidence and model == (old.in_journal or old.model)
-                for old in before
-            ):
+            elif any(_is_of(earlier_row, evidence, model) for earlier_row in earlier):
                 added.left_out[name_on_board] = f"this run of it stands {IN_LEDGER}"
-                continue
-            if model in unanswered:
-                added.left_out[name_on_board] = (
-                    f"{unanswered[model]} (kept in {kept_in}), {_CORRECT_IT}"
-                )
-                continue
-            configuration = _configuration(header.config, model)
-            if reason := _stands(board, name_on_board, configuration, placed):
-                added.left_out[name_on_board] = reason
-                continue
-            tasks = {
-                task: replace(task_score, evidence=evidence, sha256=sha256)
-                for task, task_score in row.tasks.items()
-            }
-            added.rows.append(
-                replace(
-                    row,
-                    model=name_on_board,
-                    in_journal="" if name_on_board == model else model,
-                    tasks=tasks,
-                    date=date.today().isoformat(),
-                )
-            )
+            elif model in unanswered:
+                added.left_out[name_on_board] = unanswered[model]
+                silent.append(name_on_board)
+            else:
+                reason = _why_not_placed(board, name_on_board, configuration, placed)
+                # Whatever becomes of it, its configuration takes no second name.
+                if configuration is not None:
+                    placed.setdefault(name_on_board, configuration)
+                if reason:
+                    added.left_out[name_on_board] = reason
+                else:
+                    added.rows.append(_proven(row, name_on_board, evidence, sha256))
+        kept_in = board.path / evidence if added.rows else run
+        for name_on_board in silent:
+            added.left_out[name_on_board] += f" (kept in {kept_in}), {_CORRECT_IT}"
         if added.rows:
             (board.path / JOURNALS).mkdir(exist_ok=True)
             shutil.copyfile(run / JOURNAL, board.path / evidence)
             board.ledger.append(added.rows)
     return added
+
+
+def _is_of(row: BoardRow, evidence: str, model: str) -> bool:
+    """Whether a row is that of a model in a journal, which may call it otherwise."""
+    return evidence in row.evidence and model == (row.in_journal or row.model)
+
+
+def _proven(row: BoardRow, name: str, evidence: str, sha256: str) -> BoardRow:
+    """Return a row of today under its name on the board, with the journal that proves it."""
+    tasks = {
+        task: replace(task_score, evidence=evidence, sha256=sha256)
+        for task, task_score in row.tasks.items()
+    }
+    return replace(
+        row,
+        model=name,
+        in_journal="" if name == row.model else row.model,
+        tasks=tasks,
+        date=date.today().isoformat(),
+    )
 
 
 def _keep_other_banks(board: Board, run: Path, bank_hashes: Mapping[str, str]) -> None:
@@ -432,14 +458,15 @@ def _keep_other_banks(board: Board, run: Path, bank_hashes: Mapping[str, str]) -
             keep_hashes(board.path, [file])
 
 
-def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
+def _judge_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
     """Return why a run's prompts are not the board's, and what is not known of them.
 
     A run may have accepted other prompts than its bank's, and its answers are paid for; but rows of
     a board answer the same prompts.
     """
+    # The models of logs were compared one by one, before a run was made of them.
     if "logs" in header.config:
-        return "", []  # compared by model, before a run was made of them
+        return "", []
     tasks = sorted(tasks_of(header).keys() & board.banks.keys())
     doubts: dict[str, list[str]] = {task: [] for task in tasks}
     for task in tasks:
@@ -454,25 +481,26 @@ def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
     return "", together(doubts)
 
 
-def _reserve(
-    board: Board, bank_hashes: Mapping[str, str], turn: list[int] | None
-) -> list[int] | None:
-    """Return the part of the board's items that a run held back, and of how many parts.
+def _reserve_of(
+    board: Board, bank_hashes: Mapping[str, str], turn: Reserve | None
+) -> Reserve | None:
+    """Return the part of the board's items that a run held back.
 
     `turn` is the part that is held back now. None if the run held back nothing, or its banks are
     not made of the board's.
     """
     parts = board.rules.reserve
-    for tried in [turn, *([part, parts] for part in range(parts))]:
-        if tried is not None and all(
-            task in board.banks and offered(board.banks[task], task, tried).sha256 == sha256
+    # A run tells its part only by the hashes of its banks; most runs are of this turn.
+    for reserve in [turn, *(Reserve(part, parts) for part in range(parts))]:
+        if reserve is not None and all(
+            task in board.banks and offered(board.banks[task], task, reserve).sha256 == sha256
             for task, sha256 in bank_hashes.items()
         ):
-            return tried
+            return reserve
     return None
 
 
-def _of_logs(board: Board, source: Path, name: str | None) -> Added:
+def _add_logs(board: Board, source: Path, name: str | None) -> Added:
     """Turn logs of other runs into a run of the board, and add its models."""
     if board.draws_at_random:
         raise UsageError(
@@ -483,7 +511,7 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     if set(tables) != set(board.banks):
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")
-    refused = _refused(board, source, tables)
+    refused = _refusals(board, source, tables)
     models = [
         model for model in next(iter(tables.values())).models if model not in refused.left_out
     ]
@@ -496,12 +524,12 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
             for model in models:
                 run.journal.append(_answers(board.banks[task], task, model, table))
         run.journal.close()
-        added = _of_run(board, run.path, name)
+        added = _add_run(board, run.path, name)
     left_out = {**refused.left_out, **added.left_out}
     return replace(added, left_out=left_out, notes=[*refused.notes, *added.notes])
 
 
-def _refused(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> Added:
+def _refusals(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> Added:
     """Return the models of other logs that the board cannot have, and what is doubtful."""
     refusals, notes, _ = other_scoring(board, source, tables)
     refused = Added(left_out=refusals, notes=[*notes_of(tables), *notes])
@@ -513,7 +541,7 @@ def _refused(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> Ad
         bank, limited = board.banks[task], first_documents(source, task, table)
         for model, row in zip(table.models, table.model_scores()):
             asked = table.take(np.flatnonzero(np.isfinite(row)))
-            reason, doubt = of_others(bank, task, asked, model)
+            reason, doubt = judge_documents(bank, task, asked, model)
             if doubt and doubt not in doubts[task]:
                 doubts[task].append(doubt)
             if model not in refused.left_out and asked.n_items < bank.n_items:

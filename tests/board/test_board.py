@@ -850,7 +850,7 @@ def test_what_cannot_begin_leaves_nothing(tmp_path, monkeypatch):
     scores = np.random.default_rng(0).random((5, 30)).round(2)
     ScoreTable.from_arrays(scores, models=list("abcde"), task="t").write(table)
     with monkeypatch.context() as patch:
-        patch.setattr("lm_eval_ccat.board.adding._added", lambda *_, **__: 1 / 0)
+        patch.setattr("lm_eval_ccat.board.adding._add_full", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             init(folder, table)
         assert not folder.exists()
@@ -877,4 +877,4 @@ def test_ranks_are_those_of_every_pair_compared():
 def test_the_part_that_is_held_back_changes_after_so_many_models(placed, part):
     board: Any = SimpleNamespace(rules=Rules(reserve=2, rotate_after=3), draws_at_random=False)
     rows: Any = [SimpleNamespace(estimated=True)] * placed + [SimpleNamespace(estimated=False)] * 4
-    assert Board.turn(board, rows) == [part, 2]
+    assert Board.turn(board, rows) == (part, 2)

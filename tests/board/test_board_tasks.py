@@ -16,8 +16,8 @@ from worlds.boards import draw
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing, suspicions
 from lm_eval_ccat.board.checking import figures_of
-from lm_eval_ccat.board.folder import offered
-from lm_eval_ccat.board.placing import _reserve
+from lm_eval_ccat.board.folder import Reserve, offered
+from lm_eval_ccat.board.placing import _reserve_of
 from lm_eval_ccat.board.publish import copies
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.metrics import Scale
@@ -164,11 +164,12 @@ def test_a_run_held_back_what_every_task_of_it_held_back(board):
         for part in range(5)
     ]
     for part, hashes in enumerate(parts):
-        assert _reserve(board, hashes, [0, 5]) == [part, 5]
+        assert _reserve_of(board, hashes, Reserve(0, 5)) == (part, 5)
     for first, second in (("points", "errors"), ("errors", "points")):
         mixed = {first: parts[0][first], second: parts[1][second]}
-        assert _reserve(board, mixed, [0, 5]) is None
-    assert _reserve(board, {task: bank.sha256 for task, bank in board.banks.items()}, None) is None
+        assert _reserve_of(board, mixed, Reserve(0, 5)) is None
+    whole = {task: bank.sha256 for task, bank in board.banks.items()}
+    assert _reserve_of(board, whole, None) is None
 
 
 def test_whoever_knows_what_one_task_holds_back_knows_nothing_of_another(board):
