@@ -87,6 +87,7 @@ class Account:
         self.pending = {places[item]: units for item, units in self.pending.items()}
         self.failed = {places[item]: reason for item, reason in self.failed.items()}
         self._drawn = {places[item]: drawn for item, drawn in self._drawn.items()}
+        # Answers that were added may be asked, as far as the bank has kept their items.
         available = kept_items.copy()
         available[moved] = self.available
         self.available = available
@@ -272,6 +273,8 @@ class Accounts:
 
     def most_items(self, warmup: int, k: int) -> int:
         """Return the most items that `k` models can each get once the others are warmed up."""
+        # The cheapest models with the smallest items can get most, and a horizon must not be too
+        # short.
         prices, units = np.sort(self.prices), np.sort(self.units[self.contents.kept_items]).cumsum()
         first = float(units[min(warmup, len(units)) - 1]) if warmup else 0.0
         left = self.budget * (1.0 + SLACK) - float(prices[k:].sum()) * first
@@ -283,6 +286,7 @@ class Accounts:
         has_items = self.remaining > 0
         if math.isinf(left):
             return has_items
+        # Only what an answer has changed is worked out again: a suite has many models and tasks.
         for model, task in np.argwhere(has_items & np.isnan(self._ahead)).tolist():
             where = self.contents.tasks[task].where
             units = self.units[where][self._accounts[model].available[where]]
@@ -321,6 +325,7 @@ class Accounts:
 
         Without `cost`, a score costs what was expected, and a failure nothing.
         """
+        # An answer that is told twice would be paid, and count, twice.
         if item in account.scored or item in account.failed:
             what = "already has a score on" if item in account.scored else "failed on"
             named = self.contents.item(item)
@@ -339,6 +344,7 @@ class Accounts:
             account.score(item)
         else:
             account.failed[item] = failure
+        # An item in flight was counted when it was asked; one that failed counts no more.
         self._move(account, item, (failure is None) - asked, available=False)
 
     def _move(self, account: Account, item: int, load: int, available: bool) -> None:

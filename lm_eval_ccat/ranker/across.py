@@ -69,11 +69,11 @@ def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
         return None
     x /= size
     r = x @ x.T
-    apart = ~np.eye(len(x), dtype=bool)
-    uncertain = float(((1.0 - r**2) ** 2)[apart].sum()) / (len(shared) - 1)
-    share = min(uncertain / max(float((r**2)[apart].sum()), 1e-12), 1.0)
+    off_diagonal = ~np.eye(len(x), dtype=bool)
+    uncertain = float(((1.0 - r**2) ** 2)[off_diagonal].sum()) / (len(shared) - 1)
+    share = min(uncertain / max(float((r**2)[off_diagonal].sum()), 1e-12), 1.0)
     # Always shrink a little, so that the matrix has an inverse however few models there are.
-    return np.where(apart, (1.0 - max(share, 1e-4)) * r, 1.0)
+    return np.where(off_diagonal, (1.0 - max(share, 1e-4)) * r, 1.0)
 
 
 class Across:
@@ -95,7 +95,7 @@ class Across:
     def __init__(self, parts: Mapping[int, Task], correlation: Floats) -> None:
         self.tasks, self._parts = tuple(parts), list(parts.values())
         self._correlation = correlation
-        self._apart: Floats | None = None  # precision of the prior, which does not change
+        self._prior_precision: Floats | None = None  # does not change, once it is known
         self._clear()
 
     @classmethod
@@ -104,6 +104,7 @@ class Across:
         parts, known = {}, []
         for number, task in enumerate(tasks):
             first, *more_states = task.states
+            # Several outcomes have several abilities, of which a task has no single one to share.
             abilities = {} if more_states else _abilities(first.outcome.bank)
             if abilities and first.policy.levers(first.belief(BENCHMARK)) is not None:
                 parts[number] = task
@@ -115,8 +116,10 @@ class Across:
         n_tasks, n_models = len(self.tasks), len(self._parts[0].states[0].scores)
         self._changes = [-1] * n_tasks
         self._ability = np.full((n_tasks, n_models), np.nan)
-        self._variance, self._slope, self._loose, self._hangs = np.zeros((4, n_tasks, n_models))
-        self._moved, self.shift = np.zeros((2, n_tasks, n_models))
+        self._variance, self._slope, self._explained, self._error_slope = np.zeros(
+            (4, n_tasks, n_models)
+        )
+        self._ability_shift, self.shift = np.zeros((2, n_tasks, n_models))
         # Covariances of abilities, all answers known.
         self._joint = np.zeros((n_models, n_tasks, n_tasks))
         self._prior = np.zeros(n_tasks)
@@ -125,6 +128,7 @@ class Across:
         """Bring the state up to date for tasks that have changed."""
         if self._changes == [task.changes for task in self._parts]:
             return
+        # A model has joined: every array has a column more.
         if self._ability.shape[1] != len(self._parts[0].states[0].scores):
             self._clear()
         before = np.array([self._ability, self._variance])
@@ -136,16 +140,16 @@ class Across:
             assert levers is not None
             self._ability[n], self._variance[n] = levers.ability, levers.variance
             self._slope[n], self._prior[n] = levers.slope, levers.prior_variance
-            self._loose[n] = levers.share * levers.error
+            self._explained[n] = levers.share * levers.error
             # The part of the error that depends on the ability, as a slope in it.
-            self._hangs[n] = np.sqrt(self._loose[n] / levers.variance)
+            self._error_slope[n] = np.sqrt(self._explained[n] / levers.variance)
         changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))
-        moved = np.flatnonzero(changed)
-        self._joint[moved], moves = self.together(
-            self._ability[:, moved].T, self._variance[:, moved].T
+        changed_models = np.flatnonzero(changed)
+        self._joint[changed_models], shifts = self.together(
+            self._ability[:, changed_models].T, self._variance[:, changed_models].T
         )
-        self._moved[:, moved] = moves.T
-        self.shift = self._slope * self._moved
+        self._ability_shift[:, changed_models] = shifts.T
+        self.shift = self._slope * self._ability_shift
 
     def together(self, x: Floats, s: Floats) -> tuple[Floats, Floats]:
         """Return covariances of abilities given all answers, and the shift of each ability.
@@ -155,12 +159,13 @@ class Across:
         x, s : ndarray of shape (n_models, n_tasks)
             Posterior means and variances given the answers of each task alone.
         """
-        if self._apart is None:
+        if self._prior_precision is None:
             sd = np.sqrt(self._prior)
-            self._apart = np.asarray(np.linalg.inv(sd[:, None] * self._correlation * sd))
-        precision = np.repeat(self._apart[None], len(x), axis=0)
-        on = np.arange(len(self._prior))
-        precision[:, on, on] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
+            self._prior_precision = np.asarray(np.linalg.inv(sd[:, None] * self._correlation * sd))
+        precision = np.repeat(self._prior_precision[None], len(x), axis=0)
+        tasks = np.arange(len(self._prior))
+        # What answers tell of an ability is what they add to the precision of its prior.
+        precision[:, tasks, tasks] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
         joint: Floats = np.asarray(np.linalg.inv(precision), dtype=np.float64)
         return joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x)
 
@@ -176,12 +181,13 @@ class Across:
         -------
         ndarray of shape (n_models,)
         """
-        return _more(weights, self._hangs, self._joint, self._loose)
+        return _change_of_variance(weights, self._error_slope, self._joint, self._explained)
 
     def own_changes(self) -> Floats:
         """Return by how much the prior changes each task's own variance; (n_tasks, n_models)."""
         return np.asarray(
-            self._hangs**2 * np.einsum("mtt->tm", self._joint) - self._loose, dtype=np.float64
+            self._error_slope**2 * np.einsum("mtt->tm", self._joint) - self._explained,
+            dtype=np.float64,
         )
 
     def covariances(self, model: int) -> Floats:
@@ -190,16 +196,29 @@ class Across:
         The diagonal is the change of each task's own variance.
         """
         self.refresh()
-        hangs = self._hangs[:, model]
+        error_slope = self._error_slope[:, model]
         return np.asarray(
-            hangs[:, None] * self._joint[model] * hangs - np.diag(self._loose[:, model])
+            error_slope[:, None] * self._joint[model] * error_slope
+            - np.diag(self._explained[:, model])
         )
 
 
-def _more(weights: Floats, hangs: Floats, joint: Floats, loose: Floats) -> Floats:
-    """Return what errors that depend on abilities add to a sum's variance, for each model."""
-    sloped = weights[:, None] * hangs
-    return np.asarray(np.einsum("sm,mst,tm->m", sloped, joint, sloped) - (weights**2) @ loose)
+def _change_of_variance(
+    weights: Floats, error_slope: Floats, joint: Floats, explained: Floats
+) -> Floats:
+    """Return by how much a prior across tasks changes a sum's variance, for each model.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_tasks,)
+    error_slope, explained : ndarray of shape (n_tasks, n_models)
+        Of each estimate, the slope of its error in the ability, and the part of its variance that
+        the ability explains by the task's own answers.
+    joint : ndarray of shape (n_models, n_tasks, n_tasks)
+        Covariances of abilities given the answers of all tasks.
+    """
+    sloped = weights[:, None] * error_slope
+    return np.asarray(np.einsum("sm,mst,tm->m", sloped, joint, sloped) - (weights**2) @ explained)
 
 
 def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
@@ -264,7 +283,7 @@ class KnownScores(NamedTuple):
         return cls(places, of_tasks, of_mean)
 
     def compared(self, mean: Floats, error: Floats, location: Floats) -> tuple[Floats, Floats]:
-        """Return the probability that a model is beyond all means, and how far inside it is shown.
+        """Return the probability that a model is beyond all means, and its distance inside them.
 
         Parameters
         ----------
@@ -377,11 +396,11 @@ class Replays:
             if across is not None:
                 columns = list(across.tasks)
                 ability, spread = left_out.ability[columns], left_out.ability_variance[columns]
-                joint, moved = across.together(ability.T, spread.T)
-                error = error + weights[columns] @ (left_out.slope[columns] * moved.T)
-                loose = (left_out.share * left_out.variance)[columns]
-                variance = independent + _more(
-                    weights[columns], np.sqrt(loose / spread), joint, loose
+                joint, shifts = across.together(ability.T, spread.T)
+                error = error + weights[columns] @ (left_out.slope[columns] * shifts.T)
+                explained = (left_out.share * left_out.variance)[columns]
+                variance = independent + _change_of_variance(
+                    weights[columns], np.sqrt(explained / spread), joint, explained
                 )
             squares.append(error**2)
             ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / freedom))
@@ -389,8 +408,12 @@ class Replays:
 
     def gains(self, weights: Floats, across: Across) -> bool:
         """Return whether a prior across tasks lowers the sum's error by over a standard error."""
-        with_, without = (self.judged(weights, prior)[0][self._early] for prior in (across, None))
-        gain = ((without - with_) / without.mean(axis=1, keepdims=True)).mean(axis=0)
+        with_prior, without_prior = (
+            self.judged(weights, prior)[0][self._early] for prior in (across, None)
+        )
+        gain = ((without_prior - with_prior) / without_prior.mean(axis=1, keepdims=True)).mean(
+            axis=0
+        )
         return bool(gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5)
 
     @property

@@ -26,6 +26,7 @@ def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, obj
     method.check_options(values, method.policy_options)
     parameters = inspect.signature(method.policy).parameters
     kinds = {bool: SWITCH, int: number(integral=True), float: number()}
+    # A default tells the type; options of other types are checked by their method.
     for name, value in values.items():
         if kind := kinds.get(type(parameters[name].default)):
             kind.check(value, name)
@@ -35,6 +36,7 @@ def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, obj
 def prices_of(models: Any) -> dict[str, float]:
     """Return the price of one unit by model; with names alone, 1 each."""
     if isinstance(models, (list, tuple)):
+        # A mapping would drop the second of two models of one name without a word.
         if len(set(map(str, models))) < len(models):
             raise UsageError(f"models {models!r} names one twice")
         models = dict.fromkeys(models, 1.0)

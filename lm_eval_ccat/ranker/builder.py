@@ -276,6 +276,7 @@ class RankingBuilder:
 
     def _why_stopped(self, done: bool) -> str:
         turns, accounts, standing = self._turns, self._accounts, self._standing
+        # Who stopped the ranking knows why best.
         if turns.stopped is not None:
             return turns.stopped
         if not done:
@@ -288,6 +289,7 @@ class RankingBuilder:
             if standing.barred and not turns.rule.met(standing):
                 return "no open pair may be decided"
             return turns.rule.why(standing) or "no model is left"
+        # A model without items left is not held up by any limit.
         unfinished = [account for account in asking if accounts.remaining[account.number].any()]
         if any(account.n < turns.cap for account in unfinished):
             left, lost = accounts.budget - accounts.committed, min(accounts.lost, accounts.limit)

@@ -109,6 +109,7 @@ def model_cells(
     }
     decided_of = {pair[0]: pair in decided for pair in pairwise(order)}
     cells = []
+    # Models that were set aside stand in no order, but readers look for them.
     for name in dict.fromkeys([*order, *models]):
         row, lead = models[name], lead_of.get(name)
         low, high = row["interval"]
@@ -135,6 +136,7 @@ def model_cells(
 
 def numbers(content: RankingContent) -> Callable[[float], str]:
     """Return a function that formats values with decimals to match the median standard error."""
+    # Full results have next to no error, and would ask for decimals that no estimate has.
     asked = [model for model in content["models"].values() if model["n_items"]] or content[
         "models"
     ].values()
@@ -361,6 +363,7 @@ def ranking_grid(content: RankingContent, title: str) -> ShownTable:
         if GRID in column.places.split()
         and (column.places != GRID or column.applies(content, models))
     }
+    # A text column that is empty for all models would only widen the table.
     filled = {name: column for name, column in values.items() if set(column) != {""}}
     stopped = content["stopped_because"] or "not finished"
     scale = Scale.from_dict(content["scale"]).describe()

@@ -69,10 +69,12 @@ class OutcomeState:
     def raise_repeats(self, repeats: int, seed: int) -> None:
         """Let items be asked up to `repeats` times; `seed` is that of the passes."""
         bank = self.outcome.bank
+        # So far a policy has chosen single answers. It keeps the first pass, and passes follow it.
         if self._repeats == 1:
             policy = FirstPassPolicy(
                 bank, len(self.scores), self.policy, repeats=repeats, seed=seed
             )
+            # Passes compare models on all their answers, those of the first pass among them.
             for model, (scores, failed) in enumerate(zip(self.scores, self.failed)):
                 policy.catch_up(model, scores, failed)
             self.policy = policy
@@ -118,6 +120,7 @@ class OutcomeState:
         if not self.failed[model]:
             return 0.0
         expected, scores = self.expected(model), self.scores[model]
+        # Failures bias what is expected of the items without a score, not the scores.
         left = 1.0 - len(scores) / len(expected)
         return left * failure_bias(expected, scores, self.failed[model])
 
@@ -236,6 +239,8 @@ class Task:
         """Take in one answer's scores, as `read` returns them."""
         self._changed()
         if len(scores) > 1:
+            # Before the scores are learned: a residual from a fit that has seen its score is too
+            # small.
             expected = [state.expected(model)[item] for state in self.states]
             residual = np.array(scores, dtype=np.float64) - expected
             present = np.isfinite(residual)
@@ -280,6 +285,7 @@ class Task:
             raise UsageError(
                 f"task {self.name!r} has several outcomes; tell a score of each: {{outcome: score}}"
             )
+        # An answer without a score that counts tells the ranking nothing, but would pass for one.
         if not any(
             score is not None and outcome.weight > 0.0
             for outcome, score in zip(self.outcomes, values)
@@ -346,6 +352,7 @@ class Contents:
     ) -> None:
         of_task = _by_task(banks)
         repeated = self.repeats = _repeats(repeats, of_task)
+        # Weights are settled first: they decide which outcome leads a task and which items it asks.
         shares = _shares(of_task, weights)
         self.tasks: list[Task] = []
         for name, outcomes in of_task.items():
@@ -354,6 +361,7 @@ class Contents:
             self.tasks.append(Task(name, weighted, start, repeated[name]))
         self.outcomes = [outcome for task in self.tasks for outcome in task.outcomes]
         counting = [outcome for outcome in self.outcomes if outcome.weight > 0.0]
+        # Outcomes of weight 0 are only reported, so theirs may be of any method.
         methods = sorted({outcome.bank.method for outcome in counting})
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
@@ -434,6 +442,7 @@ class Contents:
 
         An item of three parts (task, doc_id, repeat) names its repeat itself.
         """
+        # Pairs name a task, so a doc_id that is itself a tuple has to be named with its task.
         if isinstance(item, Sequence) and not isinstance(item, str) and len(item) in (2, 3):
             name, doc_id, *named = item
             repeat = named[0] if named else repeat
@@ -450,6 +459,7 @@ class Contents:
             index = task.bank.index[doc_id]
         except (KeyError, TypeError):
             raise UsageError(f"the bank{of_task} has no item with doc_id {doc_id!r}") from None
+        # True would pass for 1.
         if isinstance(repeat, bool) or not isinstance(repeat, int):
             raise UsageError(f"repeat {repeat!r} of doc_id {doc_id!r} is not a whole number")
         if not 1 <= repeat <= task.repeats:

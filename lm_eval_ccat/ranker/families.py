@@ -29,18 +29,19 @@ def still_true(n_models: int, with_references: bool) -> Floats:
     ([3.0, 1.0, 1.0], 1.0)
     """
     sets = [1]  # bit s: s hypotheses can be the true ones
+    # Equality is transitive: j equal models make all their pairs true, and those with a known one.
     for k in range(1, n_models + 1):
         sets.append(0)
         for j in range(1, k + 1):
             sets[k] |= sets[k - j] << (j * (j - 1) // 2)
             if with_references:
                 sets[k] |= sets[k - j] << (j * (j + 1) // 2)
-    can = np.flatnonzero([bit == "1" for bit in bin(sets[-1])[:1:-1]])
-    left = np.arange(int(can[-1]), 0, -1)
-    return np.asarray(can[np.searchsorted(can, left, side="right") - 1], dtype=np.float64)
+    numbers = np.flatnonzero([bit == "1" for bit in bin(sets[-1])[:1:-1]])
+    left = np.arange(int(numbers[-1]), 0, -1)
+    return np.asarray(numbers[np.searchsorted(numbers, left, side="right") - 1], dtype=np.float64)
 
 
-def _left(belief: Belief, n: int) -> Floats:
+def _true_at_most(belief: Belief, n: int) -> Floats:
     """Return how many of `n` distinct hypotheses may be true once 0, 1, .. are rejected."""
     references, n_models = belief.references, len(belief.location)
     left = np.arange(n, 0, -1.0)
@@ -59,7 +60,7 @@ def family_size(belief: Belief) -> float:
     if references is not None:  # equal exact ones are one hypothesis
         distinct = len(np.unique(references.location) if references.exact else references.names)
     n = n_models * (n_models - 1) // 2 + n_models * distinct
-    return float(_left(belief, n)[0]) if n else 1.0
+    return float(_true_at_most(belief, n)[0]) if n else 1.0
 
 
 class Family(NamedTuple):
@@ -94,8 +95,9 @@ def family(p: Floats, belief: Belief, level: float) -> Family:
     flat = np.concatenate([p[:, :n_models][upper], p[:, index].ravel()])
     if not len(flat):
         return Family(p, np.ones(p.shape), 1.0)
-    left = _left(belief, len(flat))
+    left = _true_at_most(belief, len(flat))
     ascending = np.argsort(flat, kind="stable")
+    # Step by step from the smallest p: no pair is decided before one with a smaller p is.
     stepped = np.minimum(np.maximum.accumulate(flat[ascending] * left), 1.0)
     decided = int((stepped <= level).sum())
     matrices = []

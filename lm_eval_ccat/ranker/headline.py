@@ -102,6 +102,7 @@ def headline(content: RankingContent) -> str:
     models = content["models"].values()
     aside = [block["set_aside"] for block in models if block.get("set_aside")]
     unseen = [block for block in models if not (block.get("known") or block["n_items"])]
+    # One model that answered is no ranking: a headline that praised it would mislead.
     if aside and len(models) > 1 and len(models) - len(unseen) <= 1:
         loaded = all(str(why).startswith("cannot be loaded") for why in aside)
         return (
@@ -114,6 +115,7 @@ def headline(content: RankingContent) -> str:
     level += {"every": " at every look", "one": " for one look"}[content["looks"]]
     question_words, metric = question(content), content.get("metric")
     finding = _finding(content)
+    # A gap in points of a metric names it already.
     if metric and metric not in finding:
         question_words += f" by {metric}"
     if not content["scale"]["higher_is_better"]:
@@ -136,6 +138,7 @@ def _effort(content: RankingContent) -> str:
         words += f" ({whole_percent(share)}% saved)"
     unit = content.get("cost_unit", "items")
     spent = content.get("usd") if unit == "usd" else content.get("cost")
+    # What a full run of a model costs is told by its answers alone.
     if unit == "items" or not spent or not all(model["n_items"] for model in tested):
         return words
     full = sum(size * block["cost"] / block["n_items"] for block in tested)
@@ -197,6 +200,7 @@ def _finding(content: RankingContent) -> str:
     order, models = content["order"], content["models"]
     if not order:
         return "no model was ranked"
+    # Newcomers are few among thousands: their places are the news, not the order.
     if places := {model: place for model in order if (place := models[model].get("place"))}:
         return _of_newcomers(places)
     if len(order) == 1:
@@ -207,6 +211,7 @@ def _finding(content: RankingContent) -> str:
     lead = gap.in_words("" if " " in metric else metric)  # a weighted mean is no unit
     # The models that may be the best; all of them where ranks are not known.
     contenders = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
+    # From the surest finding to the least sure one: the first that holds is said.
     if len(contenders) == 1:
         return _of_a_leader(content, lead)
     if _are_equivalent(content, contenders):
@@ -261,6 +266,7 @@ def _of_contenders(
     likeliest = max(contenders, key=lambda model: models[model].get("p_best") or 0)
     chance = models[likeliest].get("p_best")
     sure = _surely(chance)
+    # A model with a larger error may lead nobody and still be the likeliest best.
     if likeliest != order[0]:
         likely = f"{visible_name(likeliest)} is the likeliest to be the best{sure}"
         return f"{first} leads {second} by {lead}; {likely}, {share} may be"

@@ -271,6 +271,7 @@ class JoinTests:
         if not self._tested:
             return
         self._calls.append((call, args, named))
+        # Only scores tell something about a bank.
         if call != "tell":
             return
         wrong = {bank.name: join for bank in self._tested if (join := bank.wrong())}
@@ -278,6 +279,8 @@ class JoinTests:
         if wrong:
             names, why = first_of(list(wrong), 3), next(iter(wrong.values()))
             if why.models > 1:
+                # Whoever holds the ranker goes on with it: it becomes the one that began without
+                # banks.
                 vars(ranker).update(vars(self._begun_again(type(ranker))))
                 aside = f"is ranked without the bank of {names}, which says nothing about its"
                 ranker.join.findings.append(f"{aside} documents: {why}")

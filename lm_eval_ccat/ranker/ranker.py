@@ -66,6 +66,7 @@ class _Policies:
 
     def policy_of(self, outcome: Outcome, leader: ItemBank) -> Policy:
         """Return the policy of an outcome; one of another method goes beside its task's leader."""
+        # One method chooses a task's items; outcomes of another are estimated from its draws.
         if outcome.bank.method != leader.method:
             beside = BesidePolicy(outcome.bank, self.n_models, self.sampled)
             if (repeats := self.repeats[outcome.task]) == 1:
@@ -90,9 +91,11 @@ def _score_of(contents: Contents, sizes: Floats, across: bool) -> WeightedSum:
     """Return the weighted sum of all outcomes; tasks inform each other where that is a gain."""
     prior = Across.of(contents.tasks) if across else None
     replays = Replays.of([task.states[0].outcome.bank for task in contents.tasks])
+    # All tasks are in the ranked score, with their own weights.
     equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)
     units = np.array([sizes[task.where].mean() for task in contents.tasks])
     score = WeightedSum(contents, units, prior, replays, equal_factors)
+    # A gain can only be foretold by replays, which know each task by one outcome.
     one_outcome_each = len(score.outcomes) == len(contents.tasks)
     if prior and replays and one_outcome_each and not replays.gains(score.weights, prior):
         return WeightedSum(contents, units, None, replays, equal_factors)
@@ -390,6 +393,7 @@ class Ranker:
         A ranking without a goal (only a budget, say) is never decided: it ends when it is `done`.
         """
         rule = self._turns.rule
+        # Models are not compared before the warm-up is over.
         if not has_goal(rule) or self._turns.warming().any():
             return False
         return rule.met(self._standing)
@@ -432,6 +436,7 @@ class Ranker:
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
             turns = self._turns
+            # A model that asks for itself runs at its own pace and competes with nobody.
             turn = turns.best(models, least_share) if only is None else turns.turn_of(only)
             if turn is None:
                 break
@@ -456,6 +461,7 @@ class Ranker:
         >>> ranker.in_flight
         {('a', 7)}
         """
+        # All pairs are checked before the first is placed, so that a refusal changes nothing.
         choices: dict[tuple[int, int], Choice] = {}
         for model, item, probability in pairs:
             account = self._accounts.of(model)
@@ -477,6 +483,7 @@ class Ranker:
         account, (task, i) = self._accounts[j], self._contents.at(choice.item)
         self._accounts.place(account, choice.item, choice.probability)
         task.placed(j, i, choice.probability)
+        # A ranking that begins again without banks is not told of draws, which were by the banks.
         pair = account.name, self._contents.asked(choice.item), None
         self.join.note(self, "impose", ([pair],), {})
 
@@ -485,6 +492,7 @@ class Ranker:
         account, contents = self._accounts.of(model), self._contents
         if repeat is not None:
             return account, contents.position(item, repeat)
+        # By default an answer is the item's first that has neither score nor failure.
         answers = contents.repeats_of(item)
         left = (i for i in answers if i not in account.scored and i not in account.failed)
         return account, next(left, answers[-1])
@@ -600,6 +608,7 @@ class Ranker:
         {'a': 'its server is away'}
         """
         account = self._accounts.of(model)
+        # What is in flight goes back, so that its budget serves the models that stay.
         for i in list(account.pending):
             self.release(model, self._contents.asked(i))
         self._accounts.set_aside(account, str(reason))
@@ -716,6 +725,7 @@ class Ranker:
             moved = self._contents.raise_repeats(repeats, self.seed)
             self._accounts.grow(moved, self._contents.n_kept - before)
         raised = any(limit is not None for limit in (budget, max_items, stop, repeats))
+        # A limit that is raised, or a model that joins, gives a stopped ranking something to do.
         if raised or prices or add:
             self._turns.stopped = None
         self._accounts.limit, self._max_items = new_budget, new_items
@@ -733,6 +743,7 @@ class Ranker:
         """Return the rule, the budget and the limit of items per model after a change."""
         rule = self._turns.rule if stop is None else stopping_rule(stop)
         new_budget, new_items = limits(rule, budget, max_items)
+        # A limit stays until it is stated anew, or a new rule replaces the old one and its limits.
         if budget is None and stop is None:
             new_budget = self._accounts.limit
         if max_items is None and stop is None:
@@ -777,6 +788,7 @@ class Ranker:
         >>> ranker = Ranker(ItemBank.blank(range(30)), ["a", "b"], sampled=True)
         >>> ranker.require_repeats(8)
         """
+        # Where items are repeated already, the checks below were passed when that began.
         was_repeated = self._contents.repeated
         becomes = self._contents.raised_repeats(repeats)
         if was_repeated or max(becomes.values()) == 1:

@@ -200,6 +200,7 @@ class Ranking(Shown):
     @cached_property
     def open_pairs(self) -> list[OpenPairContent]:
         """Open neighbours of the order, and what would decide them, cheapest first."""
+        # By what answers have cost so far, which includes attempts that failed.
         costs = {row.name: row.cost / len(row.items) for row in self.models if row.items}
         return self.verdicts.missing(self.n_answers or self.n_items, costs)
 
@@ -212,6 +213,7 @@ class Ranking(Shown):
     @cached_property
     def p_top(self) -> dict[int, dict[str, float]]:
         """Probability of being among the best k, by k and model."""
+        # Every model is among the best k of k.
         tops = sorted(k for k in {1, *self.tops} if k == 1 or k < len(self.order))
         chances = self.verdicts.p_top(tops).items()
         return {
@@ -236,6 +238,8 @@ class Ranking(Shown):
         place[order] = np.arange(len(order))
         tested = order[order < n_tested]
         i, j = np.repeat(tested, len(order)), np.tile(order, len(tested))
+        # Of two tested models either is a row of the matrices: take each pair once, the better
+        # first.
         once = (j >= n_tested) | (place[j] > place[i])
         i, j = i[once], j[once]
         gap, low, high = self._differences()
@@ -247,6 +251,7 @@ class Ranking(Shown):
             i, j, verdicts.better[i, j], gap[i, j], low[i, j], high[i, j],
             verdicts.state[i, j], population, verdicts.barred[i, j],
         )  # fmt: skip
+        # A known model that leads a tested one is only a column: its pair is turned round.
         leads = place[i] < place[j]
         both_ways: Iterator[tuple[NDArray[Any], NDArray[Any]]] = zip(columns, columns.turned)
         ordered = (np.where(leads, column, turned) for column, turned in both_ways)
@@ -256,6 +261,7 @@ class Ranking(Shown):
     def _known_pairs(self) -> PairColumns:
         """Return the pairs of reference models."""
         known = self.verdicts.rows[self.verdicts.rows >= len(self.verdicts.tested)]
+        # No answer changes a pair of known models, and a board has millions: neighbours are enough.
         if len(self.order) <= ALL_PAIRS:
             i, j = (known[places] for places in np.triu_indices(len(known), 1))
         else:
@@ -344,6 +350,7 @@ class Ranking(Shown):
             pair = self.verdicts.of_known(np.array([i]), np.array([j]), confidence)
             return float(pair.gap[0]), float(pair.low[0]), float(pair.high[0])
         gap, low, high = self._differences(confidence)
+        # Tested models come first; of a known and a tested one the latter is the row.
         if i < len(low):
             return float(gap[i, j]), float(low[i, j]), float(high[i, j])
         return -float(gap[j, i]), -float(high[j, i]), -float(low[j, i])

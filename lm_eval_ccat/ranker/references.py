@@ -74,26 +74,7 @@ def references_of(
         raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
     if not known:
         raise UsageError("known names no model")
-    means_of: Mapping[str, Any] = known
-    rows = []
-    for name, value in means_of.items():
-        row = [value, 0.0, value] if np.ndim(value) == 0 else list(value)
-        try:
-            mean, error, kept_mean = map(float, row)
-            if answers and np.ndim(value) == 0 and 0.0 <= mean <= 1.0:
-                error = math.sqrt(spread_of_mean(np.array(mean), np.array(answers)) / answers)
-        except (TypeError, ValueError):
-            raise UsageError(
-                f"known {value!r} of model {name!r} is not a mean, nor (mean, error, mean)"
-            ) from None
-        if not 0.0 <= mean <= 1.0:
-            raise UsageError(
-                f"known mean {mean!r} of model {name!r} is not in [0, 1]; normalise it with the "
-                "scale of the metric first"
-            )
-        if not 0.0 <= error < math.inf:
-            raise UsageError(f"known error {error!r} of model {name!r} is not a number above 0")
-        rows.append((mean, error, kept_mean))
+    rows = [_checked_mean(name, value, answers) for name, value in known.items()]
     means, errors, kept_means = np.array(rows).T
     if population and not errors.any():
         raise UsageError(
@@ -106,6 +87,28 @@ def references_of(
     else:
         references = state.policy.references(names, means, kept_means, errors)
     return replace(references, doubts=tuple(doubts))
+
+
+def _checked_mean(name: str, value: Any, answers: int | None) -> KnownMean:
+    """Return what the user states of one known model; for `answers` see `references_of`."""
+    alone = np.ndim(value) == 0
+    try:
+        mean, error, kept_mean = map(float, [value, 0.0, value] if alone else list(value))
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"known {value!r} of model {name!r} is not a mean, nor (mean, error, mean)"
+        ) from None
+    if not 0.0 <= mean <= 1.0:
+        raise UsageError(
+            f"known mean {mean!r} of model {name!r} is not in [0, 1]; normalise it with the "
+            "scale of the metric first"
+        )
+    # A mean of sampled answers is not exact, although nobody states its error.
+    if answers and alone:
+        error = math.sqrt(spread_of_mean(np.array(mean), np.array(answers)) / answers)
+    if not 0.0 <= error < math.inf:
+        raise UsageError(f"known error {error!r} of model {name!r} is not a number above 0")
+    return mean, error, kept_mean
 
 
 def _doubts_of_prompts(table: ScoreTable, bank: ItemBank) -> list[str]:
@@ -168,25 +171,7 @@ def means_of_known(
     columns = [n for n, doc_id in enumerate(table.doc_ids) if doc_id in bank.index]
     if not columns:
         raise UsageError("the known results are of other items than the bank's")
-    compared = bank.compare(table.doc_ids, table.doc_hashes)
-    if changed := compared.changed:
-        theirs, ours = (
-            dict(zip(side.doc_ids, side.doc_hashes or ()))[changed[0]] for side in (table, bank)
-        )
-        raise UsageError(
-            f"document {changed[0]!r} is {str(theirs)[:8]} in the known results and "
-            f"{str(ours)[:8]} in the benchmark; {len(changed)} of {len(columns)} documents differ: "
-            "give results on the benchmark's documents"
-        )
-    scores = bank.in_order(table.doc_ids, table.model_scores())
-    if len(compared.same) < len(columns):
-        if fault := fault_of(bank, scores)[0]:
-            raise UsageError(f"the known results are not the bank's: {fault}; {VERIFIED}")
-        for model, row in zip(table.models, scores):
-            # A guesser on which the bank was calibrated goes with nothing, and is of its documents.
-            related = -math.inf if model in bank.models else HARDLY_RELATED
-            if fault := fault_of(bank, row[None], related)[0]:
-                raise UsageError(f"known model {model} is not the bank's: {fault}; {VERIFIED}")
+    scores = _joined(table, bank, len(columns))
     rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
     names = [model for model, has_score in zip(table.models, rows) if has_score]
     scores = scores[rows]
@@ -211,6 +196,31 @@ def means_of_known(
         variance = np.minimum(variance, spread / n * (1.0 - seen_share) + noise)
     error = np.sqrt(variance)
     return dict(zip(names, zip(mean.tolist(), error.tolist(), kept_mean.tolist())))
+
+
+def _joined(table: ScoreTable, bank: ItemBank, n_common: int) -> Floats:
+    """Return a table's scores in bank order; refuse them if they are of other documents."""
+    compared = bank.compare(table.doc_ids, table.doc_hashes)
+    if changed := compared.changed:
+        theirs, ours = (
+            dict(zip(side.doc_ids, side.doc_hashes or ()))[changed[0]] for side in (table, bank)
+        )
+        raise UsageError(
+            f"document {changed[0]!r} is {str(theirs)[:8]} in the known results and "
+            f"{str(ours)[:8]} in the benchmark; {len(changed)} of {n_common} documents differ: "
+            "give results on the benchmark's documents"
+        )
+    scores = bank.in_order(table.doc_ids, table.model_scores())
+    # Where no hash tells whether documents are the same, the scores have to.
+    if len(compared.same) < n_common:
+        if fault := fault_of(bank, scores)[0]:
+            raise UsageError(f"the known results are not the bank's: {fault}; {VERIFIED}")
+        for model, row in zip(table.models, scores):
+            # A guesser on which the bank was calibrated goes with nothing, and is of its documents.
+            related = -math.inf if model in bank.models else HARDLY_RELATED
+            if fault := fault_of(bank, row[None], related)[0]:
+                raise UsageError(f"known model {model} is not the bank's: {fault}; {VERIFIED}")
+    return np.asarray(scores)
 
 
 def _noise_of_mean(answers: Floats) -> float:

@@ -105,6 +105,7 @@ class AllDecided(StoppingRule):
             return "the place of every model is decided"
         if len(standing.verdicts.names) < 2:
             return ""
+        # Readers ask why no winner is named where a pair ended as equivalent.
         equivalent = (standing.verdicts.adjacent == EQUIVALENT).any()
         return "every adjacent pair is decided" + (" or equivalent" if equivalent else "")
 
@@ -169,6 +170,8 @@ class TopDecided(_ByVerdicts):
         if verdicts.belief.references is not None:
             best, worst = (bound[: len(out)] for bound in verdicts.ranges)
             return np.asarray((best <= self.k) & (worst > self.k))
+        # Only pairs across the boundary matter: within the best K, and below them, any order will
+        # do.
         inside, outside = verdicts.rows[: self.k], verdicts.rows[self.k :]
         open_ = verdicts.state[np.ix_(inside, outside)] == OPEN
         out[inside[open_.any(axis=1)]] = out[outside[open_.any(axis=0)]] = True
@@ -331,6 +334,7 @@ class _Any(_Several):
         wants_of_goals = [goal.wants(standing) for goal in self._split()[0]]
         if not wants_of_goals:
             return ~standing.nobody
+        # One goal that is met ends the ranking, so what other goals want no longer counts.
         reached = any(not wants.any() for wants in wants_of_goals)
         return standing.nobody if reached else np.asarray(np.logical_or.reduce(wants_of_goals))
 

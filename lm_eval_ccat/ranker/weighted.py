@@ -63,28 +63,31 @@ class WeightedSum:
         factor: Mapping[int, float],
         only: OutcomeState | None = None,
     ) -> None:
-        self._contents, self._common = contents, (contents, units, across, replays)
+        # What every other sum over these contents shares with this one; see `of`.
+        self._arguments = contents, units, across, replays
+        self._contents = contents
         self._terms = [
             _Term(contents.tasks[task], task_factor, only) for task, task_factor in factor.items()
         ]
         self.tasks = list(factor)
         self.outcomes = [state for term in self._terms for state in term.states]
         self.weights = np.array([term.weights.sum() for term in self._terms])
-        self._shared = [across is not None and task in across.tasks for task in self.tasks]
-        self._across = across if any(self._shared) else None
+        self._shares_prior = [across is not None and task in across.tasks for task in self.tasks]
+        self._across = across if any(self._shares_prior) else None
         self._units = np.maximum(units[self.tasks], _NEARLY_FREE)
         self._belief: tuple[tuple[str, int], Belief] | None = None
         self._sides: Floats | None = None  # of the same belief
-        self._replays, self._factors = replays, np.ones(0)
+        self._replays, self._replay_factors = replays, np.ones(0)
         weight = np.zeros(len(contents.tasks))
         weight[self.tasks] = self.weights
+        # Replays know the errors of a task's estimates, not those of sums of its outcomes.
         single = len(self.outcomes) == len(self.tasks)
         if replays is not None and single and (weight > 0.0).sum() > 1:
-            self._factors = replays.factors(weight, across)
+            self._replay_factors = replays.factors(weight, across)
 
     def of(self, factor: Mapping[int, float], only: OutcomeState | None = None) -> WeightedSum:
         """Return another sum over the same contents; for the parameters see the class."""
-        return WeightedSum(*self._common, factor, only)
+        return WeightedSum(*self._arguments, factor, only)
 
     @property
     def alone(self) -> OutcomeState | None:
@@ -119,24 +122,19 @@ class WeightedSum:
     def _sum(self, question: str) -> Belief:
         beliefs = [term.belief(question) for term in self._terms]
         if (across := self._across) is not None and question == BENCHMARK:
-            # Correlated tasks share their information on abilities.
-            lent = [belief for belief, shares_prior in zip(beliefs, self._shared) if shares_prior]
+            # Correlated tasks share their information on abilities: their sum comes first.
+            sharing = [belief for belief, part in zip(beliefs, self._shares_prior) if part]
             weight = dict(zip(self.tasks, self.weights))
             weights = np.array([weight.get(task, 0.0) for task in across.tasks])
             across.refresh()
-            together = Belief.sum(lent, np.ones(len(lent)))
+            together = Belief.sum(sharing, np.ones(len(sharing)))
             together = together.lent(weights @ across.shift, across.variances(weights))
-            beliefs = [
-                together,
-                *(
-                    belief
-                    for belief, shares_prior in zip(beliefs, self._shared)
-                    if not shares_prior
-                ),
-            ]
+            apart = [belief for belief, part in zip(beliefs, self._shares_prior) if not part]
+            beliefs = [together, *apart]
         belief = beliefs[0] if len(beliefs) == 1 else Belief.sum(beliefs, np.ones(len(beliefs)))
-        if self._replays is not None and len(self._factors) and question == BENCHMARK:
-            belief = self._replays.judge(belief, self._factors, len(self.tasks))
+        if self._replays is not None and len(self._replay_factors) and question == BENCHMARK:
+            belief = self._replays.judge(belief, self._replay_factors, len(self.tasks))
+        # About a population, what replays and bounds say of these very items does not hold.
         self._sides = None
         if question == BENCHMARK:
             ends = self._ends(belief)
@@ -156,6 +154,7 @@ class WeightedSum:
         covariance ``o`` times the root of these. Models left out of the banks, by which variances
         are judged, seldom show it. It counts for the end that lies away from the banks alone.
         """
+        # Without two banks of known models nothing shows that a model is beyond them all.
         known, alone = self._known, belief.variance.diagonal()
         if known is None:
             return np.array([alone, alone])
@@ -215,13 +214,13 @@ class WeightedSum:
         What they share beyond the prior, as errors of models left out do, and those of models
         beyond the banks, counts as one correlation.
         """
+        if len(self.tasks) == 1:
+            return {}
         names = [term.task.name for term in self._terms]
         shared = np.zeros((len(names), len(names)))
         if self._across is not None:
             places = [self.tasks.index(number) for number in self._across.tasks]
             shared[np.ix_(places, places)] = self._across.covariances(model)
-        if len(self.tasks) == 1:
-            return {}
         if len(self.outcomes) == len(self.tasks):
             weights = self.weights
             alone = [term.beliefs(BENCHMARK)[0].variance[model, model] for term in self._terms]
@@ -284,6 +283,7 @@ class WeightedSum:
         k: int = 1,
     ) -> list[Choice]:
         """Return the candidates for the next item of `model`, best first, among all items."""
+        # Tasks compete by what an item of theirs tells of the sum; within one its method chooses.
         ready = [n for n, term in enumerate(self._terms) if available[term.task.where].any()]
         number = ready[0]
         if len(ready) > 1:
@@ -291,7 +291,8 @@ class WeightedSum:
         term = self._terms[number]
         where, outcome = term.task.where, term.states[0]
         in_task = available[where]
-        if len(term.states) > 1:  # the outcome whose error counts most, if it has items left
+        # Of several outcomes that one chooses whose error counts most, if it has items left.
+        if len(term.states) > 1:
             worth = [
                 weight * weight * belief.variance[model, model]
                 if (in_task & state.kept_items).any()
