@@ -617,7 +617,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a union keeps configurations that a model no longer has",
-            "if label in of_new or label[0] not in new.models\n    }",
+            "if label in new_labels or label.model not in new.models\n    }",
             "}",
         ),
         (
@@ -632,24 +632,24 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an answer that came again stands twice",
-            "older = ~np.isin(before.items, observation.items)",
-            "older = np.ones(len(before.items), dtype=bool)",
+            "older = ~np.isin(earlier.items, later.items)",
+            "older = np.ones(len(earlier.items), dtype=bool)",
         ),
         (
             "probabilities of an earlier observation are lost",
-            "np.concatenate([earlier[older], later]) if either",
-            "np.concatenate([np.full(older.sum(), np.nan), later]) if either",
+            "probabilities = np.concatenate([of_earlier[older], of_later])",
+            "probabilities = np.concatenate([np.full(older.sum(), np.nan), of_later])",
         ),
         (
             "a mixture of drawn and chosen answers is drawn",
-            '                else "adaptive",',
-            "                else observation.chosen,",
+            'later.chosen if one_way else "adaptive",',
+            "later.chosen,",
         ),
         ("a bank grows by the most answered item", "int(count.min())", "int(count.max())"),
         (
             "a model to be ranked stays in its bank",
-            "if observation.model not in ranked\n",
-            "if observation.model in bank.models\n",
+            "if entry.model not in ranked]",
+            "if entry.model in bank.models]",
         ),
         (
             "retired items keep their parameters",

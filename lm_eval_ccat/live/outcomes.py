@@ -23,7 +23,7 @@ from ..runs.differences import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
 from ..scores.reading import Logged
-from ..upkeep.update import of_others
+from ..upkeep.update import without_models
 from .fields import Weighting
 from .models import Measured
 from .scored import Discrepancy, Scoring, runs_by_model
@@ -67,7 +67,7 @@ def measure(
         return outcomes, []
     warnings: dict[str, None] = {}
     for name, outcome in outcomes_of_banks(bank, metrics, session.name, only).items():
-        bank_of_others, warning = of_others(outcome.bank, models)
+        bank_of_others, warning = without_models(outcome.bank, models)
         outcomes[name] = replace(
             outcome_of(outcome.bank, session), bank=bank_of_others, weight=outcome.weight
         )

@@ -97,7 +97,7 @@ def borrow(
     own_scores = own_scores or _shared(donors)
     runs = len(own_scores.row_model)
     _require_one_metric(donors, own_scores)
-    rows = {name: _on(own_scores, name, lender) for name, lender in donors.items()}
+    rows = {name: _scores_on(own_scores, name, lender) for name, lender in donors.items()}
     dropped = _misleading(rows, own_scores.scores) if runs else []
     rows = {name: scores for name, scores in rows.items() if name not in dropped}
     _require_enough(list(rows), dropped)
@@ -208,7 +208,7 @@ def donors_of(
     lender: dict[str, Path] = {}
     for path in map(Path, paths):
         existing(path, "file or directory to borrow from")
-        for name, table in _tables(path, query):
+        for name, table in _lenders_at(path, query):
             if name == query.task:
                 continue
             if name == "task":  # not stated: another file's is another task
@@ -263,14 +263,16 @@ def borrow_from(
     return borrow(donors, own_scores, task=query.task)
 
 
-def _tables(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
+def _lenders_at(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
+    """Yield the tasks that logs, a table, a bank or a suite hold, each with its scores."""
     if path.suffix != ".json" and not is_suite(path):
         yield from tables_of(path, ("*",), query.metric and [query.metric], query).items()
         return
     suite = SuiteBank.load(path)
-    kinds = {bank.metric for _, _, bank in suite.banks()}
-    if query.metric is not None and query.metric not in kinds:
-        raise UsageError(f"{path}: no bank of {query.metric}; there are {', '.join(sorted(kinds))}")
+    metrics = {bank.metric for _, _, bank in suite.banks()}
+    if query.metric is not None and query.metric not in metrics:
+        listing = ", ".join(sorted(metrics))
+        raise UsageError(f"{path}: no bank of {query.metric}; there are {listing}")
     for name in suite:
         banks = [bank for bank in suite[name].values() if query.metric in (None, bank.metric)]
         banks = [bank for bank in banks if bank.filter == query.filter] or banks
@@ -289,6 +291,7 @@ def _tables(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
 
 
 def _require_enough(names: Sequence[str], dropped: Sequence[str] = ()) -> None:
+    """Refuse to borrow from fewer donors than show how far a guess goes wrong."""
     if len(names) < LEAST_DONORS:
         why = "the documents that are hard there are not hard here"
         without = f" after {', '.join(dropped)} ({why})" if dropped else ""
@@ -324,32 +327,35 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
     )
 
 
-def _on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
+def _scores_on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
     """Return a donor's scores on [0, 1] in the columns of the new task; NaN where missing."""
     sets = {table.settings.get("dataset_path") for table in (pattern, donor)} - {None}
+    # Numbers of documents mean nothing across data sets; hashes do.
     column = {doc: i for i, doc in enumerate(donor.doc_ids)} if len(sets) < 2 else {}
     by_hash = dict(zip(donor.doc_hashes or (), range(donor.n_items)))
     hashes = pattern.doc_hashes or (None,) * pattern.n_items
-    columns = [
+    places = [
         by_hash[hash_] if hash_ is not None and hash_ in by_hash else column.get(doc)
         for hash_, doc in zip(hashes, pattern.doc_ids)
     ]
-    known = [i for i, j in enumerate(columns) if j is not None]
-    if len(known) < _LEAST_SHARE * pattern.n_items:
+    columns = {item: place for item, place in enumerate(places) if place is not None}
+    if len(columns) < _LEAST_SHARE * pattern.n_items:
         raise ScoreTableError(
-            f"donor {name} has {len(known)} of the {pattern.n_items} documents, by hash or doc_id: "
-            "leave it out, or borrow from a task on the same documents"
+            f"donor {name} has {len(columns)} of the {pattern.n_items} documents, by hash or "
+            "doc_id: leave it out, or borrow from a task on the same documents"
         )
     scores = np.full((len(donor.raw), pattern.n_items), np.nan)
-    scores[:, known] = donor.scores[:, [j for j in columns if j is not None]]
+    scores[:, list(columns)] = donor.scores[:, list(columns.values())]
     return scores
 
 
 def _logits(scores: Floats) -> Floats:
+    """Return the logits of scores, at most those of the edges."""
     return np.asarray(logit(np.clip(scores, _EDGE, 1.0 - _EDGE)))
 
 
 def _mean_logits(scores: Floats) -> Floats:
+    """Return the logit of each document's mean score; NaN where there is no score."""
     count = np.isfinite(scores).sum(axis=0)
     return _logits(np.nansum(scores, axis=0) / np.where(count, count, np.nan))
 
@@ -361,6 +367,7 @@ def _profile(scores: Floats) -> Floats:
 
 
 def _sources(profiles: list[Floats], runs: Floats) -> Floats:
+    """Return what a profile is guessed from, a column each: donors' mean, and that of own runs."""
     mean = np.mean(profiles, axis=0)
     return np.column_stack([mean, _profile(runs)] if len(runs) else [mean])
 
@@ -377,7 +384,8 @@ def _moved(rows: Mapping[str, Floats], target: Floats) -> tuple[list[Floats], Fl
             order = rng.permutation(len(scores))
             runs = min(k, len(scores) - 1)
             last[name] = _sources(donor_profiles, scores[order[:runs]])
-            if k and not runs:  # a donor of one run
+            # A donor of one run leaves none for a profile of its own; the others' stands for it.
+            if k and not runs:
                 last[name] = np.column_stack([last[name], last[name]])
             x.append(last[name])
             y.append(_profile(scores[order[runs:]]))
@@ -390,6 +398,7 @@ def _moved(rows: Mapping[str, Floats], target: Floats) -> tuple[list[Floats], Fl
         level = (k * float(np.nanmean(_mean_logits(target))) + _LEVEL * level) / (k + _LEVEL)
     moved = []
     for name, scores in rows.items():
+        # Errors about their own mean are too small, as a variance with n in place of n - 1.
         away = (error[name] - common) * np.sqrt(n / (n - 1.0))
         deviation = _logits(scores) - _mean_logits(scores)
         moved.append(np.asarray(expit(level + guess + away + deviation)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -68,24 +69,16 @@ def build(
     path = Path(path)
     meant = outcomes_meant(path, tasks, metrics, query.filter)
     read = {}
-    if reader_of(path).read_many is not None:  # one pass for all, else each where it is calibrated
+    # One pass over a large table serves all outcomes; other logs are read where each is calibrated.
+    if reader_of(path).read_many is not None:
         read = dict(zip(meant, ScoreTable.read_many(path, meant, query)))
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
+    n_filters = Counter((outcome.task, outcome.metric) for outcome in dict.fromkeys(meant))
     for outcome, (bank, facts) in zip(
         meant, in_processes(_one_bank, meant, (path, query, how, read))
     ):
-        task, outcome_key = outcome.task or "task", (outcome.task, outcome.metric)
-        several = (
-            len(
-                {
-                    outcome.filter
-                    for outcome in meant
-                    if (outcome.task, outcome.metric) == outcome_key
-                }
-            )
-            > 1
-        )
+        task, several = outcome.task or "task", n_filters[outcome.task, outcome.metric] > 1
         name = f"{outcome.metric},{outcome.filter}" if several else outcome.metric
         if isinstance(bank, str):
             why = bank

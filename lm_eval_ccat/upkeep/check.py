@@ -217,10 +217,12 @@ def _drift(
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = (scores - mu) ** 2 / (curves.noise * mu * (1.0 - mu))
     per_item = np.nanmean(squares[:, np.isfinite(squares).any(axis=0)], axis=0)
-    if len(per_item):  # how much larger they are than the curves say
+    # New models may vary more about the curves than those that calibrated them.
+    if len(per_item):
         curves = replace(curves, noise=curves.noise * max(1.0, float(np.median(per_item))))
     refit, information = fit_intercepts(curves, theta, scores)
     use = present.any(axis=0)
+    # A trend of so few items could be the drift of one.
     if use.sum() < 10:
         return curves, []
     old, new = curves.intercept[use], refit[use]
@@ -264,6 +266,7 @@ def _about(
 
 
 def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding]:
+    """Yield the items on which better models score lower."""
     if len(theta) < MIN_MODELS:
         return
     present = np.isfinite(scores)
@@ -292,8 +295,10 @@ def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding
 def _contamination(
     bank: ItemBank, curves: Curves, scores: Floats, names: Sequence[str]
 ) -> Iterator[Finding]:
+    """Yield the items on which weak models score far above what they do elsewhere."""
     theta = fit_abilities(curves, scores)
     mu = curves.expected(theta)
+    # A strong model's full scores surprise nobody, contaminated or not.
     weak = theta <= np.median(theta) if len(theta) > 1 else np.array([True])
     of_weak = np.isfinite(scores) & weak[:, None]
     surprising = of_weak & (scores - mu > EXCESS) & (mu < 0.5)
@@ -321,7 +326,10 @@ def _contamination(
 def _targeting(
     bank: ItemBank, curves: Curves, theta: Floats, scores: Floats, names: Sequence[str]
 ) -> Iterator[Finding]:
+    """Yield which models the bank's items are too easy or too hard for."""
+
     def information(abilities: Floats) -> Floats:
+        """Return the information of the kept items about each ability."""
         mu = curves.expected(abilities)
         return np.asarray(
             (mu * (1.0 - mu) * curves.slope(abilities) ** 2 / curves.noise)[:, bank.kept].sum(

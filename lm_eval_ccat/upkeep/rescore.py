@@ -75,8 +75,6 @@ def rescore(
             raise UsageError(f"--{flag} is for {whose}, not for {metric}")
     answers = read_answers(logs, task, filter)
     name = "judge_score" if metric == "judge" else metric
-    texts = [answer.text for answer in answers.answers]
-    targets = [answer.target for answer in answers.answers]
     scorer: Any = None
     if metric == "judge":
         if judge is None:
@@ -86,19 +84,12 @@ def rescore(
         from ..harness.comet import comet_scores
 
         sources = [_source(answer, source_field) for answer in answers.answers]
+        texts, targets = _pairs(answers.answers)
         scores = comet_scores(sources, texts, targets, python=python, model=model,
                               batch_size=batch_size)  # fmt: skip
         scorer = {"checkpoint": model} if model else None
-    elif metric == "bertscore":
-        from ..metrics.bertscore import bertscore_f1
-
-        scores = bertscore_f1(texts, targets)
-    elif metric in ROUGE_METRICS:
-        scores = [
-            rouge(text, target, kinds=(metric,))[metric] for text, target in zip(texts, targets)
-        ]
     else:
-        scores = list(map(sentence_scorer(metric), texts, ([target] for target in targets)))
+        scores = _scores_of_pairs(metric, *_pairs(answers.answers))
     from ..harness.scorers import scorer_of
 
     table = answers.table(scores, name, known_scale(name) or Scale())
@@ -109,7 +100,26 @@ def rescore(
     return replace(table, settings=settings)
 
 
+def _pairs(answers: Sequence[LoggedAnswer]) -> tuple[list[str], list[Any]]:
+    """Return the texts of answers, and their targets."""
+    return [answer.text for answer in answers], [answer.target for answer in answers]
+
+
+def _scores_of_pairs(metric: str, texts: Sequence[str], targets: Sequence[Any]) -> list[float]:
+    """Score texts against their targets, by a metric that needs nothing else."""
+    if metric == "bertscore":
+        from ..metrics.bertscore import bertscore_f1
+
+        return bertscore_f1(texts, targets)
+    if metric in ROUGE_METRICS:
+        return [
+            rouge(text, target, kinds=(metric,))[metric] for text, target in zip(texts, targets)
+        ]
+    return list(map(sentence_scorer(metric), texts, ([target] for target in targets)))
+
+
 def _source(answer: LoggedAnswer, field: str | None) -> str:
+    """Return the source text of an answer's document, under `field` or a usual name."""
     for name in [field] if field else _SOURCES:
         value: Any = answer.doc
         for part in name.split("."):
@@ -129,7 +139,7 @@ def _rated(
     file: str | Path,
     note: Callable[[str], None],
 ) -> tuple[list[float], Any]:
-    """Ratings, and the judge's identity."""
+    """Return a judge's ratings of answers, and its identity."""
     from ..harness.judge import Judge, JudgeSettings
 
     settings = JudgeSettings.read(str(file))

@@ -102,26 +102,21 @@ def update(
             "keep the old ones: name them with --calibrated_on, or calibrate the bank with "
             "--keep_scores"
         )
-    aligned_scores(bank, new)  # same metric, filter and scale
+    aligned_scores(bank, new)  # refuses another metric, filter or scale
     if calibrated_on is None:
         calibrated_on = table_of(bank, bank.observations)
+    # Scores of other models would make another bank, not this one with more models.
     elif lacking := sorted(set(bank.models) ^ set(calibrated_on.models)):
         raise BankError(
             "the scores of --calibrated_on are of other models than the bank's "
             f"({lacking[0]!r} is in only one of the two)"
         )
-    taken, learned = _new_documents(bank, new)
-    if not new_version:
-        skipped = sum(doc_id not in bank.index for doc_id in new.doc_ids)
-        learned = [f"{plural(skipped, 'document')} not in the bank left out"] if skipped else []
-        taken = taken[:0]
-    known_old, known_new = (
-        np.array(
-            [n for n, doc_id in enumerate(table.doc_ids) if doc_id in bank.index], dtype=np.intp
-        )
-        for table in (calibrated_on, new)
-    )
-    scores = union(calibrated_on.take(known_old), new.take(np.union1d(known_new, taken)))
+    # Within a version the benchmark's documents are the bank's.
+    learn = _new_documents if new_version else _no_documents
+    learned_columns, learned = learn(bank, new)
+    columns = np.union1d(_columns_of_bank(bank, new), learned_columns)
+    earlier = calibrated_on.take(_columns_of_bank(bank, calibrated_on))
+    scores = union(earlier, new.take(columns))
     options = bank.provenance.get("options", {})
     updated = calibrate(scores, bank.method, keep_scores=bool(bank.observations), **options)
     this_update = {
@@ -141,6 +136,19 @@ def update(
     )
 
 
+def _columns_of_bank(bank: ItemBank, table: ScoreTable) -> NDArray[np.intp]:
+    """Return the columns of a table's items that the bank has."""
+    columns = [n for n, doc_id in enumerate(table.doc_ids) if doc_id in bank.index]
+    return np.array(columns, dtype=np.intp)
+
+
+def _no_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
+    """Return no columns of documents that the bank lacks, and a note of how many those are."""
+    skipped = sum(doc_id not in bank.index for doc_id in table.doc_ids)
+    notes = [f"{plural(skipped, 'document')} not in the bank left out"] if skipped else []
+    return np.empty(0, dtype=np.intp), notes
+
+
 def _require_fit(bank: ItemBank, new: ScoreTable, new_version: bool) -> list[str]:
     """Refuse scores that do not belong in a bank, and return what is doubtful.
 
@@ -152,6 +160,7 @@ def _require_fit(bank: ItemBank, new: ScoreTable, new_version: bool) -> list[str
         Their items were chosen by answers, and the bank's method cannot learn from such.
     """
     refusals, doubts = compare_settings(bank.settings, new.settings) if new.settings else ([], [])
+    # A new version may ask otherwise; that is what is new about it.
     for model in new.models if not new_version else ():
         changed, _ = compare_prompts(bank.marks, new.prompts_of(model), ("the bank", model))
         refusals += [changed] if changed else []
@@ -201,9 +210,12 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
         for label, row in _rows_of(table, ids):
             # A row of both tables stands where the new one has it.
             rows[label] = row.filled_by(rows.pop(label)) if label in rows else row
-    of_new = set(zip(new.row_model, new.row_config))
+    # Of a model that was run anew, earlier rows of other configurations leave.
+    new_labels = set(_labels(new))
     rows = {
-        label: row for label, row in rows.items() if label in of_new or label[0] not in new.models
+        label: row
+        for label, row in rows.items()
+        if label in new_labels or label.model not in new.models
     }
     selections = tuple(row.selection for row in rows.values())
     return replace(
@@ -211,8 +223,8 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
         raw=np.array([row.raw for row in rows.values()]).reshape(len(rows), len(ids)),
         prompts=Prompts.of_rows([row.marks for row in rows.values()]),
         chosen=selections if any(selections) else (),
-        row_model=tuple(model for model, _ in rows),
-        row_config=tuple(config for _, config in rows),
+        row_model=tuple(label.model for label in rows),
+        row_config=tuple(label.config for label in rows),
         doc_ids=ids,
         doc_hashes=tuple(hashes[doc_id] for doc_id in ids) if any(hashes.values()) else None,
         warnings=tuple(dict.fromkeys((*old.warnings, *new.warnings))),
@@ -220,12 +232,30 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
     )
 
 
-#: Model and configuration.
-_Label = tuple[str, str]
+class _Label(NamedTuple):
+    """What tells the rows of a table apart."""
+
+    model: str
+    config: str
+
+
+def _labels(table: ScoreTable) -> Iterator[_Label]:
+    """Yield the label of each row."""
+    return map(_Label, table.row_model, table.row_config)
 
 
 class _Row(NamedTuple):
-    """One row of a union: scores, and marks of the prompts, of the items of both tables."""
+    """One row of a union, over the items of both tables.
+
+    Attributes
+    ----------
+    selection : str
+        How the row's items were chosen, as `ScoreTable.chosen` has it.
+    raw : ndarray
+        Scores.
+    marks : list of (str or None)
+        Marks of the prompts.
+    """
 
     selection: str
     raw: Floats
@@ -242,7 +272,7 @@ def _rows_of(table: ScoreTable, ids: Sequence[Any]) -> Iterator[tuple[_Label, _R
     """Yield the rows of a table, each with all of the items."""
     column = {doc_id: i for i, doc_id in enumerate(ids)}
     columns = [column[doc_id] for doc_id in table.doc_ids]
-    for number, label in enumerate(zip(table.row_model, table.row_config)):
+    for number, label in enumerate(_labels(table)):
         raw, marks = np.full(len(ids), np.nan), list[str | None]([None] * len(ids))
         raw[columns] = table.raw[number]
         for place, mark in zip(columns, table.prompts.of_row(number) if table.prompts else ()):
@@ -329,21 +359,18 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
     if not (stay & bank.kept).any():
         raise BankError("no item of the bank would be left; calibrate a new one")
     staying_places, new_place = np.flatnonzero(stay), np.cumsum(stay) - 1
-    observations = []
-    for observation in bank.observations:
-        staying = stay[observation.items]
-        observations.append(
-            replace(
-                observation,
-                items=np.arange(len(staying_places))
-                if observation.chosen == "all"
-                else new_place[observation.items[staying]],
-                scores=observation.scores[staying],
-                probabilities=None
-                if observation.probabilities is None
-                else observation.probabilities[staying],
-            )
+
+    def shortened(observation: Observation) -> Observation:
+        """Return an observation without the items that leave."""
+        staying, probabilities = stay[observation.items], observation.probabilities
+        items = new_place[observation.items[staying]]
+        return replace(
+            observation,
+            items=np.arange(len(staying_places)) if observation.chosen == "all" else items,
+            scores=observation.scores[staying],
+            probabilities=None if probabilities is None else probabilities[staying],
         )
+
     record = {"items": list(gone), "why": why, "previous": bank.sha256}
     before = bank.provenance.get("retired", [])
     return replace(
@@ -353,7 +380,7 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
         parameters={name: values[stay] for name, values in bank.parameters.items()},
         doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in staying_places),
         prompts=bank.prompts and tuple(bank.prompts[i] for i in staying_places),
-        observations=tuple(observations),
+        observations=tuple(map(shortened, bank.observations)),
         provenance={**bank.provenance, "retired": [*before, record]},
     )
 
@@ -393,19 +420,23 @@ def _new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp],
         if retirement["why"] == BY_HAND
         for doc_id in retirement["items"]
     }
-    new = np.array(
+    is_new = np.array(
         [doc_id not in bank.index and doc_id not in gone for doc_id in table.doc_ids], dtype=bool
     )
-    enough = new & (np.isfinite(table.model_scores()).sum(axis=0) >= FEWEST)
-    left, taken = int((new & ~enough).sum()), np.flatnonzero(enough)
+    enough = is_new & (np.isfinite(table.model_scores()).sum(axis=0) >= FEWEST)
+    n_left_out, columns = int((is_new & ~enough).sum()), np.flatnonzero(enough)
     notes = []
-    if left:
-        notes.append(f"{plural(left, 'new document')} left out: fewer than {FEWEST} models have a "
-                     "score on them")  # fmt: skip
-    if len(taken):
-        notes.append(f"{plural(len(taken), 'new document')} learned from "
-                     f"{plural(len(table.models), 'model')}")  # fmt: skip
-    return taken, notes
+    if n_left_out:
+        notes.append(
+            f"{plural(n_left_out, 'new document')} left out: fewer than {FEWEST} models have a "
+            "score on them"
+        )
+    if len(columns):
+        notes.append(
+            f"{plural(len(columns), 'new document')} learned from "
+            f"{plural(len(table.models), 'model')}"
+        )
+    return columns, notes
 
 
 # -- a bank that grows with rankings -------------------------------------------------------------
@@ -460,60 +491,76 @@ def require_growing(bank: ItemBank) -> None:
 
 def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Observation]:
     """Merge into one observation per model and configuration; later scores replace earlier ones."""
-    by_model: dict[tuple[str, str], Observation] = {}
+    by_label: dict[_Label, Observation] = {}
     for observation in [*old, *new]:
-        before = by_model.get((observation.model, observation.config))
-        if before is not None:
-            older = ~np.isin(before.items, observation.items)
-            either = before.probabilities is not None or observation.probabilities is not None
-            earlier, later = (
-                np.full(len(part.items), np.nan)
-                if part.probabilities is None
-                else part.probabilities
-                for part in (before, observation)
-            )
-            observation = Observation(
-                observation.model,
-                observation.chosen
-                if observation.chosen == before.chosen or not older.any()
-                else "adaptive",
-                np.concatenate([before.items[older], observation.items]),
-                np.concatenate([before.scores[older], observation.scores]),
-                np.concatenate([earlier[older], later]) if either else None,
-                observation.config,
-                observation.date or before.date,
-            )
-        by_model[observation.model, observation.config] = observation
-    return list(by_model.values())
+        label = _Label(observation.model, observation.config)
+        earlier = by_label.get(label)
+        by_label[label] = observation if earlier is None else _joined(earlier, observation)
+    return list(by_label.values())
+
+
+def _joined(earlier: Observation, later: Observation) -> Observation:
+    """Return what a model was observed to score in two observations; the later score counts."""
+    older = ~np.isin(earlier.items, later.items)
+    probabilities = None
+    if earlier.probabilities is not None or later.probabilities is not None:
+        of_earlier, of_later = (
+            np.full(len(part.items), np.nan) if part.probabilities is None else part.probabilities
+            for part in (earlier, later)
+        )
+        probabilities = np.concatenate([of_earlier[older], of_later])
+    # Items that were chosen in two ways are as if the scores had chosen them.
+    one_way = later.chosen == earlier.chosen or not older.any()
+    return Observation(
+        later.model,
+        later.chosen if one_way else "adaptive",
+        np.concatenate([earlier.items[older], later.items]),
+        np.concatenate([earlier.scores[older], later.scores]),
+        probabilities,
+        later.config,
+        later.date or earlier.date,
+    )
 
 
 def readiness(bank: ItemBank) -> str:
     """Say in words whether the response model takes part, or when it will."""
     if bank.method != "sample":
         return f"Adaptive selection uses {len(bank.models)} models"
-    models, fewest = _counts(bank, bank.observations)
+    answered = _Answered.of(bank, bank.observations)
     return (
         f"Adaptive selection starts at {MODELS} models and {ANSWERS} answers per item (now "
-        f"{models}, and {fewest} for the least answered)"
+        f"{answered.models}, and {answered.fewest} for the least answered)"
     )
 
 
-def _counts(bank: ItemBank, observations: Sequence[Observation]) -> tuple[int, int]:
-    """Return the number of models, and of answers to the least answered item."""
-    count = np.zeros(bank.n_items, dtype=np.intp)
-    for observation in observations:
-        count[observation.items] += 1
-    return len({observation.model for observation in observations}), int(count.min())
+class _Answered(NamedTuple):
+    """How many models answered, and the number of answers to the least answered item."""
+
+    models: int
+    fewest: int
+
+    @classmethod
+    def of(cls, bank: ItemBank, observations: Sequence[Observation]) -> _Answered:
+        """Count observations of a bank's items."""
+        count = np.zeros(bank.n_items, dtype=np.intp)
+        for observation in observations:
+            count[observation.items] += 1
+        return cls(len({observation.model for observation in observations}), int(count.min()))
+
+    @property
+    def suffice(self) -> bool:
+        """Whether a response model can be made."""
+        return self.models >= MODELS and self.fewest >= ANSWERS
 
 
 def _bank_of(
     bank: ItemBank, observations: Sequence[Observation], date: str | None, join: bool
 ) -> ItemBank:
+    """Return a bank of observations alone, with a response model once they suffice, if `join`."""
     parts = ("task", "metric", "filter", "scale", "doc_hashes", "prompts", "settings")
     blank = ItemBank.blank(bank.doc_ids, **{part: getattr(bank, part) for part in parts})
     grown = blank
-    models, fewest = _counts(bank, observations)
-    if join and models >= MODELS and fewest >= ANSWERS:
+    if join and _Answered.of(bank, observations).suffice:
         grown = calibrate(table_of(blank, observations), "default")
         provenance = {**grown.provenance, "package": __version__, "grown": True}
         grown = replace(grown, settings=dict(bank.settings), provenance=provenance)
@@ -528,7 +575,7 @@ def _bank_of(
 # -- a bank as if the models that it is to test had not calibrated it ----------------------
 
 
-def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
+def without_models(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
     """Remove from a bank what it learned from models that are to be ranked with it.
 
     Parameters
@@ -547,37 +594,38 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
 
     Examples
     --------
-    >>> of_others(ItemBank.blank(range(3)), ["a"])[1]
+    >>> without_models(ItemBank.blank(range(3)), ["a"])[1]
     ''
     """
     ranked = [model for model in bank.models if model in models]
+    # A bank of random items has learned nothing that a ranking could lean on.
     if not ranked or bank.method == "sample":
         return bank, ""
     listing = some(ranked, 3)
     what = f"the bank{f' of {bank.task}' if bank.task else ''} was calibrated on {listing} too"
     if bank.observations:
-        observations = [
-            observation for observation in bank.observations if observation.model not in ranked
-        ]
-        options = bank.provenance.get("options") or {}
         try:
-            if bank.provenance.get("grown"):  # goes on as it grows
-                remade = _bank_of(bank, observations, bank.made, True)
-            else:
-                remade = calibrate(
-                    table_of(bank, observations), bank.method, keep_scores=True, **options
-                )
-                origin = {key: value for key, value in bank.provenance.items() if key in ORIGIN}
-                remade = replace(
-                    remade,
-                    settings=dict(bank.settings),
-                    made=bank.made,
-                    provenance={**remade.provenance, **origin},
-                )
-            return remade, f"{what}, whose scores are left out of this ranking"
+            peers = [entry for entry in bank.observations if entry.model not in ranked]
+            return _remade(bank, peers), f"{what}, whose scores are left out of this ranking"
         except CcatError as error:
             what = f"{what}, and cannot do without them ({error})"
     return bank, (
         f"{what}, so estimates of that are too certain; calibrate with --exclude, or with "
         "--keep_scores, which lets rankings leave them out"
+    )
+
+
+def _remade(bank: ItemBank, observations: Sequence[Observation]) -> ItemBank:
+    """Make a bank again, as it was made, from some of its observations."""
+    # A bank that grew may fall back to random items; a calibration would fail.
+    if bank.provenance.get("grown"):
+        return _bank_of(bank, observations, bank.made, True)
+    options = bank.provenance.get("options") or {}
+    remade = calibrate(table_of(bank, observations), bank.method, keep_scores=True, **options)
+    origin = {key: value for key, value in bank.provenance.items() if key in ORIGIN}
+    return replace(
+        remade,
+        settings=dict(bank.settings),
+        made=bank.made,
+        provenance={**remade.provenance, **origin},
     )

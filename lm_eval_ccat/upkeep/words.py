@@ -326,35 +326,39 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
     >>> diff["same"], diff["items_removed"]
     (False, [2])
     """
-    a, b = _fields(old), _fields(new)
-    curves, renewed = (
+    fields, new_fields = _fields(old), _fields(new)
+    curves, new_curves = (
         {**bank.constants, **{name: value.tobytes() for name, value in bank.parameters.items()}}
         for bank in (old, new)
     )
     documents = old.compare(new.doc_ids, new.doc_hashes)
-    moved = [
-        (doc_id, bool(old.kept[old.index[doc_id]]), bool(new.kept[new.index[doc_id]]))
-        for doc_id in old.doc_ids
-        if doc_id in new.index
-    ]
+    kept_in_old, kept_in_new = (
+        {doc_id for doc_id, kept in zip(bank.doc_ids, bank.kept.tolist()) if kept}
+        for bank in (old, new)
+    )
+    in_both = [doc_id for doc_id in old.doc_ids if doc_id in new.index]
     diff: Facts = {
         "same": True,
         "fields": {
-            name: {"old": a.get(name), "new": b.get(name)}
-            for name in dict.fromkeys([*a, *b])
-            if a.get(name) != b.get(name)
+            name: {"old": fields.get(name), "new": new_fields.get(name)}
+            for name in dict.fromkeys([*fields, *new_fields])
+            if fields.get(name) != new_fields.get(name)
         },
         "items_added": list(documents.new),
         "items_removed": list(documents.missing),
         "documents_changed": list(documents.changed),
-        "kept_now": [doc_id for doc_id, was_kept, is_kept in moved if is_kept and not was_kept],
-        "removed_now": [doc_id for doc_id, was_kept, is_kept in moved if was_kept and not is_kept],
+        "kept_now": [
+            doc_id for doc_id in in_both if doc_id in kept_in_new and doc_id not in kept_in_old
+        ],
+        "removed_now": [
+            doc_id for doc_id in in_both if doc_id in kept_in_old and doc_id not in kept_in_new
+        ],
         "models_added": [model for model in new.models if model not in set(old.models)],
         "models_removed": [model for model in old.models if model not in set(new.models)],
         "parameters_changed": [
             name
-            for name in dict.fromkeys([*curves, *renewed])
-            if curves.get(name) != renewed.get(name)
+            for name in dict.fromkeys([*curves, *new_curves])
+            if curves.get(name) != new_curves.get(name)
         ],
     }
     return {**diff, "same": not diff_in_words(diff)}

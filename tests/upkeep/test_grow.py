@@ -7,7 +7,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.methods.sample.method import ease_of
-from lm_eval_ccat.upkeep.update import ANSWERS, MODELS, grow, of_others, readiness
+from lm_eval_ccat.upkeep.update import ANSWERS, MODELS, grow, readiness, without_models
 
 N = 120
 RNG = np.random.default_rng(3)
@@ -39,7 +39,7 @@ def test_the_response_model_joins_in_once_models_and_items_are_enough(tmp_path):
     # It is the bank that a calibration on the same scores makes.
     whole = calibrate(known(MODELS)).parameters["intercept"]
     assert np.allclose(bank.parameters["intercept"], whole, atol=1e-3)
-    assert of_others(bank, ["m0"])[0].method == "sample"  # without it they are too few
+    assert without_models(bank, ["m0"])[0].method == "sample"  # without it they are too few
     half = grow(BLANK, [seen(j, np.arange(N // 2)) for j in range(11)])
     assert half.method == "sample"  # no item must be without answers
     assert f"{ANSWERS} answers per item (now 11, and 0 for" in readiness(half)
@@ -91,7 +91,7 @@ def test_a_model_that_is_ranked_does_not_calibrate_its_own_test(method, tmp_path
     else:
         bank = calibrate(table, method, keep_scores=True)
     bank.save(tmp_path / "b.json")
-    left, warning = of_others(ItemBank.load(tmp_path / "b.json"), ["m3", "new"])
+    left, warning = without_models(ItemBank.load(tmp_path / "b.json"), ["m3", "new"])
     assert "calibrated on m3 too, whose scores are left out" in warning
     rest = calibrate(table.without(["m3"]), bank.method)
     assert len(left.models) == 11 and len(left.observations) == 11 and left.method == bank.method
@@ -108,5 +108,5 @@ def test_what_cannot_be_left_out_stays_and_is_told():
         (kept, names[1:], "cannot do without them"),
         (kept, ["new"], ""),
     ):
-        same, warning = of_others(bank, models)
+        same, warning = without_models(bank, models)
         assert same is bank and words in warning and bool(words) == bool(warning)
