@@ -102,14 +102,14 @@ class Journal:
             parts.insert(0, self._alone)
         task, doc_id, *repeat = parts
         doc_id = doc_id if isinstance(doc_id, str) else int(doc_id)
-        item = (str(task), doc_id, *map(int, repeat))
+        item = Item((str(task), doc_id, *map(int, repeat)))
         return self._items.setdefault(item, item)
 
     def filed(self, item: Item) -> Any:
         """Return an item in the form of lines and messages."""
-        if item[0] != self._alone:
+        if item.task != self._alone:
             return item
-        return item[1] if len(item) == 2 else item[1:]
+        return item[1:] if item.is_repeat else item.doc_id
 
     # -- reading -------------------------------------------------------------------------------
 

@@ -21,8 +21,48 @@ from .money import Tokens
 FORMAT = "lm-eval-ccat/journal"
 VERSION = 2
 
-#: (task, doc_id), and (task, doc_id, repeat) from its second answer on.
-Item = tuple[Any, ...]
+
+class Item(tuple[Any, ...]):
+    """What is asked: `(task, doc_id)`, and `(task, doc_id, repeat)` from its second answer on.
+
+    It equals a plain tuple, so that lines and dictionaries need no form of it.
+
+    Examples
+    --------
+    >>> first, second = Item(("gsm8k", 17)), Item(("gsm8k", 17, 2))
+    >>> second.task, second.doc_id, second.repeat, first.repeat, second.document == first
+    ('gsm8k', 17, 2, 1, True)
+    """
+
+    __slots__ = ()
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+        task: str = self[0]
+        return task
+
+    @property
+    def doc_id(self) -> Any:
+        """The document, in the task's numbering."""
+        return self[1]
+
+    @property
+    def repeat(self) -> int:
+        """Which answer to the document it is, from 1."""
+        return int(self[2]) if self.is_repeat else 1
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether it is not the first answer to the document."""
+        return len(self) > 2
+
+    @property
+    def document(self) -> Item:
+        """The first answer to the same document."""
+        return Item(self[:2]) if self.is_repeat else self
+
+
 #: Form of an item in lines and messages, and the item of such a form; see `Journal.filed`.
 Filed = Callable[[Item], Any]
 ItemOf = Callable[[Any], Item]
@@ -438,7 +478,7 @@ RECORDS: dict[str, type[Record]] = {
 
 def record_of(
     line: Mapping[str, Any],
-    item: ItemOf = lambda value: tuple(value),
+    item: ItemOf = Item,
     where: str = "the journal",
     place: int | None = None,
 ) -> Record:
@@ -448,11 +488,11 @@ def record_of(
     ----------
     line : mapping
     item : callable, optional
-        Returns the item of its form in the line.
+        Makes an item of what the line has for it; see `Journal.item`.
     where : str, optional
         The journal, for errors.
     place : int, optional
-        Where the line begins in it.
+        Where the line begins in the journal; see `Journal.record_at`.
 
     Raises
     ------

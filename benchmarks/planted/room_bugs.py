@@ -1100,7 +1100,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a repeat is the first answer again",
-            "[item[2] if len(item) > 2 else 1 for item in items]",
+            "[item.repeat for item in items]",
             "[1 for item in items]",
         ),
     ),

@@ -386,10 +386,11 @@ def _answers(board: Board, row: BoardRow) -> PlacedAnswers:
         for record in records:
             if not isinstance(record, Tell) or record.model != name:
                 continue
-            (task, doc_id, *repeat), score = record.item, record.score
-            if repeat:  # a model knew a document or not: its first answer says so
+            item, score = record.item, record.score
+            # A model knew a document or not: its first answer says so.
+            if item.is_repeat:
                 continue
-            task = task or only
+            task, doc_id = item.task or only, item.doc_id
             bank = board.banks.get(task)
             value = next(iter(score.values()), None) if isinstance(score, dict) else score
             if bank is not None and isinstance(value, (int, float)) and doc_id in bank.index:

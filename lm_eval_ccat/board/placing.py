@@ -23,7 +23,7 @@ from ..journal import JOURNAL, read_journal
 from ..live.scored import is_drawn
 from ..options import Values
 from ..plugins import existing
-from ..records import Asks, Header, Record, Tell
+from ..records import Asks, Header, Item, Record, Tell
 from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory, banks_at
 from ..runs.tally import Tally
@@ -586,7 +586,7 @@ def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[R
     """Return a journal's records of a model's scores, for those items that the bank keeps."""
     [scores] = table.select([model]).model_scores()
     scores_of_items = [
-        ((task, doc_id), float(score))
+        (Item((task, doc_id)), float(score))
         for doc_id, score in zip(table.doc_ids, scores)
         if np.isfinite(score) and doc_id in bank.index and bank.kept[bank.index[doc_id]]
     ]

@@ -73,7 +73,7 @@ class Charges:
             for task, outcomes in measured.items():
                 bank = leading(outcomes).bank
                 lengths = expected_tokens(sessions.get(task), bank, bank.doc_ids)
-                expected |= {(task, doc): tokens for doc, tokens in lengths.items()}
+                expected |= {Item((task, doc)): tokens for doc, tokens in lengths.items()}
         forecasts = {}
         for model in spec.models:
             mean = largest = 1.0

@@ -65,7 +65,7 @@ class Copies:
         CopiesError
             The long answers are copies.
         """
-        text, document = repr(responses), item[:2]
+        text, document = repr(responses), item.document
         first = self._first.setdefault(document, text)
         if first is text:  # the first that came: after a resume not the document's first answer
             return
@@ -110,7 +110,7 @@ def doubts_of_repeats(book: Book, models: Iterable[str]) -> list[str]:
     warnings = []
     for model in models:
         copies, refused = Copies(model, warned=True), ""
-        if any(len(item) > 2 for item in book.answers.of(model)):
+        if any(item.is_repeat for item in book.answers.of(model)):
             for item, answer in book.arrived(model):
                 try:
                     copies.note(item, answer.responses)

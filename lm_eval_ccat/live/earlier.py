@@ -94,7 +94,7 @@ def answers_at_hand(
             renamed |= dict.fromkeys(_renaming(name, answer.configuration, asked))
             for part in answer.each() if repeats[task] > 1 else [answer]:
                 repeat = (part.repeat,) if part.repeat > 1 else ()
-                by_model[name][task, part.doc_id, *repeat] = part
+                by_model[name][Item((task, part.doc_id, *repeat))] = part
         for name in differing.keys() - fitting:
             warn(
                 f"{path}: its answers of {name} are of another configuration ({differing[name]}); "

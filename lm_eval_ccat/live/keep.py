@@ -200,17 +200,15 @@ def _observed(
     by_model: dict[str, list[tuple[int, float, float]]]
     by_model = {entry.name: [] for entry in plan.spec.models}
     for (model, item), answer in book.answers.items():
-        score, (task_of_item, doc, *repeat) = (
-            answer.score if isinstance(answer, Tell) else None,
-            item,
-        )
-        if repeat:  # a bank holds one answer of each item
+        # A bank holds one answer of each item.
+        if item.is_repeat:
             continue
+        score = answer.score if isinstance(answer, Tell) else None
         if isinstance(score, Mapping):
             score = score.get(outcome)
-        if task_of_item == task and score is not None and doc in bank.index:
+        if item.task == task and score is not None and item.doc_id in bank.index:
             draw = book.ranker.probability(model, item)
-            row = (bank.index[doc], float(score), np.nan if draw is None else draw)
+            row = (bank.index[item.doc_id], float(score), np.nan if draw is None else draw)
             by_model[model].append(row)
     observations, today = [], date.today().isoformat()
     for model, rows in ((name, rows) for name, rows in by_model.items() if rows):
@@ -300,11 +298,11 @@ class ModelRuns:
             (book.journal.item(ask), probability)
             for ask, probability in self._ranking.draws.get(model.name, ())
         ]
-        drawn = [(*item, probability) for item, probability in draws if len(item) == 2]
+        drawn = [(item, probability) for item, probability in draws if not item.is_repeat]
         runs = {}
         for task, outcomes in self.plan.measured.items():
-            of_task = {item: answer for item, answer in answers.items() if item[0] == task}
-            repeated = [answer for item, answer in of_task.items() if len(item) > 2]
+            of_task = {item: answer for item, answer in answers.items() if item.task == task}
+            repeated = [answer for item, answer in of_task.items() if item.is_repeat]
             shared_parts: dict[str, Any] = {
                 "session": model.sessions[task],
                 "name": model.name,
@@ -326,11 +324,7 @@ class ModelRuns:
             run = replace(run, further=tuple(of_outcomes.values()), covariances=shared)
             runs[task] = (
                 run,
-                {
-                    doc: probability
-                    for task_of_item, doc, probability in drawn
-                    if task_of_item == task
-                },
+                {item.doc_id: probability for item, probability in drawn if item.task == task},
             )
         return runs
 
@@ -339,9 +333,9 @@ def _administered(
     model: HarnessModel, answers: Iterable[Item], repeated: Sequence[Answered]
 ) -> dict[Any, Administered]:
     """Return a task's documents as the harness scores them: by the first answer of each."""
-    administered = {item[1]: model.administered[item] for item in answers if len(item) == 2}
-    for answer in sorted(repeated, key=lambda tell: tell.item[2]):
-        if (first := administered.get(answer.item[1])) is not None:
+    administered = {item.doc_id: model.administered[item] for item in answers if not item.is_repeat}
+    for answer in sorted(repeated, key=lambda repeat: repeat.item.repeat):
+        if (first := administered.get(answer.item.doc_id)) is not None:
             administered[first.doc_id] = first.with_repeat(answer.responses)
     return administered
 

@@ -238,7 +238,7 @@ def _losses(run: Run, names: Sequence[str], scale: Scale) -> tuple[Loss, ...]:
     answers: dict[str, dict[Any, list[Tell]]] = {name: {} for name in names}
     for (name, item), answer in run.book.answers.items():
         if isinstance(answer, Tell):
-            answers[name].setdefault(item[1], []).append(answer)
+            answers[name].setdefault(item.doc_id, []).append(answer)
     sides = first, second = tuple(answers.values())
     ids = [doc_id for doc_id in first if doc_id in second]
     baseline, candidate = (
@@ -338,18 +338,22 @@ class StoredSides:
             Number of documents left out.
         """
         hashes = dict(zip(session.doc_ids, session.doc_hashes))
-        answers = {item: a for item, a in self.at_hand[name].items() if item[1] in hashes}
-        changed = {
-            item[1]
-            for item, answer in answers.items()
-            if answer.doc_hash not in (None, hashes[item[1]])
+        answers = {
+            item: answer for item, answer in self.at_hand[name].items() if item.doc_id in hashes
         }
-        self.at_hand[name] = {i: answer for i, answer in answers.items() if i[1] not in changed}
+        changed = {
+            item.doc_id
+            for item, answer in answers.items()
+            if answer.doc_hash not in (None, hashes[item.doc_id])
+        }
+        self.at_hand[name] = {
+            item: answer for item, answer in answers.items() if item.doc_id not in changed
+        }
         return len(changed)
 
     def _fewest(self, item: Item, repeats: int) -> int:
         """Return how many answers to an item the logs of all sides have, at most `repeats`."""
-        answers = (item, *((*item, repeat) for repeat in range(2, repeats + 1)))
+        answers = (item, *(Item((*item, repeat)) for repeat in range(2, repeats + 1)))
         return min(
             sum(1 for _ in takewhile(self.at_hand[name].__contains__, answers))
             for name in self.logs
@@ -365,7 +369,7 @@ class StoredSides:
         """
         templated = bool(spec.template_for(spec.model(name)))
         logged = {
-            item[1]: answer.mark_for(templated) for item, answer in self.at_hand[name].items()
+            item.doc_id: answer.mark_for(templated) for item, answer in self.at_hand[name].items()
         }
 
         def texts(doc_ids: Sequence[Any]) -> Texts:
@@ -394,7 +398,7 @@ class StoredSides:
             Answers are cut off in another way, or the task has another version, and that is not
             accepted.
         """
-        doc_ids = dict.fromkeys(item[1] for item in self.at_hand[name])
+        doc_ids = dict.fromkeys(item.doc_id for item in self.at_hand[name])
         asked = Scoring.of_task(session, _logged(outcome, session), doc_ids)
         names = f"the logs of {name}", f"task {session.name} now"
         for difference in scoring.differences(asked, names):

@@ -53,7 +53,7 @@ class Answer:
 
     Attributes
     ----------
-    item : (task, doc_id)
+    item : Item
     score : float, dict of str to float, or None
         Score on [0, 1], higher is better; by outcome if there are several. None if the task reports
         no score for this document on any weighted outcome.
@@ -356,7 +356,7 @@ class HarnessModel(Model):
         Waiting for a server takes no thread; one thread per task scores the answers, while the
         model generates the next or another one is loaded.
         """
-        task, transport = items[0][0], self._transport
+        task, transport = items[0].task, self._transport
         if extra and transport is not None:
             transport.widen()
         if self.at_hand or self._lm is None:  # its logs, or an actor, answer
@@ -420,7 +420,7 @@ class HarnessModel(Model):
                 left.append(item)
         if left:
             docs, repeats = _docs_and_repeats(left)
-            session = self.sessions[left[0][0]]
+            session = self.sessions[left[0].task]
             answers += self._answers(left, lambda: session.ask(docs, None, repeats)())
         return answers
 
@@ -431,24 +431,23 @@ class HarnessModel(Model):
         for item, administered in zip(items, read()):
             answers.append(self._answer(item, administered))
             self.administered[item] = administered
-        self._require_scores(items[0][0])
+        self._require_scores(items[0].task)
         return answers
 
     def has_at_hand(self, item: Item) -> bool:
         """Whether an earlier answer to exactly the same requests is at hand."""
-        (task, doc), earlier = item[:2], self.at_hand.get(item)
-        session = self.sessions[task]
+        session, earlier = self.sessions[item.task], self.at_hand.get(item)
         return (
             earlier is not None
-            and earlier.prompt_hash == session.prompt_hash(doc)
+            and earlier.prompt_hash == session.prompt_hash(item.doc_id)
             # A metric of mutual information takes further requests, which the hash leaves out.
-            and len(earlier.responses) == len(session.prompts(doc))
+            and len(earlier.responses) == len(session.prompts(item.doc_id))
         )
 
     def _answer(self, item: Item, administered: Administered, prior: str | None = None) -> Answer:
-        outcomes = self.measured[item[0]]
+        outcomes = self.measured[item.task]
         scored = scores_of(outcomes, administered)
-        self._scored.update((item[0], name) for name in scored)
+        self._scored.update((item.task, name) for name in scored)
         raw: Any = {name: raw for name, (raw, _) in scored.items()} or None
         score: Any = {name: score for name, (_, score) in scored.items()}
         if not any(outcomes[name].weight > 0.0 for name in scored):
@@ -464,7 +463,7 @@ class HarnessModel(Model):
             seconds=administered.seconds if prior is None else 0.0,
             tokens=administered.tokens if prior is None else None,
             judge_usd=administered.judge_usd,
-            prompt_hash=self.sessions[item[0]].prompt_hash(item[1]),
+            prompt_hash=self.sessions[item.task].prompt_hash(item.doc_id),
             responses=[
                 [list(response) if isinstance(response, tuple) else response for response in group]
                 for group in sample["resps"]
@@ -489,7 +488,7 @@ class HarnessModel(Model):
         scored = [
             answer
             for item, answer in list(self.administered.items())
-            if item[0] == task and not answer.unscored
+            if item.task == task and not answer.unscored
         ]
         if not scored:
             return
@@ -524,10 +523,10 @@ class HarnessModel(Model):
 
     def _replay(self, item: Item, responses: Any) -> Administered:
         """Score an earlier answer again."""
-        session = self.sessions[item[0]]
+        session = self.sessions[item.task]
         if session.each_alone:  # a log of a full run may have more answers than are asked
             responses = [group[:1] for group in responses]
-        [administered] = session.administer([item[1]], Recorded(responses))
+        [administered] = session.administer([item.doc_id], Recorded(responses))
         self.administered[item] = administered
         return administered
 
@@ -554,13 +553,15 @@ class StoredModel(HarnessModel):
         """
         for item in items:
             if not self.has_at_hand(item):
-                raise MetricError(f"the logs of {self.name} have no answer to document {item[1]!r}")
+                raise MetricError(
+                    f"the logs of {self.name} have no answer to document {item.doc_id!r}"
+                )
         return super().ask(items)
 
 
 def _docs_and_repeats(items: Sequence[Item]) -> tuple[list[Any], list[int]]:
     """Return the documents of items of one task, and which answer to each it is."""
-    return [item[1] for item in items], [item[2] if len(item) > 2 else 1 for item in items]
+    return [item.doc_id for item in items], [item.repeat for item in items]
 
 
 def memory_of(entry: ModelSpec) -> float | None:

@@ -206,7 +206,7 @@ class Plan:
         spec, several, units = self.spec, not self.alone, None
         if self.charges.units is not None:  # in bank order
             by_task = {
-                task: [self.charges.units[task, doc_id] for doc_id in outcome.bank.doc_ids]
+                task: [self.charges.units[Item((task, doc_id))] for doc_id in outcome.bank.doc_ids]
                 for task, outcome in self.outcomes.items()
             }
             units = by_task if several else by_task[self.outcome.task]
@@ -239,7 +239,7 @@ class Plan:
     def items(self) -> list[Item]:
         """Return all items, in bank order."""
         return [
-            (task, doc_id)
+            Item((task, doc_id))
             for task, outcome in self.outcomes.items()
             for doc_id in outcome.bank.doc_ids
         ]
@@ -247,7 +247,9 @@ class Plan:
     def documents(self) -> list[Item]:
         """Return all documents of the tasks, including those that no bank has."""
         return [
-            (task, doc_id) for task, session in self.sessions.items() for doc_id in session.doc_ids
+            Item((task, doc_id))
+            for task, session in self.sessions.items()
+            for doc_id in session.doc_ids
         ]
 
     @property

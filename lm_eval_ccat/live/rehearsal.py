@@ -115,10 +115,9 @@ def _play(
     scores = {model: newcomers.scores(rng) for model in slots}
 
     def answer(model: str, item: Item, number: int) -> Tell:
-        task, doc = item[:2]
         by_outcome = {
-            name: float(scores[model][name_of(task, name)][outcome.bank.index[doc]])
-            for name, outcome in plan.measured[task].items()
+            name: float(scores[model][name_of(item.task, name)][outcome.bank.index[item.doc_id]])
+            for name, outcome in plan.measured[item.task].items()
         }
         score: Any = by_outcome if len(by_outcome) > 1 else next(iter(by_outcome.values()))
         cost = charges.expected(model, item)

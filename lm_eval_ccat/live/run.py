@@ -202,7 +202,7 @@ class Run:
         """Whether an earlier answer is surely not to the prompt of a document in this run, or does
         not tell to which prompt it is.
         """
-        mark = self.plan.sessions[item[0]].marks.get(item[1])
+        mark = self.plan.sessions[item.task].marks.get(item.doc_id)
         earlier_mark = answer.mark_for(templated)
         if earlier_mark is None:
             return answer.prompt_hash is None

@@ -364,7 +364,7 @@ class Sender:
     def _asks_of_a_task(self, channel: Channel) -> list[Ask]:
         """Take a model's next asks off the line; the harness evaluates one task per call."""
         asks = self.line.next(channel.name, channel.model.batch)
-        tasks = [ask.item[0] for ask in asks]
+        tasks = [ask.item.task for ask in asks]
         self.line.back([ask for ask, task in zip(asks, tasks) if task != tasks[0]])
         return [ask for ask, task in zip(asks, tasks) if task == tasks[0]]
 
@@ -555,7 +555,9 @@ class Sender:
         ):
             return
         for task, metric, cap in self._capped:
-            raws = (a.raw for (_, item), a in self.book.answers.items() if item[0] == task)
+            raws = (
+                answer.raw for (_, item), answer in self.book.answers.items() if item.task == task
+            )
             scores = [raw.get(metric) if isinstance(raw, dict) else raw for raw in raws]
             if any(score is not None for score in scores):
                 share_above_cap(np.array(scores, dtype=float), cap, metric, f"task {task}")

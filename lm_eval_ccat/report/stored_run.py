@@ -85,7 +85,7 @@ class StoredAnswers(Collection[StoredAnswer]):
                 continue
             n, of_model = number.get(record.item, -1), counts.get(record.model, b"")
             if 0 <= n < len(of_model) and of_model[n]:
-                doc = record.item[:2] if self._several else record.item[1]
+                doc = record.item.document if self._several else record.item.doc_id
                 scores = _score(record, self._lead)
                 yield StoredAnswer(record.model, doc, *scores, record.text)
 

@@ -272,7 +272,7 @@ class Tally:
 
     def _pay(self, record: Answered | Lost, column: str) -> None:
         if record.usd is not None:
-            self.paid[record.model, record.item[0]][column] += record.usd
+            self.paid[record.model, record.item.task][column] += record.usd
 
     def count_answer(self, answer: Answered) -> None:
         """Add an answer or failure that the Ranker is told."""
@@ -287,7 +287,7 @@ class Tally:
                 for value in (answer.score, answer.raw)
             )
             for outcome, score in scores.items():
-                by_model = self.scores.setdefault((answer.item[0], outcome), {})
+                by_model = self.scores.setdefault((answer.item.task, outcome), {})
                 by_model.setdefault(model, ScoreRange()).add(score, raw.get(outcome))
         if answer.prior is not None:
             self.prior[model] += 1

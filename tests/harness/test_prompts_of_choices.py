@@ -12,6 +12,7 @@ from worlds.logs import logged
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.harness import open_session
 from lm_eval_ccat.live.models import HarnessModel
+from lm_eval_ccat.records import Item
 from lm_eval_ccat.scores.answers import earlier_answers
 from lm_eval_ccat.scores.prompts import compare_prompts
 from lm_eval_ccat.scores.readers.samples import hash_of_row
@@ -76,7 +77,7 @@ def test_other_choices_or_another_order_of_them_are_another_prompt(bench, tasks)
 def test_answers_to_other_choices_are_not_used_again(bench, tasks, tmp_path):
     arguments = {"tasks": tasks[:1], "task_manager": bench.manager(), "num_fewshot": 0}
     logged(tmp_path, "copyist", log_samples=True, **arguments)
-    answers = {("t", a.doc_id): a for a in earlier_answers(tmp_path, "choices")}
+    answers = {Item(("t", a.doc_id)): a for a in earlier_answers(tmp_path, "choices")}
     assert len(answers) == N_DOCS
     for task in tasks:
         sessions = {"t": session(bench, task, num_fewshot=0)}
@@ -95,10 +96,10 @@ def test_a_metric_of_mutual_information_asks_the_same_prompts_and_takes_more_ans
     assert own.marks == mutual.marks
     arguments = {"tasks": ["choices"], "task_manager": bench.manager(), "num_fewshot": 0}
     logged(tmp_path, "copyist", log_samples=True, **arguments)
-    answers = {("t", a.doc_id): a for a in earlier_answers(tmp_path, "choices")}
+    answers = {Item(("t", a.doc_id)): a for a in earlier_answers(tmp_path, "choices")}
     for opened, fits in ((own, True), (mutual, False)):
         model = SimpleNamespace(sessions={"t": opened}, at_hand=answers)
-        assert HarnessModel.has_at_hand(model, ("t", 3)) == fits
+        assert HarnessModel.has_at_hand(model, Item(("t", 3))) == fits
 
 
 def test_without_arguments_the_choices_are_unknown_and_a_generating_prompt_is_not(bench, tmp_path):

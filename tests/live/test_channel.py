@@ -13,7 +13,7 @@ from lm_eval_ccat.live.channel import Channel, Sending
 from lm_eval_ccat.live.failures import Pace, State
 from lm_eval_ccat.live.models import Answer
 from lm_eval_ccat.live.spec import FailureRule
-from lm_eval_ccat.records import Lost, Tell
+from lm_eval_ccat.records import Item, Lost, Tell
 from lm_eval_ccat.runs.book import Ask
 
 
@@ -37,7 +37,7 @@ def test_a_model_leaves_when_more_than_the_stated_share_of_ten_documents_failed(
     assert aside == ["a"] * leaves
 
 
-ITEMS = [("t", number) for number in range(20)]
+ITEMS = [Item(("t", number)) for number in range(20)]
 BUSY, REFUSED, MALFORMED = (
     ServerError("status", "no", status=status) for status in (500, 403, 400)
 )

@@ -12,6 +12,7 @@ from lm_eval_ccat.live import charges as module
 from lm_eval_ccat.live.charges import Charges, Forecast, expected_tokens
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.money import ASSUMED, BILLED, UNKNOWN, Tokens, estimate_tokens
+from lm_eval_ccat.records import Item
 from lm_eval_ccat.runs.tally import Tally
 
 PRICE = {"input": 1000.0, "output": 4000.0, "item": 0.25}
@@ -20,7 +21,9 @@ PRICE = {"input": 1000.0, "output": 4000.0, "item": 0.25}
 def charges(price: dict[str, float], currency: str = "usd", **settings: Any) -> Charges:
     entry = {"name": "a", "model": "dummy", "price": price}
     spec = Spec.read({"task": "t", "models": [entry], **settings})
-    return Charges(spec, {"a": Forecast(2.0, 9.0, True)}, {"a": 2.0}, {("t", 0): 1.5}, currency)
+    return Charges(
+        spec, {"a": Forecast(2.0, 9.0, True)}, {"a": 2.0}, {Item(("t", 0)): 1.5}, currency
+    )
 
 
 def test_an_answer_that_was_paid_before_costs_its_judging_alone():
@@ -39,8 +42,8 @@ def test_a_lost_attempt_costs_what_is_usual_and_may_cost_the_most():
     """Before the first answer tells, of a document half as long again as the mean."""
     made = charges(PRICE)
     for column in (BILLED, ASSUMED):
-        assert made.of_lost("a", ("t", 0), column, Tally()) == (3.0, 3.0)
-    assert made.of_lost("a", ("t", 0), UNKNOWN, Tally()) == (9.0, 9.0)
+        assert made.of_lost("a", Item(("t", 0)), column, Tally()) == (3.0, 3.0)
+    assert made.of_lost("a", Item(("t", 0)), UNKNOWN, Tally()) == (9.0, 9.0)
 
 
 def test_a_document_reads_the_prompts_of_all_its_requests(monkeypatch):

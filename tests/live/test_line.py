@@ -25,7 +25,7 @@ from lm_eval_ccat.live.line import GROWTH_IN_TURNS, WINDOW, Line
 from lm_eval_ccat.live.models import Answer, HarnessModel
 from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.live.spec import ModelSpec, Spec
-from lm_eval_ccat.records import Lost, Tell
+from lm_eval_ccat.records import Item, Lost, Tell
 from lm_eval_ccat.runs.book import OPEN, Ask, Book
 
 THREE = ["m01", "m03", "m05"]
@@ -213,8 +213,8 @@ def test_a_model_that_lives_elsewhere_has_no_session_here():
             return [Answer(item=item, score=0.5) for item in items]
 
     came: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    Far(ModelSpec("a", "hf"), Spec(), {"t": {}}, print).start([("t", 7)], came.put)
-    assert came.get(timeout=10.0) == [Answer(item=("t", 7), score=0.5)]
+    Far(ModelSpec("a", "hf"), Spec(), {"t": {}}, print).start([Item(("t", 7))], came.put)
+    assert came.get(timeout=10.0) == [Answer(item=Item(("t", 7)), score=0.5)]
 
 
 def test_a_budget_that_shrinks_gives_back_the_youngest_asks():

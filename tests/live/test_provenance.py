@@ -12,7 +12,7 @@ from worlds.server import trouble
 from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.live.result import doubts, state
-from lm_eval_ccat.records import Tell
+from lm_eval_ccat.records import Item, Tell
 from lm_eval_ccat.runs.tally import Tally
 
 THREE = ["m01", "m05", "m11"]
@@ -92,7 +92,7 @@ def test_answers_cut_unlike_often_and_impossible_usage_are_told():
         for model in ("a", "b"):
             finish = ["length" if model == "a" and n < 5 else "stop"]
             served = [{"finish": finish, **({"refused_usage": "-1 read"} if n == 9 else {})}]
-            tally.count_answer(Tell(model=model, item=("", n), score=0.5, served=served))
+            tally.count_answer(Tell(model=model, item=Item(("", n)), score=0.5, served=served))
     cut, *usage = doubts(tally)
     assert cut == (
         "answers were cut at the token limit at different rates: 50% of those of a, 0% of those of "
@@ -109,7 +109,9 @@ def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told():
         ("as it was", {"temperature": 0, "max_tokens": 64, "stop": ["Q:"]}),
         ("chat", {"temperature": 1, "max_completion_tokens": 64}),
     ):
-        tally.count_answer(Tell(model=model, item=("", 0), score=0.5, served=[{"sent": sent}]))
+        tally.count_answer(
+            Tell(model=model, item=Item(("", 0)), score=0.5, served=[{"sent": sent}])
+        )
     calibrated = {"until": ["Q:"], "max_gen_toks": 64, "do_sample": False}
     assert doubts(tally) == [] and doubts(tally, calibrated) == [
         "the bank was calibrated on other requests: chat was asked with temperature 1 in place of "

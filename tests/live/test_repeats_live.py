@@ -20,6 +20,7 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.channel import Channel
 from lm_eval_ccat.live.copies import Copies
 from lm_eval_ccat.live.result import state
+from lm_eval_ccat.records import Item
 from lm_eval_ccat.report.following import to_decide
 from lm_eval_ccat.report.plain import lines
 
@@ -238,7 +239,7 @@ def noted(*answers: tuple[str, ...]) -> Copies:
     for repeat in range(max(map(len, answers))):
         for document, texts in enumerate(answers):
             if repeat < len(texts):
-                copies.note(("t", document, repeat + 1), [[texts[repeat]]])
+                copies.note(Item(("t", document, repeat + 1)), [[texts[repeat]]])
     return copies
 
 
@@ -478,11 +479,11 @@ def test_a_forecast_of_repeats_counts_answers(few, sampling, ccat) -> None:
 def test_the_first_answer_after_a_resume_is_no_copy_of_itself() -> None:
     copies = Copies("m")
     for item in range(20):  # the first two answers came before the kill
-        copies.note(("t", item, 3), [[f"a long answer to item {item}, " * 9]])
+        copies.note(Item(("t", item, 3)), [[f"a long answer to item {item}, " * 9]])
     for item in range(9):
-        copies.note(("t", item, 4), [[f"a long answer to item {item}, " * 9]])
+        copies.note(Item(("t", item, 4)), [[f"a long answer to item {item}, " * 9]])
     with pytest.raises(RunError, match="copies, not repeats"):
-        copies.note(("t", 9, 4), [["a long answer to item 9, " * 9]])
+        copies.note(Item(("t", 9, 4)), [["a long answer to item 9, " * 9]])
 
 
 def test_the_page_of_a_run_counts_documents_once_and_answers_of_all(few, sampling, ccat) -> None:

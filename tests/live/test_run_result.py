@@ -13,7 +13,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.live.result import Result, board_of, on_own_scales, result_of, state_terms
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import no_money
-from lm_eval_ccat.records import Header, Tell
+from lm_eval_ccat.records import Header, Item, Tell
 from lm_eval_ccat.runs.tally import Tally
 
 SCALES = {"points": Scale(0, 100), "errors": Scale(0, 40, higher_is_better=False)}
@@ -104,10 +104,12 @@ def test_answers_that_all_score_the_lowest_or_the_highest_are_told(run, score, t
     book, tally = Teller.of(run), Tally()
     for name in ("a", "b"):
         for doc_id in range(20):
-            tally.count_answer(Tell(model=name, item=("t", doc_id), score=score, raw=5 * score))
+            tally.count_answer(
+                Tell(model=name, item=Item(("t", doc_id)), score=score, raw=5 * score)
+            )
     book.tally.scores = tally.scores
     said = f"all 40 answers of a, b score {5 * score:g} on t: is the "
     assert [text.startswith(said) for text in of_run(book).warnings] == [True] * told
-    tally.count_answer(Tell(model="b", item=("t", 20), score=0.25, raw=1.25))
+    tally.count_answer(Tell(model="b", item=Item(("t", 20)), score=0.25, raw=1.25))
     alone = "all 20 answers of a score 0 on t, unlike those of other models: is the extraction"
     assert [text.startswith(alone) for text in of_run(book).warnings] == [True] * (score == 0.0)

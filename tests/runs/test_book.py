@@ -20,7 +20,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import Journal, JournalFile
 from lm_eval_ccat.money import Tokens, sum_of
-from lm_eval_ccat.records import BeyondBank, End, Header, Interrupt, Lost, Session, Tell
+from lm_eval_ccat.records import BeyondBank, End, Header, Interrupt, Item, Lost, Session, Tell
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import LOG, RunDirectory
 from lm_eval_ccat.runs.kept_answers import KeptAnswers
@@ -123,7 +123,7 @@ def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on():
     book.write(records[1:2])  # behind an ask without an answer: at the end it counts all the same
     book.event(End(reason="a deadline", gaps=True))
     book.settle()
-    book.event(Lost(model="a", item=("", 1), cost=2.0, why="deadline"))
+    book.event(Lost(model="a", item=Item(("", 1)), cost=2.0, why="deadline"))
     assert book.done and book.ranker.result().stopped_because == "a deadline"
     assert book.n_told == 1 and not book.ranker.in_flight
     assert book.ranker.budget == 40.0  # the result that was stated stands
@@ -182,7 +182,7 @@ def test_columns_of_money_follow_who_counted():
 
 
 def answer(model: str, doc_id: int, **about: Any) -> Tell:
-    return Tell(model=model, item=("t", doc_id), score=0.5, responses=["yes"], **about)
+    return Tell(model=model, item=Item(("t", doc_id)), score=0.5, responses=["yes"], **about)
 
 
 def test_only_what_was_sent_counts_as_asked_and_as_a_price_of_answers():
@@ -198,7 +198,7 @@ def test_only_what_was_sent_counts_as_asked_and_as_a_price_of_answers():
 
 def test_the_time_of_a_run_is_neither_that_of_a_pause_nor_of_completing_it():
     tally = Tally()
-    item: Any = ("t", 9)
+    item: Any = Item(("t", 9))
     beyond = BeyondBank(model="a", item=item, responses=["yes"], time=500.0)
     for record in (
         Session(event="start", time=0.0), answer("a", 0, time=10.0),
@@ -230,9 +230,9 @@ def test_of_two_records_of_an_answer_the_later_one_is_read_and_it_is_one_answer(
     journal = Journal()
     answers = KeptAnswers(journal)
     for score in (0.25, 0.75):
-        [place] = journal.append([Tell(model="a", item=("t", 0), score=score)])
-        answers.keep("a", ("t", 0), place)
-    assert answers["a", ("t", 0)].score == 0.75 and len(answers) == 1
+        [place] = journal.append([Tell(model="a", item=Item(("t", 0)), score=score)])
+        answers.keep("a", Item(("t", 0)), place)
+    assert answers["a", Item(("t", 0))].score == 0.75 and len(answers) == 1
 
 
 def test_a_folder_in_which_nothing_began_is_taken_away_again(tmp_path):

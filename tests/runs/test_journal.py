@@ -23,6 +23,7 @@ from lm_eval_ccat.records import (
     Drop,
     Header,
     Interrupt,
+    Item,
     NewerRecord,
     Record,
     Restore,
@@ -38,13 +39,13 @@ DROPS = st.lists(
 HEADER = Header()
 TELL = Tell(
     model="m/ä\u202e\x00\ud800",
-    item=("task", 3),
+    item=Item(("task", 3)),
     score={"bleu": 0.1, "chrf": 1.0},
     cost=1e-300,
     tokens=Tokens(7, 2, "usage"),
     responses=[['", "sum": "00000000"}']],
 )
-ASK = Asks(pairs=[("m", ("", 1)), ("m", ("t", "x"))], draws=[None, 0.125], after=[0, 0])
+ASK = Asks(pairs=[("m", Item(("", 1))), ("m", Item(("t", "x")))], draws=[None, 0.125], after=[0, 0])
 NOTE = Interrupt()
 
 
@@ -207,7 +208,7 @@ def test_a_sealed_line_cannot_be_taken_out_or_added():
 def example_of(kind: str) -> Record:
     """A record with a value in every field."""
     values = {
-        "tokens": Tokens(7, 2, "usage"), "item": ("t", 1), "pairs": [("m", ("t", 1))],
+        "tokens": Tokens(7, 2, "usage"), "item": Item(("t", 1)), "pairs": [("m", Item(("t", 1)))],
         "draws": [0.5], "after": 3, "n": 4, "version": VERSION, "score": 0.25, "raw": 25.0,
         "windows": {"m": 16}, "wire": {"m": 8}, "identity": {"config": {}},
     }  # fmt: skip

@@ -53,7 +53,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
             case Asks(pairs=pairs, draws=draws):
                 asked = zip(pairs, draws)
                 drawn |= {
-                    (model, item[1])
+                    (model, item.doc_id)
                     for (model, item), probability in asked
                     if probability is not None
                 }
