@@ -1515,7 +1515,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "settings of prompts are compared though the prompts themselves are",
         "lm_eval_ccat/live/outcomes",
-        "elif change != PROMPTS or model not in prompted:",
+        "elif difference.change != PROMPTS or model not in prompted:",
         "elif True:",
         ("tests/live/test_known_logs.py",),
     ),

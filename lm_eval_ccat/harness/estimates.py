@@ -320,26 +320,7 @@ def correct_group(
         for name in tasks
     }
     run_in_all = sum(metrics[name]["sample_len"] for name in tasks)
-    scores: dict[str, dict[str, object]] = {}
-    dropped = []
-    for config in group.aggregate_metric_list:
-        # A task run in part may lack a metric that a full run of it would report.
-        filters = config.filter_list or _filters_of(config.metric, partial, metrics, tasks)
-        for flt in filters:
-            key, stderr = f"{config.metric},{flt}", f"{config.metric}_stderr,{flt}"
-            if not all(key in metrics[name] for name in tasks):
-                dropped.append(key)
-                for block in (values, values.get("sample_count", {})):
-                    block.pop(key, None)
-                values.pop(stderr, None)
-                continue
-            size = sizes if config.weight_by_size else dict.fromkeys(tasks, 1)
-            weights = {name: size[name] / sum(size.values()) for name in tasks}
-            errors = {name: metrics[name][stderr] for name in estimated}
-            values[stderr] = _error_of_group(group.name, key, weights, errors, partial)
-            scores[key] = {
-                "estimate": values[key], "standard_error": values[stderr], "weights": weights,
-            }  # fmt: skip
+    scores, dropped = _scores_of_group(metrics, group, partial, sizes)
     what = "adaptive" if scores else "no"
     values["alias"] = f"{values['alias']} ({what} estimate, {run_in_all} docs run)"
     values["sample_len"] = run_in_all
@@ -361,6 +342,35 @@ def correct_group(
         "items": run_in_all,
         "items_total": sum(sizes.values()),
     }
+
+
+def _scores_of_group(
+    metrics: Any, group: Any, partial: Mapping[str, TaskRun], sizes: Mapping[str, int]
+) -> tuple[dict[str, dict[str, object]], list[str]]:
+    """Give a group's scores the errors of the estimates; return them, and the keys that it lost."""
+    values, tasks = metrics[group.name], list(sizes)
+    scores: dict[str, dict[str, object]] = {}
+    dropped = []
+    for config in group.aggregate_metric_list:
+        # A task run in part may lack a metric that a full run of it would report.
+        filters = config.filter_list or _filters_of(config.metric, partial, metrics, tasks)
+        for flt in filters:
+            key, stderr = f"{config.metric},{flt}", f"{config.metric}_stderr,{flt}"
+            # The harness averages over the tasks that have a metric, which is another score.
+            if not all(key in metrics[name] for name in tasks):
+                dropped.append(key)
+                for block in (values, values.get("sample_count", {})):
+                    block.pop(key, None)
+                values.pop(stderr, None)
+                continue
+            size = sizes if config.weight_by_size else dict.fromkeys(tasks, 1)
+            weights = {name: size[name] / sum(size.values()) for name in tasks}
+            errors = {name: metrics[name][stderr] for name in tasks if name in partial}
+            values[stderr] = _error_of_group(group.name, key, weights, errors, partial)
+            scores[key] = {
+                "estimate": values[key], "standard_error": values[stderr], "weights": weights,
+            }  # fmt: skip
+    return scores, dropped
 
 
 def shared_error(first: TaskRun, second: TaskRun, group: str, key: str) -> float:

@@ -29,6 +29,9 @@ from .models import Measured
 from .scored import Discrepancy, Scoring, runs_by_model
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
+#: What errors call known results and the run, and what they advise if the two differ.
+_KNOWN_AND_RUN = ("the source", "the run")
+_REMEDY_OF_KNOWN = "Ask as it was asked, leave it out"
 
 
 def measure(
@@ -188,21 +191,13 @@ def known_as_asked(
         accepted.
     """
     agreed, doubtful = list[Discrepancy](), dict[str, list[str]]()
-    names, remedy = ("the source", "the run"), "Ask as it was asked, leave it out"
-    prompted: set[str] = set()  # models whose prompts are compared, so that what makes them is not
     if not table.doc_hashes or not any(table.doc_hashes):
         doubt = "the source states no hashes of documents, so ids alone name them"
         doubtful[doubt] = list(models)
+    prompted: set[str] = set()
     for model in models:
-        marks = table.prompts_of(model) or dict.fromkeys(table.doc_ids)
-        prompt, doubt = compare_prompts(marks, session.marks_like(marks), names)
-        if prompt and PROMPTS not in accepted:
-            raise PromptMismatchError(
-                f"known model {model}: {prompt}",
-                f"{remedy}, or accept other prompts: --accept_change prompts",
-            )
-        if prompt:
-            agreed.append(Discrepancy(f"accepted: known model {model}: {prompt}", PROMPTS))
+        prompt, doubt = _prompts_of_known(table, model, session, accepted)
+        agreed += [prompt] if prompt else []
         if doubt:
             doubtful.setdefault(doubt, []).append(model)
         else:
@@ -211,19 +206,43 @@ def known_as_asked(
     runs = runs_by_model(table, logged.task)
     doc_ids = [doc_id for doc_id in table.doc_ids if runs and doc_id in session.marks]
     scoring = Scoring.of_task(session, logged, doc_ids)
-    settings = table.settings.get(session.name)  # the journal of several tasks has them by task
+    # The journal of several tasks has the settings by task.
+    settings = table.settings.get(session.name)
     settings = settings if isinstance(settings, Mapping) else table.settings
     for model in models:
         of_runs = Scoring.of(runs[model], logged) if model in runs else None
         of_model = of_runs or Scoring.of_settings(settings)
-        for difference in of_model.differences(scoring, names) if of_model else ():
-            text, change, _ = difference
-            if not change:
+        for difference in of_model.differences(scoring, _KNOWN_AND_RUN) if of_model else ():
+            if not difference.change:
                 doubtful.setdefault(difference.accepted_by(accepted), []).append(model)
-            elif change != PROMPTS or model not in prompted:
-                of_known = difference._replace(text=f"known model {model}: {text}")
-                agreed.append(of_known._replace(text=of_known.accepted_by(accepted, remedy)))
+            # Where prompts are compared word for word, what they are made of says nothing more.
+            elif difference.change != PROMPTS or model not in prompted:
+                of_known = difference._replace(text=f"known model {model}: {difference.text}")
+                text = of_known.accepted_by(accepted, _REMEDY_OF_KNOWN)
+                agreed.append(of_known._replace(text=text))
     return agreed, in_words(doubtful, len(models))
+
+
+def _prompts_of_known(
+    table: ScoreTable, model: str, session: TaskSession, accepted: Collection[str]
+) -> tuple[Discrepancy | None, str]:
+    """Return how a known model's prompts differ, if that is accepted, and what is not known.
+
+    Raises
+    ------
+    PromptMismatchError
+        A prompt differs, and that is not accepted.
+    """
+    marks = table.prompts_of(model) or dict.fromkeys(table.doc_ids)
+    difference, doubt = compare_prompts(marks, session.marks_like(marks), _KNOWN_AND_RUN)
+    if not difference:
+        return None, doubt
+    if PROMPTS not in accepted:
+        raise PromptMismatchError(
+            f"known model {model}: {difference}",
+            f"{_REMEDY_OF_KNOWN}, or accept other prompts: --accept_change prompts",
+        )
+    return Discrepancy(f"accepted: known model {model}: {difference}", PROMPTS), doubt
 
 
 def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:

@@ -13,6 +13,7 @@ import queue
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -43,6 +44,31 @@ GRACE, FAREWELL = 0.6, 2.0
 REPORT = 10.0
 #: Seconds at the start in which every server gets a single request, to show that it works.
 CONTACT = 3.0
+
+
+@dataclass
+class Arrived:
+    """Results of calls that were collected together.
+
+    Attributes
+    ----------
+    moment : float
+        Time at which the last of them was collected.
+    records : list of Record
+        The records of all answers.
+    answers : list of (Channel, list of Answer)
+        The same answers, by call.
+    failed : list of (Channel, Sending, Exception)
+        Calls that their channels deal with.
+    fatal : BaseException or None
+        The first error that no channel can deal with: it ends the run.
+    """
+
+    moment: float = 0.0
+    records: list[Record] = field(default_factory=list)
+    answers: list[tuple[Channel, list[Answer]]] = field(default_factory=list)
+    failed: list[tuple[Channel, Sending, Exception]] = field(default_factory=list)
+    fatal: BaseException | None = None
 
 
 class Sender:
@@ -495,49 +521,51 @@ class Sender:
 
         With `refill`, the freed slots are filled first.
         """
-        records: list[Record] = []
-        new: set[Pair] = set()  # answered by them
-        failed: list[tuple[Channel, Sending, Exception]] = []
-        counted: list[tuple[Channel, list[Answer]]] = []
-        fatal: BaseException | None = None
-        moment = 0.0
-        for channel, sending, result in self._arrivals(timeout):
-            moment = clock()
-            channel.wire.remove(sending)
-            channel.model.scoring.difference_update(ask.item for ask in sending.asks)
-            if isinstance(result, BaseException):
-                if isinstance(result, NoScoresError) or not isinstance(result, Exception):
-                    fatal = fatal or result
-                else:
-                    failed.append((channel, sending, result))
-                continue
-            channel.answered(sending, moment)
-            of_channel = channel.records(sending, result, new)
-            new.update(record.pair for record in of_channel if isinstance(record, Answered))
-            records += of_channel
-            counted.append((channel, result))
-        if fatal is not None:  # what arrived together with it is paid, and kept
-            self.line.arrive(records)
-            raise fatal
-        if refill and not failed:  # asks already made need not wait for the processing
-            for name in dict.fromkeys(
-                channel.name for channel, _ in counted if channel.model.remote
-            ):
+        arrived = self._arrived(timeout)
+        # What arrived together with an error that ends the run is paid, and kept.
+        if arrived.fatal is not None:
+            self.line.arrive(arrived.records)
+            raise arrived.fatal
+        # Asks already made need not wait for the processing.
+        if refill and not arrived.failed:
+            remote = (channel.name for channel, _ in arrived.answers if channel.model.remote)
+            for name in dict.fromkeys(remote):
                 self.feed(self.channels[name])
-        self.line.arrive(records)
+        self.line.arrive(arrived.records)
         self._require_below_caps()
-        for channel, answers in counted:
+        for channel, answers in arrived.answers:
             if channel.name in self.line.away and channel.gate.state is State.OPEN:
                 channel.back()
             channel.count_unscored(answers)
-        for channel, sending, trouble in failed:
+        for channel, sending, trouble in arrived.failed:
             if isinstance(trouble, PlaceLost):
                 self._displaced(channel)
                 channel.displaced(sending, trouble)
             else:
-                channel.failed(sending, trouble, moment)
-        for channel, answers in counted if refill else ():  # what is left on the wire ends nothing
+                channel.failed(sending, trouble, arrived.moment)
+        # After the deciding answer, copies among what was left on the wire end nothing.
+        for channel, answers in arrived.answers if refill else ():
             channel.note_copies(answers)
+
+    def _arrived(self, timeout: float) -> Arrived:
+        """Take the results that have arrived off the wire, and sort them."""
+        arrived = Arrived()
+        new: set[Pair] = set()
+        for channel, sending, result in self._arrivals(timeout):
+            arrived.moment = clock()
+            channel.wire.remove(sending)
+            channel.model.scoring.difference_update(ask.item for ask in sending.asks)
+            if not isinstance(result, BaseException):
+                channel.answered(sending, arrived.moment)
+                records = channel.records(sending, result, new)
+                new.update(record.pair for record in records if isinstance(record, Answered))
+                arrived.records += records
+                arrived.answers.append((channel, result))
+            elif isinstance(result, NoScoresError) or not isinstance(result, Exception):
+                arrived.fatal = arrived.fatal or result
+            else:
+                arrived.failed.append((channel, sending, result))
+        return arrived
 
     def _require_below_caps(self) -> None:
         """Refuse a metric without an upper end if most of the models' first scores are capped.

@@ -241,31 +241,19 @@ def doubt_of_scale(
         number, and those of the other side 0 or 1: right and wrong on two scales. Or the metric is
         known to have the scale of one side, which the scores of the other leave.
     """
-    raws = [table.select([name]).raw for table, name in zip(tables, names)]
-    scores = [raw[np.isfinite(raw)] for raw in raws]
-    if not all(of_side.size for of_side in scores):
-        return ""  # without any score nothing is compared
-    (low_name, low_scores), (high_name, high_scores) = sorted(
-        zip(names, scores), key=lambda side: side[1].max()
-    )
-    top = float(high_scores.max())
-    reach = top if tables[0].scale.cap is None else float(np.median(high_scores))
-    if low_scores.min() < 0.0 or not 0.0 < low_scores.max() <= _UNIT < _FAR < reach:
+    sides = [_ModelScores.of(table, name) for table, name in zip(tables, names)]
+    # Without any score nothing is compared.
+    if not all(side.scores.size for side in sides):
+        return ""
+    low, high = sorted(sides, key=lambda side: side.top)
+    if not _far_apart(low, high, tables[0].scale):
         return ""
     metric, scale = tables[0].metric, tables[0].scale.describe()
     doubt = (
-        f"{metric} of {low_name} lies within 0 to 1, that of {high_name} reaches {top:g}, and both "
-        f"are read as {scale}"
+        f"{metric} of {low.model} lies within 0 to 1, that of {high.model} reaches {high.top:g}, "
+        f"and both are read as {scale}"
     )
-    binary = set(low_scores) <= {0.0, 1.0} and set(high_scores) <= {0.0, top}
-    if binary and high_scores.size >= _ENOUGH:
-        raise ScaleError(f"{doubt}, but they are 0 or 1 and 0 or {top:g}; write both on one scale")
-    known = known_scale(metric, task=tables[0].task or "")
-    if known is not None and known.holds(low_scores) and not known.holds(high_scores):
-        raise ScaleError(
-            f"{doubt}, but {metric} is known to have {known.describe()}, as {low_name} does; write "
-            "both on one scale"
-        )
+    _refuse_two_scales(low, high, doubt, metric, tables[0].task)
     of_name = any(OF_METRIC_TABLE in warning for table in tables for warning in table.warnings)
     of_files = not any(
         isinstance(source, ScoreTable) or can_read(Path(source)) for source in sources
@@ -273,6 +261,50 @@ def doubt_of_scale(
     if not by_user and (of_name or (of_files and tables[0].scale.cap is not None)):
         raise ScaleError(f"{doubt}; state the scale that both have: --range WORST,BEST (range=)")
     return f"{doubt}: if they are on different scales, the difference means nothing"
+
+
+class _ModelScores(NamedTuple):
+    """The scores of the model that one side of a comparison names."""
+
+    model: str
+    scores: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, table: ScoreTable, model: str) -> _ModelScores:
+        raw = table.select([model]).raw
+        return cls(model, raw[np.isfinite(raw)])
+
+    @property
+    def top(self) -> float:
+        return float(self.scores.max())
+
+
+def _far_apart(low: _ModelScores, high: _ModelScores, scale: Scale) -> bool:
+    """Whether one side lies within 0 to 1, and the other above 10."""
+    reach = high.top if scale.cap is None else float(np.median(high.scores))
+    return low.scores.min() >= 0.0 and 0.0 < low.top <= _UNIT < _FAR < reach
+
+
+def _refuse_two_scales(
+    low: _ModelScores, high: _ModelScores, doubt: str, metric: str, task: str | None
+) -> None:
+    """Refuse scores that prove a doubt of their scale: right and wrong, or a metric's known scale.
+
+    Raises
+    ------
+    ScaleError
+    """
+    binary = set(low.scores) <= {0.0, 1.0} and set(high.scores) <= {0.0, high.top}
+    if binary and high.scores.size >= _ENOUGH:
+        raise ScaleError(
+            f"{doubt}, but they are 0 or 1 and 0 or {high.top:g}; write both on one scale"
+        )
+    known = known_scale(metric, task=task or "")
+    if known is not None and known.holds(low.scores) and not known.holds(high.scores):
+        raise ScaleError(
+            f"{doubt}, but {metric} is known to have {known.describe()}, as {low.model} does; "
+            "write both on one scale"
+        )
 
 
 def require_one_promise(first_run: StoredRanking, second_run: StoredRanking) -> None:

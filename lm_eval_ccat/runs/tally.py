@@ -184,24 +184,13 @@ class Tally:
     _last: float | None = None
 
     def count(self, record: Record) -> None:
-        """Add one record to the sums."""
-        idle = isinstance(record, Session | Warn | BeyondBank)  # completing is not the run
-        if not idle and record.time is not None and self._last is not None:
-            self.elapsed += max(0.0, record.time - self._last)
-        if record.time is not None:
-            self._last = record.time
+        """Add one record to the sums; those of what the Ranker knows wait for `count_answer`."""
+        self._count_time(record)
         match record:
             case BeyondBank():
                 self._pay(record, BILLED)
-            case Answered(model=model, tokens=tokens):
-                self._pay(record, BILLED if tokens is None or tokens.billed else ASSUMED)
-                answered = isinstance(record, Tell) or bool(record.responses)
-                self.asked[model] += answered and record.prior is None
-                if record.usd and record.prior is None:
-                    self.costs[model].add(record.usd)
-                if tokens is not None and record.prior is None:
-                    self.lengths[model].add(tokens.total)
-                self.seconds[model] += record.seconds or 0.0
+            case Answered():
+                self._count_paid(record)
             case Lost(model=model):
                 self._pay(record, record.column or UNKNOWN)
                 self.asked[model] += record.column is not None
@@ -223,6 +212,28 @@ class Tally:
                 self.changes.append(record)
             case Warn():
                 self.warnings |= dict.fromkeys(record.texts)
+
+    def _count_time(self, record: Record) -> None:
+        """Add the seconds since the record before, unless the run stood still or was over."""
+        if record.time is None:
+            return
+        # Between two sessions nothing runs, and to complete a run is no part of it.
+        idle = isinstance(record, Session | Warn | BeyondBank)
+        if not idle and self._last is not None:
+            self.elapsed += max(0.0, record.time - self._last)
+        self._last = record.time
+
+    def _count_paid(self, answer: Answered) -> None:
+        """Add what an answer took; one of an earlier run was paid and timed there."""
+        model, tokens = answer.model, answer.tokens
+        self._pay(answer, BILLED if tokens is None or tokens.billed else ASSUMED)
+        answered = isinstance(answer, Tell) or bool(answer.responses)
+        self.asked[model] += answered and answer.prior is None
+        if answer.usd and answer.prior is None:
+            self.costs[model].add(answer.usd)
+        if tokens is not None and answer.prior is None:
+            self.lengths[model].add(tokens.total)
+        self.seconds[model] += answer.seconds or 0.0
 
     @property
     def left(self) -> set[str]:
