@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
@@ -29,6 +29,16 @@ class Forecast:
     mean: float
     largest: float
     known: bool
+
+
+class Charge(NamedTuple):
+    """What an answer or a lost attempt counts as: cost in `Charges.currency`, and dollars.
+
+    The dollars are None without a known price.
+    """
+
+    cost: float
+    usd: float | None
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ class Charges:
         """
         currency = currency_of(spec)
         expected: dict[Item, tuple[Tokens, Tokens]] = {}
-        # This needs the prompt of every document.
+        # This needs the prompt of every document, so it is left out where no price calls for it.
         if currency == "tokens" or any(model.price.known for model in spec.models):
             for task, outcomes in measured.items():
                 bank = leading(outcomes).bank
@@ -100,10 +110,8 @@ class Charges:
         """The Ranker's budget, in `currency`; a budget in seconds is not among its arguments."""
         return self.spec.budget.get(self.currency)
 
-    def of_lost(
-        self, model: str, item: Item, column: str, tally: Tally
-    ) -> tuple[float, float | None]:
-        """Return (cost in `currency`, dollars or None) of an attempt without an answer.
+    def of_lost(self, model: str, item: Item, column: str, tally: Tally) -> Charge:
+        """Return what an attempt without an answer counts as.
 
         The model's answers tell (`Costs.of_lost`); before the first one, its price at the token
         limit does. An attempt costs no item.
@@ -111,8 +119,8 @@ class Charges:
         usd = self._usd_of_lost(model, item, column, tally)
         if self.currency == "tokens":
             tokens = tally.lengths[model].of_lost(column)
-            return self.expected(model, item) if tokens is None else tokens, usd
-        return (usd or 0.0) if self.currency == "usd" else 0.0, usd
+            return Charge(self.expected(model, item) if tokens is None else tokens, usd)
+        return Charge((usd or 0.0) if self.currency == "usd" else 0.0, usd)
 
     def expected(self, model: str, item: Item) -> float:
         """Return the expected cost of one item in `currency`."""
@@ -133,15 +141,16 @@ class Charges:
         unknown = column == UNKNOWN and assumed is not None
         return self.forecasts[model].largest if unknown else assumed
 
-    def of_part(self, model: str, tokens: Tokens) -> tuple[float, float | None]:
-        """Return (cost in `currency`, dollars or None) of a request of a lost document."""
-        cost, usd = self.charge(model, tokens, 0.0, 0.0)
-        return 0.0 if self.currency == "items" else cost, usd
+    def of_part(self, model: str, tokens: Tokens) -> Charge:
+        """Return what an answered request of a lost document counts as."""
+        charge = self.charge(model, tokens, 0.0, 0.0)
+        # The document is no item that counts, and is asked again.
+        return charge._replace(cost=0.0) if self.currency == "items" else charge
 
     def charge(
         self, model: str, tokens: Tokens | None, seconds: float, judged: float, prior: bool = False
-    ) -> tuple[float, float | None]:
-        """Return (cost in `currency`, dollars or None) of one answer, including its judging.
+    ) -> Charge:
+        """Return what one answer counts as, including its judging.
 
         An answer that was paid for before (`prior`) costs only what judging it costs now.
         """
@@ -151,16 +160,16 @@ class Charges:
             usd = judged if judge is None else judge
             usd += 0.0 if prior else price.cost(tokens, seconds)
         if self.currency == "usd" and usd is not None:
-            return usd, usd
+            return Charge(usd, usd)
         if self.currency == "tokens" and not prior:
-            return self.prices[model] if tokens is None else tokens.total, usd
-        return 0.0 if prior else 1.0, usd
+            return Charge(self.prices[model] if tokens is None else tokens.total, usd)
+        return Charge(0.0 if prior else 1.0, usd)
 
 
 def currency_of(spec: Spec) -> str:
-    """Return "usd" if every price is known and the budget is in nothing else, else "items".
+    """Return "items" or "tokens" if the budget is in these; else "usd" if every price is known.
 
-    A budget in tokens counts tokens.
+    Without all prices it is "items".
 
     Raises
     ------

@@ -373,7 +373,7 @@ class Run:
         return book
 
     def resumed(self) -> Book:
-        """Take up the run's journal."""
+        """Take up the run's journal: account for a kill, apply the changes, restore models."""
         plan, directory = self.plan, self.directory
         assert directory is not None
         changed, journal = self.require_same(), directory.journal
@@ -385,34 +385,46 @@ class Run:
             )
         # Both may refuse, so before anything is written.
         book.require_change(changed.ranker)
-        retried = self._retried(book, changed)
-        killed, wire = not book.closed, dict(book.tally.wire)
+        to_restore = self._to_restore(book, changed)
+        was_killed, in_flight = not book.closed, book.tally.wire
         book.write([Session(event="resume")])
-        for ask in book.unanswered if killed else ():
-            wire[ask.model] = wire.get(ask.model, 1) - 1
-            if wire[ask.model] >= 0:  # one of the oldest asks, which may have been billed
-                # Leave the budget alone: a killed run must end as one that was not killed.
-                (model, item), (_, usd) = (
-                    ask.pair,
-                    plan.charges.of_lost(*ask.pair, UNKNOWN, book.tally),
-                )
-                book.event(Lost(model=model, item=item, why="killed", column=UNKNOWN, usd=usd))
+        if was_killed:
+            self._lose_unanswered(book, in_flight)
         book.change(changed, identity_of(plan))
         for change in changed.changes:
             tell = self.observer.warn if change.startswith("versions.") else self.observer.note
             tell(f"changed since the run began: {change}")
         for name in sorted(book.tally.away):
             book.event(Restore(model=name))
-        retried = [name for name in retried if name in book.tally.set_aside]
-        for name in retried:
+        # Those that were only away are back by now.
+        still_aside = [name for name in to_restore if name in book.tally.set_aside]
+        for name in still_aside:
             book.event(Restore(model=name))
-        if retried:  # lift the end that their absence caused
-            changes = [f"{name}: taken up again" for name in retried]
+        if still_aside:
+            # Their absence may have ended the ranking, which a budget that is stated anew lifts.
+            changes = [f"{name}: taken up again" for name in still_aside]
             budget = NO_LIMIT if plan.charges.budget is None else plan.charges.budget
-            book.change(Differences([], changes, {"budget": budget}), identity_of(plan))
+            restored = Differences(refused=[], changes=changes, ranker={"budget": budget})
+            book.change(restored, identity_of(plan))
         return book
 
-    def _retried(self, book: Book, changed: Differences) -> list[str]:
+    def _lose_unanswered(self, book: Book, in_flight: Mapping[str, int]) -> None:
+        """Record that a kill lost the oldest open asks of each model, as many as were in flight.
+
+        Their billing is unknown. They do not lower the budget, so that a run that is killed and
+        resumed ends as one that was not killed.
+        """
+        remaining = dict(in_flight)
+        for ask in book.unanswered:
+            # Without a line of windows one may have been sent.
+            remaining[ask.model] = remaining.get(ask.model, 1) - 1
+            if remaining[ask.model] >= 0:
+                usd = self.plan.charges.of_lost(*ask.pair, UNKNOWN, book.tally).usd
+                book.event(
+                    Lost(model=ask.model, item=ask.item, why="killed", column=UNKNOWN, usd=usd)
+                )
+
+    def _to_restore(self, book: Book, changed: Differences) -> list[str]:
         """Return the models to restore that were set aside.
 
         Those whose entry was corrected are restored anyway, and those that never answered: a key,
@@ -422,7 +434,13 @@ class Run:
         entries = {entry.name for entry in self.spec.models}
         aside = [name for name in book.tally.set_aside if name in entries]
         changes = "\n".join(changed.changes)
-        names = aside if self.retry is True else [str(self.retry)] if self.retry else []
+        match self.retry:
+            case True:
+                names = aside
+            case False | "":
+                names = []
+            case name:
+                names = [name]
         for name in names:
             if name not in aside:
                 listed = ", ".join(aside) or "none"
