@@ -118,7 +118,7 @@ class TaskRun:
             for answer in self.administered.values():
                 with suppress(MetricError):  # the answer counts for the other outcomes
                     if (pair := score_of(self.outcome, answer)) is not None:
-                        scored.append(pair[1])
+                        scored.append(pair.score)
             return float(scale.restore(np.mean(scored))), 0.0
         return (
             float(scale.restore(self.ranking.estimates[name])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
@@ -124,14 +124,20 @@ def not_reported(task: str, metric: str, reported: Iterable[str]) -> str:
     return f"task {task} reports no {metric} for its documents; it reports {', '.join(reported)}"
 
 
-def score_of(outcome: Outcome, answer: Administered) -> tuple[float, float] | None:
+class RawAndScore(NamedTuple):
+    """A score on the metric's own scale, and on [0, 1] with higher better."""
+
+    raw: float
+    score: float
+
+
+def score_of(outcome: Outcome, answer: Administered) -> RawAndScore | None:
     """Score an answer.
 
     Returns
     -------
-    (raw, score) or None
-        The score on the metric's own scale, and on [0, 1] with higher better. None if the task
-        leaves the metric out for this document, as the harness then does.
+    RawAndScore or None
+        None if the task leaves the metric out for this document, as the harness then does.
 
     Raises
     ------
@@ -144,7 +150,7 @@ def score_of(outcome: Outcome, answer: Administered) -> tuple[float, float] | No
     [filtered, *_] = answer.samples[outcome.filter]["filtered_resps"]
     text = filtered if isinstance(filtered, str) else None
     raw = metric.score(answer.values[key], task=outcome.task, prediction=text)
-    return raw, float(metric.scale.normalise(raw))
+    return RawAndScore(raw, float(metric.scale.normalise(raw)))
 
 
 def leading(outcomes: Mapping[str, Outcome]) -> Outcome:

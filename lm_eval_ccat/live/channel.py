@@ -411,8 +411,8 @@ class Channel:
         for part in parts:
             if part.usage is not None:
                 paid = self.plan.charges.of_part(self.name, part.usage)
-                if any(paid):
-                    self.lose(sending.asks[0].item, BILLED, "part of a call", *paid)
+                if paid.cost or paid.usd:
+                    self.lose(sending.asks[0].item, BILLED, "part of a call", paid.cost, paid.usd)
         for ask in sending.asks:
             self.lose(ask.item, failure.column, failure.kind)
 

@@ -81,6 +81,7 @@ def complete(
     if config is not None:
         spec = Spec.read(config).require_ranking()
         if not of_run:
+            # An output folder has no journal: its samples are the answers to take over.
             spec = replace(spec, prior={ANY: [str(run_dir)]})
     else:
         spec = _recorded(place) if of_run else logged_config(Path(run_dir), include_path)
@@ -110,6 +111,7 @@ def complete(
 
     resume = begun or of_run
     with Run(spec, place, watcher, resume=resume, asked=names, book=ended_book) as run:
+        # A full run in the harness's form has one answer to each document.
         if run.plan.most_repeats > 1:
             raise UsageError(
                 f"{place} asks every document up to {run.plan.most_repeats} times, and `complete` "
@@ -175,6 +177,7 @@ def _complete(
     if left:
         model.open()
         fitting = [item for item in left if model.has_at_hand(item)]
+        # Logs of another configuration would cost a whole run that the user thinks is paid.
         if run.spec.prior and not answered and not fitting:
             raise UsageError(
                 f"none of the stored answers of {name} fits a prompt of this run; give its "

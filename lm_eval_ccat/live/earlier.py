@@ -84,6 +84,7 @@ def answers_at_hand(
         fitting = set()
         for task, answer in answers:
             name = only_model or ranked.model_of(answer)
+            # A log may hold models that are not ranked, or others than the one that the user named.
             if name not in by_model or model not in (ANY, name):
                 continue
             asked = configurations.get(task, {}).get(name, {})
@@ -92,6 +93,7 @@ def answers_at_hand(
                 continue
             fitting.add(name)
             renamed |= dict.fromkeys(_renaming(name, answer.configuration, asked))
+            # Where items are asked once, the repeats of a log are one answer to its document.
             for part in answer.each() if repeats[task] > 1 else [answer]:
                 repeat = (part.repeat,) if part.repeat > 1 else ()
                 by_model[name][Item((task, part.doc_id, *repeat))] = part
@@ -131,6 +133,7 @@ class _Ranked:
             The log holds answers of other models only.
         """
         logged = sorted({answer.model for answer in answers})
+        # With one model on each side, or one named by the user, nothing is left to tell apart.
         if len(logged) == 1 and (model != ANY or len(self.names) == 1):
             return model or self.names[0]
         base_models = {answer.configuration.get("model") for answer in answers}
@@ -231,6 +234,7 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
     settings = {
         json.dumps([sorted(runs), _harness(runs)], sort_keys=True) for runs in latest.values()
     }
+    # A ranking asks all of its models the same way.
     if len(settings) > 1:
         raise UsageError(
             f"the models in {folder} were run on other tasks or with other settings; name the "
@@ -238,6 +242,7 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
         )
     runs = next(iter(latest.values()))
     tasks, harness = list(runs), _harness(runs)
+    # Logs name their tasks, and not where these were found.
     if include_path:
         harness["include_path"] = list(include_path)
     return Spec.read(
@@ -292,6 +297,7 @@ def read_known(source: Any, bank: ItemBank, model: str | None = None) -> ScoreTa
     table = source if isinstance(source, ScoreTable) else scores_for(bank, source)
     if model not in table.models:
         return table
+    # A model is not placed among its own results.
     if len(table.models) == 1:
         raise UsageError(f"the leaderboard holds only {model!r}")
     return table.without([model])

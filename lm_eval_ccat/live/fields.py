@@ -134,8 +134,10 @@ def own_task(name: str, folder: Path, searched: Sequence[str]) -> str:
         Two files define it.
     """
     files = [file for kind in YAML for file in sorted(folder.glob(f"*{kind}"))]
+    # A name that is a file, or that no file here defines, is left to the harness.
     if name.endswith(YAML) or not any(internals.defines_task(file, name) for file in files):
         return name
+    # Else a file that lies here by chance would change what a task of the harness means.
     if internals.is_known(name, with_shipped_tasks(searched)):
         return name
     return str(*internals.only_one(name, files))
@@ -145,6 +147,7 @@ def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:
     """Read a path or an object of `kinds`, or several by name (``A=FILE`` in flags)."""
     if isinstance(value, list):
         only = value[0] if len(value) == 1 else "="
+        # A path may have a `=` in its name: what exists is no pair.
         if not isinstance(only, str) or "=" not in only or Path(only).exists():
             return _one_or_named(only, place, kinds)
         named: dict[str, str] = {}
@@ -200,6 +203,7 @@ def _metrics(value: Any, place: OptionPlace) -> dict[str, float]:
         if name in weights:
             raise UsageError(f"`{place.path}:` holds {name} twice")
         weights[name] = AT_LEAST_0.read(weight, place.at(name))
+    # Something has to rank the models.
     if weights and not any(weights.values()):
         raise UsageError(f"`{place.path}:` needs a metric with a weight above 0")
     return weights
@@ -209,6 +213,7 @@ def _weights(value: Any, place: OptionPlace) -> Weighting:
     must = "documents, equal, or a weight per task or group such as {a: 2, b: 1}"
     if isinstance(value, str) and "=" in value:
         parts = [part.rpartition("=") for part in value.split(",") if part.strip()]
+        # A name that stands twice is refused as the text that it is.
         if len({name.strip() for name, _, _ in parts}) == len(parts):
             value = {name.strip(): weight for name, _, weight in parts}
     if value in (*WEIGHTINGS, ""):
@@ -225,6 +230,7 @@ def _known(value: Any, place: OptionPlace) -> Any:
         if isinstance(scores, Mapping):
             raise place.refuse("scores or logs of models, or these by task", value)
         missing = not isinstance(scores, ScoreTable) and not Path(scores).exists()
+        # What a journal recorded may have been deleted since, and is not read again.
         if missing and not place.recorded:
             raise UsageError(
                 f"`{place.path}:` names a score table or logs that do not exist: {scores}"
@@ -241,6 +247,7 @@ def _prior(value: Any, place: OptionPlace) -> dict[str, list[str]]:
             if not isinstance(entry, str | Path):
                 raise place.refuse("logs, several, or {model: logs}", value)
             model, path = str(name), str(entry)
+            # A path may have a `=` in its name, and then names no model.
             if not Path(place.beside(path)).exists() and "=" in path and not model:
                 model, _, path = path.partition("=")
             path = place.beside(path)
@@ -254,6 +261,7 @@ def _stop(value: Any, place: OptionPlace) -> str:
     if not isinstance(value, str):
         raise place.refuse("words such as `decided` or `top 3 or se 0.02`", value)
     errors = [part.se for part in rule_of(value).parts() if isinstance(part, TargetError)]
+    # Scores on 0 to 1 have no larger one; such a number was meant in points of the metric.
     if errors and max(errors) > 0.5:
         raise UsageError(
             f"`{place.path}`: a standard error of {max(errors):g} is on the scale of 0 to 1, where "

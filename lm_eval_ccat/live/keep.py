@@ -383,7 +383,7 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> Further:
                 continue
             if doc in run.outcome.bank.index and _LEADING in scored:
                 ranker.impose([(run.name, (task, doc), draws.get(doc))])
-                scores = {key: score for key, (_, score) in scored.items()}
+                scores = {key: pair.score for key, pair in scored.items()}
                 ranker.tell(run.name, (task, doc), scores)
     rankings = ranker.result().tasks[task].outcomes
     return {

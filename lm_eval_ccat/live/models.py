@@ -22,7 +22,7 @@ from ..bank.settings import check_bank, check_prompts
 from ..errors import MetricError, RunError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
-from ..harness.task_metrics import leading, not_reported, score_of
+from ..harness.task_metrics import RawAndScore, leading, not_reported, score_of
 from ..harness.transport import Transport, begin, pooled
 from ..money import Price, Tokens
 from ..records import Answered, Item, ServedContent
@@ -410,18 +410,18 @@ class HarnessModel(Model):
 
     def ask(self, items: Sequence[Item]) -> list[Answer]:
         """Run documents of one task through the harness, or score their earlier answers."""
-        answers, left = [], []
+        answers, to_ask = [], []
         for item in items:
             fits, earlier = self.has_at_hand(item), self.at_hand.pop(item, None)
             if fits and earlier is not None:
                 administered = self._replay(item, earlier.responses)
                 answers.append(self._answer(item, administered, earlier.source))
             else:
-                left.append(item)
-        if left:
-            docs, repeats = _docs_and_repeats(left)
-            session = self.sessions[left[0].task]
-            answers += self._answers(left, lambda: session.ask(docs, None, repeats)())
+                to_ask.append(item)
+        if to_ask:
+            docs, repeats = _docs_and_repeats(to_ask)
+            session = self.sessions[to_ask[0].task]
+            answers += self._answers(to_ask, lambda: session.ask(docs, None, repeats)())
         return answers
 
     def _answers(
@@ -445,15 +445,11 @@ class HarnessModel(Model):
         )
 
     def _answer(self, item: Item, administered: Administered, prior: str | None = None) -> Answer:
+        """Return what a run keeps of a document that the harness has scored."""
         outcomes = self.measured[item.task]
         scored = scores_of(outcomes, administered)
         self._scored.update((item.task, name) for name in scored)
-        raw: Any = {name: raw for name, (raw, _) in scored.items()} or None
-        score: Any = {name: score for name, (_, score) in scored.items()}
-        if not any(outcomes[name].weight > 0.0 for name in scored):
-            score = None
-        if len(outcomes) == 1 and scored:
-            [(raw, score)] = scored.values()
+        raw, score = _by_outcome(outcomes, scored)
         sample = administered.samples[leading(outcomes).filter]
         prior = "the response cache" if administered.cached else prior
         return Answer(
@@ -635,11 +631,25 @@ def check_session(
     return warnings
 
 
+def _by_outcome(
+    outcomes: Mapping[str, Outcome], scored: Mapping[str, RawAndScore]
+) -> tuple[Any, Any]:
+    """Return raw scores and scores by outcome, or those of the only one; None where there is none.
+
+    Without a score of any weighted outcome, there are raw scores alone.
+    """
+    if len(outcomes) == 1:
+        return next(iter(scored.values()), (None, None))
+    decides = any(outcomes[name].weight > 0.0 for name in scored)
+    raw = {name: pair.raw for name, pair in scored.items()}
+    return raw or None, {name: pair.score for name, pair in scored.items()} if decides else None
+
+
 def scores_of(
     outcomes: Mapping[str, Outcome], administered: Administered
-) -> dict[str, tuple[float, float]]:
-    """Return (raw, score) of an answer by outcome, without the outcomes that failed to score it."""
-    scored: dict[str, tuple[float, float]] = {}
+) -> dict[str, RawAndScore]:
+    """Return an answer's scores by outcome, without the outcomes that failed to score it."""
+    scored: dict[str, RawAndScore] = {}
     refused: MetricError | None = None
     for name, outcome in outcomes.items():
         try:

@@ -209,6 +209,7 @@ class Scoring(NamedTuple):
         scored: dict[str, set[Any]] = {}  # documents of later runs, by their generation settings
         for run in (last, *reversed(before)):
             of_run = _documents_of(run.samples, run.samples.stat().st_mtime_ns)
+            # A run counts only for documents that no later run with the same settings has answered.
             documents = scored.setdefault(json.dumps(run.generation, sort_keys=True), set())
             counts = not run.adaptive and of_run.targets.keys() - documents
             if run is not last and counts:
@@ -266,6 +267,7 @@ class Scoring(NamedTuple):
         for what, change in (("text", PROMPTS), ("target", SCORING_CODE)):
             marks, of_peer = (getattr(side.documents, f"{what}s") for side in (self, peer))
             changed, compared = differing(marks, of_peer)
+            # One document shows the difference; the count says how far it goes.
             for document in changed[:1]:
                 extent = f"; {len(changed)} of {compared} {what}s differ"
                 values = zip((marks[document], of_peer[document]), names)
@@ -322,6 +324,7 @@ def _documents_of(samples: Path, changed: int) -> LoggedDocuments:
         document = row["doc_id"], str(hashed := row.get("doc_hash"))[:DIGITS]
         if not targets:
             generation = generation_of(row.get("arguments"))
+        # Texts are compared only where no hash tells documents apart.
         if hashed is None:
             texts[document] = _mark_of(row.get("doc"))
         targets[document] = _mark_of_target(row)

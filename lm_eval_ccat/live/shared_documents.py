@@ -131,6 +131,7 @@ class SharedDocuments:
             _documents_asked(table, name, source, outcome.task)
             for table, name, source in zip((first_table, second_table), names, sources)
         ]
+        # A document without a score may be one that the model failed on: it counts as any score.
         ids += _unknown(scored, asked, size_of(sources, outcome.task), warnings)
         baseline, candidate = (
             np.array([side.get(doc_id, (math.nan, None))[0] for doc_id in ids]) for side in scored
@@ -160,6 +161,7 @@ class SharedDocuments:
             value: self._difference(gate, gate.question, rows, clusters)
             for value, rows in rows_of_groups.items()
         }
+        # Clusters make documents like these less telling; the documents themselves are all there.
         if clusters is not None and gate.question == POPULATION:
             for place, rows in {"": all_documents, **rows_of_groups}.items():
                 warnings += _too_few_clusters(Clusters.of(clusters[rows]), gate.confidence, place)
@@ -222,6 +224,7 @@ def _one_side_is_sampled(
     names: tuple[str, str], drawn: Sequence[tuple[str, object]]
 ) -> Iterator[str]:
     """Warn that the answers of one side are draws and those of the other are not."""
+    # Where both sides are drawn, chance is in both and needs no word.
     if {how for how, _ in drawn} == {SAMPLED, GREEDY}:
         ways = (
             f"{name} is {how} (temperature {temperature})"
@@ -235,6 +238,7 @@ def _one_side_is_sampled(
 
 def _scored(which: str, table: ScoreTable, warnings: list[str]) -> _Scored:
     """Return the documents of which a side has a score; several configurations are averaged."""
+    # Rows that are repeats of one configuration are the model's own answers.
     if len(table.row_config) > 1 and not table.repeated:
         configs = [config or "the task's own" for config in table.row_config]
         warnings.append(
@@ -355,6 +359,7 @@ def _documents_asked(
     Logs say so. A table that leaves out a document may hide a failure, but what lies before its
     first number or after its last was not asked, as with another limit.
     """
+    # Documents that are called by texts have no order, so no limit can have left some out.
     if not all(isinstance(doc_id, int) for doc_id in table.doc_ids):
         return _Every()
     if not (by_model := runs_by_model(source, task)):
@@ -365,6 +370,7 @@ def _documents_asked(
             continue
         reason, usable = run.why_not_full()
         of_run = documents_of(run) if reason and not usable else None
+        # Rows that a results file counts and that are not here may be of any document.
         if run.counts is None or (of_run is not None and len(of_run) < run.counts.effective):
             return _Every()
         asked |= set(range(int(run.counts.effective))) if of_run is None else of_run
@@ -388,6 +394,7 @@ def _fillings(baseline: Floats, candidate: Floats) -> Iterator[tuple[Floats, Flo
     known = np.isfinite(baseline + candidate)
     means = [float(side[known].mean()) if known.any() else 0.5 for side in (baseline, candidate)]
     gap = means[1] - means[0]
+    # The better model is taken to be better on the missing document by as much as elsewhere.
     likely = (
         np.nan_to_num(np.clip(candidate - gap, 0.0, 1.0), nan=means[0]),
         np.nan_to_num(np.clip(baseline + gap, 0.0, 1.0), nan=means[1]),

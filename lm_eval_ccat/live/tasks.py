@@ -144,6 +144,7 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
     repeats = by_task if of_spec is None else of_spec
     if repeats == 1 or (of_spec is None and spec.question == RUN):
         return 1
+    # Only what the user wrote is refused: what a task states may be meant for other models.
     if internals.output_type(session.task) != "generate_until":
         if of_spec is None:
             return 1
@@ -160,6 +161,7 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
             log.warning("%s", together)
             return 1
         raise UsageError(f"repeats {repeats}: {together}; leave repeats out")
+    # Copies of one answer would pass for as many draws.
     if not is_sampled(spec, [session]):
         log.warning(
             "task %s: at temperature 0 a second answer repeats the first, so only one of %d is "
@@ -242,6 +244,7 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
             hint = did_you_mean(entry.model, sorted(types))
             raise UsageError(f"model {entry.name}: lm_eval has no model type {entry.model!r}{hint}")
         known = internals.known_arguments(entry.model)
+        # A type that takes any argument hands it to another library.
         if known is None:
             continue
         for key in entry.model_args:
