@@ -114,6 +114,7 @@ class Adaptive:
         spec = Spec.read(options, folder=folder)
         if spec.known is None:
             for rule in spec.rule.parts():
+                # A rank is one among others, and there are none.
                 if isinstance(rule, TopDecided | RankWidth | Percentile):
                     raise UsageError(
                         f"stop {spec.stop!r} ranks the model among others; give their full "
@@ -124,6 +125,8 @@ class Adaptive:
                 "a budget in usd needs the model's price: --price input=... output=..."
             )
         limits = (spec.budget or None, spec.max_items, spec.known)
+        # A single model has nothing to decide, and without any limit it would be asked every
+        # document.
         if options.get("stop") is None and spec.stop == "decided" and limits == (None, None, None):
             return cls(replace(spec, stop=TARGET), run_dir, resume, by_default=True)
         if spec.target_se is not None and spec.known is None:
@@ -251,6 +254,7 @@ def refuse_early(
         See `prepare`.
     """
     names = tasks if isinstance(tasks, list) else [tasks]
+    # Nothing slow is loaded otherwise, and a task that is an object is loaded already.
     if not (internals.holds_weights(str(model)) and all(isinstance(name, str) for name in names)):
         return frozenset()
     names = [name for text in names for name in text.split(",") if name]
@@ -288,13 +292,15 @@ def run_tasks(
     for bank_folder in {
         Path(file) for task in tasks.values() if (file := task.plan.spec.save_bank)
     }:
-        if len(units) > 1:  # each unit adds its own bank to one folder
+        # Each unit adds its own bank to one folder.
+        if len(units) > 1:
             refuse_file(bank_folder)
             bank_folder.mkdir(parents=True, exist_ok=True)
     for unit in units:
         options, n, share = tasks[unit.plans[0].title].options, len(unit.plans), {}
         for kind, amount in options.spec.budget.items():
             amount -= sum(_spent(kind, run) for run in finished.values())
+            # Amounts can be divided as they are; items are whole, and every task gets one at least.
             if kind != "items":
                 share[kind] = max(amount * n / left, 1e-9)
             elif amount < left:
@@ -305,6 +311,7 @@ def run_tasks(
             else:
                 share[kind] = amount if n == left else amount // left * n
         folder = options.run_dir
+        # A run directory holds one run.
         if folder is not None and len(units) > 1:
             folder = Path(folder) / safe_name(unit.name)
         finished.update(_run(options, unit, share, folder, observer))
@@ -331,6 +338,7 @@ def _units(tasks: Mapping[str, Ready], groups: Mapping[str, Any]) -> list[Unit]:
     taken: set[str] = set()
     for group in sorted(groups.values(), key=lambda group: -len(group.get_all_tasks())):
         names = list(dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks()))
+        # A subgroup of a group that is taken, or a group of which not every task is run.
         if len(names) < 2 or taken & set(names) or not set(names) <= set(tasks):
             continue
         plans = [tasks[name].plan for name in names]
@@ -347,6 +355,8 @@ def _units(tasks: Mapping[str, Ready], groups: Mapping[str, Any]) -> list[Unit]:
             for plan in plans
             for outcome in [plan.outcome]
         }
+        # Without a common limit nothing is gained by one ranking; unlike tasks have no common
+        # score.
         if not bounded or spec.known is not None or len(alike) > 1:
             continue
         sizes = {name: float(len(tasks[name].plan.documents())) for name in names}
@@ -425,6 +435,7 @@ def _documents_left(run: Run, plan: Plan, options: Adaptive) -> list[Item]:
 
 def _require_an_end(run: Run, folder: str | Path | None, tasks: str, result: Result) -> None:
     """Raise if a run was interrupted, or got no answer."""
+    # The harness would go on with results of half a run: it has to end as by Ctrl-C.
     if not run.ended:
         if folder is not None:
             log.warning("interrupted; everything is kept in %s; continue with resume", folder)
@@ -660,6 +671,7 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
             log.warning(ignored)
     observer = (call and call.observer) or ProgressBar()
     results = evaluation.results(run_tasks(ready, evaluation.groups, observer))
+    # The caller of `adaptively` prints the blocks itself.
     if call:
         call.blocks.update(results["adaptive"])
     else:

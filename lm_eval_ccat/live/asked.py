@@ -132,6 +132,7 @@ def full_results_otherwise(
     """
     outcome, task = run.outcome, str(run.outcome.task)
     documents = run.documents_of(model, task)
+    # The same doc_id may name another document in another version of the data.
     if documents is not None and table.doc_hashes:
         if changed := documents.compare(table.doc_ids, table.doc_hashes).changed:
             raise UsageError(

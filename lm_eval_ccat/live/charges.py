@@ -97,6 +97,7 @@ class Charges:
         prices, units = dict.fromkeys(forecasts, 1.0), None
         if currency == "usd":
             prices = {name: forecast.mean for name, forecast in forecasts.items()}
+            # A price per item or per hour does not follow the length of a document.
             if all(model.price.by_tokens for model in spec.models):
                 units = _sizes(spec, expected)
         elif currency == "tokens":
@@ -198,6 +199,7 @@ def expected_tokens(
     The second of each pair is for answers at the token limit. Without the task's documents both are
     the mean that its bank states.
     """
+    # A plan by banks loads no documents.
     if session is None:
         assert bank.tokens is not None
         mean = Tokens(*bank.tokens, "estimate")

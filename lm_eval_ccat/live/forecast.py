@@ -106,6 +106,7 @@ def _rehearsal(
     on_progress: Callable[[int, int], None] | None,
 ) -> RehearsalContent | None:
     """Play rankings of models as the banks know them; None without a bank that tells."""
+    # A bank has one score of each item, and does not say how repeats vary.
     if banks is None or plan.most_repeats > 1:
         return None
     newcomers = Newcomers.of(
@@ -232,6 +233,7 @@ def powers(plan: Plan) -> dict[str, Power]:
     spreads, sampled = spreads_of(banks), plan.noisy
     kinds = PUBLISHED if spreads is None else {"random": spreads}
     if spreads is None and {outcome.metric.name for outcome in plan.steering} <= RIGHT_OR_WRONG:
+        # The metric says which of the two kinds of scores it has.
         kinds = {kind: PUBLISHED[kind] for kind in ("right or wrong",)}
     at_random = {
         kind: Power.of_random_items(spreads, size, level, sampled)
@@ -272,6 +274,7 @@ def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -
         if n <= size
     }
     unit = float(scale.restore_error(1.0))
+    # Such a gap is a slip, as of points of 100 for a metric on 0 to 1.
     if gap is not None and gap > scale.span:
         raise UsageError(
             f"--gap {gap:g} is more than two models can differ by: {plan.label} has the scale "

@@ -89,6 +89,7 @@ def _other_scores(
             ranking.scale.normalise([raw for raw in by_document[doc_id] if raw is not None])
         )
         means = np.cumsum(known) / np.arange(1, known.size + 1)  # logs need not have all that came
+        # A log has the mean of the answers that had come when it was written.
         if known.size and not np.isclose(means, score, rtol=close, atol=close).any():
             raw = float(ranking.scale.restore(score))
             yield f"{place} give document {doc_id!r} {raw:.6g}, the journal {known.mean():.6g}"

@@ -116,6 +116,7 @@ class _Telling(logging.Handler):
         if record.name.startswith("lm_eval.models.api_models"):
             return
         text = record.getMessage()
+        # A line for each document would hide all others.
         if text not in self._warned:
             self._warned.add(text)
             self._warn(text)

@@ -82,6 +82,7 @@ class Nodes:
     def may_ever_hold(self, bundle: Mapping[str, float]) -> bool:
         """Whether a node holds it, or may join that does: without an autoscaler, any may."""
         scaled = self.scaled
+        # Without an autoscaler's word people may add nodes by hand.
         return scaled is None or any(
             all(node.get(kind, 0.0) >= amount for kind, amount in bundle.items())
             for node in (*self.amounts, *scaled)
@@ -167,6 +168,7 @@ class RayModel(HarnessModel):
 
         if not self.bundle:
             return True
+        # A request for a place is what an autoscaler adds a node for.
         if self._place is None:
             self._place, self._looked = placement_group([self.bundle]), 0.0
         if moment - self._looked <= POLL_SECONDS:
@@ -206,6 +208,7 @@ class RayModel(HarnessModel):
     def _lost(self, actor: Any) -> PlaceLost:
         """Leave the place of an actor that was lost; return the error that says so."""
         with self._lock:
+            # Calls in flight report the same loss, each from its own thread.
             if self._actor is actor:
                 self._losses += 1
                 self._leave()

@@ -339,6 +339,7 @@ class Sender:
             if isinstance(trouble, PlaceLost):
                 channel.to_open = True
                 return
+            # This package refuses what no other model would mend either: the run ends.
             if isinstance(trouble, CcatError):
                 raise trouble
             if trouble is not None:
@@ -413,6 +414,7 @@ class Sender:
 
     def _first_contact(self, moment: float) -> bool:
         """Whether, just after the start, some server has yet to show that it works."""
+        # A server that is slow to begin must not hold up all others for longer.
         if moment - self._began > CONTACT:
             return False
         remote = (
@@ -432,11 +434,13 @@ class Sender:
     def _check_server(self, channel: Channel, moment: float) -> None:
         """Set a model aside whose server is away or silent, for good if it was so for too long."""
         name, gate, limit = channel.name, channel.gate, 60.0 * self.rule.outage_minutes
+        # Refusals for the rate are answers, so the model never counts as away by them.
         if channel.refused_for(moment) > limit:
             channel.closed("the server refused every request because of its rate limit")
         elif name in self.line.away:
             if channel.gone(moment, limit):
                 channel.closed(gate.reason)
+            # Nothing but this model is left to wait for, and each probe of it may be billed.
             elif channel.hangs and self._others_are_done():
                 channel.set_aside(gate.reason)
         elif name in self.book.tally.set_aside:
@@ -449,6 +453,7 @@ class Sender:
     def _note_silence(self, channel: Channel, moment: float) -> None:
         """Give up the ask that a model leaves unanswered, or set the model aside for now."""
         head = self.line.head
+        # Perhaps the server hangs on this one document, while it answers all others.
         if head and head.model == channel.name and channel.give_up_if_alone(head, moment):
             return
         silence = "no answer, not even to a second request"
@@ -459,12 +464,15 @@ class Sender:
     def _resend(self, head: Ask, moment: float) -> None:
         """Send the ask a second time that holds up the line, if its one call takes long."""
         channel = self.channels[head.model]
+        # A local model would compute the same answer twice, and slower.
         if not channel.model.remote:
             return
         calls = [sending for sending in channel.wire if head in sending.asks]
+        # The answer is there, and a judge holds it up: a second request would not help.
         if calls and head.item in channel.model.scoring:
             channel.warn_of_scoring(calls[0], moment)
         waits, attempts = channel.gate.state is State.WAITING, max(2, self.rule.attempts)
+        # A second request is out already, or could not be answered, or would be one too many.
         if len(calls) != 1 or waits or calls[0].attempt >= attempts:
             return
         if moment >= channel.second_at(calls[0]):

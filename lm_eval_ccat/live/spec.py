@@ -170,6 +170,7 @@ def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
     models = [MODEL.read(entry, place.at(f"[{n}]")) for n, entry in enumerate(value)]
     short = []
     for n, model in enumerate(models):
+        # A model that the run opens has a type; one that answers from logs has a name alone.
         if not (model.name or model.model):
             raise UsageError(f"`{place.path}[{n}]` has neither a name: nor a model:")
         kind = str(model.model)
@@ -182,6 +183,7 @@ def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
         long = model.name or f"{model.model}:{arguments}"
         names.append(name if short.count(name) == 1 else long)
     for name in names:
+        # Results of a model lie in a folder of its name.
         if not name.strip("."):
             raise UsageError(f"`{place.path}:` a model cannot be called {name!r}, like a folder")
         if names.count(name) > 1:
@@ -390,6 +392,7 @@ class Spec:
         else:
             place = OptionPlace("", folder, recorded)
             values = read_values(cls, without_aliases(source), place)
+        # A flag replaces one setting of the harness, not the whole block of the file.
         if "harness" in extra:
             extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
         spec = cls(**{**values, **extra})
@@ -501,6 +504,7 @@ def content_of(file: Path) -> Values:
         The file is missing, not valid YAML, or not a configuration.
     """
     content = yaml_of(file, "configuration", "task:, bank: and models:")
+    # A bank is YAML, too: its keys would be refused one by one as unknown options.
     if content.get("format") in (bank_file.FORMAT, suite.FORMAT):
         raise UsageError(
             f"{file} is an item bank, not a configuration: write `bank: {file}` in one, or use "

@@ -201,6 +201,7 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
             raise RunError(f"{file}: no {RESULT} and no journal; name the folder of a run")
         file = files[0]
     try:
+        # The journal is what is true; a result file beside it may be older, or edited.
         of_journal = file.name == RESULT and RunDirectory(file.parent).journal.exists()
         content = dict(latest_content(file.parent)) if of_journal else read_object(file)
         if not (file.is_file() or content.get("finished", True)):
@@ -287,6 +288,7 @@ def _of_results(
     """Yield the estimates of an adaptive `run`: of one model, by each metric of each task."""
     model, outcomes = name or model_of(content, file.parent), 0
     for logged, block in content["adaptive"].items():
+        # A task without an answer has no estimate, and one of a full run needs none.
         if not isinstance(block, dict) or "estimate" not in block:
             continue
         task = _task_of(logged, content)
