@@ -136,6 +136,7 @@ def apply_overrides(
     if gen_kwargs and task.get_config("output_type") == "generate_until":
         task.set_config("generation_kwargs", dict(gen_kwargs), update=True)
     default = task.get_config("num_fewshot")
+    # A task that says 0 cannot be asked with examples, and the harness leaves it so.
     if num_fewshot is not None and default != 0:
         task.set_config("num_fewshot", num_fewshot)
     elif num_fewshot is None and default is None:
@@ -203,6 +204,7 @@ def task_file(name: str, include_path: Any = None) -> tuple[dict[str, object], P
         path = internals.listed(manager, name).file
     except (KeyError, OSError, CcatError):
         raise HarnessError(f"the harness has no task {name!r} (--include_path?)") from None
+    # Tasks that are made in code have none.
     if path is None:
         raise HarnessError(f"task {name} has no YAML file")
     return config, path

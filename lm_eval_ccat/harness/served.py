@@ -147,6 +147,7 @@ def pause_of(headers: Mapping[str, str]) -> float | None:
         return seconds
     resets = []
     for name, value in headers.items():
+        # A limit that has something left is not the one that refused the request.
         if "ratelimit" in name and "remaining" in name and _number(value) == 0.0:
             resets.append(seconds_to_wait(headers.get(name.replace("remaining", "reset"))))
     return max((seconds for seconds in resets if seconds is not None), default=None)
@@ -167,6 +168,7 @@ def seconds_to_wait(header: str | None) -> float | None:
     if number is not None:
         return max(0.0, number - time.time() if number > _EPOCH else number)
     parts = _DURATION.findall(text)
+    # Letters of a date may look like a duration's unit.
     if parts and "".join(a + b for a, b in parts) == text:
         return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
     for read in (parsedate_to_datetime, datetime.fromisoformat):
@@ -196,6 +198,7 @@ def _usage(usage: Any) -> tuple[Tokens | None, int, str]:
     written = usage.get("completion_tokens", usage.get("output_tokens"))
     if read is None or written is None:
         return None, 0, ""
+    # A count that cannot be right is told, and tokens are estimated from the texts instead.
     if not (_is_count(read) and _is_count(written)):
         return None, 0, f"{read!r} tokens read, {written!r} written"[:200]
     total, usd = usage.get("total_tokens"), _dollars(usage)
@@ -324,6 +327,7 @@ def unscored(error: Exception) -> float:
     ['HTTP 400']
     """
     notes = _NOTES.get()
+    # A plain run of the harness knows no answer without a score.
     if notes is None:
         raise error
     notes.unscored.append(" ".join(str(error).split()) or type(error).__name__)

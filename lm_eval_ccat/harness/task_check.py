@@ -149,6 +149,7 @@ def check_tasks(
     for name in internals.expand_names(manager, names):
         of_name = internals.static_configs(manager, name)
         configs.update(of_name)
+        # One task that cannot be loaded hides the others of its group: load them one by one.
         if not load(name, of_name) and len(of_name) > 1:
             for task in of_name:
                 load(task, [task])
@@ -180,6 +181,7 @@ def check_config(
     """
     notes = [f"not loaded ({trouble}); this is what its YAML says" if trouble else "not loaded"]
     output_type = str(config.get("output_type") or "generate_until")
+    # A class names its metrics only once it is made, which takes its documents.
     if "class" in config and not config.get("metric_list"):
         why = (
             "its metrics are set in code, which could not be run without its documents; "
@@ -195,6 +197,7 @@ def check_config(
     )
     filters = [str(entry["name"]) for entry in config.get("filter_list") or []] or ["none"]
     graded = not set(names) <= {"exact_match", "acc"}
+    # Only documents tell how many targets they have, and none is loaded here.
     if graded and output_type == "generate_until" and not config.get("process_results"):
         notes.append(
             "if its documents have several targets, metrics other than exact_match become 0 or 1 "
@@ -390,6 +393,7 @@ def _written(variants: Variants, manager: Any, name: str) -> list[str]:
         reason = "its settings are code, which a variant cannot inherit" if kind else ""
         if entry.config.get("output_type") == "loglikelihood_rolling":
             reason = "a perplexity weighs documents by their length and has no score per document"
+        # A group is adaptive as far as its tasks allow.
         if reason or entry.file is None:
             variants.in_full[name] = reason or "it has no file"
             return [name]

@@ -33,6 +33,7 @@ def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
         If the metric has no score per document, or the opposite direction in the bank.
     """
     whose = ""
+    # The user may have named a bank of another task, which explains what follows.
     if bank.task not in (None, session.name):
         whose = f"the bank is of task {bank.task} ({bank.metric}), not of {session.name}: "
     if bank.filter is not None and bank.filter not in session.filters:
@@ -87,6 +88,7 @@ def blank_outcome(
                 raise
             reasons.append(str(error))
             continue
+        # Code of the task's own may report it, or not: an empty answer shows it, at no cost.
         if usable.source not in listed:
             _require_reported(usable, session)
         bank = ItemBank.blank(

@@ -85,6 +85,7 @@ def naming_extras() -> Iterator[None]:
     except ModuleNotFoundError as error:
         for extra, packages in _EXTRAS.items():
             for package in packages:
+                # The harness wraps some of these errors in its own, which only quote the name.
                 if error.name == package or f"'{package}'" in str(error):
                     raise HarnessError(
                         f"the model needs the package {package}, which is not installed; "
@@ -178,6 +179,7 @@ _REASONING = ("o1", "5", "o3", "o4")
 
 def always_samples(name: str, arguments: Mapping[str, Any]) -> bool:
     """Return whether a model type samples its answers even if temperature 0 is set."""
+    # Other types send what the task sets, whatever the model is called.
     if name not in ("openai-chat-completions", "azure-openai-chat-completions"):
         return False
     model = str(arguments.get("model", ""))
@@ -230,6 +232,7 @@ def make_lm(
     with naming_extras():
         try:
             return _model_class(model).create_from_arg_obj(arguments, settings)
+        # The hub's own error says that a repository is missing, where a folder was mistyped.
         except OSError as error:
             if absent := _absent_folder(arguments):
                 raise FileNotFoundError(f"{absent} ({error})") from error
@@ -275,6 +278,7 @@ def with_cache(lm: Any, path: str) -> Any:
 def in_cache(lm: Any, request: Any) -> bool:
     """Whether the harness's response cache, if it wraps the model, answers a request."""
     kind, arguments = request.request_type, request.args
+    # The harness's cache never answers what is sampled.
     if unwrapped(lm) is lm or (kind == "generate_until" and arguments[1].get("do_sample", False)):
         return False
     return resolve("lm_eval.api.model:hash_args")(kind, arguments) in lm.dbdict
@@ -340,6 +344,7 @@ def hear_answers(lm: Any) -> None:
         return heard
 
     inner = unwrapped(lm)
+    # It goes through a `Transport`, which notes the answers itself.
     if "generate_until" in vars(inner):
         return
     for name in ("parse_generations", "parse_logprobs"):
@@ -377,6 +382,7 @@ def send(lm: Any, instances: Sequence[Any]) -> None:
         by_type.setdefault(instance.request_type, []).extend([instance] * instance.repeats)
     answers = {kind: _answer(lm, kind, requests) for kind, requests in by_type.items()}
     for kind, requests in by_type.items():
+        # Else answers would stand with other requests.
         if len(answers[kind]) != len(requests):
             raise HarnessError(
                 f"the model answered {len(answers[kind])} of {len(requests)} {kind} requests"
@@ -416,6 +422,7 @@ def requests_at_once(lm: Any) -> tuple[int, int]:
     ``batch_size``. A model that fills its batches itself takes calls of `QUEUE`.
     """
     inner = unwrapped(lm)
+    # Only models behind a server take several calls at a time.
     if hasattr(inner, "_concurrent"):
         return max(1, int(inner._concurrent)), max(1, int(getattr(inner, "_batch_size", 1)))
     size = getattr(inner, "batch_size", 1)

@@ -147,6 +147,7 @@ def reported_metrics(task: Any) -> list[str] | None:
         return None
     fixed = task.OUTPUT_TYPE in ("loglikelihood", "multiple_choice")
     modules = [str(getattr(function, "__module__", None)) for function in functions.values()]
+    # Functions from elsewhere may report under any names.
     if not fixed and not all(module.startswith("lm_eval.api.metrics") for module in modules):
         return None
     return list(functions)
@@ -172,6 +173,7 @@ def scores_answers_together(task: Any) -> bool:
         if "TakeFirstFilter" not in names:
             return True
         before = names[: names.index("TakeFirstFilter")]
+        # What takes all answers before the first is taken may join them, as a majority does.
         if any(name not in _OF_ONE_ANSWER for name in before):
             return True
     return False
@@ -261,6 +263,8 @@ class Requests(Mapping[int, list[Any]]):
             self._alone = builds_alone(task, options)
             if self._alone and draws_fewshot(task):
                 for doc_id in range(len(self.docs)):
+                    # A stored state saves drawing for all documents before; one for each would fill
+                    # memory.
                     if doc_id % _STRIDE == 0:
                         self._states.append(task.sampler.rnd.getstate())
                     self._draw(doc_id)
@@ -297,6 +301,7 @@ class Requests(Mapping[int, list[Any]]):
 
     def document(self, doc_id: int) -> Any:
         """Return a copy of a document, which tasks may write into; text is decoded only once."""
+        # Images would fill the cache, and each access decodes a fresh document anyway.
         if is_multimodal(self._task):
             return self.docs[doc_id]
         try:
@@ -319,6 +324,7 @@ class Requests(Mapping[int, list[Any]]):
 def compile_templates_once() -> None:
     """Cache compiled templates, which the harness otherwise compiles anew for every document."""
     templates = resolve("lm_eval.utils:env?")
+    # A release without such an environment, or one that is wrapped already.
     if templates is not None and inspect.ismethod(templates.from_string):
         templates.from_string = functools.lru_cache(256)(templates.from_string)
 
@@ -330,6 +336,7 @@ def builds_alone(task: Any, options: Mapping[str, Any]) -> bool:
     config = task.config
     if not isinstance(task, resolve("lm_eval.api.task:ConfigurableTask|Task")):
         return False
+    # Code of the task's own may count documents, or look at the one before.
     if not is_stock(type(task), BUILDING, API):
         return False
     if not all(_is_template(getattr(config, part, None)) for part in _PARTS.split()):

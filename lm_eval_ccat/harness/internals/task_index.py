@@ -74,6 +74,7 @@ def task_manager(
             _require_task(file)
         if not isinstance(name, str) or _WILD.search(name):
             continue
+        # It refuses a name that two files define.
         file_of_task(name, folders)
         if name not in index and not Path(name).exists():
             raise _unknown(name, folders, index)
@@ -163,6 +164,7 @@ def is_known(name: str, folders: Sequence[str | Path]) -> bool:
 def _require_task(file: Path) -> None:
     """Raise a `UsageError` that names the key by which a file is no task."""
     if key := foreign_key(_plain_yaml(file)):
+        # A ranking's configuration lies beside the task that it names, and is easily taken for it.
         if key == "models":
             raise UsageError(
                 f"{file} is no task but a configuration of `rank`: its task is named under `task:`"
@@ -176,6 +178,7 @@ def _task_files(folder: str | Path) -> list[Path]:
     files: list[Path] = []
     visited: set[str] = set()  # a link may lead back
     for place, folders, names in os.walk(folder, followlinks=True):
+        # A link may lead back to a folder above.
         if os.path.realpath(place) in visited:
             folders.clear()
             continue
@@ -237,6 +240,7 @@ def _needed(names: Iterable[Any], index: Mapping[str, Any]) -> set[str]:
             left += _members(name)
         elif isinstance(name, str) and name not in needed:
             entry = index.get(name)
+            # A file may define a group whose members stand in the harness's index.
             if entry is None and (name.endswith(".yaml") or Path(name).is_file()):
                 with suppress(Exception):  # loading it will say what is wrong with it
                     config = _plain_yaml(Path(name))
@@ -355,6 +359,7 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
     for member in entry.members:
         changes = member if isinstance(member, dict) else {}
         child = str(changes.get("task") or changes.get("group") or member)
+        # A member may change settings of a task that stands elsewhere.
         if child in attribute(manager, _INDEX):
             for task, base in static_configs(manager, child).items():
                 configs[task] = {

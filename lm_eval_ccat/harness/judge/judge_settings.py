@@ -161,6 +161,7 @@ class JudgeSettings:
         if not self.model:
             raise UsageError("a judge needs `model:`, its name")
         trouble = ""
+        # With both, nothing says which of them is asked.
         if (self.base_url is None) == (self.lm is None):
             trouble = (
                 "state either `base_url:` (an OpenAI-compatible endpoint) or `lm:` (an lm-eval "
@@ -199,6 +200,7 @@ class JudgeSettings:
     @classmethod
     def _of(cls, content: Values, path: Path, second: JudgeSettings | None = None) -> JudgeSettings:
         rubric = str(content.get("prompt"))
+        # The user's own file of that name comes first.
         if rubric in SHIPPED_PROMPTS and not (path.parent / rubric).exists():
             content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _PROMPTS / f"{rubric}.txt"}
         values: Values = {"cache": path.with_suffix(".ratings.jsonl"), "second": second}

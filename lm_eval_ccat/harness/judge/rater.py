@@ -154,6 +154,8 @@ class Rater:
         for left in reversed(range(settings.attempts)):
             unrated = [key for key in asked if key not in rated]
             for key, reply in zip(unrated, self._ask([asked[key] for key in unrated])):
+                # What was refused for this answer alone may be answered for the others: keep their
+                # ratings.
                 if isinstance(reply, HarnessError):
                     rated[key] = Rating(math.nan, "", False, error=str(reply))
                     if not isinstance(reply, _Refusal):
@@ -232,6 +234,7 @@ class Rater:
         # A mark that the answer cannot know, so that no answer can forge the end of its block.
         mark, filled = secrets.token_hex(8), dict(fields)
         names = self._prompt.pattern.findall(self._prompt.template)
+        # A rubric with a place for the mark says itself where the answer ends.
         if "answer" in filled and not any("mark" in groups for groups in names):
             filled["answer"] = f"[begin {mark}]\n{filled['answer']}\n[end {mark}]"
         try:
@@ -255,6 +258,7 @@ class Rater:
                 self._lm = internals.make_lm(*_model_of(self._settings))
                 if pooled(self._lm):
                     self._transport = Transport(self._lm, self._settings.concurrency)
+            # A local model answers all in one call, and one call at a time.
             if self._transport is None:
                 return self._generate(conversations)
         if len(conversations) == 1:  # here: threads of a pool would outlive an interrupted run
@@ -307,10 +311,13 @@ class Rater:
                 guessed = Tokens(read, estimate_tokens(text), "estimate")
                 return text, served.usage or guessed
             except ServerError as error:
+                # Reasoning models take other names of a setting, or none; the reply says which.
                 if error.status == 400 and self._adapt(error.words, body):
                     continue
+                # It is about this one answer (too long, filtered), and is no reason to stop.
                 if error.status in DOCUMENT_STATUSES:
                     return _Refusal(f"{where} refused: {error}")
+                # Waiting does not mend a wrong key or an empty account.
                 if error.final or error.status not in _PASSING:
                     return HarnessError(f"{where} refused: {error}")
                 if attempt == settings.retries:
@@ -332,6 +339,7 @@ class Rater:
         elif "max_tokens" in self._untaken:
             body["max_completion_tokens"] = body.pop("max_tokens")
         body.pop("seed", None)  # repeated ratings would all be the first
+        # Some servers refuse an empty list of stops.
         if not body.get("stop"):
             body.pop("stop", None)
         return {**body, **settings.extra}

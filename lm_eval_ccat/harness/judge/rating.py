@@ -57,6 +57,7 @@ class Judge:
         new = [name for name in dict.fromkeys(models) if name not in self._known]
         for judge in filter(None, (self.settings, self.settings.second)):
             itself = [name for name in new if plain_name(name) == plain_name(judge.model)]
+            # A model rates its own answers higher than others do.
             if itself and not judge.allow_self:
                 raise UsageError(
                     f"judge {judge.model} is one of the judged models ({itself[0]}): a model that "
@@ -86,6 +87,7 @@ class Judge:
             return Rating(unscored(error), "", False, (), str(error))
         if rating.error:
             unscored(HarnessError(rating.error))
+        # A judge that replies without a rating leaves the answer as unscored as one that refuses.
         elif all(map(math.isnan, rating.ratings)):
             with suppress(HarnessError):  # raised outside a session
                 unscored(
