@@ -43,10 +43,10 @@ class Copies:
     --------
     >>> copies, text = Copies("m"), "one two three four five six " * 9
     >>> for item in range(9):
-    ...     copies.note(("t", item), [[text]])
-    ...     copies.note(("t", item, 2), [[text]])
-    >>> copies.note(("t", 9), [[text]])
-    >>> copies.note(("t", 9, 2), [[text]])
+    ...     copies.note(Item(("t", item)), [[text]])
+    ...     copies.note(Item(("t", item, 2)), [[text]])
+    >>> copies.note(Item(("t", 9)), [[text]])
+    >>> copies.note(Item(("t", 9, 2)), [[text]])
     Traceback (most recent call last):
     lm_eval_ccat.live.copies.CopiesError: m gives copies, not repeats: the answers to 10 ...
     """

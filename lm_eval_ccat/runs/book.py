@@ -328,7 +328,7 @@ class Book:
                 self.ranker.fail(*pair, answer.reason, cost=answer.cost)
         self.tally.count_answer(answer)
         self.n_told += 1
-        self.told_of[pair[0]] += 1
+        self.told_of[answer.model] += 1
         self.waiting.pop(pair, None)
         if isinstance(answer, Tell) or answer.responses:
             self._beyond.discard(pair)

@@ -63,13 +63,13 @@ class KeptAnswers(Mapping[Pair, Answered]):
 
     Examples
     --------
-    >>> from lm_eval_ccat.records import Tell
+    >>> from lm_eval_ccat.records import Item, Tell
     >>> journal = Journal()
     >>> answers = KeptAnswers(journal)
-    >>> answer = Tell(model="a", item=("t", 0), score=1.0, responses=["yes"])
+    >>> answer = Tell(model="a", item=Item(("t", 0)), score=1.0, responses=["yes"])
     >>> [place] = journal.append([answer])
-    >>> answers.keep("a", ("t", 0), place)
-    >>> answers["a", ("t", 0)].responses, list(answers.of("a"))
+    >>> answers.keep("a", answer.item, place)
+    >>> answers["a", answer.item].responses, list(answers.of("a"))
     (['yes'], [('t', 0)])
     """
 
@@ -89,7 +89,8 @@ class KeptAnswers(Mapping[Pair, Answered]):
         return self._of_model[model]
 
     def __getitem__(self, pair: Pair) -> Answered:
-        return self._of_model[pair[0]][pair[1]]
+        model, item = pair
+        return self._of_model[model][item]
 
     def __contains__(self, pair: object) -> bool:
         model, item = cast(Pair, pair)
