@@ -926,8 +926,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an answer from an earlier run costs an item",
-            "return 0.0 if prior else 1.0, usd",
-            "return 1.0, usd",
+            "return Charge(0.0 if prior else 1.0, usd)",
+            "return Charge(1.0, usd)",
         ),
         ("units are in dollars", "max(size / mean, 1e-3)", "max(size, 1e-3)"),
     ),
@@ -1070,13 +1070,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an earlier answer to another prompt counts",
-            "and earlier.prompt_hash == session.prompt_hash(doc)",
+            "and earlier.prompt_hash == session.prompt_hash(item.doc_id)",
             "and earlier.prompt_hash is not None",
         ),
         (
             "an answer with an unscored metric of weight 0 has no score",
-            "if not any(outcomes[name].weight > 0.0 for name in scored):",
-            "if not all(outcomes[name].weight > 0.0 for name in scored):",
+            "decides = any(outcomes[name].weight > 0.0 for name in scored)",
+            "decides = all(outcomes[name].weight > 0.0 for name in scored)",
         ),
         (
             "a document with several requests takes as many slots as one",
@@ -1287,7 +1287,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a group's tasks that were run in full have an error",
-            "errors = {name: metrics[name][stderr] for name in estimated}",
+            "errors = {name: metrics[name][stderr] for name in tasks if name in partial}",
             "errors = {name: metrics[name][stderr] for name in tasks}",
         ),
         (
@@ -1477,7 +1477,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "runs/tally": (
         (
             "earlier answers were asked",
-            "self.asked[model] += answered and record.prior is None",
+            "self.asked[model] += answered and answer.prior is None",
             "self.asked[model] += answered",
         ),
         (
