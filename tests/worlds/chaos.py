@@ -39,6 +39,8 @@ LIMIT = 120.0
 PRICES = (0.01, 0.02, 0.05)
 #: What the server does of what a provider would bill; an answer by itself is "".
 BILLED = {"", "hang", "drip", "garbage", "cut", "swap", "truncate", "think"}
+#: Those that a model can read.
+ANSWERED = {"", "swap", "truncate", "think"}
 #: Tokens of an answer that only the total counts, where a server counts so.
 OUTSIDE = 7
 #: Requests in a second, and at once, that a server lets through that limits their rate.
@@ -407,10 +409,14 @@ class Night:
             true = [self.stage.score(pair[1], text) for _, text, _ in self._said(*pair)]
             if isinstance(record, Tell) and all(abs(record.raw - x) > 1e-6 for x in true):
                 self._trouble(where, f"{pair} was given {record.raw}, its score is {true}")
-        for arrived, model, prompt, _ in self.server.log:
+        previous: dict[str, str] = {}
+        for arrived, model, prompt, kind in self.server.log:
             item = self.stage.items[prompt]
-            if arrived > done.get((model, item), float("inf")) + 0.002:
+            late = arrived > done.get((model, item), float("inf")) + 0.002
+            # Where all that is open has failed, what was answered last probes the server.
+            if late and previous.get(model) in ANSWERED:
                 self._trouble(where, f"{(model, item)} was asked after it was recorded")
+            previous[model] = kind
         self._look_at_the_money(where, ended, records, content, done)
         self._look_at_the_servers(where, content)
 
