@@ -657,12 +657,15 @@ def scored_alike(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
     --------
     >>> a, b, c = ScoreRange(50, 0.0, 0.0), ScoreRange(50, 0.0, 0.0), ScoreRange(50, 0.0, 1.0)
     >>> scored_alike({"a": a, "b": b}, "t/acc")
-    ['all 100 answers of a, b score 0 on t/acc: is the extraction of the answers right?']
-    >>> scored_alike({"a": a, "c": c}, "acc")[0].partition(": is the")[0]
+    ['all 100 answers of a, b score 0 on t/acc: answers may be extracted wrongly']
+    >>> scored_alike({"a": a, "c": c}, "acc")[0].partition(": answers")[0]
     'all 50 answers of a score 0 on acc, unlike those of other models'
     """
     warnings = []
-    for end, doubt in ((0.0, "extraction of the answers right"), (1.0, "task too easy")):
+    for end, doubt in (
+        (0.0, "answers may be extracted wrongly"),
+        (1.0, "the task may be too easy"),
+    ):
         models = [
             model
             for model, of_model in scores.items()
@@ -674,7 +677,7 @@ def scored_alike(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
             unlike = "" if shared else ", unlike those of other models"
             warnings.append(
                 f"all {answers:,} answers of {some(models, 4)} score "
-                f"{end if raw is None else raw:g} on {where}{unlike}: is the {doubt}?"
+                f"{end if raw is None else raw:g} on {where}{unlike}: {doubt}"
             )
     return warnings
 

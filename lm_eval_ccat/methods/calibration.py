@@ -76,6 +76,7 @@ def calibrate(
         raise BankError(
             f"calibration needs the scores of several models, the table has {len(table.models)}"
         )
+    # A method that calibrates nothing still gets a bank: its items and their settings.
     fitted = calibrator.calibrate(table, **options) if calibrator.calibrates else None
     blank = ItemBank.blank(
         table.doc_ids,
@@ -121,6 +122,8 @@ def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
         table.row_model, table.row_config, selections, table.scores
     ):
         items = np.flatnonzero(np.isfinite(row))
+        # A row that does not say how its items were chosen is all of them, or the first by
+        # `--limit`.
         otherwise = "all" if len(items) == table.n_items else "first"
         out.append(Observation(model, selection or otherwise, items, row[items], config=config))
     return tuple(out)
@@ -167,6 +170,7 @@ def table_warnings(table: ScoreTable) -> list[str]:
             + (f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else "")
             + "; if they are one model, it counts twice (--drop_copies)"
         )
+    # Nothing would be found to be wrong until a ranking has no document to ask.
     if all(map(is_number, table.doc_ids)):
         warnings.append(
             f"the doc_ids are numbers written as texts ({table.doc_ids[0]!r}), so no task of the "
@@ -226,6 +230,7 @@ def twins(table: ScoreTable) -> list[tuple[str, str]]:
     pairs = []
     for models, scores in table.parts():
         for model, row in zip(table.models[models], scores):
+            # Hashes of rows, because tables of thousands of models do not fit into memory twice.
             earlier = first.setdefault(blake2b(row, digest_size=16).digest(), model)
             if earlier != model:
                 pairs.append((earlier, model))

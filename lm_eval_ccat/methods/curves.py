@@ -58,6 +58,7 @@ class AbilityBasis:
         spread = float(abilities.std(ddof=1))
         knots = np.quantile(abilities, np.linspace(0.02, 0.98, bends + 2))
         for i in range(1, len(knots)):
+            # Models of equal ability would put two knots in one place, where a spline divides by 0.
             knots[i] = max(knots[i], knots[i - 1] + CLOSEST_KNOTS * spread)
         raw = _splines(abilities, knots)
         straight = np.column_stack([np.ones(len(abilities)), abilities])
@@ -218,6 +219,7 @@ def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION)
         slope = c.slope(theta)
         gradient = ((y - mu) * slope / c.noise).sum(axis=1) - precision * (theta - c.centre)
         curvature = (mu * (1.0 - mu) * slope**2 / c.noise).sum(axis=1) + precision
+        # Far from the answer a Newton step overshoots: the logistic curve is flat there.
         step = np.clip(gradient / curvature, -_LONGEST_STEP, _LONGEST_STEP)
         theta = theta + step
         if np.abs(step).max(initial=0.0) < 1e-9:
@@ -258,4 +260,5 @@ def fit_intercepts(
         intercept = intercept + step
         if np.abs(step).max(initial=0.0) < 1e-9:
             break
+    # Above 0, so that the error of an intercept without scores is large and finite.
     return intercept, np.maximum(information, _LEAST_WEIGHT)

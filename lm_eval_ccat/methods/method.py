@@ -102,6 +102,7 @@ def require_parts(
             raise BankError(f"damaged item bank: parameter {name!r} is not one number per item")
     for name in numbers:
         value = bank.constants.get(name)
+        # A bank is a file that anybody may edit; True would pass for 1.
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise BankError(f"damaged item bank: constant {name!r} is not a number")
         if not math.isfinite(value) or abs(value) > LARGEST:
@@ -236,6 +237,7 @@ class Method:
             )
         if repeats > 1:
             self.require_repeats()
+        # A method takes the arguments that it names, so that a simple one can ignore the others.
         of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled))
         options |= {name: value for name, value in of_ranker if name in known}
         first_pass = self.policy(bank, n_models, seed=seed, **options)

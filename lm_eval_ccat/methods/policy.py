@@ -320,6 +320,7 @@ def largest(values: Floats, k: int, lots: Places) -> list[int]:
     if k == 1:
         return [int(lots[values.argmax()])]
     k = min(k, int(np.isfinite(values).sum()))
+    # A partition finds the k-th value without sorting thousands; equal ones all stay for the lots.
     candidates = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
     return [int(i) for i in lots[candidates[np.argsort(-values[candidates], kind="stable")][:k]]]
 
@@ -408,6 +409,7 @@ class BesidePolicy(Policy):
         """Return what each item drawn estimates; NaN without draw or score; shape (n_items,)."""
         out, total, n = np.full(self._n_items, np.nan), 0.0, 0
         for n_asked, (item, probability) in enumerate(self._asked[model].items()):
+            # Before this score, so that the draw's estimate is unbiased.
             mean = total / n if n else 0.5
             if (y := self._scores[model].get(item)) is None:
                 continue

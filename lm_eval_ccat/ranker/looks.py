@@ -233,6 +233,10 @@ class Looks:
         belief : Belief
         below, above : float or ndarray of shape (n_tested, n_rows)
             Two-sided levels at which the lower and the upper end hold.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_tested, n_rows)
         """
         gaps = self._with_luck(belief.gaps)
         low = (
@@ -261,12 +265,15 @@ class Looks:
             for level in (below, above)
         )
         lowest, highest = belief.proof.interval(*levels)
+        # As in `evidence_at`: a proof takes the boundary's place, but where failures may explain
+        # part of a difference, the farther of both ends counts.
         has_slack = gaps.drop + gaps.rise > 0.0
         low = np.where(has_slack, np.fmin(low, lowest), np.where(np.isnan(lowest), low, lowest))
         high = np.where(
             has_slack, np.fmax(high, highest), np.where(np.isnan(highest), high, highest)
         )
-        # Bets are on the items of a pair, while the difference is of those of all models.
+        # The ends hold the difference itself, which a proof need not do: it is on the items of the
+        # pair, while the difference is of estimates from those of all models.
         return np.fmin(low, gaps.size), np.fmax(high, gaps.size)
 
     def _arm(

@@ -200,6 +200,7 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     rbar : ndarray of shape (n_models,)
     """
     known, prior, residual = M, M, rbar
+    # Models without draws learn of their departure from models that are alike, and tell nothing.
     if max(T.diagonal().tolist()) >= UNKNOWN:
         drawn = np.flatnonzero(T.diagonal() < UNKNOWN)
         if not len(drawn):

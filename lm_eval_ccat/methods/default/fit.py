@@ -86,11 +86,13 @@ def fit(
         draws = SHARE_OF_MANY if n_models >= MANY else 1.0
     if draws is not None:
         number(0.0, 1.0).check(draws, "draws")
+    # Curves are fitted to means over configs; a ranking sees one config, which is noisier.
     extra = _config_noise(table)
     fitted = fit_table(table, factors, extra)
     items = fitted.items
     departures, judged = VAGUE, None
     left_out: LeftOut = {}
+    # A replay ranks models that the bank has not seen: of fewer, none can be spared.
     if n_models >= MIN_MODELS_TO_CHECK:
         by_name = np.argsort(np.array(table.models))  # settles which of equal means comes first
         names = [table.models[i] for i in by_name]
@@ -102,6 +104,7 @@ def fit(
             departures, judged, left_out = departures_of(
                 checkpoints, known, n_models >= MANY, names
             )
+    # Departures grow with the distance from the usual model, which is known without a check.
     departures = replace(departures, centre=fitted.mean)
     facts, warnings = summary(table, judged, departures, fitted.report)
     abilities = (items.abilities + fitted.report["centre"]).tolist()
@@ -279,6 +282,7 @@ def _read(bank: ItemBank) -> DefaultModel:
     for name, values in parts.items():
         if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > LARGEST:
             raise BankError(f"damaged item bank: {name} holds numbers that make no sense")
+    # A variance below 0 would pass for an item that is known better than exactly.
     smallest, largest = np.linalg.eigvalsh(covariance[:, places(size)])[:, [0, -1]].T
     bad = np.flatnonzero(smallest < -1e-6 * np.maximum(largest, 1e-12))
     if len(bad):
@@ -301,6 +305,7 @@ def _config_noise(table: ScoreTable) -> float:
         y = table.scale.normalise(table.raw[rows])
         count = np.isfinite(y).sum(axis=0)
         usable += float((count > 0).sum())
+        # A score of one config alone says nothing of how configs differ.
         y, count = y[:, count > 1], count[count > 1]
         within += float(np.nansum((y - np.nanmean(y, axis=0)) ** 2))
         freedom += float((count - 1).sum())
@@ -351,6 +356,7 @@ def noise_within(table: ScoreTable, items: FractionalItems) -> Floats | None:
 
 def _rounded(values: Floats) -> Floats:
     with np.errstate(divide="ignore"):
+        # Significant digits, whatever a parameter's size.
         size = np.where(values == 0.0, 0.0, np.floor(np.log10(np.abs(values))))
     unit = 10.0 ** (_DIGITS - 1 - size)
     return np.asarray(np.round(values * unit) / unit)

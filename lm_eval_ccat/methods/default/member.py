@@ -102,6 +102,7 @@ class Member:
         self._steps: dict[int, Step] = {}
         # Of each item drawn for the model: its weight, and one over its probability.
         self._draws = np.zeros((2, model.items.n_items))
+        # Asked and without a score so far; a dict keeps the order.
         self._waiting: dict[int, None] = {}
         self._known = -1
         self._departures: Departures | None = None
@@ -161,6 +162,7 @@ class Member:
     def refresh(self, d: Departures) -> None:
         """Update everything that depends on the scores, under this prior of departures."""
         p = self.posterior
+        # Every look asks for this; only a score of the model, or another prior, changes it.
         if self._known == len(p.answered) and self._departures is d:
             return
         self._known, self._departures = len(p.answered), d
@@ -168,6 +170,7 @@ class Member:
         self.position = p.items.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
         outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
+        # In the order asked, on which the weights of draws depend, not in that of the answers.
         scored = np.array(sorted(p.answered, key=self.asked.__getitem__), dtype=np.intp)
         w, per = self._draws.take(scored, 1)
         drawn = w.nonzero()[0]
@@ -175,11 +178,14 @@ class Member:
         residual = p.residuals(scored, _MOST_LEVERAGE)
         noises = p.kappa[scored] * p.w[scored]
         expected = np.maximum(d.noise * noises + d.floor * self.level, _LEAST_NOISE)
+        # What exceeds the usual counts against a few usual answers, so that one odd score is no
+        # misfit.
         excess = float((residual * residual / expected - 1.0).sum())
         self.misfit = 1.0 + max(excess, 0.0) / (USUAL_ANSWERS + self._known)
         of_mean = float(residual.dot(residual)) / max(self._known, 1) ** 2
         self.unlike = of_mean * (1.0 - 1.0 / self.misfit)
         self.noise *= self.misfit
+        # Draws measure the departure itself; `v` is what the chosen items leave open.
         left = p.open_after(self._selected)
         self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)
         self.v = (left + self._unsure) * self.misfit

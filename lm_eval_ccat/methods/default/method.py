@@ -236,6 +236,7 @@ class DefaultPolicy(Policy):
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
         """Return where the bank says little about a model."""
         member, findings, n_drawn = field.members[a], [], int(field.moments().q[a])
+        # A few scores may look odd by luck, and people act on findings.
         if member.n_told < FEWEST_TO_FIND:
             return []
         # By its expected ability: the interval of its score need not be beyond the bank.
@@ -273,6 +274,7 @@ def _apart(beliefs: list[Belief]) -> Belief:
         np.concatenate([matrix.diagonal() for matrix in part])
         for part in zip(*((b.variance, b.df, b.n) for b in beliefs))
     )
+    # Welch and Satterthwaite, as for the sums of tasks.
     variance, share = alone[:, None] + alone, alone**2 / df
     shares, welch = share[:, None] + share, np.full(variance.shape, np.inf)
     np.divide(variance**2, shares, out=welch, where=shares > 0.0)

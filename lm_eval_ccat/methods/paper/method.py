@@ -122,6 +122,7 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
                 ItemBank.blank(table.doc_ids), method="paper", kept=fitted.kept,
                 parameters=fitted.parameters, constants=fitted.constants,
             )  # fmt: skip
+            # A part of a large group is enough: every one of its models takes a whole test.
             y = table.model_scores(models=left_out[: max(REPLAYS // k, 2)])
             truth = np.nanmean(y, axis=1)
             i, j = np.triu_indices(len(y), 1)
@@ -155,6 +156,7 @@ def _tested(bank: ItemBank, y: Floats) -> dict[int, tuple[Floats, Floats]]:
             [item] = test.select(left)
             left[item] = False
             test.learn(item, float(scores[item]))
+        # A benchmark shorter than the first stop is judged at its end.
         if n in STOPS or n == longest < STOPS[0]:
             error = np.array([test.slope * test.ability_error for test in tests])
             out[n] = np.array([test.estimate for test in tests]), error**2
@@ -262,6 +264,7 @@ class PaperPolicy(Policy):
             stretched_scale(self._bank, self._options["score_range"]),
             self._bank.kept,
         )
+        # A mean of 0 or 1 has no finite ability.
         targets = np.clip((kept_mean - scale.low) / scale.span, CLIP, 1.0 - CLIP)
         curves = stretched_curves(self._bank)
         theta = fit_abilities(curves, np.where(kept_items, targets[:, None], np.nan), precision=0.0)

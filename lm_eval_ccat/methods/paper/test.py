@@ -325,6 +325,7 @@ class PaperTest:
         if self._moves is not None:
             difficulty = self._moved()
             mu = expected_score(self.ability, difficulty)
+            # With no item within reach the test would end early: then all are looked at.
             within_reach = available & (
                 np.abs(difficulty - self.ability) <= WITHIN * self.ability_error
             )
@@ -356,6 +357,7 @@ class PaperTest:
         """
         check_score(score, item, answered=item in self.answered)
         self.answered.add(item)
+        # At the ability before the score, as printed: one step, nothing is iterated.
         mu = float(expected_score(self.ability, self._moved()[item]))
         self.precision += mu * (1.0 - mu) / self._k
         y = float(self.scale.normalise(np.clip(score, *self.scale.ends)))

@@ -68,6 +68,7 @@ class Bets:
         spread = (PRIOR_ITEMS * PRIOR_VARIANCE + self.spread[series]) / (PRIOR_ITEMS + k)
         edge = guess - fair
         stake = np.clip(edge / (spread + edge**2), 0.0, MOST / np.maximum(fair, 1e-6))
+        # A bet on a mean above the null is only placed while the values so far speak for one.
         stake = np.where(before >= self.nulls * k, stake, 0.0)
         growth = np.log(np.maximum(1.0 + stake * (values - fair), 1e-12))
         # A negative fair price: no values left can bring the mean down to the null.
@@ -172,6 +173,7 @@ class Betting:
             kinds = [
                 np.concatenate(blocks, axis=1) for blocks in zip(kinds, (above, below, near_known))
             ]
+        # Each pair is bet on from both sides, each at half the level.
         evidence = PairEvidence(*(np.maximum(kind - math.log(2.0), 0.0) for kind in kinds))
         return BettingEvidence(self, evidence, tuple(range(self.n_models)), len(self.values))
 
@@ -180,6 +182,7 @@ class Betting:
 
         The replay goes on from where the last call left it.
         """
+        # Capital cannot be given back: an earlier moment is replayed from the start.
         if n_values < self._n_replayed:
             self._start_replay()
         for value in self.values[self._n_replayed : n_values]:

@@ -39,6 +39,7 @@ class Effects:
 
     def learn(self, model: int, item: int, score: float) -> None:
         """Take in a score, or the mean that replaces one after a further answer."""
+        # The item's mean over models changes: what it said of all is taken away and added anew.
         column = self.scores[:, item]
         self._item(column, -1.0)
         if np.isnan(column[model]):
@@ -78,6 +79,8 @@ class Effects:
         """
         if self._solved is None:
             n_models = len(self.right)
+            # Effects are known up to a constant, for each group of models that share items: the
+            # ridge makes the system solvable.
             ridge = _RIDGE * max(self.n_seen, 1) * np.eye(n_models)
             effect = np.linalg.solve(self.laplacian + ridge, self.right)
             level = (self.item_means - float(effect @ self.share)) / max(self.n_seen, 1)

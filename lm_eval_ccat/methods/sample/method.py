@@ -124,6 +124,7 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
     by_item = float(((x * residual).sum(axis=0) ** 2).sum()) / squares
     alone = float((residual * residual).sum()) / max(float(n.sum()), 1.0)
     error = max(by_item, alone) * n_shared / (n_shared - 2.0) / squares
+    # How much likelier slope 0 is than slope 1 has the log (1 - 2 plain) / (2 error).
     if plain < min(0.5 - error * math.log(_ODDS), 2.0 * error**0.5):
         return Slope(0.0, 0.0, 0.0, misleads=True)
     weight = _UNSURE / (_UNSURE + error)
@@ -230,6 +231,7 @@ class SamplePolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
+        # Items that are all known leave an error about a population, and about expected scores.
         finite = question == BENCHMARK and not self._sampled
         pairs = self._of_pairs(finite)
         mean, alone = self._of_models(finite)
@@ -281,6 +283,7 @@ class SamplePolicy(Policy):
         item_variance, of_one = self.pairs.of_one
         # The imagined item departs from the other models, too.
         apart = residual_variance + of_one - item_variance
+        # A model with all items has its own mean, which no other model's items correct.
         full = n == size
         means = np.where(full, np.nan_to_num(single.means(models) + self.pairs.shift), means)
         every_one = 1.0 / max(n_seen, 1)
@@ -314,6 +317,7 @@ class SamplePolicy(Policy):
         inside = min(max(mean, edge), 1.0 - edge)
 
         def interval(confidence: float) -> tuple[float, float]:
+            # Bets need values in the order drawn; what came beyond a gap has to wait.
             drawn = self.sequence.order[: self.pairs.progress[model]]
             values = self.pairs.scores[model, drawn]
             return betting_interval(values, len(self.sequence.order), 1.0 - confidence)

@@ -54,6 +54,7 @@ class Passes(SharedSequence):
         """Add the passes that are missing up to `repeats`."""
         orders = [self.order]
         for number in range(len(self.order) // self._of_pass, repeats):
+            # The first pass has the order of a ranking of single answers.
             seed = self._seed if number == 0 else self._seed + number * _APART
             orders.append(SharedSequence(self._items, seed).order + number * self._n_items)
         self.order = np.concatenate(orders)
@@ -197,6 +198,7 @@ class RepeatsPolicy(Policy):
             figure.reshape(n_models, n_models)
             for figure in (spread.variance, spread.df, spread.answers, spread.event)
         )
+        # No scores on [0, 1] have a larger variance; before two items nothing is known.
         variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
         # Until so many events more were seen, the variance may be that of luck alone.
         zero_loss = event / np.maximum(n, 1.0)
