@@ -209,13 +209,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/terminal": (
         (
             "a table is a column too wide",
-            "if min(name_width, _NAME) <= name_room or",
-            "if name_room >= 0 or",
+            "_fitted(columns, room - min(name_width, _NAME))",
+            "_fitted(columns, room)",
         ),
         (
             "the most important column leaves first",
-            "max(columns, key=lambda column: column.leaves)",
-            "min(columns, key=lambda column: column.leaves or 99)",
+            "max(fitting, key=lambda entry: entry.column.leaves)",
+            "min(fitting, key=lambda entry: entry.column.leaves or 99)",
         ),
         ("the number of rows left out is wrong", "len(rows) - len(positions)", "len(rows) - first"),
         (
@@ -241,8 +241,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a forecast of weights that take turns is of the slowest alone",
-            "(sum if one_at_a_time else max)",
-            "(max if one_at_a_time else max)",
+            'sum(seconds) if content["one_at_a_time"]',
+            'max(seconds) if content["one_at_a_time"]',
         ),
         (
             "an unknown cost is nothing",

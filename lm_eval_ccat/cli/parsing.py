@@ -239,28 +239,23 @@ def add_options(parser: Any, options: Options) -> None:
 
 
 def _add_option(parser: Any, key: str, row: str | Opt) -> None:
+    """Add one option, whose key says its form as `add_options` has it."""
     *flags, last = key.split()
     option = Opt(row) if isinstance(row, str) else row
+    # A key that ends with a flag takes no value.
     if last.startswith("-"):
         parser.add_argument(*flags, last, action="store_true", help=option.help)
         return
     name, form = ("", last) if flags or "=" not in last else last.split("=", 1)
     plain = form.strip("[]").rstrip(".*?,")
     choices = plain.split("|")
+    # The first of several choices is meant, unless an `Opt` says that there is no default.
     default = choices[0] if len(choices) > 1 and isinstance(row, str) else option.default
-    arguments: dict[str, Any] = {"help": option.help}
+    arguments: dict[str, Any] = {"help": option.help, **_arity_of(form, option)}
     if len(choices) > 1:
         arguments["choices"] = choices
     else:
         arguments["metavar"] = plain
-    if form[0] == "[":
-        arguments |= {"nargs": "?", "const": option.bare}
-    elif form.rstrip(",").endswith("..."):
-        arguments["nargs"] = "+"
-    elif form[-1] in "*?":
-        arguments["nargs"] = form[-1]
-    if form[-1] == ",":
-        arguments["action"] = "append"
     if option.read or isinstance(default, int | float):
         arguments["type"] = option.read or type(default)
     if default is REQUIRED:
@@ -269,6 +264,26 @@ def _add_option(parser: Any, key: str, row: str | Opt) -> None:
         arguments["default"] = default
         arguments["help"] += f" (default: {default})" if default not in ("", (), []) else ""
     parser.add_argument(*(flags or [(name or plain).lower()]), **arguments)
+
+
+def _arity_of(form: str, option: Opt) -> dict[str, Any]:
+    """Return how many values an option takes, and whether it may be repeated, as argparse says it.
+
+    Examples
+    --------
+    >>> _arity_of("PART...,", Opt("a price"))
+    {'nargs': '+', 'action': 'append'}
+    """
+    arity: dict[str, Any] = {}
+    if form[0] == "[":
+        arity = {"nargs": "?", "const": option.bare}
+    elif form.rstrip(",").endswith("..."):
+        arity["nargs"] = "+"
+    elif form[-1] in "*?":
+        arity["nargs"] = form[-1]
+    if form[-1] == ",":
+        arity["action"] = "append"
+    return arity
 
 
 def prints_json(target: str | None) -> bool:

@@ -24,7 +24,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from ..errors import BankError, CcatError, UsageError
@@ -103,6 +103,24 @@ def fetch(
         ) from error
 
 
+class _Run(NamedTuple):
+    """A run of a model on one of HELM's scenarios.
+
+    Attributes
+    ----------
+    name : str
+        HELM's, which states scenario and model.
+    suite : str
+        The folder that holds it.
+    group : str
+        The scenario with its arguments, which has the same instances in every run.
+    """
+
+    name: str
+    suite: str
+    group: str
+
+
 def _fetch(
     name: str,
     task: str,
@@ -112,6 +130,7 @@ def _fetch(
     say: Callable[[str], object],
     on_progress: Callable[[int, int], None] | None,
 ) -> Path:
+    """Fetch a release's scores, whatever its files raise; see `fetch`."""
     bucket = _Bucket(name)
     suites = bucket.suites()
     session = open_session(task, None, confirm_run_unsafe_code=True)
@@ -123,8 +142,8 @@ def _fetch(
         )
     documents = _Documents(dict(zip(session.doc_ids, internals.documents(session.task))))
     groups: dict[str, list[str]] = {}
-    for run in suites:
-        groups.setdefault(helm_task(run), []).append(run)
+    for run_name in suites:
+        groups.setdefault(helm_task(run_name), []).append(run_name)
     matched = _matching(bucket, task, groups, suites, documents)
     if not matched:
         raise UsageError(
@@ -132,38 +151,44 @@ def _fetch(
             f"of {bucket.release} (they sample others, or show them otherwise); HELM's own logs, "
             "downloaded, make a bank under HELM's ids"
         )
-    runs = {_model_in(run): (run, group) for group in reversed(matched) for run in groups[group]}
+    # Of a model that ran several of these scenarios, the first one counts.
+    runs = {
+        _model_in(run_name): _Run(run_name, suites[run_name], group)
+        for group in reversed(matched)
+        for run_name in groups[group]
+    }
     means = {
         model: mean
         for model in candidates(sorted(runs))
-        if (mean := _mean(bucket, suites[runs[model][0]], runs[model][0])) is not None
+        if (mean := _mean(bucket, runs[model])) is not None
     }
     if not means:
         raise UsageError(f"{name}: no run of {first_of(list(matched), 1)} says how it scores")
-    chosen = {model: runs[model] for model in spread(means, n_models)}
-    sizes = {run: bucket.size(suites[run], run) for run, _ in chosen.values()}
-    total = sum(sizes.values())
+    taken = [runs[model] for model in spread(means, n_models)]
+    sizes = [bucket.size(run) for run in taken]
+    total = sum(sizes)
     known = {doc_id for keys in matched.values() for doc_id in keys.values()}
     say(
         f"{name}: {bucket.release}, {first_of(list(matched), 1)}: {len(known):,} of "
-        f"{len(session.doc_ids):,} documents of {task} found by their text; {len(chosen)} of "
+        f"{len(session.doc_ids):,} documents of {task} found by their text; {len(taken)} of "
         f"{plural(len(runs), 'model')} (scores {min(means.values()):.3g} to "
         f"{max(means.values()):.3g}), {total / 1e6:,.0f} MB; what is cached is not fetched again"
     )
     if total > max_gb * 1e9:
         raise UsageError(
             f"{name}: {total / 1e9:.2f} GB are more than --max_gb {max_gb:g}: take about "
-            f"{int(len(chosen) * max_gb * 1e9 / total)} --models, or allow more"
+            f"{int(len(taken) * max_gb * 1e9 / total)} --models, or allow more"
         )
     hashes = dict(zip(session.doc_ids, session.doc_hashes))
     columns: dict[str, list[Any]] = {key: [] for key in ("model", "doc_id", "doc_hash", "score")}
     done = 0
-    for run, group in chosen.values():
-        model, scores = _scores(bucket, suites[run], run, matched[group])
-        for doc_id, score in scores.items():
-            for key, value in zip(columns, (model, doc_id, hashes[doc_id], score)):
-                columns[key].append(value)
-        done += sizes[run]
+    for run, size in zip(taken, sizes):
+        model, scores = _scores(bucket, run, matched[run.group])
+        columns["model"] += [model] * len(scores)
+        columns["doc_id"] += scores.keys()
+        columns["doc_hash"] += [hashes[doc_id] for doc_id in scores]
+        columns["score"] += scores.values()
+        done += size
         if on_progress is not None:
             on_progress(done, total)
     return _written(bucket.cache / bucket.release / task, task, metric, columns)
@@ -198,9 +223,11 @@ class _Documents:
         """Return the document of each of HELM's instances that is one's alone, and no other's."""
         ids: dict[int, list[str]] = {}
         for instance in instances:
+            # HELM asks some documents again with other spelling, say, which the harness does not.
             if instance.get("perturbation"):
                 continue
             doc_ids = self._by_text.get(_plain(instance["input"]["text"]), [])
+            # Of documents with the same question, the answers tell which it is.
             if len(doc_ids) > 1:
                 choices = {
                     _plain(reference["output"]["text"]) for reference in instance["references"]
@@ -241,11 +268,10 @@ def _matching(
     for group in sorted(groups, key=lambda group: (-likeness[group], group)):
         if matched and likeness[group] < max(likeness[match] for match in matched):
             break
-        run = groups[group][0]
+        name = groups[group][0]
+        run = _Run(name, suites[name], group)
         try:
-            keys = bucket.read_run(
-                suites[run], run, _TEXTS, lambda file: documents.keys(json_value(file))
-            )
+            keys = bucket.read_run(run, _TEXTS, lambda file: documents.keys(json_value(file)))
         except urllib.error.HTTPError:
             continue  # a scenario whose texts HELM may not show
         if len(keys) >= _FEWEST:
@@ -273,13 +299,14 @@ def _model_in(run: str) -> str:
     return match[1] if match else run
 
 
-def _scores(bucket: _Bucket, suite: str, run: str, keys: Keys) -> tuple[str, dict[int, float]]:
+def _scores(bucket: _Bucket, run: _Run, keys: Keys) -> tuple[str, dict[int, float]]:
     """Return a run's model, and by document whether its answer is right (a mean over trials)."""
-    bucket.read_run(suite, run, _SPEC, lambda file: json_value(file)["adapter_spec"]["model"])
-    rows = bucket.read_run(suite, run, _STATS, lambda file: list(helm_rows(file, [])))
+    # `helm_rows` reads the model's name from this file, beside the scores.
+    bucket.read_run(run, _SPEC, lambda file: json_value(file)["adapter_spec"]["model"])
+    rows = bucket.read_run(run, _STATS, lambda file: list(helm_rows(file, [])))
     metric = _rightness({row.metric for row in rows})
     if metric is None:
-        raise UsageError(f"{bucket.name}: {run} does not say which answers are right")
+        raise UsageError(f"{bucket.name}: {run.name} does not say which answers are right")
     scores: dict[int, list[float]] = {}
     for row in rows:
         if row.metric == metric and row.doc_id in keys:
@@ -288,7 +315,7 @@ def _scores(bucket: _Bucket, suite: str, run: str, keys: Keys) -> tuple[str, dic
     return rows[0].model, means
 
 
-def _mean(bucket: _Bucket, suite: str, run: str) -> float | None:
+def _mean(bucket: _Bucket, run: _Run) -> float | None:
     """Return the share of a run's answers that are right; None where it is not said."""
 
     def means(file: Path) -> dict[str, float]:
@@ -300,7 +327,7 @@ def _mean(bucket: _Bucket, suite: str, run: str) -> float | None:
         }  # fmt: skip
 
     try:
-        by_metric = bucket.read_run(suite, run, _MEANS, means)
+        by_metric = bucket.read_run(run, _MEANS, means)
     except urllib.error.HTTPError:
         return None
     metric = _rightness(by_metric)
@@ -342,15 +369,13 @@ class _Bucket:
                 "later release"
             ) from None
 
-    def read_run(
-        self, suite: str, run: str, file: str, content: Callable[[Path], Content]
-    ) -> Content:
+    def read_run(self, run: _Run, file: str, content: Callable[[Path], Content]) -> Content:
         """Return the content of a run's file."""
-        return self._read(f"runs/{suite}/{run}/{file}", content)
+        return self._read(f"runs/{run.suite}/{run.name}/{file}", content)
 
-    def size(self, suite: str, run: str) -> int:
+    def size(self, run: _Run) -> int:
         """Return the bytes of a run's scores."""
-        path = f"{self._root}/runs/{suite}/{run}/{_STATS}"
+        path = f"{self._root}/runs/{run.suite}/{run.name}/{_STATS}"
         return sum(int(item["size"]) for item in self._listed("items", prefix=path))
 
     def _read(self, path: str, content: Callable[[Path], Content]) -> Content:
@@ -367,6 +392,7 @@ class _Bucket:
         return content(local)
 
     def _download(self, path: str, local: Path) -> None:
+        """Fetch a file whole, under a name of its own until it is."""
         local.parent.mkdir(parents=True, exist_ok=True)
         part = local.with_name(f"{local.name}.{os.getpid()}.part")
         with _opened(f"{_HOST}/{_BUCKET}/{quote(f'{self._root}/{path}')}") as stream:

@@ -129,6 +129,7 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
         choice.names[folder] = " and ".join(names)
         try:
             yield Path(folder)
+        # Users know the names that they gave, not the folders where these lie for a while.
         except CcatError as error:
             error.args = tuple(choice.names(str(text)) for text in error.args)
             raise
@@ -156,6 +157,7 @@ def _of_helm(name: str, names: Sequence[str], choice: LogRequest) -> Path:
 
 
 def _elsewhere(name: str) -> bool:
+    """Whether what a name stands for has to be fetched or unpacked."""
     return name.startswith(("hub:", "github:", HELM)) or (
         name.endswith(_ENDINGS) and Path(name).is_file()
     )
@@ -165,7 +167,8 @@ def _link(source: Path, place: Path) -> None:
     """Make a file or folder appear at `place`; a link, as banks record where their logs lie."""
     try:
         place.symlink_to(source.resolve() if source.is_dir() else source, source.is_dir())
-    except OSError:  # Windows lets few users make links
+    # Windows lets few users make links.
+    except OSError:
         (shutil.copytree if source.is_dir() else shutil.copyfile)(source, place)
 
 
@@ -221,6 +224,7 @@ def _fetch_board(owner: str, run: str, choice: LogRequest, place: Path) -> None:
         begun, fetched = time.monotonic(), 0
         logged: dict[str, _Logged] = {}
         scores: dict[str, float] = {}
+        # Results files are small: they say which models to take before samples are fetched.
         for model in _first_look(list(named), _PER_CHOICE * n):
             if model_run := _run_of(api, named[model], choice.tasks, run):
                 results = _file(hub, how, model_run, model_run.results)
@@ -237,9 +241,9 @@ def _fetch_board(owner: str, run: str, choice: LogRequest, place: Path) -> None:
         runs = [logged[model] for model in spread(scores, n)]
         total = sum(model_run.size for model_run in runs)
         speed = fetched / max(time.monotonic() - begun, 1e-3)
-        kinds = len({family_of(model) for model in scores})
+        n_families = len({family_of(model) for model in scores})
         choice.say(
-            f"hub:{owner}: {len(runs)} of {len(named):,} models ({kinds} families, scores "
+            f"hub:{owner}: {len(runs)} of {len(named):,} models ({n_families} families, scores "
             f"{min(scores.values()):.3g} to {max(scores.values()):.3g}), {total / 1e6:,.0f} MB of "
             f"samples, about {max(total / max(speed, 1e5) / 60, 0.1):.1f} minutes; what is cached "
             "is not fetched again"
@@ -251,14 +255,19 @@ def _fetch_board(owner: str, run: str, choice: LogRequest, place: Path) -> None:
                 f"about {fewer} --models, or allow more"
             )
         done = 0
-        for number, model_run in enumerate(runs):
-            folder = place / f"{number:03d}_{model_run.repo.rpartition('/')[2]}"
+        for folder, model_run in _folders_of(place, runs):
             folder.mkdir(parents=True)
             for path, size in (*model_run.samples.items(), (model_run.results, 0)):
                 _link(_file(hub, how, model_run, path), folder / Path(path).name)
                 done += size
                 if choice.on_progress is not None:
                     choice.on_progress(done, total)
+
+
+def _folders_of(place: Path, runs: Sequence[_Logged]) -> Iterator[tuple[Path, _Logged]]:
+    """Yield a folder of its own for each run: owners may use one name for two data sets."""
+    for number, model_run in enumerate(runs):
+        yield place / f"{number:03d}_{model_run.repo.rpartition('/')[2]}", model_run
 
 
 def _run_of(api: Any, repo: str, tasks: Sequence[str], date: str) -> _Logged | None:

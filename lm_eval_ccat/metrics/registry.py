@@ -104,6 +104,7 @@ def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None
     higher = entry.get("higher_is_better")
     higher = higher if isinstance(higher, bool) else None
     inherited = higher is not None and relation is _Relation.OTHER
+    # A name or a declaration of its own says more of a metric than its neighbour's direction.
     if inherited and (known or has_error_word(metric) or _states_direction(declaration)):
         higher, inherited = None, False
     return _Declared(
@@ -169,11 +170,16 @@ def _entries(config: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
 
 
 def _states_direction(declaration: Any) -> bool:
+    """Whether what a task's YAML declares of a metric has a direction."""
     parts = declaration if isinstance(declaration, Mapping) else {}
     return any(parts.get(key) is not None for key in ("cap", "lower_is_better", "higher_is_better"))
 
 
 def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | None:
+    """Return the scale that a task's YAML declares; None if it declares none.
+
+    `higher` is the direction that its ``metric_list`` states.
+    """
     ends = declaration.get("range") if isinstance(declaration, Mapping) else declaration
     match declaration:
         case {"cap": cap} if cap is not None:
@@ -506,11 +512,13 @@ def find_metric(
     base, _ = parts_of(name)
     known = known_scale(base, task=task)
     declared = _declared(config, base, known)
+    # What a run's results state goes before a direction that is only taken from another metric.
     if declared.higher_is_better is None or (declared.inherited and higher_is_better is not None):
         declared = declared._replace(higher_is_better=higher_is_better, inherited=False)
     # The task states the direction, so the name need not tell it.
     if declared.higher_is_better is not None:
         known = known or lookup(base, task)
+    # The caller looks at the scores themselves, where nothing else tells their scale.
     if otherwise is not None and not (range or declared.scale or known):
         if declared.averaged and refusal(base) is None:
             return Metric(name, otherwise)
@@ -570,10 +578,12 @@ def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
 
 
 def _number(value: Any, where: str) -> float:
+    """Return a value that a task reports as a number."""
     plain = isinstance(value, (int, float, np.generic, np.ndarray)) and np.ndim(value) == 0
     if plain and np.asarray(value).dtype.kind in "biuf":
         return float(value)
     remedy = "give the task a process_results that returns one number per document"
+    # A task leaves out a metric of some documents where it returns nothing for them.
     if value is None:
         remedy = "the task gives no score for it; choose another metric"
     value_text = short(repr(value))
@@ -613,15 +623,18 @@ def _stated_scale(
 
 
 def _directed(scale: Scale | None, higher_is_better: bool | None) -> Scale | None:
+    """Return a scale in a direction, if one is stated; a capped one is of an error and stays."""
     if scale is None or higher_is_better is None or scale.cap is not None:
         return scale
     return replace(scale, higher_is_better=higher_is_better)
 
 
 def _scale_not_known(reported: _Reported, config: Mapping[str, Any] | None) -> MetricError:
+    """Return the error of a metric whose scale nothing states."""
     listed = _listed(reported.name, config)
     declare = _DECLARE.format(name=reported.name, low=0, high=10)
-    if listed[:1] in ("", ";"):  # the task reports it, or does not say what it reports
+    # The task reports it, or does not say what it reports: the name is no mistake.
+    if listed[:1] in ("", ";"):
         return MetricError(
             f"the scale of {reported.where} is not known; state its range: {declare}{listed}"
         )

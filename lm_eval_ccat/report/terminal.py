@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rich import box
 from rich.cells import cell_len
@@ -33,6 +33,7 @@ from ..live.result import Observer, result_of
 from ..money import ASSUMED, BILLED, dollars, in_unit, no_money, spent_in_words, sum_of
 from ..ranker.columns import (
     TERMINAL,
+    Column,
     ModelCells,
     columns_of,
     model_cells,
@@ -152,35 +153,56 @@ def models_table(
         model for model in model_cells(content, waiting) if waiting is None or not model.known
     ]
     models_shown, left_out = _shown(models, max_rows)
-    columns = columns_of(TERMINAL, content, models)
-    cells = {column.name: [column.cell(model) for model in models_shown] for column in columns}
-    titles = {column.name: column.heading(content) for column in columns}
+    columns = [
+        _ShownColumn(
+            column, column.heading(content), [column.cell(model) for model in models_shown]
+        )
+        for column in columns_of(TERMINAL, content, models)
+    ]
+    # The column of ranks, and an edge at each side.
+    room = width - len(f"{len(models)}=") - _GAP - 2
     name_width = max((cell_len(model.name) for model in models_shown), default=0)
-    while True:
-        widths = (
-            max(map(cell_len, [titles[column.name], *cells[column.name]])) for column in columns
-        )
-        # An edge at each side.
-        name_room = (
-            width - len(f"{len(models)}=") - _GAP - 2 - sum(_GAP + width for width in widths)
-        )
-        dropped = max(columns, key=lambda column: column.leaves)
-        if min(name_width, _NAME) <= name_room or not dropped.leaves:
-            break
-        columns.remove(dropped)
+    columns = _fitted(columns, room - min(name_width, _NAME))
+    name_room = room - sum(column.width for column in columns)
     names = shortened([model.name for model in models], max(8, name_room))
     table = _new_table()
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("model", no_wrap=True)
-    for column in columns:
-        justify: JustifyMethod = "left" if column.left else "right"
-        table.add_column(titles[column.name], justify=justify, no_wrap=True)
+    for entry in columns:
+        justify: JustifyMethod = "left" if entry.column.left else "right"
+        table.add_column(entry.title, justify=justify, no_wrap=True)
     for n, model in enumerate(models_shown):
         rank = f"{model.rank}{'=' * (model.tie is not None)}" if model.rank else "-"
-        table.add_row(rank, Text(names[model.name]), *(cells[column.name][n] for column in columns))
+        cells = (entry.cells[n] for entry in columns)
+        table.add_row(rank, Text(names[model.name]), *cells)
     if left_out:
         table.add_row("", f"... {left_out} more")
     return table, names
+
+
+class _ShownColumn(NamedTuple):
+    """A column with its heading and its texts, a model each."""
+
+    column: Column
+    title: str
+    cells: list[str]
+
+    @property
+    def width(self) -> int:
+        """Letters that it takes, with the gap before it."""
+        return _GAP + max(map(cell_len, [self.title, *self.cells]))
+
+
+def _fitted(columns: Sequence[_ShownColumn], room: int) -> list[_ShownColumn]:
+    """Leave out columns, in the order that they state, until the others fit."""
+    fitting = list(columns)
+    while sum(column.width for column in fitting) > room:
+        dropped = max(fitting, key=lambda entry: entry.column.leaves)
+        # What remains says who is how good; names are shortened instead.
+        if not dropped.column.leaves:
+            break
+        fitting.remove(dropped)
+    return fitting
 
 
 def _shown(rows: Sequence[ModelCells], max_rows: int) -> tuple[list[ModelCells], int]:
@@ -190,7 +212,8 @@ def _shown(rows: Sequence[ModelCells], max_rows: int) -> tuple[list[ModelCells],
     first = min(_FIRST, max_rows)
     asked = [n for n, row in enumerate(rows) if not row.known]
     positions = set(range(first))
-    if len(asked) < len(rows):  # a leaderboard: the new models and their neighbours
+    # Of a leaderboard the new models and their neighbours are shown.
+    if len(asked) < len(rows):
         neighbours = {n + step for n in asked[:first] for step in (-1, 0, 1)}
         positions = {n for n in neighbours if 0 <= n < len(rows)} | {0}
     return [rows[n] for n in sorted(positions)], len(rows) - len(positions)
@@ -249,7 +272,8 @@ def _board(columns: Sequence[ColumnContent], names: Sequence[str]) -> Table:
         label = column["name"] if column["kind"] != "group" else f"group {column['name']}"
         cells = []
         for figures in (column["models"].get(name) for name in models_shown):
-            if figures is None:  # a model with full results takes part in the average alone
+            # A model with full results takes part in the average alone.
+            if figures is None:
                 cells.append("-")
             elif figures["too_few"]:
                 cells.append(f"too few items ({figures['items']})")
@@ -346,9 +370,11 @@ def _what_would_decide(plan: Outlook) -> Iterator[str]:
 
 
 def _matrix(content: RankingContent) -> Iterator[str]:
+    """Yield the probabilities of all pairs of a few models, as a triangle."""
     order = content["order"]
+    # Of decided neighbours, and of one pair, the table says enough.
     if not 2 < len(order) <= MATRIX_MODELS or not content["ties"]:
-        return  # of decided neighbours the table says enough
+        return
     chances = {
         (pair["a"], pair["b"]): f"{whole_percent(pair['p'])}%" for pair in content["pairwise"]
     }
@@ -479,7 +505,6 @@ class Progress(Observer):
 
 def forecast_lines(content: ForecastContent) -> list[str]:
     """Format what `lm_eval_ccat.live.ranking_run.dry_run` returns as lines of text."""
-    models, one_at_a_time = content["models"], content["one_at_a_time"]
     tokens = content["budget"].get("tokens")
     tasks, hashes = content["task"].split("+"), (content["bank"] or "").split("+")
     bank = f"bank {some(hashes, 2)}." if content["bank"] else "no bank: random documents."
@@ -488,7 +513,7 @@ def forecast_lines(content: ForecastContent) -> list[str]:
         + bank,
         f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}",
     ]
-    for name, model in models.items():
+    for name, model in content["models"].items():
         items = _items(model)
         mark = "~" if model["cost_estimated"] else ""
         lines.append(
@@ -496,40 +521,51 @@ def forecast_lines(content: ForecastContent) -> list[str]:
             f"{_range(model['least_cost'], model['most_cost'], mark):>22} "
             f"{_usd(model['full_evaluation_cost'], mark):>12}"
         )
-    lines += [
+    return [
+        *lines,
         *_rehearsal_lines(content["rehearsal"]),
         f"Together {_items(content)} items, {_range(content['least_cost'], content['most_cost'])}"
         + (f", and at most {in_unit(tokens, 'tokens')}." if tokens else "."),
         *_power_lines(content),
+        *_cost_notes(content),
+        *_time_notes(content),
+        "Nothing was asked and no model was loaded.",
     ]
+
+
+def _cost_notes(content: ForecastContent) -> Iterator[str]:
+    """Say what is not known of the costs, and what comes on top of them."""
+    models = content["models"]
     if unpriced := [name for name, model in models.items() if not model["price_known"]]:
-        lines.append(
+        yield (
             f"Costs are unknown, because no price of {some(unpriced, 2)} is stated: `price:` in a "
             "file, --price of `rank`."
         )
     if content["overspend_at_most"] is not None:
         over = _usd(content["overspend_at_most"], "~")
-        lines.append(f"Requests in flight at the end may exceed the budget, by at most {over}.")
+        yield f"Requests in flight at the end may exceed the budget, by at most {over}."
     if content["judge_cost_per_item"]:
         judge = _usd(content["judge_cost_per_item"])
-        lines.append(f"Every item includes {judge} for the judge.")
+        yield f"Every item includes {judge} for the judge."
     if any(model["cost_estimated"] for model in models.values()):
-        lines.append("~ estimated from the lengths of prompts and references.")
+        yield "~ estimated from the lengths of prompts and references."
+
+
+def _time_notes(content: ForecastContent) -> Iterator[str]:
+    """Say how long the run takes, and what models do at the same time."""
+    seconds = [model["most_seconds_at_1s"] for model in content["models"].values()]
     if "seconds" in content["budget"]:
-        lines.append(f"The run ends after at most {content['budget']['seconds']:g} s.")
-    longest = (sum if one_at_a_time else max)(
-        model["most_seconds_at_1s"] for model in models.values()
-    )
-    at_once = "." if one_at_a_time else ", as the models work at the same time."
-    lines.append(f"Time: at most {longest:.0f} s for each second that an answer takes{at_once}")
-    if content["ahead"] and len(models) > 1:
-        lines.append(
+        yield f"The run ends after at most {content['budget']['seconds']:g} s."
+    longest = sum(seconds) if content["one_at_a_time"] else max(seconds)
+    at_once = "." if content["one_at_a_time"] else ", as the models work at the same time."
+    yield f"Time: at most {longest:.0f} s for each second that an answer takes{at_once}"
+    if content["ahead"] and len(seconds) > 1:
+        yield (
             f"Answers in flight at the deciding one are paid too: at most {content['ahead']} of "
             f"each model, and {GROWTH:.0%} of its answers until then."
         )
     if content["loads"]:
-        lines.append(_loads_in_words(content["loads"]))
-    return [*lines, "Nothing was asked and no model was loaded."]
+        yield _loads_in_words(content["loads"])
 
 
 def _rehearsal_lines(rehearsal: RehearsalContent | None) -> Iterator[str]:
