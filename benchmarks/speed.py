@@ -1,16 +1,18 @@
-"""Processor time and rate of `rank` with four models behind a server that answers at once.
+"""Processor time and rate of `rank` with four models behind a server of fixed latencies.
 
 The server is a process of its own, and tells the time from the first request to the last answer. So
 is each ranking, with answers in their order and as they arrive; its processor time is that from the
-first tenth of its answers to the last. Beside it what the harness's own `generate_until` takes for
-as many requests with as many in flight, which are then not scored, ranked or kept.
+first tenth of its answers to the last. Beside it what a bare client (aiohttp) and the harness's own
+`generate_until` take for as many requests with as many in flight, which are then not scored, ranked
+or kept. A round asks of each of four models five items a slot, at least 200.
 
-    python benchmarks/speed.py [--beside OLDER] [--slots 8,32,128] [--rounds 3]
+    python benchmarks/speed.py [--beside OLDER] [--slots 8,32,128] [--latency 10,100,300]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -63,6 +65,23 @@ began = time.process_time()
 lm.generate_until(asked)
 print(json.dumps([1e3 * (time.process_time() - began) / n, 0, 0]))
 """
+BARE = """
+import asyncio, json, sys, time
+import aiohttp
+url, in_flight, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+async def post_all():
+    numbers, connector = iter(range(n)), aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        async def post():
+            for i in numbers:
+                body = {"model": "m01", "prompt": f"Repeat the numbers of document {i}."}
+                async with session.post(url, json=body) as response:
+                    json.loads(await response.read())
+        await asyncio.gather(*(post() for _ in range(in_flight)))
+began = time.process_time()
+asyncio.run(post_all())
+print(json.dumps([1e3 * (time.process_time() - began) / n, 0, 0]))
+"""
 
 
 def child(url: str, code: str, tree: Path, *arguments: object) -> list[float]:
@@ -81,41 +100,49 @@ def main() -> None:
     """Print a line for each way and number of slots: means, and standard errors over the rounds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--beside", type=Path, help="another checkout of the package")
-    parser.add_argument("--slots", default="8", help="requests at once of each model (default: 8)")
+    slots = "requests at once of each model (default: 8,32,128)"
+    parser.add_argument("--slots", default="8,32,128", help=slots)
+    latency = "milliseconds of an answer (default: 10,100,300)"
+    parser.add_argument("--latency", default="10,100,300", help=latency)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--items", type=int, default=200, help="of each model (default: 200)")
-    parser.add_argument("--latency", type=float, default=0.01, help="seconds (default: 0.01)")
+    parser.add_argument("--items", type=int, help="of each model (default: see above)")
     args = parser.parse_args()
     trees = [*([args.beside.resolve()] if args.beside else []), HERE]
-    taken: dict[tuple[str, str], list[list[float]]] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    taken: dict[tuple[str, str, str], list[list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as servers:
         bench = make_bench(Path(folder), n_docs=1000)
         outputs = Path(folder, "outputs.json")
         outputs.write_text(json.dumps(bench.outputs))
-        with loopback.running(outputs, args.latency) as url:
-            for k, slots in product(range(args.rounds), args.slots.split(",")):
-                in_flight, n = int(slots) * len(MODELS), args.items * len(MODELS)
-                stock = child(url, STOCK, HERE, url, in_flight, n)
-                taken.setdefault(("generate_until", slots), []).append([*stock, 1.0])
-                for tree, order in product(trees, ("", "arrival")):
-                    config = bench.config(
-                        url, MODELS, name=f"{k}-{slots}-{trees.index(tree)}{order}",
-                        model_args={"num_concurrent": int(slots)}, stop="limits",
-                        max_items=args.items, **({"order": order} if order else {}),
-                    )  # fmt: skip
-                    run = child(url, RANKING, tree, config)
-                    ratio = run[-1] / stock[-1]
-                    taken.setdefault((f"{tree.name} {order}", slots), []).append([*run, ratio])
+        urls = {
+            latency: servers.enter_context(loopback.running(outputs, float(latency) / 1e3))
+            for latency in args.latency.split(",")
+        }
+        for k, latency, slots in product(range(args.rounds), urls, args.slots.split(",")):
+            url, items = urls[latency], args.items or min(1000, max(200, 5 * int(slots)))
+            in_flight, n = int(slots) * len(MODELS), items * len(MODELS)
+            stock, bare = (child(url, code, HERE, url, in_flight, n) for code in (STOCK, BARE))
+            runs = {"generate_until": stock, "aiohttp": bare}
+            for tree, order in product(trees, ("", "arrival")):
+                config = bench.config(
+                    url, MODELS, name=f"{k}-{latency}-{slots}-{trees.index(tree)}{order}",
+                    model_args={"num_concurrent": int(slots)}, stop="limits",
+                    max_items=items, **({"order": order} if order else {}),
+                )  # fmt: skip
+                runs[f"{tree.name} {order}".strip()] = child(url, RANKING, tree, config)
+            for what, run in runs.items():
+                taken.setdefault((latency, slots, what), []).append([*run, run[-1] / stock[-1]])
     heads = ("ms a request", "main thread", "connections", "requests/s", "of stock's")
-    print(f"{'':>24} {'slots':>5} " + " ".join(f"{head:>14}" for head in heads))
-    for (what, slots), rounds in taken.items():
+    print(f"{'latency':>8} {'slots':>5} {'':>24} " + " ".join(f"{head:>14}" for head in heads))
+    for (latency, slots, what), rounds in sorted(
+        taken.items(), key=lambda x: (float(x[0][0]), int(x[0][1]))
+    ):
         cells = [
             f"{statistics.mean(x):.2f} ± {statistics.stdev(x) / len(x) ** 0.5:.2f}"
             if len(x) > 1
             else f"{x[0]:.2f}"
             for x in zip(*rounds)
         ]
-        print(f"{what:>24} {slots:>5}" + "".join(f" {cell:>14}" for cell in cells))
+        print(f"{latency:>8} {slots:>5} {what:>24}" + "".join(f" {cell:>14}" for cell in cells))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from .records import FORMAT, VERSION, Change, Header, Item, NewerRecord, Record,
 JOURNAL = "journal.jsonl"
 #: The header of a journal that has none.
 NO_HEADER = Header(format="", version=0)
+_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
 
 
@@ -206,7 +207,7 @@ class Journal:
         for number, record in enumerate(records, start=self.count):
             self._note_identity(record)
             values = {"seq": number, **record.to_json(self.filed)}
-            text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            text = _TEXT.encode(values)
             body = text[:-1].encode("utf-8", "surrogatepass")
             hashed.update(body)
             seal = b', "sha256": "%s"}' % hashed.hexdigest().encode()

@@ -9,6 +9,7 @@ of a run up to date (`Record.apply`). `docs/reference/journal.md` is made from t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from functools import cache
@@ -146,13 +147,20 @@ class Record:
         of_line = [entry for entry in fields(cls) if "meaning" in entry.metadata]
         return sorted(of_line, key=lambda entry: entry.name == "time")
 
+    @classmethod
+    @cache
+    def _layout(cls) -> list[tuple[str, bool]]:
+        """Return the names of the fields, and whether a line may lack each."""
+        return [(entry.name, optional(entry)) for entry in cls.fields()]
+
     def to_json(self, filed: Filed = lambda item: item) -> dict[str, Any]:
         """Return the JSON values of the line, without optional fields that are empty."""
         line: dict[str, Any] = {"op": self.kind.value}
-        for entry in self.fields():
-            value = getattr(self, entry.name)
-            if not (optional(entry) and _empty(value)):
-                line[entry.name] = value
+        values = vars(self)
+        for name, may_lack in self._layout():
+            value = values[name]
+            if not (may_lack and _empty(value)):
+                line[name] = value
         if "item" in line:
             line["item"] = filed(line["item"])
         if "pairs" in line:
@@ -163,8 +171,16 @@ class Record:
 
     def masked(self: AnyRecord, time: float | None = None) -> AnyRecord:
         """Return the record as it is written: dated, and without known credentials."""
-        values = {entry.name: mask_values(getattr(self, entry.name)) for entry in self.fields()}
-        return type(self)(**{**values, "time": time})
+        masked = copy(self)
+        vars(masked).update((name, mask_values(value)) for name, value in vars(self).items())
+        vars(masked)["time"] = time
+        return masked
+
+    def placed(self: AnyRecord, place: int) -> AnyRecord:
+        """Return the record as it stands in the journal."""
+        record = copy(self)
+        vars(record)["place"] = place
+        return record
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)

@@ -33,6 +33,7 @@ from ..scores.prompts import (
     written_mark,
 )
 from . import internals
+from .calls import Calls
 from .internals.names import log
 from .judge import announce
 from .scorers import scorers
@@ -152,6 +153,8 @@ class TaskSession:
             self.fewshot_seed = internals.fewshot_seed(self.task)
         self._instances = internals.Requests(self.task, self.lm, self.options, self.fewshot_seed)
         self._scoring = threading.Lock()
+        self.scoring = Calls(f"scoring {self.name}", max_threads=1)
+        self._prompt_hashes: dict[int, str] = {}
         self._bind()
 
     def _bind(self) -> None:
@@ -279,7 +282,9 @@ class TaskSession:
 
         Where a model generates, it is the one that the harness logs.
         """
-        return hash_of(self.asked(doc_id, as_sent))
+        if doc_id not in self._prompt_hashes:
+            self._prompt_hashes[doc_id] = hash_of(self.asked(doc_id, as_sent))
+        return self._prompt_hashes[doc_id]
 
     @cached_property
     def marks(self) -> dict[Any, str]:

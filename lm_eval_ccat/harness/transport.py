@@ -22,9 +22,9 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -55,6 +55,17 @@ _FINAL = frozenset(
 )
 #: Methods of a model that go through its transport.
 _ASKING = ("generate_until", "loglikelihood")
+
+
+@dataclass
+class RequestProgress:
+    """How far a request got: whether it went out, and over a connection that was used before."""
+
+    sent: bool = False
+    reused: bool = False
+
+
+_PROGRESS: ContextVar[RequestProgress | None] = ContextVar("progress", default=None)
 # Tokenizers that are set up anew at each call are not thread-safe.
 _ENCODING = threading.Lock()
 
@@ -186,6 +197,8 @@ class Transport:
         self._finalizers: list[weakref.finalize[Any, Any]] = []
         self._slots: asyncio.Semaphore | None = None
         self._cancelled = False
+        self._settings: Any = None  # from which address, headers and limit of requests were made
+        self._request_parts: tuple[str, Any, Any] = "", {}, None
         for name in ("parse_generations", "parse_logprobs"):  # so that answers are not noted twice
             vars(lm).pop(name, None)
         for name in _ASKING:
@@ -207,22 +220,19 @@ class Transport:
         if self._session is None:
             self._open()
         assert self._slots is not None
-        # The traces of `_connect` note in it how far the request came.
-        task, progress = asyncio.current_task(), SimpleNamespace(sent=False, reused=False)
-        limit, kind, why, address = float(self._lm.timeout), "", "", ""
+        # The connector notes in it how far the request came.
+        task, progress = asyncio.current_task(), RequestProgress()
+        _PROGRESS.set(progress)
+        kind, why, address = "", "", ""
         try:
-            url, headers = _authorized(str(self._lm.base_url), dict(self._lm.header or {}))
+            url, headers, limit = self._target()
             data = json.dumps(call.payload).encode()
         except (ValueError, TypeError) as error:
             why = f"the request cannot be sent: {_reason(error)}"
             raise ServerError("request", why, sent=False) from error
         how: dict[str, Any] = {
-            "headers": {"Content-Type": "application/json", **headers},
-            "proxy": self._proxy,
-            "timeout": aiohttp.ClientTimeout(total=limit),
-            "allow_redirects": False,
-            "trace_request_ctx": progress,
-        }
+            "headers": headers, "proxy": self._proxy, "timeout": limit, "allow_redirects": False
+        }  # fmt: skip
         self._waiting.add(task)
         try:
             async with self._slots, self._session.post(url, data=data, **how) as response:
@@ -237,7 +247,7 @@ class Transport:
         except asyncio.CancelledError:
             kind, why = "cancelled", "the request was cancelled"
         except TimeoutError:
-            kind, why = "timeout", f"no answer within {limit:g} s"
+            kind, why = "timeout", f"no answer within {limit.total:g} s"
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             kind = "request"
             why = f"the request cannot be sent: {_reason(error)} (base_url begins with http://)"
@@ -258,17 +268,36 @@ class Transport:
         if kind:  # without the error's status: aiohttp invents one if the answer is not HTTP
             raise ServerError(kind, why, sent=progress.sent, address=address)
         # To follow a redirect would hand prompts and the key to an address that nobody named.
-        location, heads = response.headers.get("Location"), dict(response.headers)
-        if 300 <= response.status < 400 and location:
+        status, heads = response.status, response.headers
+        if 300 <= status < 400 and (location := heads.get("Location")):
             to = urlsplit(urljoin(url, location))
             place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
             why = f"the server redirects to {place.geturl()}; neither prompts nor key are sent "
             raise ServerError("request", f"{why}there (if that is intended, set it as base_url)")
-        chat = "messages" in call.payload
-        keyless = headers.get("Authorization", "").strip() == "Bearer"
-        address = _right_address(url, chat)
-        answer = _checked(response.status, heads, bytes(body), address, keyless)
+        answer = _json(body)
+        if trouble := _trouble_in(status, answer):
+            remedy = ""
+            if status in (404, 405):  # its words are a page in HTML, or "Not Found"
+                address = _right_address(url, chat="messages" in call.payload)
+                remedy = f", write base_url={address}" if address else ""
+            elif status == 401 and headers.get("Authorization", "").strip() == "Bearer":
+                remedy = "; OPENAI_API_KEY is not set"
+            raise _refusal(trouble, remedy, status, heads, answer, body)
         return answer, Served.of(answer, heads, call.payload)
+
+    def _target(self) -> tuple[str, Any, Any]:
+        """Return a request's address, headers and time limit, made anew where they change."""
+        import aiohttp
+
+        lm = self._lm
+        settings = str(lm.base_url), {**(lm.header or {})}, float(lm.timeout)
+        if settings != self._settings:
+            address, header, seconds = settings
+            url, headers = _authorized(address, header)
+            headers = {"Content-Type": "application/json", **headers}
+            self._request_parts = url, headers, aiohttp.ClientTimeout(total=seconds)
+            self._settings = settings
+        return self._request_parts
 
     async def send_all(self, calls: Sequence[ServerCall]) -> Answers:
         """Send several requests as `send` does; after the first error, cancel the others."""
@@ -367,53 +396,50 @@ class Transport:
         """
         import aiohttp
 
-        async def note_sent(session: Any, context: Any, _: Any) -> None:
-            context.trace_request_ctx.sent = True
+        class Connector(aiohttp.TCPConnector):
+            async def connect(self, *args: Any, **kwargs: Any) -> Any:
+                connection = await super().connect(*args, **kwargs)
+                if (progress := _PROGRESS.get()) is not None:
+                    progress.sent, progress.reused = True, connection.protocol in protocols
+                protocols.add(connection.protocol)
+                return connection
 
-        async def note_reused(session: Any, context: Any, _: Any) -> None:
-            context.trace_request_ctx.reused = True
-
-        trace = aiohttp.TraceConfig()
-        trace.on_request_headers_sent.append(note_sent)
-        trace.on_connection_reuseconn.append(note_reused)
+        protocols: weakref.WeakSet[Any] = weakref.WeakSet()
         trust: Any = bool(self._lm.verify_certificate)
         if trust and (file := getattr(self._lm, "ca_cert_path", None)):
             trust = ssl.create_default_context(cafile=file)
-        connector = aiohttp.TCPConnector(
-            limit=0, ssl=trust, ttl_dns_cache=300, force_close=force_close
-        )
-        self._session = aiohttp.ClientSession(connector=connector, trace_configs=[trace])
+        connector = Connector(limit=0, ssl=trust, ttl_dns_cache=300, force_close=force_close)
+        self._session = aiohttp.ClientSession(connector=connector)
         self._finalizers.append(weakref.finalize(self, _close, self._session))
 
 
-def _checked(
-    status: int, headers: Mapping[str, str], body: bytes, right_address: str, keyless: bool = False
-) -> Any:
-    """Return the JSON of an answer; raise a `ServerError` if it is an error in any form.
-
-    Where nothing answers, its `right_address` may be another.
-    """
+def _json(body: bytes | bytearray) -> Any:
+    """Return the JSON of an answer; None if it is none."""
     try:
-        answer = json.loads(body)
+        return json.loads(body)
     except ValueError:
-        answer = None
-    trouble = _trouble_in(status, answer)
-    if not trouble:
-        return answer
+        return None
+
+
+def _refusal(
+    trouble: str,
+    remedy: str,
+    status: int,
+    headers: Mapping[str, str],
+    answer: Any,
+    body: bytes | bytearray,
+) -> ServerError:
+    """Return the error of an answer that is one in any form."""
     code, http_status = _code_and_status(answer)
     words = _words(answer, body)
-    why = f"{trouble}: {words or 'no words'}"
-    if status in (404, 405) and right_address:  # its words are a page in HTML, or "Not Found"
-        why = f"{trouble}, write base_url={right_address}"
-    elif status == 401 and keyless:
-        why += "; OPENAI_API_KEY is not set"
     refused = status >= 300
-    raise ServerError(
+    message = trouble if remedy.startswith(",") else f"{trouble}: {words or 'no words'}"
+    return ServerError(
         "status" if refused else "answer",
-        why,
+        message + remedy,
         status=status if refused else http_status,
         words=words,
-        headers=headers,
+        headers=dict(headers),
         code=code,
     )
 
@@ -440,7 +466,7 @@ def _code_and_status(answer: Any) -> tuple[str, int | None]:
     return code, next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
 
 
-def _words(answer: Any, body: bytes) -> str:
+def _words(answer: Any, body: bytes | bytearray) -> str:
     """Return a server's error message on one line."""
     words: Any = answer.get("error", answer) if isinstance(answer, dict) else None
     if isinstance(words, dict):
@@ -586,12 +612,15 @@ def _generation(
                 raise TypeError(f"its text is of type {type(text).__name__}")
             if text is not None:
                 lm.cache_hook.add_partial("generate_until", (prompt, settings), text)
-        nothing = internals.resolve(
-            "lm_eval.models.api_models:LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER?"
-        )
-        return [str(nothing or "") if text is None else text for text in texts]
+        return [_none_text() if text is None else text for text in texts]
 
     return ServerCall(_payload(lm, messages, copy.deepcopy(settings)), positions, read)
+
+
+def _none_text() -> str:
+    """Return what the harness takes for an answer without a text."""
+    name = "lm_eval.models.api_models:LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER?"
+    return str(internals.resolve(name) or "")
 
 
 def _likelihoods(lm: Any, requests: Sequence[Any]) -> Iterator[ServerCall]:

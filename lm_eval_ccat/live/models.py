@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import gc
 import math
-import queue
 import sys
-import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from ..bank.settings import check_bank, check_prompts
 from ..errors import MetricError, RunError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
+from ..harness.calls import Calls
 from ..harness.task_metrics import RawAndScore, leading, not_reported, score_of
 from ..harness.transport import Transport, begin, pooled
 from ..money import Price, Tokens
@@ -39,6 +39,9 @@ Measured = Mapping[str, Mapping[str, Outcome]]
 Come = Callable[[Any], object]
 #: Comes before the result of a call whose answers are being scored: the model is free.
 SCORING = None
+#: For this share of its latency, and at most so many seconds, an answer waits for others that are
+#: then scored, kept and followed up together.
+GATHER, LONGEST_GATHER = 0.01, 0.01
 #: Answers without a score after which a metric counts as absent although the task declares it.
 UNSCORED = 10
 
@@ -104,62 +107,6 @@ class Answer:
             "prior": self.prior,
             "unscored": list(self.unscored),
         }
-
-
-class Calls:
-    """Daemon threads of one model, started when needed and reused.
-
-    They are daemons because a hanging call must not keep the process alive after Ctrl-C or a
-    deadline, as the threads of `concurrent.futures` would.
-
-    Parameters
-    ----------
-    name : str
-        Name of the threads.
-    max_threads : float
-        Most threads at once; further calls wait for a free one.
-
-    Examples
-    --------
-    >>> calls, came = Calls("adder"), queue.SimpleQueue()
-    >>> calls.start(came.put, sum, [1, 2])
-    >>> came.get()
-    3
-    >>> calls.close()
-    """
-
-    def __init__(self, name: str, max_threads: float = math.inf) -> None:
-        self.name = name
-        self.max_threads = max_threads
-        self._threads = 0
-        self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._idle = threading.Semaphore(0)  # counts the threads that wait for work
-
-    def start(self, come: Callable[[Any], object], call: Callable[..., Any], *args: Any) -> None:
-        """Start a call; pass its result, or the error that it raised, to `come`."""
-        if self._threads < self.max_threads and not self._idle.acquire(blocking=False):
-            self._threads += 1
-            serving = (self._work, self._idle)
-            threading.Thread(target=_serve, args=serving, name=self.name, daemon=True).start()
-        self._work.put((come, call, args))
-
-    def close(self) -> None:
-        """Let each thread end after its present call; `start` may be called again."""
-        for _ in range(self._threads):
-            self._work.put(None)
-        self._threads, self._work, self._idle = 0, queue.SimpleQueue(), threading.Semaphore(0)
-
-
-def _serve(work: queue.SimpleQueue[Any], idle: threading.Semaphore) -> None:
-    """Make the calls that arrive in `work` until None does."""
-    while (job := work.get()) is not None:
-        come, call, args = job
-        try:
-            result = call(*args)
-        except BaseException as error:
-            result = error
-        idle.release()
-        come(result)
 
 
 class Model(ABC):
@@ -287,9 +234,6 @@ class HarnessModel(Model):
         self._loaded = dict(sessions or {})
         self.sessions = self._loaded if entry.model is None else {}
         self._scored: set[tuple[str, str]] = set()
-        self._scoring = {
-            task: Calls(f"{self.name}, scoring {task}", max_threads=1) for task in measured
-        }
         self._lm: Any = None  # set while open; the client's own number of attempts
         self._tries: int | None = None
         self._transport: Transport | None = None
@@ -353,8 +297,8 @@ class HarnessModel(Model):
     def start(self, items: Sequence[Item], come: Come, extra: bool = False) -> None:
         """As `ask`, without waiting; `extra`: in addition to what ``slots`` allow.
 
-        Waiting for a server takes no thread; one thread per task scores the answers, while the
-        model generates the next or another one is loaded.
+        Waiting for a server takes no thread; one thread per task scores the answers of all models
+        that share it, while they generate the next or another one is loaded.
         """
         task, transport = items[0].task, self._transport
         if extra and transport is not None:
@@ -367,11 +311,13 @@ class HarnessModel(Model):
                 come(answered)
             else:
                 self.scoring.update(items)
-                self._scoring[task].start(come, self._answers, items, answered)
+                gather = min(GATHER * (time.monotonic() - began), LONGEST_GATHER)
+                session.scoring.start(come, self._answers, items, answered, gather=gather)
                 if transport is None:
                     come(SCORING)
 
         session, docs, repeats = self.sessions[task], *_docs_and_repeats(items)
+        began = time.monotonic()
         if transport is None or not session.sends_texts:
             self._calls.start(score, session.ask, docs, None, repeats)
         else:
@@ -381,8 +327,8 @@ class HarnessModel(Model):
         """Close the connections, and free the weights if this loaded them; keep the sessions."""
         lm, self._lm = self._lm, None
         super().close()
-        for scoring in self._scoring.values():
-            scoring.close()
+        for session in self.sessions.values():
+            session.scoring.close()
         if self._transport is not None:
             self._transport.close()
             self._transport = None

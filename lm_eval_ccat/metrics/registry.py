@@ -579,6 +579,8 @@ def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
 
 def _number(value: Any, where: str) -> float:
     """Return a value that a task reports as a number."""
+    if type(value) in (float, int, bool):
+        return float(value)
     plain = isinstance(value, (int, float, np.generic, np.ndarray)) and np.ndim(value) == 0
     if plain and np.asarray(value).dtype.kind in "biuf":
         return float(value)

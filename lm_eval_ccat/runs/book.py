@@ -249,7 +249,7 @@ class Book:
         if any(isinstance(record, Answered | Lost | Release) for record in written):
             self.journal.make_durable()  # paid for: it survives a power cut
         for record, place in zip(written, places):
-            self._take(replace(record, place=place))
+            self._take(record.placed(place))
 
     def _require_valid(self, answer: Tell | Fail) -> None:
         scores: Iterable[Any] = ()

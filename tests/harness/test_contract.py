@@ -16,6 +16,7 @@ import os
 import re
 import string
 import subprocess
+import threading
 import types
 import urllib.parse
 import urllib.request
@@ -205,8 +206,10 @@ def test_every_attribute_that_is_read_is_listed():
         str, bytes, dict, list, set, int, float, type, property(), re.Pattern, logging.Logger,
         inspect.Signature, inspect.BoundArguments, dataclasses.Field, asyncio.AbstractEventLoop,
         asyncio.Future, aiohttp, aiohttp.ClientSession, aiohttp.ClientResponse,
-        aiohttp.StreamReader, aiohttp.TraceConfig, urllib.parse.SplitResult, urllib.request,
+        aiohttp.StreamReader, aiohttp.TCPConnector, aiohttp.connector.Connection,
+        urllib.parse.SplitResult, urllib.request,
         types.CodeType, io.StringIO, os.path, subprocess.Popen, hashlib.sha256(), Path,
+        threading.Lock(),
         string.Template(""), datetime.timedelta, functools.partial(int),
         Ranking, ItemBank, Metric, Scale, Listed,
         internals.Requests, JudgeSettings, Usage, Served, ServerCall, ServerError("", ""), Tokens,
@@ -215,7 +218,7 @@ def test_every_attribute_that_is_read_is_listed():
     listed |= {name.split(":")[1] for name in (*asked(), *PATCHED)}
     listed = {part.strip("?") for name in listed for part in re.split(r"[|.]", name)}
     # Marks of ours, then what transformers, aiohttp, ssl and a process that ended name so.
-    listed |= {"_ccat", "reused", "_name_or_path", "trace_request_ctx", "connector", "force_close"}
+    listed |= {"_ccat", "reused", "_name_or_path", "connector", "force_close"}
     listed |= {"certificate_error", "verify_message", "returncode"}
     unlisted = set()
     for path in READERS:

@@ -11,6 +11,7 @@ import functools
 import inspect
 import logging
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
@@ -52,7 +53,7 @@ def resolve(name: str) -> Any:
     """
     require_supported_version()
     module, _, paths = name.rstrip("?").partition(":")
-    place = import_module(module)
+    place = sys.modules.get(module) or import_module(module)  # every answer asks
     for path in paths.split("|"):
         with suppress(AttributeError):
             return functools.reduce(getattr, path.split("."), place)

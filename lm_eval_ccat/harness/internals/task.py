@@ -304,8 +304,9 @@ class Requests(Mapping[int, list[Any]]):
         # Images would fill the cache, and each access decodes a fresh document anyway.
         if is_multimodal(self._task):
             return self.docs[doc_id]
-        try:
-            return copy.deepcopy(self._decoded(doc_id))
+        requests = self._groups.get(doc_id) if self._alone else None
+        try:  # templates, which alone build requests one by one, leave a document as it is
+            return copy.deepcopy(requests[0].doc if requests else self._decoded(doc_id))
         except Exception:  # it holds something that cannot be copied, such as a file
             return self.docs[doc_id]
 

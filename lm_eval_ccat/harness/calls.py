@@ -1,0 +1,83 @@
+"""`Calls`: calls that threads of their own make, one after the other or at once."""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+class Calls:
+    """Daemon threads of one model, started when needed and reused.
+
+    They are daemons because a hanging call must not keep the process alive after Ctrl-C or a
+    deadline, as the threads of `concurrent.futures` would.
+
+    Parameters
+    ----------
+    name : str
+        Name of the threads.
+    max_threads : float
+        Most threads at once; further calls wait for a free one.
+
+    Examples
+    --------
+    >>> calls, came = Calls("adder"), queue.SimpleQueue()
+    >>> calls.start(came.put, sum, [1, 2])
+    >>> came.get()
+    3
+    >>> calls.close()
+    """
+
+    def __init__(self, name: str, max_threads: float = math.inf) -> None:
+        self.name = name
+        self.max_threads = max_threads
+        self._threads = 0
+        self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)  # counts the threads that wait for work
+        self._lock = threading.Lock()  # models close while others start calls
+
+    def start(
+        self,
+        come: Callable[[Any], object],
+        call: Callable[..., Any],
+        *args: Any,
+        gather: float = 0.0,
+    ) -> None:
+        """Start a call; pass its result, or the error that it raised, to `come`.
+
+        A thread that was idle waits `gather` seconds for further calls, and makes them together:
+        waking it, and whoever awaits the results, costs as much for one as for ten.
+        """
+        with self._lock:
+            if self._threads < self.max_threads and not self._idle.acquire(blocking=False):
+                self._threads += 1
+                serving = (self._work, self._idle)
+                threading.Thread(target=_serve, args=serving, name=self.name, daemon=True).start()
+            self._work.put((come, call, args, gather))
+
+    def close(self) -> None:
+        """Let each thread end after its present call; `start` may be called again."""
+        with self._lock:
+            for _ in range(self._threads):
+                self._work.put(None)
+            self._threads, self._work, self._idle = 0, queue.SimpleQueue(), threading.Semaphore(0)
+
+
+def _serve(work: queue.SimpleQueue[Any], idle: threading.Semaphore) -> None:
+    """Make the calls that arrive in `work` until None does."""
+    last_pause = -math.inf
+    while (job := work.get()) is not None:
+        come, call, args, gather = job
+        if gather and time.monotonic() - last_pause > gather:
+            time.sleep(gather)
+            last_pause = time.monotonic()
+        try:
+            result = call(*args)
+        except BaseException as error:
+            result = error
+        idle.release()
+        come(result)
