@@ -1919,4 +1919,249 @@ BUGS: tuple[Bug, ...] = (
             "tests/harness/test_scorers.py::test_tasks_that_were_asked_in_two_ways_have_a_mark_of_both",
         ),
     ),
+    Bug(
+        "words: items of a suite are those of all its metrics",
+        "lm_eval_ccat/upkeep/words",
+        "            max(bank.n_items for bank in outcomes.values()) for outcomes",
+        "            sum(bank.n_items for bank in outcomes.values()) for outcomes",
+        (
+            "tests/cli/test_bank_commands.py::test_a_suite_is_told_by_its_documents_and_by_its_models",
+        ),
+    ),
+    Bug(
+        "words: models of a suite count once a bank",
+        "lm_eval_ccat/upkeep/words",
+        "len({model for bank in banks for model in bank.models})",
+        "sum(len(bank.models) for bank in banks)",
+        (
+            "tests/cli/test_bank_commands.py::test_a_suite_is_told_by_its_documents_and_by_its_models",
+        ),
+    ),
+    Bug(
+        "words: a bank that keeps scores does not say of how many models",
+        "lm_eval_ccat/upkeep/words",
+        "len({observation.model for observation in bank.observations})",
+        "len(bank.observations)",
+        (
+            "tests/cli/test_bank_commands.py::test_kept_scores_reveal_those_of_as_many_models_as_they_are_of",
+        ),
+    ),
+    Bug(
+        "words: a bank a year old is told to be renewed",
+        "lm_eval_ccat/upkeep/words",
+        "if days <= RENEW_AFTER:",
+        "if days < RENEW_AFTER:",
+        ("tests/cli/test_bank_commands.py::test_a_bank_is_to_be_renewed_after_a_year",),
+    ),
+    Bug(
+        "words: the difference of two banks is that of the second to the first",
+        "lm_eval_ccat/upkeep/words",
+        "if is_kept and not was_kept]",
+        "if was_kept and not is_kept]",
+        (
+            "tests/cli/test_bank_commands.py::test_a_difference_of_two_banks_is_that_from_the_first_to_the_second",
+        ),
+    ),
+    Bug(
+        "words: the worst model of an error comes first",
+        "lm_eval_ccat/upkeep/words",
+        "-means if table.scale.higher_is_better else means",
+        "-means",
+        (
+            "tests/cli/test_bank_commands.py::test_the_best_model_of_a_metric_of_which_less_is_better_comes_first",
+        ),
+    ),
+    Bug(
+        "words: two suites with other banks are the same",
+        "lm_eval_ccat/upkeep/words",
+        '"same": set(before) == set(after) and alike',
+        '"same": alike',
+        ("tests/cli/test_bank_commands.py::test_suites_differ_bank_by_bank",),
+    ),
+    Bug(
+        "judge: a judge is asked of each task anew",
+        "lm_eval_ccat/harness/judge",
+        "        if path not in _JUDGES:\n",
+        "        if True:\n",
+        (
+            "tests/task_configs/test_judge.py::test_a_file_has_one_judge_in_a_process_who_is_told_of_though_its_cache_had_all",
+        ),
+    ),
+    Bug(
+        "judge: a judge that only read its cache is not reported",
+        "lm_eval_ccat/harness/judge",
+        "if judge.usage.calls or judge.usage.cached:",
+        "if judge.usage.calls:",
+        (
+            "tests/task_configs/test_judge.py::test_a_file_has_one_judge_in_a_process_who_is_told_of_though_its_cache_had_all",
+        ),
+    ),
+    Bug(
+        "a model that is replayed often counts often",
+        "lm_eval_ccat/methods/default/selfcheck",
+        "float(np.mean(np.bincount(case, z2) / count))",
+        "float(np.mean(z2))",
+        (
+            "tests/methods/default/test_default_bank.py::test_a_model_that_was_replayed_often_counts_once",
+        ),
+    ),
+    Bug(
+        "the error of a model that was left out has the other sign",
+        "lm_eval_ccat/methods/default/selfcheck",
+        "rows = (belief.location - checkpoint.truth, alone",
+        "rows = (checkpoint.truth - belief.location, alone",
+        (
+            "tests/methods/default/test_default_bank.py::test_what_replays_say_of_a_left_out_model_is_its_estimate_less_the_truth",
+        ),
+    ),
+    Bug(
+        "a bank of few models is as sure as one of many",
+        "lm_eval_ccat/methods/default/selfcheck",
+        "np.maximum(overall.single, unknown * VAGUE.single)",
+        "overall.single",
+        (
+            "tests/methods/default/test_default_bank.py::test_few_models_left_out_promise_no_more_than_they_can_show",
+        ),
+    ),
+    Bug(
+        "a folder of tasks is looked for beside the command alone",
+        "lm_eval_ccat/live/fields",
+        'settings["include_path"] = [place.beside(path) for path in paths]',
+        'settings["include_path"] = [*paths]',
+        (
+            "tests/live/test_spec.py::test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given",
+        ),
+    ),
+    Bug(
+        "earlier answers lie beside the command alone",
+        "lm_eval_ccat/live/fields",
+        "            path = place.beside(path)\n",
+        "",
+        (
+            "tests/live/test_spec.py::test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given",
+        ),
+    ),
+    Bug(
+        "settings of generation stay a text",
+        "lm_eval_ccat/live/fields",
+        'for key in (*TRACKERS, HUB, "gen_kwargs"):',
+        "for key in (*TRACKERS, HUB):",
+        (
+            "tests/live/test_spec.py::test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given",
+        ),
+    ),
+    Bug(
+        "a file whose name has a = names a task",
+        "lm_eval_ccat/live/fields",
+        " or Path(only).exists():",
+        ":",
+        (
+            "tests/live/test_spec.py::test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given",
+        ),
+    ),
+    Bug(
+        "a run moved to another folder cannot be resumed",
+        "lm_eval_ccat/live/spec",
+        'values["known"] = _bare(values["known"], anyway=True)',
+        "pass",
+        ("tests/live/test_spec.py::test_known_scores_in_another_folder_are_the_same_run",),
+    ),
+    Bug(
+        "a setting of a file counts before that of a flag",
+        "lm_eval_ccat/live/spec",
+        '{**values.get("harness", {}), **extra["harness"]}',
+        '{**extra["harness"], **values.get("harness", {})}',
+        ("tests/live/test_spec.py::test_what_is_said_last_of_a_setting_of_the_harness_counts",),
+    ),
+    Bug(
+        "a model behind a server takes a CPU of a cluster",
+        "lm_eval_ccat/live/spec",
+        "1.0 if self.model is None or holds_weights(self.model) else 0.0",
+        "1.0",
+        (
+            "tests/live/test_spec.py::test_a_model_behind_a_server_takes_no_processor_of_a_cluster_by_default",
+        ),
+    ),
+    Bug(
+        "an unpriced model counts no tokens of a token budget",
+        "lm_eval_ccat/live/spec",
+        'return entry.price.by_tokens or "tokens" in self.budget',
+        "return entry.price.by_tokens",
+        (
+            "tests/live/test_spec.py::test_tokens_are_counted_where_the_price_or_the_budget_is_of_tokens",
+        ),
+    ),
+    Bug(
+        "a model of logs alone has no chat template",
+        "lm_eval_ccat/live/spec",
+        "beside = [entry] if entry.model else self.models",
+        "beside = [entry]",
+        ("tests/live/test_spec.py::test_logs_beside_a_model_of_chat_messages_are_of_its_template",),
+    ),
+    Bug(
+        "a weight of a task is stated twice",
+        "lm_eval_ccat/live/fields",
+        "if len({name.strip() for name, _, _ in parts}) == len(parts):",
+        "if True:",
+        ("tests/live/test_spec.py::test_a_weight_that_is_stated_twice_is_refused",),
+    ),
+    Bug(
+        "a flag that is false is not given",
+        "lm_eval_ccat/live/surfaces",
+        "        elif value is not None:\n            options[name] = value",
+        "        elif value:\n            options[name] = value",
+        ("tests/live/test_spec.py::test_a_flag_of_0_counts_and_only_one_budget_does",),
+    ),
+    Bug(
+        "two budgets may be given, the last one counts",
+        "lm_eval_ccat/live/surfaces",
+        'if len(options.get("budget", ())) > 1:',
+        "if False:",
+        ("tests/live/test_spec.py::test_a_flag_of_0_counts_and_only_one_budget_does",),
+    ),
+    Bug(
+        "a signal that came is heeded by the next run",
+        "lm_eval_ccat/live/interrupts",
+        "self._before.clear()\n        self.wait = self.held = self._came = False",
+        "self._before.clear()\n        self.wait = self.held = False",
+        (
+            "tests/live/test_failures.py::test_a_signal_during_the_writing_of_a_result_is_noted_and_none_outlives_its_run",
+        ),
+    ),
+    Bug(
+        "a second Ctrl-C ends the run while its result is written",
+        "lm_eval_ccat/live/interrupts",
+        "        if self.held:\n            return\n",
+        "",
+        (
+            "tests/live/test_failures.py::test_a_signal_during_the_writing_of_a_result_is_noted_and_none_outlives_its_run",
+        ),
+    ),
+    Bug(
+        "a name that may not be read is called a matter of connection",
+        "lm_eval_ccat/fetching",
+        "in (401, 403, 404)",
+        "in (404,)",
+        (
+            "tests/integrations/test_hub.py::test_what_is_not_there_or_was_changed_is_refused_in_one_line",
+        ),
+    ),
+    Bug(
+        "check: rouge of the harness reports under one name",
+        "lm_eval_ccat/harness/task_check",
+        "            names += by_name.get(metric, (metric,))",
+        "            names += (metric,)",
+        (
+            "tests/cli/test_check_command.py::test_a_metric_of_hf_evaluate_is_known_by_the_names_that_it_reports",
+        ),
+    ),
+    Bug(
+        "a p that comes later may be smaller",
+        "lm_eval_ccat/ranker/families",
+        "np.minimum(np.maximum.accumulate(flat[ascending] * left), 1.0)",
+        "np.minimum(flat[ascending] * left, 1.0)",
+        (
+            "tests/ranker/test_verdicts.py::test_of_a_family_no_pair_is_decided_before_one_of_smaller_p",
+        ),
+    ),
 )

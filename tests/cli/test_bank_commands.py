@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.upkeep.words import age_in_words, diff_banks, facts_of_suite, report, reveals
 
 
 def table(seed=0, prefix="m", shift=None) -> ScoreTable:
@@ -78,6 +81,8 @@ def test_suites_differ_bank_by_bank(tmp_path, monkeypatch, ccat):
     found = json.loads(ccat("bank", "check", "old", "new", "--json", code=3).out)
     assert not found["same"] and found["banks_added"] == [["v", "score"]]
     assert found["tasks"]["t"]["score"]["items_added"] == [4]
+    SuiteBank({"t": t}).save("part")
+    assert json.loads(ccat("bank", "check", "old", "part", "--json", code=3).out)["same"] is False
     t.save("t.bank.json")
     err = ccat("bank", "check", "old", "t.bank.json", code=2).err
     assert "one is a suite, the other a single bank" in err
@@ -123,3 +128,41 @@ def test_a_damaged_bank_is_listed_with_what_is_wrong(tmp_path, ccat):
     assert [fact.get("damaged", "")[:9] for fact in listed.values()].count("") == 1
     said = ccat("bank", "check", tmp_path, code=1).err  # as banks they are refused by name
     assert "cut.bank.json: not a readable item bank" in said
+
+
+def test_a_suite_is_told_by_its_documents_and_by_its_models():
+    """Two metrics of one task are of the same documents, and a model of several banks is one."""
+
+    def bank(task, size, metric, models):
+        return replace(ItemBank.blank(range(size), task=task, metric=metric), models=models)
+
+    t = {metric: bank("t", 4, metric, ("x", "y")) for metric in ("acc", "f1")}
+    facts = facts_of_suite(SuiteBank({"t": t, "u": {"acc": bank("u", 5, "acc", ("y", "z"))}}))
+    assert (facts["items"], facts["models"], facts["metrics"]) == (9, 3, ["acc", "f1"])
+
+
+def test_kept_scores_reveal_those_of_as_many_models_as_they_are_of():
+    rows = [Observation(model, "all", np.arange(2), np.ones(2), config=config)
+            for model in "xy" for config in ("cold", "warm")]  # fmt: skip
+    bank = replace(ItemBank.blank(range(2)), observations=tuple(rows), models=("x", "y"))
+    assert "every score of 2 models" in reveals(bank)
+
+
+def test_a_bank_is_to_be_renewed_after_a_year():
+    bank = replace(ItemBank.blank(range(2)), made="2025-03-01")
+    for day, old in ((1, False), (2, True)):
+        assert ("renew it" in age_in_words(bank, date(2026, 3, day))) is old
+
+
+def test_a_difference_of_two_banks_is_that_from_the_first_to_the_second():
+    old = ItemBank.blank(range(3))
+    new = replace(old, kept=np.array([True, False, True]))
+    assert diff_banks(old, new)["removed_now"] == [1] and not diff_banks(old, new)["kept_now"]
+    assert diff_banks(new, old)["kept_now"] == [1] and not diff_banks(new, old)["removed_now"]
+
+
+def test_the_best_model_of_a_metric_of_which_less_is_better_comes_first():
+    errors = table().raw
+    worse = ScoreTable.from_arrays(errors, table().models, scale=Scale(0, 100, False), metric="ter")
+    listed = list(report(worse, calibrate(worse, "paper"))["models"].values())
+    assert listed == sorted(listed) and len(listed) == 10

@@ -229,6 +229,10 @@ def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):
         with pytest.raises(BankError, match="hub:") as error:
             ItemBank.load(name)
         assert "\n" not in str(error.value)
+    hub.sets["o/closed"] = {"samples.jsonl": b"{}"}
+    hub.gated.add("o/closed")  # the token has not accepted its terms: 403
+    with pytest.raises(BankError, match=r"cannot be fetched.*HF_TOKEN where a token is needed"):
+        data_set("hub:o/closed")
     calibrate(example_table(), "paper").save(tmp_path / "b.bank.json")
     text = (tmp_path / "b.bank.json").read_text()
     hub.sets["o/n"] = {"bank.json": text.replace("m03", "m99").encode()}

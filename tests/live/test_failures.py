@@ -183,6 +183,23 @@ def test_ctrl_c_during_garbage_collection_is_not_lost():
             interrupts.heed()
 
 
+def test_a_signal_during_the_writing_of_a_result_is_noted_and_none_outlives_its_run():
+    woken, interrupts = [], Interrupts()
+    interrupts.wake = lambda: woken.append(1)
+    try:
+        with interrupts:
+            interrupts.held = True
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+        with interrupts:
+            interrupts.heed()  # that was the run before
+            interrupts.wait = True
+            signal.raise_signal(signal.SIGTERM)
+    except KeyboardInterrupt:  # which would end the tests
+        pytest.fail("a run that is held, or the next one, is interrupted")
+    assert woken == [1]
+
+
 @contextmanager
 def full_disk(at: int) -> Iterator[None]:
     """Refuse to let a file grow beyond so many bytes, as a disk that is full does."""

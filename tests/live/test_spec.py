@@ -24,6 +24,7 @@ from lm_eval_ccat.live import adaptive, surfaces
 from lm_eval_ccat.live import spec as spec_module
 from lm_eval_ccat.live.adaptive import Adaptive
 from lm_eval_ccat.live.spec import ModelSpec, Spec
+from lm_eval_ccat.money import Price
 from lm_eval_ccat.options import option, options_of, whole
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -155,6 +156,79 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+def test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given(tmp_path, monkeypatch):
+    folder = tmp_path / "ranking"
+    for name in ("tasks", "logs", "elsewhere"):
+        (folder / name).mkdir(parents=True)
+    (folder / "a=b.bank.json").write_text("{}")
+    file = folder / "models.yaml"
+    content = {
+        "prior": {"a": "logs", "b": ["logs", "elsewhere"]},
+        "harness": {"include_path": "tasks", "gen_kwargs": "temperature=0.7,top_p=1"},
+    }  # fmt: skip
+    file.write_text(yaml.safe_dump(content))
+    monkeypatch.chdir(tmp_path)
+    spec = Spec.read(file)
+    paths = {model: [str(folder / name) for name in names]
+             for model, names in (("a", ["logs"]), ("b", ["logs", "elsewhere"]))}  # fmt: skip
+    assert spec.prior == paths and spec.harness["include_path"] == [str(folder / "tasks")]
+    assert spec.harness["gen_kwargs"] == {"temperature": 0.7, "top_p": 1}
+    monkeypatch.chdir(folder)  # a file may have a sign in its name that else parts task and file
+    assert Spec.read({"bank": ["a=b.bank.json"]}).bank == "a=b.bank.json"
+
+
+def test_known_scores_in_another_folder_are_the_same_run(tmp_path):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "known.csv").write_text("model,doc_id,score\n")
+    here, there = (
+        Spec.read({"known": str(tmp_path / name / "known.csv")}) for name in ("here", "there")
+    )
+    assert here.known != there.known and here.comparable() == there.comparable()
+
+
+def test_what_is_said_last_of_a_setting_of_the_harness_counts():
+    spec = Spec.read(
+        {"harness": {"num_fewshot": 1, "device": "cpu"}}, {"harness": {"num_fewshot": 2}}
+    )
+    assert spec.harness == {"num_fewshot": 2, "device": "cpu"}
+
+
+def test_a_model_behind_a_server_takes_no_processor_of_a_cluster_by_default():
+    types = {"hf": 1.0, "local-completions": 0.0}
+    assert {name: ModelSpec(model=name).cpus for name in types} == types
+    assert ModelSpec(model="hf", num_cpus=0.0).cpus == 0.0
+
+
+def test_tokens_are_counted_where_the_price_or_the_budget_is_of_tokens():
+    free, priced = ModelSpec("a"), ModelSpec("b", price=Price(input=1.0, output=1.0))
+    assert not Spec().counts_tokens(free) and Spec().counts_tokens(priced)
+    assert Spec(budget={"tokens": 9.0}).counts_tokens(free)
+
+
+def test_logs_beside_a_model_of_chat_messages_are_of_its_template():
+    """A side of a comparison that answers from its logs states no type of model."""
+    chat = ModelSpec("live", "local-chat-completions")
+    spec = Spec(models=(chat, ModelSpec("logs"), ModelSpec("plain", "hf")))
+    templates = [bool(spec.template_for(model)) for model in spec.models]
+    assert templates == [True, True, False]
+
+
+def test_a_weight_that_is_stated_twice_is_refused():
+    assert Spec.read({"weights": "a=1,b=2"}).weights == {"a": 1.0, "b": 2.0}
+    with pytest.raises(UsageError, match="`weights` must be documents, equal, or a weight"):
+        Spec.read({"weights": "a=1,a=2"})
+
+
+def test_a_flag_of_0_counts_and_only_one_budget_does():
+    parser = argparse.ArgumentParser()
+    surfaces.add_flags(parser, "rank")
+    args = parser.parse_args(["--seed", "0", "--budget_usd", "1", "--budget_items", "3"])
+    with pytest.raises(UsageError, match="give one of --budget_items, --budget_usd"):
+        surfaces.given_by_flags(args, "rank")
+    assert surfaces.given_by_flags(parser.parse_args(["--seed", "0"]), "rank") == {"seed": 0}
 
 
 def test_open_ends_do_not_count():

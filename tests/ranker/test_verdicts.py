@@ -15,7 +15,7 @@ from worlds.boards import drive
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
-from lm_eval_ccat.ranker.families import family_size, still_true
+from lm_eval_ccat.ranker.families import family, family_size, still_true
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Decisions, Verdicts
 
@@ -252,6 +252,18 @@ def test_shaffers_counts_are_those_of_all_ways_to_be_equal(n, n_references):
     total = n * (n - 1) // 2 + (n if n_references else 0)
     expected = [max(c for c in counts if c <= total - k) for k in range(total)]
     assert still_true(n, n_references > 0).tolist() == expected
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_of_a_family_no_pair_is_decided_before_one_of_smaller_p(n):
+    """Else a step down to fewer hypotheses would decide what the step before left open."""
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        p = np.triu(rng.uniform(0.0, 0.1, (n, n)), 1)
+        found = family(p + p.T + np.eye(n), some(seed, n), 0.05).p
+        upper = np.triu_indices(n, 1)
+        stepped = found[upper][np.argsort(p[upper])]
+        assert (np.diff(stepped) >= 0.0).all() and (stepped >= np.sort(p[upper])).all()
 
 
 def test_one_newcomer_pays_nothing_for_exact_references_and_several_do():

@@ -13,6 +13,7 @@ import yaml
 from judge_server import JudgeServer
 
 from lm_eval_ccat.errors import HarnessError, UsageError
+from lm_eval_ccat.harness import judge as judge_module
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement
 from lm_eval_ccat.harness.judge.judge_settings import parse_rating
 from lm_eval_ccat.harness.served import noting
@@ -387,3 +388,18 @@ def test_a_second_judge_rates_once_and_is_as_the_first_but_for_what_differs(tmp_
     first = JudgeSettings.read(path)
     assert (first.repeats, first.second.repeats) == (3, 1)
     assert (first.second.model, first.second.temperature) == ("b", 0.7)
+
+
+def test_a_file_has_one_judge_in_a_process_who_is_told_of_though_its_cache_had_all(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(judge_module, "_JUDGES", {})
+    (tmp_path / "judge.yaml").write_text("model: j\nbase_url: http://127.0.0.1:9/v1\n")
+    monkeypatch.setenv("CCAT_JUDGE", str(tmp_path / "judge.yaml"))
+    judge = judge_module.active_judge()
+    assert judge_module.active_judge() is judge
+    judge_module._report()
+    assert "judge j" not in capsys.readouterr().err
+    judge.usage.cached = 3
+    judge_module._report()
+    assert "judge j: " in capsys.readouterr().err

@@ -10,10 +10,10 @@ from worlds.boards import drive
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
-from lm_eval_ccat.methods.default.departures import VAGUE, fit_components
+from lm_eval_ccat.methods.default.departures import PRIOR_DF, VAGUE, fit_components
 from lm_eval_ccat.methods.default.fit import _config_noise, summary
 from lm_eval_ccat.methods.default.items import MANY, fit_items
-from lm_eval_ccat.methods.default.selfcheck import Judged, groups, replay
+from lm_eval_ccat.methods.default.selfcheck import Judged, groups, inflation, left_out, replay
 
 
 def table_of(scores: np.ndarray, **kwargs) -> ScoreTable:
@@ -49,10 +49,10 @@ def test_a_bank_whose_errors_are_far_larger_than_stated_is_trusted_with_care():
     """Errors of ten left-out models after 30 items, beside the standard errors of the fit."""
     table, n = world(10, 60), np.full(10, 30.0)
     judged = Judged(np.arange(10.0), n, np.full(10, 0.1), n / 600, n, n, n, n)
-    for inflation, trust in ((1.9, "yes"), (2.1, "with care")):
-        facts, warnings = summary(table, judged, replace(VAGUE, inflation=inflation), {})
+    for factor, trust in ((1.9, "yes"), (2.1, "with care")):
+        facts, warnings = summary(table, judged, replace(VAGUE, inflation=factor), {})
         assert facts["trust"].startswith(trust) and len(warnings) == (trust != "yes")
-        assert facts["rms_standard_error"] == pytest.approx(0.05 * inflation**0.5)
+        assert facts["rms_standard_error"] == pytest.approx(0.05 * factor**0.5)
 
 
 def test_what_a_table_leaves_open_is_said_in_words():
@@ -116,6 +116,28 @@ def test_four_models_all_or_nearly_all_of_one_family(last):
     names = ["llama-7b", "llama-13b", "llama-70b", last]
     bank = calibrate(ScoreTable.from_arrays(1 / (1 + np.exp(logit)), names))
     assert np.isfinite(bank.parameters["slope"]).all() and bank.constants["prior_sd"] > 0
+
+
+def test_a_model_that_was_replayed_often_counts_once():
+    found = inflation(np.array([0.0, 0.0, 0.0, 1.0]), np.array([1.0, 1.0, 1.0, 9.0]), 2)
+    assert found == pytest.approx((2 * 5.0 + PRIOR_DF) / (2 + PRIOR_DF))
+
+
+def test_what_replays_say_of_a_left_out_model_is_its_estimate_less_the_truth():
+    scores, names = world(8, 40).model_scores(), [f"m{k}" for k in range(8)]
+    checkpoints, known = replay(scores, [(np.arange(4), np.arange(4))], 1, 0.0)
+    records = left_out(checkpoints, {0: known}, names)
+    for checkpoint in checkpoints:
+        located = checkpoint.moments.result(replace(known, centre=checkpoint.centre), 40.0).location
+        for k in range(4):
+            error = located[k] - scores[k].mean()
+            assert records[names[k]][str(checkpoint.n)][0] == pytest.approx(error, abs=1e-4)
+
+
+@pytest.mark.parametrize(("n_models", "share"), [(4, 0.8), (6, 0.4)])
+def test_few_models_left_out_promise_no_more_than_they_can_show(n_models, share):
+    departures = calibrate(world(n_models, 30)).constants["departures"]
+    assert (departures["single"] >= share * VAGUE.single - 1e-6).all()
 
 
 # -- hundreds of models ----------------------------------------------------------------------------
