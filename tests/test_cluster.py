@@ -87,3 +87,10 @@ def test_tasks_of_a_cluster_come_in_order_and_give_what_they_give_here(nodes):
         far = simulate(table, **replay)
     both = [[{**run, "seconds": 0} for run in each.runs] for each in (here, far)]
     assert len(here.runs) == 8 and both[0] == both[1]
+
+
+def test_a_task_of_one_processor_has_one_thread(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    for name in ("_inside_worker", "_shared_here"):
+        monkeypatch.setattr(cluster, name, getattr(cluster, name))
+    assert cluster._work_alone(lambda *_: os.environ["OMP_NUM_THREADS"], 0, None) == "1"

@@ -1956,8 +1956,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "words: the difference of two banks is that of the second to the first",
         "lm_eval_ccat/upkeep/words",
-        "if is_kept and not was_kept]",
-        "if was_kept and not is_kept]",
+        "if doc_id in kept_in_new and doc_id not in kept_in_old",
+        "if doc_id in kept_in_old and doc_id not in kept_in_new",
         (
             "tests/cli/test_bank_commands.py::test_a_difference_of_two_banks_is_that_from_the_first_to_the_second",
         ),
@@ -2162,6 +2162,144 @@ BUGS: tuple[Bug, ...] = (
         "np.minimum(flat[ascending] * left, 1.0)",
         (
             "tests/ranker/test_verdicts.py::test_of_a_family_no_pair_is_decided_before_one_of_smaller_p",
+        ),
+    ),
+    Bug(
+        "a pair has as many items as the longer of its models",
+        "lm_eval_ccat/methods/default/field",
+        "n = np.minimum(n[:, None], n)\n        return Belief(",
+        "n = np.maximum(n[:, None], n)\n        return Belief(",
+        (
+            "tests/methods/default/test_default_test.py::test_a_pair_has_as_many_items_as_the_shorter_of_its_models",
+        ),
+    ),
+    Bug(
+        "a new prior leaves the old estimates",
+        "lm_eval_ccat/methods/default/field",
+        "        self._changed = dict.fromkeys(range(len(self.members)))\n        self._forget()",
+        "        self._forget()",
+        (
+            "tests/methods/default/test_default_test.py::test_a_new_prior_of_departures_counts_for_what_is_known_already",
+        ),
+    ),
+    Bug(
+        "a draw that all models share has the weight of today",
+        "lm_eval_ccat/methods/default/field",
+        "weight = sequence.weight(self.sizes()) if new else sequence.draws[item][1]",
+        "weight = sequence.weight(self.sizes())",
+        (
+            "tests/methods/default/test_default_test.py::test_a_draw_that_models_share_weighs_alike_whenever_they_get_it",
+        ),
+    ),
+    Bug(
+        "an ability outside the bank is as sure as inside",
+        "lm_eval_ccat/methods/default/member",
+        "self._unsure = OUTSIDE * outside + max",
+        "self._unsure = max",
+        (
+            "tests/methods/default/test_default_test.py::test_a_model_beyond_the_bank_is_known_less_well_than_its_curves_say",
+        ),
+    ),
+    Bug(
+        "models apart have the freedom of the first",
+        "lm_eval_ccat/methods/default/method",
+        "np.divide(variance**2, shares, out=welch, where=shares > 0.0)",
+        "welch[:] = df[:, None]",
+        (
+            "tests/methods/default/test_default_test.py::test_models_of_fields_apart_have_the_freedom_of_welch",
+        ),
+    ),
+    Bug(
+        "the sampling of a population is of all items",
+        "lm_eval_ccat/methods/default/method",
+        "return np.asarray(out / self._bank.n_items)",
+        "return np.asarray(out / self._bank.n_items**2)",
+        (
+            "tests/methods/default/test_default_test.py::test_what_is_known_in_full_is_a_sample_of_documents_like_these",
+        ),
+    ),
+    Bug(
+        "a bank's coverage is that of 90%",
+        "lm_eval_ccat/methods/default/fit",
+        "stdtrit(judged.df[rows], 0.975)",
+        "stdtrit(judged.df[rows], 0.95)",
+        (
+            "tests/methods/default/test_default_bank.py::test_an_error_within_1_96_standard_errors_is_covered_at_95_percent",
+        ),
+    ),
+    Bug(
+        "abilities in the report are about their centre",
+        "lm_eval_ccat/methods/default/fit",
+        '(items.abilities + fitted.report["centre"]).tolist()',
+        "items.abilities.tolist()",
+        (
+            "tests/methods/default/test_default_bank.py::test_abilities_in_a_report_are_the_logits_of_mean_scores",
+        ),
+    ),
+    Bug(
+        "the prior of new models is that of the calibration's",
+        "lm_eval_ccat/methods/default/items",
+        "prior_sd=_PRIOR_WIDTH * spread",
+        "prior_sd=spread",
+        (
+            "tests/methods/default/test_default_bank.py::test_abilities_in_a_report_are_the_logits_of_mean_scores",
+        ),
+    ),
+    Bug(
+        "a bank of 8 models has straight curves",
+        "lm_eval_ccat/methods/default/items",
+        'np.searchsorted(BENDS_FROM, len(x), side="right")',
+        'np.searchsorted(BENDS_FROM, len(x), side="left")',
+        ("tests/methods/default/test_default_bank.py::test_curves_bend_as_many_models_allow",),
+    ),
+    Bug(
+        "missing items do not tell hard from easy in a model's mean",
+        "lm_eval_ccat/methods/default/items",
+        "- expected / count + item.mean())",
+        "- 0.0 * expected / count)",
+        (
+            "tests/methods/default/test_default_bank.py::test_a_model_that_ran_the_hard_items_alone_is_no_weak_model",
+        ),
+    ),
+    Bug(
+        "scores of a scale of 1 to 5 are turned at 5",
+        "lm_eval_ccat/ranker/join",
+        'f"{sum(bank.scale.ends):g}"',
+        'f"{max(bank.scale.ends):g}"',
+        (
+            "tests/upkeep/test_checks.py::test_scores_in_the_other_direction_are_turned_on_the_scale_of_their_metric",
+        ),
+    ),
+    Bug(
+        "the model above is the best of those above",
+        "lm_eval_ccat/ranker/rows",
+        "better[-1] if better",
+        "better[0] if better",
+        (
+            "tests/ranker/test_verdicts.py::test_the_neighbours_of_a_model_are_the_nearest_that_differ_from_it",
+        ),
+    ),
+    Bug(
+        "simulate: each seed has the prices of the first",
+        "lm_eval_ccat/simulation/simulation",
+        "of_seed[model] for model in hold_out.ranked} for of_seed in prices",
+        "prices[0][model] for model in hold_out.ranked} for of_seed in prices",
+        ("tests/simulation/test_simulate.py::test_each_seed_has_prices_of_its_own",),
+    ),
+    Bug(
+        "a task on a cluster uses all threads of its node",
+        "lm_eval_ccat/cluster",
+        '    os.environ.setdefault("OMP_NUM_THREADS", "1")\n',
+        "",
+        ("tests/test_cluster.py::test_a_task_of_one_processor_has_one_thread",),
+    ),
+    Bug(
+        "mixed: the first file of a kind is the deepest",
+        "lm_eval_ccat/scores/readers/mixed",
+        "key=lambda file: (len(file.parts), file)",
+        "key=lambda file: (-len(file.parts), file)",
+        (
+            "tests/scores/readers/test_mixed_folders.py::test_scores_of_another_kind_are_named_where_they_are_left_out",
         ),
     ),
 )

@@ -17,6 +17,7 @@ from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
 from lm_eval_ccat.ranker.families import family, family_size, still_true
 from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.rows import place_of
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Decisions, Verdicts
 
 CASES = settings(max_examples=60, deadline=None)
@@ -470,3 +471,12 @@ def test_most_rankings_are_decided_by_what_they_say_would_decide(key, share, mos
             decided.append(not drive(ranker, scores).open_pairs)
     assert len(promises) > 20 and np.median(promises) < most
     assert share[0] < np.mean(decided) <= share[1]
+
+
+def test_the_neighbours_of_a_model_are_the_nearest_that_differ_from_it():
+    known = board({"top": 0.9, "middle": 0.7, "same": 0.5, "low": 0.3, "last": 0.1})
+    b = Belief.independent([0.5], [0.02], n=[90], n_items=900)
+    b = replace(b, references=known)
+    place = place_of(Verdicts(b, Looks(once=True).after(b, 0.05), ["new"]), "new")
+    assert (place["above"], place["below"], place["tied_with"]) == ("middle", "low", ["same"])
+    assert place["rank_interval"] == [3, 4]

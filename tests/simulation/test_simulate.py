@@ -13,7 +13,8 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.simulation import stage
-from lm_eval_ccat.simulation.folds import drawn_prices
+from lm_eval_ccat.simulation.folds import HoldOut, drawn_prices
+from lm_eval_ccat.simulation.simulation import _folds_of
 
 BASELINES = ["random", "common", "limit", "static"]
 PAIRED = ["paired", "paired_difference"]
@@ -230,3 +231,9 @@ def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
     content = json.loads(out.read_text())
     assert content["settings"]["tasks"] == ["a", "b"]
     assert set(content["summary"]) == {"sample", "random"}
+
+
+def test_each_seed_has_prices_of_its_own():
+    seeds = [{"a": 1.0, "b": 2.0, "c": 3.0}, {"a": 4.0, "b": 5.0, "c": 6.0}]
+    [fold] = _folds_of([HoldOut(["c", "a"], ["b"])], seeds)
+    assert fold.prices == ({"c": 3.0, "a": 1.0}, {"c": 6.0, "a": 4.0})

@@ -180,3 +180,11 @@ def test_two_in_five_wrong_items_are_found_by_six_models():
     rows[:, wrong] = rows[:, rng.permutation(wrong)]
     share = share_of_others(method_of(bank).curves(bank), rows)
     assert share == pytest.approx(0.4, abs=0.1)
+
+
+def test_scores_in_the_other_direction_are_turned_on_the_scale_of_their_metric():
+    """From 1 to 5 the other way round is 6 less the score."""
+    grades = Scale(1, 5)
+    bank = calibrate(as_table(grades.restore(scores(seed=1)), "cal", scale=grades))
+    found = findings(bank, grades.restore(1.0 - scores(seed=9)), scale=grades)
+    assert "state 6 - score in their place" in found["unrelated"].message

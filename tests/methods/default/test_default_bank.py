@@ -12,8 +12,9 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
 from lm_eval_ccat.methods.default.departures import PRIOR_DF, VAGUE, fit_components
 from lm_eval_ccat.methods.default.fit import _config_noise, summary
-from lm_eval_ccat.methods.default.items import MANY, fit_items
+from lm_eval_ccat.methods.default.items import MANY, _means, fit_items
 from lm_eval_ccat.methods.default.selfcheck import Judged, groups, inflation, left_out, replay
+from lm_eval_ccat.scores.table import Overview
 
 
 def table_of(scores: np.ndarray, **kwargs) -> ScoreTable:
@@ -53,6 +54,39 @@ def test_a_bank_whose_errors_are_far_larger_than_stated_is_trusted_with_care():
         facts, warnings = summary(table, judged, replace(VAGUE, inflation=factor), {})
         assert facts["trust"].startswith(trust) and len(warnings) == (trust != "yes")
         assert facts["rms_standard_error"] == pytest.approx(0.05 * factor**0.5)
+
+
+def test_an_error_within_1_96_standard_errors_is_covered_at_95_percent():
+    n = np.full(10, 30.0)
+    judged = Judged(np.arange(10.0), n, np.full(10, 0.09), n / 600, n * 1e6, n, n, n)
+    facts, _ = summary(world(10, 60), judged, replace(VAGUE, inflation=1.0), {})
+    assert facts["coverage_95"] == 1.0 and facts["z_rms"] == pytest.approx(1.8)
+
+
+def test_abilities_in_a_report_are_the_logits_of_mean_scores():
+    table = world(9, 40)
+    bank = calibrate(table)
+    abilities = bank.provenance["report"]["abilities"]
+    means = dict(zip(table.models, table.raw.mean(axis=1).tolist()))
+    assert {m: 1 / (1 + np.exp(-x)) for m, x in abilities.items()} == pytest.approx(means)
+    assert bank.constants["prior_sd"] == pytest.approx(1.5 * bank.constants["spread"])
+
+
+@pytest.mark.parametrize(("n_models", "bends"), [(7, 0), (8, 1), (15, 2), (30, 3)])
+def test_curves_bend_as_many_models_allow(n_models, bends):
+    assert fit_items(world(n_models, 40).model_scores()).report["bends"] == bends
+
+
+def test_a_model_that_ran_the_hard_items_alone_is_no_weak_model():
+    """Scores are those of a model and of an item, added; each model lacks half of the items."""
+    ease, skill = np.linspace(-0.3, 0.3, 60), np.linspace(-0.1, 0.1, 12)
+    scores = 0.5 + skill[:, None] + ease
+    scores[::2, 30:], scores[1::2, :30] = np.nan, np.nan
+    scores[:2] = 0.5 + skill[:2, None] + ease  # two ran them all
+    overview = Overview.of([(slice(None), scores.copy())], *scores.shape)
+    means = _means(scores.__getitem__, overview)
+    assert np.corrcoef(means, skill)[0, 1] > np.corrcoef(np.nanmean(scores, axis=1), skill)[0, 1]
+    assert means == pytest.approx(0.5 + skill, abs=0.05)
 
 
 def test_what_a_table_leaves_open_is_said_in_words():

@@ -8,13 +8,15 @@ import pytest
 from artificial import held_out, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds.boards import drive
 
-from lm_eval_ccat import ItemBank, calibrate
+from lm_eval_ccat import ItemBank, Ranker, calibrate
+from lm_eval_ccat.methods.belief import Belief
 from lm_eval_ccat.methods.curves import AbilityBasis
 from lm_eval_ccat.methods.default.field import Field
 from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.methods.default.member import ScorePosterior
-from lm_eval_ccat.methods.default.method import DefaultPolicy
+from lm_eval_ccat.methods.default.method import DefaultPolicy, _apart
 
 CALIBRATION, SCORES = held_out(world(24, 80, seed=2), ["m3", "m10", "m16", "m22"])
 
@@ -123,3 +125,67 @@ def test_single_models_and_pairs_are_widened_each_by_its_own_factor():
 
     base = variances(1.0, 1.0)
     assert variances(3.0, 2.0) / base == pytest.approx(np.array([[3.0, 2.0], [2.0, 3.0]]))
+
+
+def answered(n_models: int, counts: list[int], model=None) -> Field:
+    """A field whose models have the first so many scores of three models held out."""
+    field = Field(model or model_of(the_bank()), n_models)
+    for a, (count, scores) in enumerate(zip(counts, SCORES.values())):
+        for item in range(count):
+            field.place(a, item, None)
+        field.learn(a, list(range(count)), scores[:count].tolist())
+    return field
+
+
+def test_a_pair_has_as_many_items_as_the_shorter_of_its_models():
+    assert answered(2, [12, 5]).result().n.tolist() == [[12, 5], [5, 5]]
+
+
+def test_a_new_prior_of_departures_counts_for_what_is_known_already():
+    field = answered(2, [12, 9])
+    before = field.moments()
+    wide = replace(field.model.departures, floor=field.model.departures.floor + 0.2)
+    field.use(wide)
+    fresh = answered(2, [12, 9], replace(field.model, departures=wide)).moments()
+    assert field.moments().S == pytest.approx(fresh.S) and (fresh.S > before.S).any()
+    assert field.result().variance == pytest.approx(fresh.result(wide, the_bank().n_items).variance)
+
+
+def test_a_draw_that_models_share_weighs_alike_whenever_they_get_it():
+    field = answered(2, [12, 12])
+    item = 40
+    field.place(0, item, 0.02)
+    field.learn(0, [item], [0.9])
+    field.learn(1, [20, 21, 22], [0.0, 1.0, 0.0])
+    field.place(1, item, 0.02)
+    first, second = (member._draws[:, item] for member in field.members)
+    assert first == pytest.approx(second) and first[0] > 0.0
+
+
+def test_a_model_beyond_the_bank_is_known_less_well_than_its_curves_say():
+    field = Field(model_of(the_bank()), 1)
+    for item in range(20):
+        field.place(0, item, None)
+    field.learn(0, list(range(20)), [1.0] * 20)
+    field.moments()
+    [member] = field.members
+    left = member.posterior.open_after(member._selected)
+    of_curves = left + max(member.posterior.elsewhere - left, 0.0)
+    assert member.position > 1.0 and member.v > 1.05 * of_curves * member.misfit
+
+
+def test_models_of_fields_apart_have_the_freedom_of_welch():
+    a, b = (Belief.independent([0.5], [error], n=[20], n_items=80, df=[df])
+            for error, df in ((0.1, 5.0), (0.2, 10.0)))  # fmt: skip
+    found = _apart([a, b])
+    assert found.variance == pytest.approx(np.array([[0.01, 0.05], [0.05, 0.04]]))
+    welch = 0.05**2 / (0.01**2 / 5.0 + 0.04**2 / 10.0)
+    assert found.df == pytest.approx(np.array([[5.0, welch], [welch, 10.0]]))
+
+
+def test_what_is_known_in_full_is_a_sample_of_documents_like_these():
+    n, options = the_bank().n_items, {"question": "population", "stop": "limits", "looks": "one"}
+    found = drive(Ranker(the_bank(), list(SCORES), **options), SCORES)
+    for model, scores in SCORES.items():
+        assert len(found.items[model]) == n
+        assert found.standard_errors[model] == pytest.approx(scores.std(ddof=1) / n**0.5, rel=0.2)

@@ -58,6 +58,8 @@ def test_calibrate_makes_a_bank_of_each_framework_s_task(folder, tmp_path):
 def test_scores_of_another_kind_are_named_where_they_are_left_out(folder, tmp_path, capsys):
     other = ScoreTable.from_arrays([[1, 1, 0, 0]], ["d"], metric="exact_match", task="demo")
     other.write(folder / "more.csv")
+    (folder / "a" / "b").mkdir(parents=True)
+    other.write(folder / "a" / "b" / "deep.csv")  # the one that is nearest is named
     call = ["calibrate", str(folder), "--task", "demo", "--metric", "exact_match"]
     assert main([*call, "--method", "paper", "-o", str(tmp_path / "b.json")]) == 0
     assert "more.csv: demo/exact_match of another kind of logs, left out" in capsys.readouterr().err
