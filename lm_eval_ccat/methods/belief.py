@@ -356,7 +356,7 @@ class Belief:
         belief = cls(mean, total, df_of_sum, items, n_items, first.question)
         return replace(belief, pair_zero_loss=loss, zero_count=zero_count)
 
-    def lent(self, shift: Floats, added: Floats) -> Belief:
+    def with_prior(self, shift: Floats, added: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.
 
         Parameters

@@ -231,7 +231,7 @@ class Accounts:
     def in_flight(self) -> set[tuple[str, Any]]:
         """(model, item) pairs asked for and not yet told, failed or released."""
         return {
-            (account.name, self.contents.asked(item))
+            (account.name, self.contents.name_as_asked(item))
             for account in self._accounts
             for item in account.pending
         }
@@ -328,7 +328,7 @@ class Accounts:
         # An answer that is told twice would be paid, and count, twice.
         if item in account.scored or item in account.failed:
             what = "already has a score on" if item in account.scored else "failed on"
-            named = self.contents.item(item)
+            named = self.contents.name(item)
             raise UsageError(f"model {account.name!r} {what} doc_id {named!r}")
         if cost is not None:
             AT_LEAST_0.check(cost, f"cost of {account.name}")

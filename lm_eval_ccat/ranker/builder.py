@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from .. import __version__
@@ -106,7 +105,7 @@ class RankingBuilder:
         out = {}
         for state in task.states:
             facts = {
-                **_what(state.outcome),
+                **_identity(state.outcome),
                 "method": state.outcome.bank.method,
                 "ccat": __version__,
             }
@@ -157,7 +156,7 @@ class RankingBuilder:
         description = only.policy.describe(model) if only else None
         estimate = self._estimate(model, verdicts, score, belief)
         if description:
-            estimate = replace(estimate, of_method=description.interval)
+            estimate = replace(estimate, method_interval=description.interval)
         # The bound covers what failures may hide: it starts from the estimate without their bias.
         bound = self._bound(account, score, estimate, verdicts.confidence)
         if belief.failure_bias is not None:
@@ -165,7 +164,7 @@ class RankingBuilder:
         items = self._items(account, score)
         failed = [item for item in account.failed if contents.task_at(item) in score.tasks]
         as_asked = score is self._standing.score or len(score.tasks) > 1
-        name = contents.asked if as_asked else partial(contents.item, bare=True)
+        name = contents.name_as_asked if as_asked else contents.doc_id
         names = {item: name(item) for item in (*items, *failed)}
         sample = description.drawn if description else None
         return ModelRow(
@@ -248,7 +247,7 @@ class RankingBuilder:
     def signature(self) -> str:
         """One line with everything that a reader needs to reproduce the ranking."""
         turns, standing, outcomes = self._turns, self._standing, self._contents.outcomes
-        what = _what(outcomes[0])
+        what = _identity(outcomes[0])
         if len(outcomes) > 1:
             terms = (
                 f"{outcome.weight:.4g} x {outcome.task}/{outcome.name}/{outcome.bank.short_hash}"
@@ -307,7 +306,7 @@ def _repeats(of_task: Mapping[str, int]) -> str | None:
     return str(numbers[0]) if len(numbers) == 1 else "+".join(map(str, of_task.values()))
 
 
-def _what(outcome: Outcome) -> dict[str, object]:
+def _identity(outcome: Outcome) -> dict[str, object]:
     bank = outcome.bank
     return {
         "task": bank.task,

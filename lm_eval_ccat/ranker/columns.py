@@ -66,7 +66,7 @@ class ModelCells:
         return bool(self.row.get("known"))
 
     @property
-    def seen(self) -> bool:
+    def has_results(self) -> bool:
         """Whether the model was asked anything or has full results."""
         return self.known or self.row["n_items"] > 0
 
@@ -223,21 +223,21 @@ COLUMNS = (
     Column(name="model", value=lambda model: model.name, places=GRID),
     Column(
         name="estimate",
-        value=lambda model: model.row["estimate"] if model.seen else None,
-        text=lambda model: model.estimate if model.seen else "-",
+        value=lambda model: model.row["estimate"] if model.has_results else None,
+        text=lambda model: model.estimate if model.has_results else "-",
         beside=lambda model: "full results" if model.known else f"{model.low} to {model.high}",
         leaves=0,
     ),
     Column(
         name="standard_error",
-        value=lambda model: model.row.get("standard_error", 0.0) if model.seen else None,
+        value=lambda model: model.row.get("standard_error", 0.0) if model.has_results else None,
         text=lambda model: "" if model.known else model.error,
         title="±\u2009SE",
         places=f"{PAGE} {GRID}",
     ),
     Column(
         name="interval",
-        text=lambda model: f"{model.low} to {model.high}" if model.seen else "-",
+        text=lambda model: f"{model.low} to {model.high}" if model.has_results else "-",
         title="{confidence} interval",
         places=TERMINAL,
         leaves=0,
@@ -245,12 +245,12 @@ COLUMNS = (
     ),
     Column(
         name="low",
-        value=lambda model: model.row["interval"][0] if model.seen else None,
+        value=lambda model: model.row["interval"][0] if model.has_results else None,
         places=GRID,
     ),
     Column(
         name="high",
-        value=lambda model: model.row["interval"][1] if model.seen else None,
+        value=lambda model: model.row["interval"][1] if model.has_results else None,
         places=GRID,
     ),
     Column(

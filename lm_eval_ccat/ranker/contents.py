@@ -188,7 +188,7 @@ class Task:
 
     # -- what happened ------------------------------------------------------------------------
 
-    def _of(self, item: int) -> list[OutcomeState]:
+    def _keeping(self, item: int) -> list[OutcomeState]:
         """Return the outcomes whose banks have kept an item."""
         return [state for state in self.states if state.kept_items[item]]
 
@@ -221,18 +221,18 @@ class Task:
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         """Record that `item` (a position in the task) was asked."""
-        for state in self._of(item):
+        for state in self._keeping(item):
             state.policy.placed(model, item, probability)
 
     def unplaced(self, model: int, item: int) -> None:
         """Record that `item` was given back."""
-        for state in self._of(item):
+        for state in self._keeping(item):
             state.policy.unplaced(model, item)
 
     def failed(self, model: int, item: int) -> None:
         """Record that `item` will have no score."""
         self._changed()
-        for state in self._of(item):
+        for state in self._keeping(item):
             state.fail(model, item)
 
     def told(self, model: int, item: int, scores: Sequence[float | None]) -> None:
@@ -485,25 +485,29 @@ class Contents:
         """Return the number of the task that an item belongs to."""
         return bisect_right(self._starts, position) - 1
 
-    def at(self, position: int) -> tuple[Task, int]:
+    def task_and_place(self, position: int) -> tuple[Task, int]:
         """Return the task that an item belongs to, and its position there."""
         task = self.tasks[self.task_at(position)]
         start = int(task.where.start)
         return task, position - start if start else position
 
-    def item(self, position: int, bare: bool | None = None) -> Any:
-        """Return an item's name; `bare` True or False forces one of the two forms."""
-        task, i = self.at(position)
-        doc_id = task.bank.doc_ids[i % task.bank.n_items]
-        return doc_id if (self.bare if bare is None else bare) else (task.name, doc_id)
+    def doc_id(self, position: int) -> Any:
+        """Return an item's doc_id."""
+        task, i = self.task_and_place(position)
+        return task.bank.doc_ids[i % task.bank.n_items]
 
-    def asked(self, position: int) -> Any:
+    def name(self, position: int) -> Any:
+        """Return an item's name: its doc_id if the ranker hands out these, else (task, doc_id)."""
+        doc_id = self.doc_id(position)
+        return doc_id if self.bare else (self.tasks[self.task_at(position)].name, doc_id)
+
+    def name_as_asked(self, position: int) -> Any:
         """Return an item as `ask` names it: with its repeat from the second on, unless bare."""
-        name, (task, i) = self.item(position), self.at(position)
+        task, i = self.task_and_place(position)
         repeat = 1 + i // task.bank.n_items
         if repeat == 1 or (self.bare and not self._of_outcomes):
-            return name
-        return (*self.item(position, bare=False), repeat)
+            return self.name(position)
+        return task.name, self.doc_id(position), repeat
 
     def units(self, units: Any) -> Floats:
         """Return the units of all items: 1 each, or as stated (by task if there are several)."""

@@ -443,7 +443,7 @@ class Ranker:
             choice = self._turns.item(turn)
             self._place(turn.model, choice)
             name = self._accounts[turn.model].name
-            asked.append((name, self._contents.asked(choice.item)))
+            asked.append((name, self._contents.name_as_asked(choice.item)))
         return asked
 
     def impose(self, pairs: Iterable[tuple[str, Any, float | None]]) -> None:
@@ -480,11 +480,11 @@ class Ranker:
             self._place(j, asked)
 
     def _place(self, j: int, choice: Choice) -> None:
-        account, (task, i) = self._accounts[j], self._contents.at(choice.item)
+        account, (task, i) = self._accounts[j], self._contents.task_and_place(choice.item)
         self._accounts.place(account, choice.item, choice.probability)
         task.placed(j, i, choice.probability)
         # A ranking that begins again without banks is not told of draws, which were by the banks.
-        pair = account.name, self._contents.asked(choice.item), None
+        pair = account.name, self._contents.name_as_asked(choice.item), None
         self.join.note(self, "impose", ([pair],), {})
 
     def _answer(self, model: str, item: Any, repeat: int | None) -> tuple[Account, int]:
@@ -538,8 +538,8 @@ class Ranker:
         2.0
         """
         account, position = self._answer(model, item, repeat)
-        task, i = self._contents.at(position)
-        scores = task.read(model, i, self._contents.item(position), score)
+        task, i = self._contents.task_and_place(position)
+        scores = task.read(model, i, self._contents.name(position), score)
         self._accounts.end(account, position, cost)
         task.told(account.number, i, scores)
         self._turns.learned()
@@ -566,7 +566,7 @@ class Ranker:
         True
         """
         account, position = self._answer(model, item, repeat)
-        task, i = self._contents.at(position)
+        task, i = self._contents.task_and_place(position)
         self._accounts.end(account, position, cost, str(reason))
         task.failed(account.number, i)
         self._turns.learned()
@@ -592,7 +592,7 @@ class Ranker:
         position = next((i for i in answers if i in account.pending), answers[0])
         if position not in account.pending:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
-        task, i = self._contents.at(position)
+        task, i = self._contents.task_and_place(position)
         self._accounts.release(account, position)
         task.unplaced(account.number, i)
 
@@ -610,7 +610,7 @@ class Ranker:
         account = self._accounts.of(model)
         # What is in flight goes back, so that its budget serves the models that stay.
         for i in list(account.pending):
-            self.release(model, self._contents.asked(i))
+            self.release(model, self._contents.name_as_asked(i))
         self._accounts.set_aside(account, str(reason))
 
     @remembered

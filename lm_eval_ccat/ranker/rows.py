@@ -38,7 +38,7 @@ class Estimate:
         The least and the largest mean that the answers so far allow, whatever the others score.
     looks : Looks
         The looks at which intervals hold.
-    of_method : callable, optional
+    method_interval : callable, optional
         ``confidence -> (low, high)``, if the method has its own interval.
     """
 
@@ -52,17 +52,19 @@ class Estimate:
     sides: tuple[float, float] = (1.0, 1.0)
     possible: tuple[float, float] = (0.0, 1.0)
     looks: Looks = field(default=Looks(once=True), compare=False)
-    of_method: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
+    method_interval: Callable[[float], tuple[float, float]] | None = field(
+        default=None, compare=False
+    )
 
     @property
     def once(self) -> bool:
         """Whether the interval holds for a single look only."""
-        return self.looks.once and self.of_method is None
+        return self.looks.once and self.method_interval is None
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the two-sided interval, cut to what is possible."""
-        if self.of_method is not None:
-            low, high = self.of_method(confidence)
+        if self.method_interval is not None:
+            low, high = self.method_interval(confidence)
         else:
             n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
             look = np.array([self.df]), np.array([n]), self.n_items

@@ -62,7 +62,7 @@ class Standing:
     @property
     def verdicts(self) -> Verdicts:
         """Verdicts from the belief on which turns are decided."""
-        return self._verdicts(self.seen)
+        return self._verdicts(self.belief_of_turns)
 
     @property
     def items(self) -> Ints:
@@ -97,13 +97,15 @@ class Standing:
         return belief if self.references is None else replace(belief, references=self.references)
 
     @property
-    def seen(self) -> Belief:
+    def belief_of_turns(self) -> Belief:
         """The belief on which turns are decided."""
         return self.belief() if self.looked is None else self.looked
 
     def look(self) -> None:
         """Take a look: the current belief decides turns until the next look."""
         belief, looks = self.belief(), self.looks.joined(len(self.accounts))
+        # A pair may get more items than its limit: scores may be told that nobody asked for. Beyond
+        # the horizon no boundary holds, so it is raised to the limit in force, or generously.
         if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
             if (longest := most_items(belief)) > end:
                 looks = looks.raised(max(self.horizon or 10 * longest, longest + 1), end)

@@ -128,7 +128,7 @@ class WeightedSum:
             weights = np.array([weight.get(task, 0.0) for task in across.tasks])
             across.refresh()
             together = Belief.sum(sharing, np.ones(len(sharing)))
-            together = together.lent(weights @ across.shift, across.variances(weights))
+            together = together.with_prior(weights @ across.shift, across.variances(weights))
             apart = [belief for belief, part in zip(beliefs, self._shares_prior) if not part]
             beliefs = [together, *apart]
         belief = beliefs[0] if len(beliefs) == 1 else Belief.sum(beliefs, np.ones(len(beliefs)))

@@ -459,7 +459,7 @@ class Progress(Observer):
         names = shortened([row.name for row in tested], _NAME_IN_LINE)
         unit = content["cost_unit"]
         models = [
-            f"{visible_name(names[row.name])} {row.ranks if row.seen and row.ranks else '-'} "
+            f"{visible_name(names[row.name])} {(row.has_results and row.ranks) or '-'} "
             f"({row.row['n_items']}{_cost(row.row, unit)})"
             for row in tested
         ]

@@ -136,7 +136,7 @@ def test_the_books_agree_with_what_happened(seed, by_mean):
         assert accounts.left() == pytest.approx(BUDGET - committed)
         assert accounts.left(100.0) == pytest.approx(100.0 - committed)
         assert Counter(accounts.in_flight) == Counter(
-            (m, contents.item(i)) for m, s in slow.items() for i in s.items("pending")
+            (m, contents.name(i)) for m, s in slow.items() for i in s.items("pending")
         )
         for name, books in slow.items():
             agree(accounts, accounts.of(name), books, accounts.left())

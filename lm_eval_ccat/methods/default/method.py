@@ -156,24 +156,26 @@ class DefaultPolicy(Policy):
         themselves are no guide: the response model has learned from these.)
         """
         residuals = block_diag(*(field.moments().S for field in self.fields))
-        before = spread(residuals)
+        usual = spread(residuals)
         scores = np.array([member.posterior.score for member in self._members])
         has_score = np.zeros(scores.shape)
         for row, member in zip(has_score, self._members):
             row[member.posterior.answered] = 1.0
+        # Sums over the items that both models have, of the row's scores and of their differences.
         common, squares = has_score @ has_score.T, (scores * scores) @ has_score.T
-        away, total = scores @ has_score.T, squares + squares.T - 2.0 * scores @ scores.T
-        shift, n = away - away.T, has_score.sum(axis=1)
+        sums, total = scores @ has_score.T, squares + squares.T - 2.0 * scores @ scores.T
+        shift, n = sums - sums.T, has_score.sum(axis=1)
+        # On the diagonal, a model's own scores take the place of differences.
         diagonal = slice(None, None, len(n) + 1)
-        before.flat[diagonal], total.flat[diagonal] = residuals.diagonal(), squares.diagonal()
-        shift.flat[diagonal] = away.diagonal()
+        usual.flat[diagonal], total.flat[diagonal] = residuals.diagonal(), squares.diagonal()
+        shift.flat[diagonal] = sums.diagonal()
         squares_about_mean = np.maximum(total - shift**2 / np.maximum(common, 1.0), 0.0)
         # Two models without common items have independent noise.
         alone = squares_about_mean.diagonal() / np.maximum(n - 1.0, 1.0)
-        apart = np.maximum(before, alone[:, None] + alone)
-        before = np.where(common > 1.0, before, apart)
-        of_one = (BANKED * before + squares_about_mean) / (BANKED + np.maximum(common - 1.0, 0.0))
-        noise = of_one * np.maximum(n[:, None], n)
+        independent = np.maximum(usual, alone[:, None] + alone)
+        usual = np.where(common > 1.0, usual, independent)
+        of_item = (BANKED * usual + squares_about_mean) / (BANKED + np.maximum(common - 1.0, 0.0))
+        noise = of_item * np.maximum(n[:, None], n)
         if (within := self.fields[0].model.within) is not None:
             posteriors = [member.posterior for member in self._members]
             alone = np.array([within[p.answered] @ p.w[p.answered] for p in posteriors])

@@ -236,8 +236,8 @@ class SamplePolicy(Policy):
         pairs = self._of_pairs(finite)
         mean, alone = self._of_models(finite)
         variance, n = np.minimum(pairs.variance, 1.0), pairs.items.copy()
-        on = slice(None, None, len(mean) + 1)
-        variance.flat[on], n.flat[on] = alone, self.effects.counts
+        diagonal = slice(None, None, len(mean) + 1)
+        variance.flat[diagonal], n.flat[diagonal] = alone, self.effects.counts
         df = np.maximum(n - 1.0, 1.0)
         size = float(len(self.sequence.order)) if finite else math.inf
         proof = self._bets.evidence() if self._bets is not None and finite else None
@@ -276,30 +276,35 @@ class SamplePolicy(Policy):
         return out
 
     def _of_models(self, finite: bool) -> tuple[Floats, Floats]:
-        """Return least-squares means, and their variances as in two-phase sampling."""
+        """Return least-squares means, and their variances as in two-phase sampling.
+
+        The first phase draws the items that some model has, the second those of them that each
+        model has.
+        """
         means, residual_variance = self.effects.solve()
         models, single = np.arange(len(means)), self.pairs.single
         n, n_seen, size = self.effects.counts, self.effects.n_seen, len(self.sequence.order)
-        item_variance, of_one = self.pairs.of_one
+        item_variance, imagined_variance = self.pairs.of_one
         # The imagined item departs from the other models, too.
-        apart = residual_variance + of_one - item_variance
+        departure_variance = residual_variance + imagined_variance - item_variance
         # A model with all items has its own mean, which no other model's items correct.
         full = n == size
         means = np.where(full, np.nan_to_num(single.means(models) + self.pairs.shift), means)
-        every_one = 1.0 / max(n_seen, 1)
-        left = every_one - (1.0 / size if finite else 0.0)
-        variance = np.maximum(of_one * left + apart * (1.0 / np.maximum(n, 1) - every_one), 0.0)
+        of_seen = 1.0 / max(n_seen, 1)
+        first_phase = imagined_variance * (of_seen - (1.0 / size if finite else 0.0))
+        second_phase = departure_variance * (1.0 / np.maximum(n, 1) - of_seen)
+        variance = np.maximum(first_phase + second_phase, 0.0)
         if self._ease is not None:
-            slope, drawn = self._borrowed(), np.isfinite(self.effects.scores).any(axis=0)
-            off = float(self._ease @ drawn) / max(n_seen, 1)
-            means = np.where(full, means, np.clip(means - slope.value * off, 0.0, 1.0))
-            variance += slope.variance * off**2
-            variance -= slope.explained * of_one * (every_one - 1.0 / size)
+            slope, drawn = self._slope_on_ease(), np.isfinite(self.effects.scores).any(axis=0)
+            mean_ease = float(self._ease @ drawn) / max(n_seen, 1)
+            means = np.where(full, means, np.clip(means - slope.value * mean_ease, 0.0, 1.0))
+            variance += slope.variance * mean_ease**2
+            variance -= slope.explained * imagined_variance * (of_seen - 1.0 / size)
         if finite:
             variance[full] = 0.0
         return means, np.where(self.effects.counts > 0, variance, 0.25)
 
-    def _borrowed(self) -> Slope:
+    def _slope_on_ease(self) -> Slope:
         """Return the slope on the ease of items elsewhere, learned from the scores so far."""
         n = int(self.effects.counts.sum())
         if self._ease is not None and n != self._learned:
@@ -329,7 +334,7 @@ class SamplePolicy(Policy):
         return Description(
             float(logit(inside)),
             math.sqrt(variance) / (inside * (1.0 - inside)),
-            findings if self._lenders and self._borrowed().misleads else (),
+            findings if self._lenders and self._slope_on_ease().misleads else (),
             interval=interval if self._bets is not None else None,
         )
 
