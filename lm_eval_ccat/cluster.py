@@ -108,6 +108,7 @@ def _in_order(
 
 
 def _usable_cores() -> int:
+    # A container or a batch system may grant fewer cores than the machine has.
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return max(1, os.cpu_count() or 1)

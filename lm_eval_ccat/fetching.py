@@ -39,6 +39,7 @@ def fetch(name: str, file: str) -> Path:
     with library(f"hub:{repo}: the bank cannot be fetched") as (hub, place):
         try:
             return Path(hub.hf_hub_download(repo, file, revision=revision, **place))
+        # A data set may hold logs in place of a bank, which are read as scores.
         except hub.errors.EntryNotFoundError:
             return data_set(name)
 

@@ -67,6 +67,7 @@ def replace_bytes(path: Path, data: bytes | Iterable[bytes], private: bool = Fal
         If the file cannot be written; the old one is then untouched.
     """
     pieces = [data] if isinstance(data, bytes) else data
+    # A rename would replace the pipe or device by a file.
     if path.exists() and (not path.is_file() or str(path).startswith(_STREAMS)):
         with path.open("wb") as stream:
             stream.writelines(pieces)
@@ -141,6 +142,7 @@ def safe_name(name: str) -> str:
     plain = "".join(letter if letter.isalnum() or letter in "-_.+" else "_" for letter in name)
     if plain.startswith("."):
         plain = "_" + plain[1:]
+    # Windows opens the device, whatever follows the dot.
     if plain.partition(".")[0].lower() in _DEVICES:
         plain = "_" + plain
     plain = plain[:_LONGEST_NAME].rstrip(".") or "_"

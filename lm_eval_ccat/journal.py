@@ -99,6 +99,7 @@ class Journal:
     def item(self, value: Any) -> Item:
         """Return an item from its form in a line or in the Ranker."""
         parts = list(value) if isinstance(value, list | tuple) else [value]
+        # The only task is left out of lines; (doc_id, repeat) has two parts as (task, doc_id) has.
         if len(parts) == 1 or (self._alone and parts[0] != self._alone):
             parts.insert(0, self._alone)
         task, doc_id, *repeat = parts
@@ -193,11 +194,13 @@ class Journal:
             The journal is closed, or the disk is full or read-only. None of the records count
             then: a part that was written is cut off again, and everything before it stays.
         """
+        # A call that ends after the run would write behind its result.
         if self._closed:
             raise RunError(f"{self} is closed: the run has ended")
         before = self._alone, self.header, self.identity
         try:
             return self._append(records)
+        # What was refused, or could not be written, must not change how the next lines are read.
         except BaseException:
             self._alone, self.header, self.identity = before
             raise
@@ -309,6 +312,7 @@ class JournalFile(Journal):
         data = b"".join(line + b"\n" for line in lines)
         try:
             stream = self._open()
+            # A torn line of a crash, or a part of a write that failed, lies behind what was read.
             if os.fstat(stream.fileno()).st_size != self.size:
                 stream.truncate(self.size)
                 self.torn = None

@@ -91,6 +91,7 @@ def remember(values: Any) -> None:
         secret for secret in _secrets(values) if len(secret) >= SHORTEST and secret != MASK
     }
     with _lock:
+        # The pattern of all forms is slow to make.
         if credentials <= _known:
             return
         _known.update(credentials)
@@ -178,7 +179,8 @@ def mask_values(value: Any) -> Any:
         return _pattern.sub(MASK, value)
     if isinstance(value, dict):
         return {mask_values(key): mask_values(entry) for key, entry in value.items()}
-    if type(value) in (list, tuple):
+    # An `Item` is made of its parts as a tuple is.
+    if type(value) is list or getattr(type(value), "__new__", None) is tuple.__new__:
         return type(value)(map(mask_values, value))
     return value
 
@@ -199,6 +201,7 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
         if named:
             yield value
             yield _SCHEME.sub("", value)
+            # A server may repeat the password that the header encodes.
             if value.lower().startswith("basic "):
                 with contextlib.suppress(binascii.Error, UnicodeDecodeError):
                     user = base64.b64decode(value[6:], validate=True).decode()
@@ -209,6 +212,7 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
             if ":" in user:  # as a server receives it, and may repeat it
                 yield base64.b64encode(unquote(user).encode()).decode()
         for name, inner in (*_QUERY.findall(value), *_PAIR.findall(value)):
+            # A key in a URL or in `a=b,c=d` has a name as one in a mapping has.
             if _is_secret(name, inner.strip("\"'")):
                 yield from (inner, unquote(inner), inner.strip("\"'"))
         if value[:1] in "{[":  # --model_args and --metadata take JSON too

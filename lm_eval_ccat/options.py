@@ -159,6 +159,7 @@ def option(
         for command in flags.split()
     }
     metadata = {"option": Option(kind, help, named, live, ranker)}
+    # A mutable default would be shared by all runs of the process.
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -248,6 +249,7 @@ def yaml_of(file: Path, what: str, keys: str) -> Values:
             content = yaml.safe_load(stream)
     except FileNotFoundError:
         raise UsageError(f"no {what} file {file}{near_path(file)}") from None
+    # A run's directory is easily named in place of its configuration.
     except IsADirectoryError:
         raise UsageError(f"{file} is a folder; name the {what}'s YAML file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -373,12 +375,14 @@ def listed(value: Any) -> list[Any]:
 
 
 def _switch(value: Any, place: OptionPlace) -> bool:
+    # A text is true in Python, even "false".
     if not isinstance(value, bool | np.bool_):
         raise place.refuse("true or false", value)
     return bool(value)
 
 
 def _text(value: Any, place: OptionPlace) -> str:
+    # YAML reads names such as 7 as numbers, and `no` as false, which no name is.
     if not isinstance(value, str | int | float | Path) or isinstance(value, bool):
         raise place.refuse("a text", value)
     return str(value)

@@ -119,6 +119,7 @@ class Plugins(Generic[T]):
             If the object is of another type, or one of the package's own has the name.
         """
         name = getattr(self._checked(thing, f"what is registered as a {self.what}"), self._name)
+        # Else a package could change what a name in a published result means.
         if name in self._builtin():
             raise UsageError(f"{name!r} is a {self.what} of the package; take another name")
         self._registered[name] = thing
@@ -138,6 +139,7 @@ class Plugins(Generic[T]):
         """
         thing: Any = self._builtin().get(name)
         if thing is not None:
+            # Ours are imported on use: each import would slow every command down.
             if isinstance(thing, str):
                 module, _, attribute = thing.partition(":")
                 thing = getattr(import_module(module), attribute)
@@ -188,6 +190,7 @@ def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:
     begun = [candidate for candidate in names if len(name) > 3 and candidate.startswith(name)]
     if close := begun[:2] or get_close_matches(name, names, n=2):
         return f"; did you mean {' or '.join(close)}?"
+    # Hundreds of names would bury the error.
     if not listing:
         return ""
     return f"; choose from {', '.join(names)}" if names else "; there are none"

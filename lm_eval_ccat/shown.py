@@ -145,6 +145,7 @@ def decimals_for(error: float) -> int:
     >>> decimals_for(0.013), decimals_for(2.4)
     (3, 1)
     """
+    # Without an error nothing says how many digits mean something.
     if not (math.isfinite(error) and error > 0.0):
         return 3
     return min(6, max(0, 1 - math.floor(math.log10(error))))
@@ -180,6 +181,7 @@ def whole_percent(share: float) -> str:
     >>> whole_percent(0.994), whole_percent(0.997), whole_percent(0.001)
     ('99', '>99', '<1')
     """
+    # A probability that is not 1 must not be printed as certainty.
     if share >= 0.995:
         return ">99"
     return "<1" if share < 0.005 else f"{100 * share:.0f}"
@@ -209,6 +211,7 @@ def difference(low: float, middle: float, high: float, margin: float = 0.0) -> l
     (['>0', '+0.0004', '+0.1900'], ['+1e-09', '+2e-09', '+3e-09'])
     """
     half, values = (high - low) / 2.0, (low, middle, high)
+    # Decimals cannot show such an interval, and one without ends has no width to match.
     if not _FINEST < half < math.inf:
         return [f"{value + 0.0:+.4g}" for value in values]
     decimals = decimals_for(half)
@@ -258,6 +261,7 @@ def visible_name(text: Any) -> str:
     ('gpt-4.1', '“a > b”')
     """
     name = visible_line(text)
+    # Only names that could be read as part of "a > b" need quotation marks.
     if not _OF_AN_ORDER.search(name):
         return name
     return "“" + name.replace("“", "‹").replace("”", "›") + "”"
@@ -378,6 +382,7 @@ def safe_streams(drawn: bool = False) -> Iterator[None]:
         Whether all escape sequences pass to a terminal, as the harness's own commands need.
     """
     before = sys.stdout, sys.stderr
+    # A command inside a command: the text would be made safe twice.
     if isinstance(before[0], SafeStream):
         yield
         return

@@ -24,6 +24,7 @@ from lm_eval_ccat.masking import (
     remember,
     remember_credentials,
 )
+from lm_eval_ccat.records import Fail, Item
 
 KEY = 'sk-"1\\2/ä+34567'
 PLAIN = "sk-12345"
@@ -102,3 +103,9 @@ def test_no_value_that_was_remembered_comes_out(key: str, before: str, after: st
     assert MASK in masked
     if key not in before + MASK + after:
         assert key not in masked
+
+
+def test_an_item_that_holds_a_key_is_masked_and_stays_an_item() -> None:
+    remember({"api_key": PLAIN})
+    written = Fail(model="m", item=Item(("task", f"doc {PLAIN}", 2)), reason="").masked()
+    assert written.item == ("task", f"doc {MASK}", 2) and written.item.repeat == 2

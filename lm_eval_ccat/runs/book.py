@@ -198,6 +198,7 @@ class Book:
 
         Answers count in the order in which they were asked.
         """
+        # Once the run has ended, what waits never counts, and nothing is to come.
         if not self.waiting or not (ahead := self.unanswered) or self.ended is not None:
             return ""
         return (
@@ -343,6 +344,7 @@ class Book:
     def _bar(self) -> None:
         """Bar pairs from a decision if a server changed, or cut off answers at different rates."""
         pairs: set[tuple[str, str]] = set()
+        # Answers of two models stand under one name, so no pair with it means anything.
         if SERVER not in self.accepted:
             tested = self.tally.answered
             pairs = {
@@ -351,6 +353,7 @@ class Book:
                 for other_model in tested
                 if model != other_model
             }
+        # Where one model is cut off more often, the limit is compared, not the models.
         if CUT_SHORT not in self.accepted:
             pairs = pairs.union(*map(self.tally.unlike, CUT))
         if pairs != self._barred:
@@ -376,6 +379,7 @@ class Book:
     def _take(self, record: Record) -> None:
         # After a deadline the answers behind gaps count too, but only where the run is settled.
         gaps = self.ended is not None and self.ended.gaps
+        # An event took effect after so many answers: tell these first, as when it was written.
         if isinstance(record, Event) and not gaps:
             self._tell_to(record.after)
         record.apply(self)

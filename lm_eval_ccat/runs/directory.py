@@ -87,6 +87,7 @@ class RunDirectory:
         """
         self.journal.close()
         begun = {path.name for path in self.path.iterdir()} - {_LOCK, LOG}
+        # A folder of the user's is left as it was found.
         if begun or not self._created:
             self.tighten()
             self._sole_lock.release()
@@ -111,6 +112,7 @@ class RunDirectory:
         """
         private = os.name == "posix" and not self.path.stat().st_mode & 0o077
         for path in self.path.rglob("*"):
+            # What a link leads to may be shared, and is not the run's.
             if path.is_symlink():
                 continue
             if path.suffix in _WRITTEN_BY_OTHERS and not path.name.startswith("journal"):
