@@ -1058,7 +1058,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a model whose repeats differ gives copies",
-            " and differing <= DIFFERING * (equal + differing)",
+            " and n_differing <= DIFFERING * (n_equal + n_differing)",
             "",
         ),
     ),

@@ -353,16 +353,33 @@ def _compare_generation(
     return refusals, warnings
 
 
-def sampling(settings: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return "sampled" or "greedy", and the temperature, which may be that of the model.
+class Sampling(NamedTuple):
+    """How answers are drawn: "sampled", "greedy", or "" if unknown; and at which temperature.
+
+    The temperature may be in words, as it may be that of the model.
+    """
+
+    how: str
+    temperature: Any
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether answers are draws."""
+        return self.how == SAMPLED
+
+
+def sampling(settings: Mapping[str, Any]) -> Sampling:
+    """Return how answers are drawn by generation settings.
 
     So the harness does with local weights, where ``do_sample: false`` means temperature 0; servers
     are sent the temperature alone.
 
     Examples
     --------
-    >>> sampling({"temperature": 0.6}), sampling({"do_sample": True}), sampling({})
-    (('sampled', 0.6), ('sampled', 'of the model'), ('greedy', 0.0))
+    >>> sampling({"do_sample": True})
+    Sampling(how='sampled', temperature='of the model')
+    >>> sampling({"temperature": 0.6}).is_sampled, sampling({}).is_sampled
+    (True, False)
     """
     drawn, temperature = settings.get("do_sample"), settings.get("temperature")
     if temperature is None:
@@ -372,7 +389,7 @@ def sampling(settings: Mapping[str, Any]) -> tuple[str, Any]:
             drawn = float(temperature) > 0.0
         except (TypeError, ValueError):
             pass
-    return (SAMPLED if drawn else GREEDY), temperature
+    return Sampling(SAMPLED if drawn else GREEDY, temperature)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -31,6 +31,13 @@ class Forecast:
     known: bool
 
 
+class ExpectedTokens(NamedTuple):
+    """Tokens of a document if its answer is as long as its reference, and at the token limit."""
+
+    usual: Tokens
+    at_limit: Tokens
+
+
 class Charge(NamedTuple):
     """What an answer or a lost attempt counts as: cost in `Charges.currency`, and dollars.
 
@@ -77,7 +84,7 @@ class Charges:
             A money budget with a model whose price is unknown.
         """
         currency = currency_of(spec)
-        expected: dict[Item, tuple[Tokens, Tokens]] = {}
+        expected: dict[Item, ExpectedTokens] = {}
         # This needs the prompt of every document, so it is left out where no price calls for it.
         if currency == "tokens" or any(model.price.known for model in spec.models):
             for task, outcomes in measured.items():
@@ -90,8 +97,12 @@ class Charges:
             if model.price.known:
                 judged = spec.judge.item or 0.0
                 # Assume one second per document until it is measured; observed costs correct it.
-                costs = [model.price.cost(tokens, 1.0) + judged for tokens, _ in expected.values()]
-                largest = max(model.price.cost(tokens, 1.0) for _, tokens in expected.values())
+                costs = [
+                    model.price.cost(tokens.usual, 1.0) + judged for tokens in expected.values()
+                ]
+                largest = max(
+                    model.price.cost(tokens.at_limit, 1.0) for tokens in expected.values()
+                )
                 mean, largest = sum(costs) / len(costs), max(largest + judged, *costs)
             forecasts[model.name] = Forecast(mean, largest, model.price.known)
         prices, units = dict.fromkeys(forecasts, 1.0), None
@@ -101,7 +112,7 @@ class Charges:
             if all(model.price.by_tokens for model in spec.models):
                 units = _sizes(spec, expected)
         elif currency == "tokens":
-            tokens = {item: usual.total for item, (usual, _) in expected.items()}
+            tokens = {item: tokens.usual.total for item, tokens in expected.items()}
             prices = dict.fromkeys(forecasts, sum(tokens.values()) / len(tokens))
             units = _relative(tokens)
         return cls(spec, forecasts, prices, units, currency)
@@ -193,17 +204,16 @@ def currency_of(spec: Spec) -> str:
 
 def expected_tokens(
     session: TaskSession | None, bank: ItemBank, docs: Sequence[Any]
-) -> dict[Any, tuple[Tokens, Tokens]]:
+) -> dict[Any, ExpectedTokens]:
     """Estimate the tokens of each document, from the lengths of its prompt and its reference.
 
-    The second of each pair is for answers at the token limit. Without the task's documents both are
-    the mean that its bank states.
+    Without the task's documents all are the mean that its bank states.
     """
     # A plan by banks loads no documents.
     if session is None:
         assert bank.tokens is not None
         mean = Tokens(*bank.tokens, "estimate")
-        return dict.fromkeys(docs, (mean, mean))
+        return dict.fromkeys(docs, ExpectedTokens(mean, mean))
     documents = internals.documents(session.task)
     generates = internals.output_type(session.task) == "generate_until"
     expected = {}
@@ -217,16 +227,21 @@ def expected_tokens(
             written = max(1.0, estimate_tokens(str(text))) * session.n_requests(doc)
         read = sum(map(estimate_tokens, prompts)) * repeats
         limit = session.token_limit * session.n_requests(doc) if generates else 0.0
-        expected[doc] = Tokens(read, written, "estimate"), Tokens(read, limit, "estimate")
+        expected[doc] = ExpectedTokens(
+            Tokens(read, written, "estimate"), Tokens(read, limit, "estimate")
+        )
     return expected
 
 
-def _sizes(spec: Spec, expected: Mapping[Item, tuple[Tokens, Tokens]]) -> dict[Item, float] | None:
+def _sizes(spec: Spec, expected: Mapping[Item, ExpectedTokens]) -> dict[Item, float] | None:
     """Return the relative cost of each document if every model is paid by the token; mean 1."""
     read = sum(model.price.input or 0.0 for model in spec.models)
     written = sum(model.price.output or 0.0 for model in spec.models)
     return _relative(
-        {item: read * size.input + written * size.output for item, (size, _) in expected.items()}
+        {
+            item: read * tokens.usual.input + written * tokens.usual.output
+            for item, tokens in expected.items()
+        }
     )
 
 

@@ -30,6 +30,27 @@ class CopiesError(RunError):
 
 
 @dataclass
+class _Repeated:
+    """The documents that were asked again, by whether all answers to one are equal."""
+
+    equal: set[Item] = field(default_factory=set)
+    differing: set[Item] = field(default_factory=set)
+
+    def note(self, document: Item, as_first: bool) -> None:
+        """Take in a further answer to a document; one that differs is never forgotten."""
+        if not as_first:
+            self.differing.add(document)
+            self.equal.discard(document)
+        elif document not in self.differing:
+            self.equal.add(document)
+
+    @property
+    def are_copies(self) -> bool:
+        n_equal, n_differing = len(self.equal), len(self.differing)
+        return n_equal >= DOCUMENTS and n_differing <= DIFFERING * (n_equal + n_differing)
+
+
+@dataclass
 class Copies:
     """Counts the documents of one model whose repeats are equal, by long and short answers.
 
@@ -54,8 +75,8 @@ class Copies:
     model: str
     warned: bool = False
     _first: dict[Item, str] = field(default_factory=dict)
-    _equal: tuple[set[Item], set[Item]] = field(default_factory=lambda: (set(), set()))
-    _differing: tuple[set[Item], set[Item]] = field(default_factory=lambda: (set(), set()))
+    _short: _Repeated = field(default_factory=_Repeated)
+    _long: _Repeated = field(default_factory=_Repeated)
 
     def note(self, item: Item, responses: Sequence[Any]) -> None:
         """Take in an answer.
@@ -69,37 +90,30 @@ class Copies:
         first = self._first.setdefault(document, text)
         if first is text:  # the first that came: after a resume not the document's first answer
             return
-        long = int(estimate_tokens(first) >= LONG)
-        equal, differing = self._equal[long], self._differing[long]
-        if text != first:
-            differing.add(document)
-            equal.discard(document)
-        elif document not in differing:
-            equal.add(document)
-        if not self._copied(long):
+        long = estimate_tokens(first) >= LONG
+        repeated = self._long if long else self._short
+        repeated.note(document, as_first=text == first)
+        if not repeated.are_copies:
             return
+        # Short answers may be equal by chance: "Yes" and "Yes".
         if long:
             raise CopiesError(
-                f"{self.model} gives copies, not repeats: the answers to {len(equal)} documents "
-                "are equal word for word in every repeat, as from a cache, a fixed seed or a "
-                "server that ignores the temperature. Repair that and start a new run, or rank "
-                "without repeats (repeats: 1)"
+                f"{self.model} gives copies, not repeats: the answers to {len(repeated.equal)} "
+                "documents are equal word for word in every repeat, as from a cache, a fixed seed "
+                "or a server that ignores the temperature. Repair that and start a new run, or "
+                "rank without repeats (repeats: 1)"
             )
         if not self.warned:
             self.warned = True
             logger.warning(self.doubt)
 
-    def _copied(self, long: int) -> bool:
-        equal, differing = len(self._equal[long]), len(self._differing[long])
-        return equal >= DOCUMENTS and differing <= DIFFERING * (equal + differing)
-
     @property
     def doubt(self) -> str:
         """How many documents have the same short text in every repeat; "" if that is no sign."""
-        if not self._copied(0):
+        if not self._short.are_copies:
             return ""
         return (
-            f"{self.model} answers {len(self._equal[0])} documents with the same short text in "
+            f"{self.model} answers {len(self._short.equal)} documents with the same short text in "
             "every repeat: if a cache or a fixed seed is between, they are copies, and verdicts "
             "take copies for draws"
         )

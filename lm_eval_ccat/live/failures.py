@@ -108,7 +108,10 @@ class Signs:
         )
         ours = isinstance(error, CcatError)
         late = late or status == 504  # the gateway waited for it
-        return cls(status, wait, kind, address, final, sent, lost, late, on_the_way, ours)
+        return cls(
+            status=status, wait=wait, kind=kind, address=address, final=final, sent=sent,
+            lost=lost, late=late, on_the_way=on_the_way, ours=ours,
+        )  # fmt: skip
 
 
 #: What to do, by the first case that applies.

@@ -320,7 +320,7 @@ def _tokens_per_item(plan: Plan) -> Tokens:
         doc_ids = outcome.bank.doc_ids
         step = max(len(doc_ids) * len(plan.outcomes) // SOME, 1)
         documents = expected_tokens(plan.sessions.get(task), outcome.bank, doc_ids[::step])
-        lengths += [usual for usual, _ in documents.values()]
+        lengths += [tokens.usual for tokens in documents.values()]
     read, written = (
         float(np.mean(part)) for part in zip(*((tokens.input, tokens.output) for tokens in lengths))
     )

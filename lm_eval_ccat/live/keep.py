@@ -358,7 +358,8 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> Further:
     outcomes = {key: outcome for run, _ in runs for key, outcome in _unasked(run).items()}
     if not outcomes:
         return {}
-    first, task = runs[0][0], runs[0][0].session.name
+    first, _ = runs[0]
+    task = first.session.name
     banks = {
         _LEADING: first.outcome.bank,
         **{key: outcome.bank for key, outcome in outcomes.items()},

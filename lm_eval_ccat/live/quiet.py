@@ -67,12 +67,13 @@ def _quiet() -> Iterator[None]:
     from tqdm import std
 
     # The hub's library prints its lines itself, so they would stand twice.
-    loggers = [logging.getLogger(name) for name in (None, "lm_eval", "huggingface_hub")]
+    root = logging.getLogger()
+    loggers = [root, *(logging.getLogger(name) for name in ("lm_eval", "huggingface_hub"))]
     before = [(logger, logger.handlers[:], logger.propagate, logger.level) for logger in loggers]
     bar = std.tqdm.__dict__["__init__"]
     for logger in loggers:
         logger.handlers[:], logger.propagate = [], True
-    loggers[0].setLevel(logging.INFO)
+    root.setLevel(logging.INFO)
     # A log line that cannot be written (full disk) does not deserve a traceback on the screen.
     complain, logging.raiseExceptions = logging.raiseExceptions, False
     std.tqdm.__init__ = functools.partialmethod(bar, disable=True)

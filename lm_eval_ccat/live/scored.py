@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ..bank.settings import SAMPLED, TOKEN_LIMITS, differing_generation, sampling
+from ..bank.settings import TOKEN_LIMITS, Sampling, differing_generation, sampling
 from ..errors import OtherScoringError, ScoreTableError
 from ..harness import TaskSession
 from ..metrics.text_pairs import parts_of
@@ -142,14 +142,14 @@ def documents_of(run: LoggedRun) -> set[Any]:
     return {doc_id for doc_id, _ in targets}
 
 
-def sampling_of(table: ScoreTable, name: str) -> tuple[str, Any]:
-    """Return how a model's answers were drawn, as `sampling` does; ("", None) if unknown.
+def sampling_of(table: ScoreTable, name: str) -> Sampling:
+    """Return how a model's answers were drawn; "" if unknown.
 
     Settings in which the runs of a table differ are those of each model's configuration.
     """
     shared, configuration = table.settings.get("generation_kwargs"), table.configurations.get(name)
     if configuration is None and not isinstance(shared, Mapping):
-        return "", None
+        return Sampling("", None)
     settings = dict(shared) if isinstance(shared, Mapping) else {}
     for key in ("temperature", "do_sample"):
         values = {*(configuration or {}).get(key, "").split(",")} - {"", "usual"}
@@ -159,21 +159,21 @@ def sampling_of(table: ScoreTable, name: str) -> tuple[str, Any]:
 
 def is_drawn(table: ScoreTable, name: str) -> bool:
     """Return whether a model's answers are draws, of which one to every item leaves noise."""
-    return name in table.numbered or sampling_of(table, name)[0] == SAMPLED
+    return name in table.numbered or sampling_of(table, name).is_sampled
 
 
-def how_drawn(settings: Mapping[str, Any]) -> tuple[str, Any]:
+def how_drawn(settings: Mapping[str, Any]) -> Sampling:
     """Return how logged answers were drawn by their generation settings, as `sampling` does.
 
     Logs do not say what was asked: servers are sent no `do_sample`.
 
     Examples
     --------
-    >>> how_drawn({"do_sample": False, "temperature": 0.7}), how_drawn({})
-    (('sampled', 0.7), ('greedy', 0.0))
+    >>> how_drawn({"do_sample": False, "temperature": 0.7}), how_drawn({}).how
+    (Sampling(how='sampled', temperature=0.7), 'greedy')
     """
     of_server = sampling({"temperature": settings.get("temperature")})
-    return of_server if of_server[0] == SAMPLED else sampling(settings)
+    return of_server if of_server.is_sampled else sampling(settings)
 
 
 class Scoring(NamedTuple):
@@ -199,7 +199,7 @@ class Scoring(NamedTuple):
     @property
     def sampled(self) -> bool:
         """Whether some of the answers are draws."""
-        return any(how_drawn(scoring.generation)[0] == SAMPLED for scoring in (self, *self.earlier))
+        return any(how_drawn(scoring.generation).is_sampled for scoring in (self, *self.earlier))
 
     @classmethod
     def of(cls, runs: Sequence[LoggedRun], outcome: Logged) -> Scoring:

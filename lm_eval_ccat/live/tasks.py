@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..bank.settings import SAMPLED, sampling
+from ..bank.settings import sampling
 from ..errors import UsageError
 from ..harness import TaskSession, internals, open_sessions
 from ..harness.internals.names import log
@@ -207,7 +207,7 @@ def _is_drawn(settings: Mapping[str, Any], model_type: str | None, lm: Any) -> b
         else internals.is_api(type(internals.unwrapped(lm)))
     ):
         settings = {key: value for key, value in settings.items() if key != "do_sample"}
-    return sampling(settings)[0] == SAMPLED
+    return sampling(settings).is_sampled
 
 
 def open_plain(spec: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:

@@ -267,9 +267,10 @@ def _contradictions(
     warnings = recorded.get("warnings", [])
     lost = [text for text in recomputed["warnings"] if text not in warnings]
     texts[False] += [f"warnings: recorded nothing, now {_text(text)}" for text in lost]
-    codes = recorded.get("exit_code"), recomputed["exit_code"]
-    if codes[0] not in (PARTIAL, codes[1]):
-        texts[False].append(f"exit_code: recorded {_text(codes[0])}, now {_text(codes[1])}")
+    was, value = recorded.get("exit_code"), recomputed["exit_code"]
+    # Which answers were empty enough to fail is an option of one command, and not in the journal.
+    if was not in (PARTIAL, value):
+        texts[False].append(f"exit_code: recorded {_text(was)}, now {_text(value)}")
     return texts[True], texts[False]
 
 
