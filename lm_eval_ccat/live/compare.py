@@ -187,6 +187,7 @@ class _StoredComparison:
                 continue
             models = self.sides[0].model(first.models), self.sides[1].model(second.models)
             for side, earlier, model in zip(self.sides, names, models):
+                # A gate is about one model: results by one metric of another are no part of it.
                 if earlier not in ("", model):
                     raise UsageError(
                         f"the {side.which} holds {outcomes[-1].metric} of {earlier} and "
@@ -226,9 +227,11 @@ class _StoredComparison:
                 self.warnings.append(doubt)
             documents = SharedDocuments.of(first, second, names, sources, self.warnings)
             compared = documents.compared(self.gate, self.grouping, sources, self.warnings)
+            # No difference was seen, which is not the same as none.
             if np.array_equal(documents.baseline, documents.candidate):
                 self.warnings.extend(_open_of_equal_scores(compared, scale.span))
             return replace(compared, n_items=size_of(sources, outcome.task))
+        # Estimates are of the whole benchmark, not of its parts.
         if self.grouping:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         first, second = beside_each_other(first, second, names, self.warnings)

@@ -353,15 +353,19 @@ class Availability:
         hung : bool
             Whether no answer came in time, so that each probe may be billed.
         """
+        # An older request failed in the outage before, which is over.
         if self.state is State.CLOSED or sent < self._opened:
             return
         same_event = self.state is State.WAITING and self._probes > 0
+        # Calls that were out when the outage began add nothing to it, unless the server names a
+        # pause.
         if same_event and retry_after is None:
             return
         if self.state is State.OPEN or not self._probes:
             self._since, self._probes, self._hung = moment, 0, 0
         end = self._since + self.limit
         self.reason = reason
+        # Only a probe shows that the server is away still: the limit alone closes nothing.
         if self.state is State.PROBING and moment >= end:
             self.state = State.CLOSED
             return
@@ -370,6 +374,7 @@ class Availability:
             pause = doubled(self.backoff, 2 * self._hung, PROBE_OF_HUNG)
         until = moment + max(pause, retry_after or 0.0)
         if until > end:
+            # The user's limit wins over the server's wish, and the reason has to say so.
             if retry_after is not None and moment + retry_after > end:
                 self.reason += (
                     f"; it asked for {retry_after:.0f} s of waiting, longer than the outage limit "

@@ -60,6 +60,7 @@ def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
         The file cannot be read, or a bank cannot accept observations.
     """
     place, growing = Path(path), {}
+    # One file holds the bank of one task.
     if len(plan.measured) > 1:
         refuse_file(place)
     for task, outcomes in plan.measured.items():
@@ -70,6 +71,7 @@ def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
                 banks = dict(zip(outcomes, banks.values()))
         for name, outcome in outcomes.items():
             blank, bank = outcome.bank, banks.get(name)
+            # Scores of other items, or on another scale, cannot join a bank.
             if bank is None or any(
                 getattr(bank, what) != getattr(blank, what)
                 for what in ("metric", "doc_ids", "scale")
@@ -156,6 +158,7 @@ def keep(
                 for task, outcomes in banks.items()
             }
             by_task = (*grown.values(), *old.values())
+            # Banks of one folder are ranked by one method.
             if len({bank.method for of_task in by_task for bank in of_task.values()}) == 1:
                 break
         smallest = min(
@@ -382,6 +385,7 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> Further:
                 scored = scores_of({_LEADING: run.outcome, **outcomes}, answer)
             except MetricError:
                 continue
+            # An outcome of weight 0 is estimated beside the leading one, from the same draws.
             if doc in run.outcome.bank.index and _LEADING in scored:
                 ranker.impose([(run.name, (task, doc), draws.get(doc))])
                 scores = {key: pair.score for key, pair in scored.items()}

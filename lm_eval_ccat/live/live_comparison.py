@@ -182,6 +182,7 @@ def _require_end(set_aside: Mapping[str, str], ended: bool, run_dir: str | Path 
     ------
     UnfinishedError
     """
+    # A verdict of half a comparison would pass a gate.
     if set_aside or not ended:
         why = "; ".join(f"{name}: {reason}" for name, reason in set_aside.items())
         advice = "" if run_dir is None else f"; the same command goes on with {run_dir}"
@@ -280,6 +281,7 @@ class StoredSides:
             raise UsageError("live models are compared on one task and one metric")
         require_margin(self.margin, plan.outcome.metric.name, plan.scale)
         plan = replace(plan, rule=MarginKnown(self.margin / plan.scale.span))
+        # Both sides are asked: nothing limits their documents.
         if not self.logs:
             return plan
         # Answers from logs cost nothing, so the budget is the live side's alone.
@@ -291,6 +293,7 @@ class StoredSides:
         drawn = False
         self.at_hand = answers_at_hand(self.logs, names, plan.repeats, self.observer.warn)
         for name in self.logs:
+            # The data may have changed since the logs were written.
             if changed := self._leave_out_changed(name, session):
                 documents = plural(changed, "document")
                 warnings.append(f"{documents} of {name} left out: the same doc_id, another text")

@@ -301,12 +301,14 @@ class HarnessModel(Model):
         that share it, while they generate the next or another one is loaded.
         """
         task, transport = items[0].task, self._transport
+        # All slots may be held by calls that hang.
         if extra and transport is not None:
             transport.widen()
         if self.at_hand or self._lm is None:  # its logs, or an actor, answer
             return super().start(items, come, extra)
 
         def score(answered: Any) -> None:
+            # A call that failed leaves nothing to score.
             if isinstance(answered, BaseException):
                 come(answered)
             else:
@@ -437,6 +439,8 @@ class HarnessModel(Model):
         declared = internals.metric_names(self.sessions[task].task)
         for outcome in missing:
             metric = outcome.metric.name
+            # A metric that the task declares may be missing for single documents; one that it does
+            # not, never comes.
             if outcome.metric.source not in declared or len(scored) >= UNSCORED:
                 reported = sorted(
                     metric for metric, filter in scored[0].values if filter == outcome.filter
@@ -457,6 +461,7 @@ class HarnessModel(Model):
         """
         if not self.sessions and self._spec.template_for(self.entry):
             HarnessModel.open(self)
+        # Texts of the task's own need no model: a placeholder builds the same requests.
         elif not self.sessions:
             self.sessions = self._open_sessions(internals.PlaceholderLM())
         for item, answer in answers.items():
@@ -534,6 +539,7 @@ def taking_turns(spec: Spec, memory: Mapping[str, float | None]) -> set[str]:
         # One request at a time among models that take turns would load one for each request.
         alone = spec.ahead == 1 or len(local) < 2
         return set() if alone else {name for name, amount in local.items() if amount == math.inf}
+    # All fit at the same time, so each is loaded once.
     if sum(local.values()) <= spec.memory:
         return set()
     for name, amount in local.items():
@@ -603,6 +609,8 @@ def scores_of(
                 scored[name] = pair
         except MetricError as error:
             refused = error
+    # A value that is no score refuses the answer only if no other outcome has one, and no judge
+    # failed.
     if refused is not None and not scored and not administered.unscored:
         raise refused
     return scored

@@ -283,11 +283,13 @@ def make_plan(spec: Spec) -> Plan:
     """
     currency_of(spec)  # refuse what has no price before loading the task
     bank: Bank = spec.bank
+    # A folder is read task by task, once it is known which tasks there are.
     if isinstance(bank, str | Path) and bank and not located(bank).is_dir():
         bank = ItemBank.load(bank)  # refuse a missing file before loading the task
     sessions, groups = open_plain(spec)
     if isinstance(bank, Donors):
         bank = _borrowed(bank, spec, list(sessions))
+    # Weights of a single task would do nothing.
     if spec.weights and len(sessions) == 1:
         raise UsageError("`weights:` is for several tasks; put weights of metrics into `metrics:`")
     names = [model.name for model in spec.models]
@@ -343,6 +345,7 @@ def plan_of_banks(spec: Spec) -> Plan | None:
     for task in tasks:
         if not (banks := banks_of(bank, task, only=False)):
             return None
+        # Without the documents nothing else says what an item takes.
         if any(known.tokens is None for known in banks.values()):
             return None
         measured[task] = outcomes_of_banks(bank, spec.metrics, task, only=False)
@@ -394,6 +397,7 @@ def with_public_bank(plan: Plan) -> Plan | None:
     """
     spec, names = plan.spec, [model.name for model in plan.spec.models]
     for name, folder in public_banks().items():
+        # A bank of some tasks cannot rank by the mean of all.
         if not set(plan.sessions) <= set(SuiteBank.tasks(folder)):
             continue
         measured: dict[str, dict[str, Outcome]] = {}

@@ -216,6 +216,7 @@ def _before(plan: Plan, observer: Observer) -> None:
     last = "the last answer" if plan.most_repeats > 1 else "the last item"
     end = "the limit" if spec.max_items else last
     observer.note(f"The run ends {goal}at {end}: {ceiling.in_words}.")
+    # A user who set a limit, or whose run costs cents, is not asked.
     if spec.max_items is not None or ceiling.usd is None or ceiling.usd < ASKED_FROM:
         return
     # It may cost a dollar or more, and nothing but the documents limits it.
@@ -248,6 +249,7 @@ def _ceiling(plan: Plan) -> _Ceiling:
     spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.first)
     costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     answers = f"at most {cap * len(costs)} answers ({cap} of each model)"
+    # A sum of some prices would pass for the whole.
     if not all(cost.known for cost in costs):
         return _Ceiling(answers, None, "")
     usd, lengths = cap * sum(cost.mean for cost in costs), ""
@@ -285,6 +287,7 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
         return
     currency = plan.charges.currency
     amount = in_unit(cost, currency)
+    # The method is as its paper has it: it asks its first items whatever the user wants.
     if ignored:
         observer.warn(f"{whatever} the budget is: they are expected to take {amount}")
         return

@@ -171,6 +171,7 @@ class Result(Shown):
     def content(self) -> RankingContent:
         """JSON values of ``result.json``, figures on the metric's own scale."""
         ranking, report = self.ranking.to_dict(), self.facts.report
+        # The ranker does not know of it, and has no reason of its own to state.
         if self.interrupted:
             ranking["stopped_because"] = "interrupted"
         elif not ranking["order"]:
@@ -208,6 +209,7 @@ class Result(Shown):
             "last_line": self.last_line,
             "journal_sha256": self.journal_sha256,
         }
+        # Only where answers repeat is there a share of them to save.
         if (share := share_saved(content)) is not None:
             content["share_saved"] = share
         waiting = self.held_up and not any(block["n_items"] for block in content["models"].values())
@@ -306,8 +308,10 @@ def result_of(
     early += tally.warnings
     warnings += early
     held_up = book.held_up()
+    # Else a reader takes the answers that were paid, and do not count yet, for lost.
     if book.interrupted and held_up:
         warnings.insert(0, held_up)
+    # What was asked then hung on how fast servers answered.
     if tally.by_clock:
         again = "another run with the same seed may ask other items"
         warnings.append(f"{tally.by_clock}, so {again}")
@@ -381,6 +385,7 @@ def latest_content(folder: str | Path) -> RankingContent:
     """
     file = Path(folder) / RESULT
     journal, records = read_journal(RunDirectory(folder).journal.path)
+    # A verdict that another version gave must not change by reading it.
     if file.is_file() and journal.header.versions["lm_eval_ccat"] != __version__:
         stored = read_result(file)
         if is_of_journal(stored, journal, records):
@@ -409,6 +414,7 @@ def is_of_journal(
     claim = result or {"last_line": 0, "journal_sha256": ""}
     last_record, digest = 0, ""
     for number, record in enumerate(records, 1):
+        # `complete` and people add records to a journal, and the result stays that of the ranking.
         if not isinstance(record, NOT_OF_THE_RANKING):
             last_record = number
         if number == claim["last_line"]:
@@ -484,6 +490,7 @@ def state_terms(content: RankingContent, facts: Header) -> None:
             part["terms"] = [_term(task, named[task][name], 1.0)]
         return [_term(task, named[task][name], share * part) for name, part in steering.items()]
 
+    # A ranking of one task is a mean of its outcomes alone.
     if "tasks" not in content:
         [only] = named
         content["terms"] = of_task(only, content, 1.0)
@@ -512,11 +519,13 @@ def contradictory_pairs(result: RankingContent) -> Iterator[str]:
             continue
         of_estimates = models[a]["estimate"] - models[b]["estimate"]
         uncut = not (_is_cut(models[a]) or _is_cut(models[b]))
+        # An estimate that is cut to what is possible no longer differs by the pair's difference.
         if uncut and not math.isclose(difference, of_estimates, rel_tol=CLOSE, abs_tol=CLOSE):
             yield f"{a} over {b}: difference {difference}, of the estimates {of_estimates}"
         if not interval[0] - CLOSE <= difference <= interval[1] + CLOSE:
             yield f"{a} over {b}: difference {difference} outside {interval[0]} to {interval[1]}"
         excludes_0 = interval[0] > 0 or interval[1] < 0
+        # The interval of an equivalent pair lies within the least difference that matters.
         if pair["decision"] != "equivalent" and excludes_0 != (pair["decision"] == "decided"):
             yield f"{a} over {b}: {pair['decision']}, from {interval[0]} to {interval[1]}"
         if (b, a) not in named or named[b, a]["decision"] != pair["decision"]:
@@ -554,6 +563,7 @@ def board_of(ranking: Ranking) -> list[ColumnContent]:
             n, known = len(part.items.get(model, ())), part is ranking and model in part.known
             too_few = n < min(FEWEST_ITEMS, part.n_items) and not known
             models[model] = {"items": n, "too_few": too_few}
+            # A column shows no score that a few items happen to give.
             if not too_few:
                 error = float(part.scale.restore_error(part.standard_errors[model]))
                 models[model]["estimate"] = float(part.scale.restore(estimate))

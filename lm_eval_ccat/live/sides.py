@@ -75,10 +75,13 @@ class Side:
         if path.is_file():
             content = _content(path) if path.suffix == ".json" else {}
             files = [path] if "adaptive" in content or "pairwise" in content else []
+        # A result that is missing, or older than its journal, is made anew from the journal.
         elif (path / RESULT).is_file() or RunDirectory(path).journal.exists():
             files = [path]
         elif path.is_dir():
             files = results_files(path)
+            # A full result among them makes the folder one of scores, which say more than
+            # estimates.
             if not all(map(_is_estimate, files)):
                 files = []
             elif files:
@@ -121,6 +124,8 @@ class Side:
         try:
             return reader_of(path).outcomes(path)
         except ScoreTableError as error:
+            # A results file that cannot be read explains itself; a folder without one looks like a
+            # run that failed.
             if not path.is_dir() or results_files(path):
                 raise
             why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")
@@ -161,6 +166,7 @@ class Side:
 
     def _require_as_stated(self, metric: str, scale: Scale, query: Query) -> None:
         direction = query.lower_is_better in (None, not scale.higher_is_better)
+        # Figures that are computed already cannot be read on another scale.
         if query.range not in (None, scale.ends) or not direction:
             raise UsageError(
                 f"the {self.which} states the scale of {metric}, {scale.describe()}: leave --range "
@@ -462,6 +468,7 @@ def _lack(
     """Return the error that says what two sides do not share, and what they hold."""
     outcomes = [*first, *second]
     what, hint = f"no metric {unmet[0].name!r}" if unmet else "nothing", ""
+    # The task is missing, so that a word about metrics would mislead.
     if task is not None and not {outcome.task for outcome in outcomes} & {task, None}:
         what, of_group = f"no task {task!r}", _tasks_of_group(sides, task)
         hint = f"; {task!r} is a group: compare one of its tasks, {some(of_group)}" * bool(of_group)
@@ -499,6 +506,7 @@ def lacking(sides: Sequence[Side], shared: Collection[Logged]) -> list[str]:
             for outcome in peer.outcomes
             if not any(_same(outcome, of_both) for of_both in shared)
         ]
+        # A side that states no outcomes is read for those of the other.
         if names and side.outcomes:
             warnings.append(
                 f"not compared, as the {side.which} has no scores of it: {some(names, 8)}"
@@ -565,6 +573,7 @@ def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:
     for run in chain.from_iterable(runs_by_model(side, task, other_versions=True).values()):
         for row in sound_rows(run.samples):
             doc_id, requests = row["doc_id"], requests_of(row.get("arguments"))
+            # Of several runs in the logs only one asked in the way that is compared.
             if requests and marks.get(doc_id) == mark_of(text := asked(requests)):
                 texts[doc_id] = text
     return texts

@@ -128,6 +128,7 @@ def verify(run: str | Path) -> Verification:
     place = Path(run)
     folder = place.parent if place.name == RESULT else place
     directory = RunDirectory(folder)
+    # Without a journal nothing says whether the figures are those of the answers.
     if stands_alone(folder / RESULT):
         return _of_itself(folder / RESULT)
     file = folder / RESULT  # read before the journal, to which a run under way adds lines
@@ -161,6 +162,7 @@ def verify(run: str | Path) -> Verification:
         not isinstance(record, NOT_OF_THE_RANKING)
         for record in itertools.islice(read_journal(directory.journal.path)[1], last, None)
     )
+    # Answers came after the result, or lines of the journal that it counts are gone.
     if outdated or last > condition.records:
         counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
     if lines := [*counted, *judged]:
@@ -239,6 +241,7 @@ def _self_contradictions(result: RankingContent) -> Iterator[str]:
             if not low - CLOSE <= model["estimate"] <= high + CLOSE:
                 yield f"{name}: estimate {model['estimate']} outside {low} to {high}"
     yield from contradictory_pairs(result)
+    # A large ranking lists only some of its pairs.
     if len(order) <= ALL_PAIRS and len(pairs) != len(order) * (len(order) - 1):
         yield f"pairs: {len(pairs)} rows of {len(order)} models"
     ranks = [models[name]["rank"] for name in order]
@@ -280,8 +283,10 @@ def _differences(
     """Yield the key, the place and both values of all that differs between two results."""
     for key in dict.fromkeys((*recorded, *recomputed)):
         sides = [result.get(key, NOTHING) for result in (recorded, recomputed)]
+        # Rows of pairs are compared by their models: their order means nothing.
         if key == "pairwise":
             sides = [_pairs(side) for side in sides]
+        # They differ by when and where a result is made.
         if key in VOLATILE:
             continue
         if key not in PARTS or not all(isinstance(side, Mapping) for side in sides):
