@@ -108,8 +108,8 @@ def test_answers_that_all_score_the_lowest_or_the_highest_are_told(run, score, t
                 Tell(model=name, item=Item(("t", doc_id)), score=score, raw=5 * score)
             )
     book.tally.scores = tally.scores
-    said = f"all 40 answers of a, b score {5 * score:g} on t: is the "
+    said = f"all 40 answers of a, b score {5 * score:g} on t: "
     assert [text.startswith(said) for text in of_run(book).warnings] == [True] * told
     tally.count_answer(Tell(model="b", item=Item(("t", 20)), score=0.25, raw=1.25))
-    alone = "all 20 answers of a score 0 on t, unlike those of other models: is the extraction"
+    alone = "all 20 answers of a score 0 on t, unlike those of other models: answers may"
     assert [text.startswith(alone) for text in of_run(book).warnings] == [True] * (score == 0.0)
