@@ -114,12 +114,8 @@ class Difference:
         up = 1.0 if scale.higher_is_better else -1.0
         alike = abs(belief.location[1] - belief.location[0]) <= ROUNDING
         equal = alike and belief.variance[0, 1] <= ROUNDING**2
-        # What may still come bounds the difference of equal scores, not its standard error.
-        alike = (
-            alike
-            and belief.zero_count is not None
-            and not belief.zero_count[~np.eye(2, dtype=bool)].any()
-        )
+        losses = belief.zero_count
+        without_losses = losses is not None and not losses[~np.eye(2, dtype=bool)].any()
         difference = cls.stated(
             (first, second),
             sorted((up * low, up * high)),
@@ -131,7 +127,8 @@ class Difference:
             n_items=belief.n_items,
             answers=answers,
             barred=bool(verdicts.barred[1, 0]),
-            rate=1.0 if alike else 0.5,
+            # What may still come bounds the difference of equal scores, not its standard error.
+            rate=1.0 if alike and without_losses else 0.5,
         )
         if equal and margin == 0.0:  # without a margin nothing is asked of documents to come
             difference = replace(difference, verdict=WORDS[EQUIVALENT], more_documents=None)
@@ -334,33 +331,33 @@ def compare_scores(
     n = len(differences)
     of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)
     fewest = 0.0 if clusters is None else fewest_clusters(confidence)
-    variance, df = _error_of(differences - gap, gap, of_cluster, fewest, rounding)
-    pair_zero_loss, zero_count = _rare_losses(differences, of_cluster.effective, rounding)
-    answers = None if repeats is None else int(repeats.answers[0])
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
     if repeats is not None and of_answers:
+        # About these documents, only the noise within them is left to chance.
         variance, df = float(repeats.variance[0]), float(repeats.df[0])
         pair_zero_loss = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
         zero_count = np.zeros((2, 2))
-    location = np.array([float(baseline.mean()), float(baseline.mean()) + gap])
+    else:
+        variance, df = _error_of(differences - gap, gap, of_cluster, fewest, rounding)
+        pair_zero_loss, zero_count = _rare_losses(differences, of_cluster.effective, rounding)
     variances, dfs, items = (
         np.full((2, 2), value)
         for value in (0.0 if exact else variance, max(df, 1), of_cluster.effective)
     )
-    question = BENCHMARK if of_answers else POPULATION
     belief = Belief(
-        location,
-        variances,
-        dfs,
-        items,
-        math.inf,
-        question,
+        location=np.array([float(baseline.mean()), float(baseline.mean()) + gap]),
+        variance=variances,
+        df=dfs,
+        n=items,
+        n_items=math.inf,
+        question=BENCHMARK if of_answers else POPULATION,
         pair_zero_loss=pair_zero_loss,
         zero_count=zero_count,
     )
     looks = Looks(once=True, pass_length=n if of_answers else 0, rare_losses=not of_answers)
     looks = looks.after(belief, 1.0 - confidence)
     verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
+    answers = None if repeats is None else int(repeats.answers[0])
     contrast = Difference.of(
         verdicts, documents=n, margin=margin, scale=scale,
         clusters=None if clusters is None else len(of_cluster.sizes),

@@ -90,39 +90,14 @@ def fit(
     extra = _config_noise(table)
     fitted = fit_table(table, factors, extra)
     items = fitted.items
-    departures, judged = VAGUE, None
-    left_out: LeftOut = {}
-    # A replay ranks models that the bank has not seen: of fewer, none can be spared.
-    if n_models >= MIN_MODELS_TO_CHECK:
-        by_name = np.argsort(np.array(table.models))  # settles which of equal means comes first
-        names = [table.models[i] for i in by_name]
-        sample = table.model_scores(items=some_items(table.n_items))[by_name]
-        model_families = [families[i] if families else family_of(table.models[i]) for i in by_name]
-        sets = groups(np.nanmean(sample, axis=1), model_families, bool(families), names)
-        checkpoints, known = replay(sample, sets, factors, extra, draws)
-        if checkpoints:
-            departures, judged, left_out = departures_of(
-                checkpoints, known, n_models >= MANY, names
-            )
+    departures, judged, left_out = _check(table, factors, extra, draws, families)
     # Departures grow with the distance from the usual model, which is known without a check.
     departures = replace(departures, centre=fitted.mean)
     facts, warnings = summary(table, judged, departures, fitted.report)
     abilities = (items.abilities + fitted.report["centre"]).tolist()
-    parameters = {
-        "intercept": items.coefficients[:, 0],
-        "slope": items.coefficients[:, 1],
-        "noise": items.noise,
-        "covariance": items.covariance,
-    }
-    if items.basis.size > 2:
-        parameters["bend"] = items.coefficients[:, 2:]
-    if items.loadings.shape[1]:
-        parameters["loading"] = items.loadings
-    if (within := noise_within(table, items)) is not None:
-        parameters["within"] = within
     return Fitted(
         kept=np.ones(table.n_items, dtype=bool),
-        parameters={name: _rounded(values) for name, values in parameters.items()},
+        parameters=_parameters(items, noise_within(table, items)),
         constants={
             "centre": fitted.report["centre"],
             "prior_sd": items.prior_sd,
@@ -141,6 +116,50 @@ def fit(
         self_check=facts,
         warnings=warnings,
     )
+
+
+def _check(
+    table: ScoreTable,
+    factors: int,
+    extra: float,
+    draws: float | None,
+    families: Sequence[str] | None,
+) -> tuple[Departures, Judged | None, LeftOut]:
+    """Replay models left out: their departures, how the bank judges them, and each one's errors.
+
+    Without enough models, or where nearly all are of one family, the departures are `VAGUE`. For
+    the parameters see `fit`; `extra` is the noise of configs.
+    """
+    n_models = len(table.models)
+    # A replay ranks models that the bank has not seen: of fewer, none can be spared.
+    if n_models < MIN_MODELS_TO_CHECK:
+        return VAGUE, None, {}
+    by_name = np.argsort(np.array(table.models))  # settles which of equal means comes first
+    names = [table.models[i] for i in by_name]
+    sample = table.model_scores(items=some_items(table.n_items))[by_name]
+    model_families = [families[i] if families else family_of(table.models[i]) for i in by_name]
+    sets = groups(np.nanmean(sample, axis=1), model_families, bool(families), names)
+    checkpoints, known = replay(sample, sets, factors, extra, draws)
+    if not checkpoints:
+        return VAGUE, None, {}
+    return departures_of(checkpoints, known, n_models >= MANY, names)
+
+
+def _parameters(items: FractionalItems, within: Floats | None) -> dict[str, Floats]:
+    """Return the parameters of a bank, rounded; optional ones only where there is something."""
+    parameters = {
+        "intercept": items.coefficients[:, 0],
+        "slope": items.coefficients[:, 1],
+        "noise": items.noise,
+        "covariance": items.covariance,
+    }
+    if items.basis.size > 2:
+        parameters["bend"] = items.coefficients[:, 2:]
+    if items.loadings.shape[1]:
+        parameters["loading"] = items.loadings
+    if within is not None:
+        parameters["within"] = within
+    return {name: _rounded(values) for name, values in parameters.items()}
 
 
 def summary(
@@ -259,19 +278,28 @@ def _read(bank: ItemBank) -> DefaultModel:
         departures = Departures.from_dict(constants["departures"])
     except (KeyError, TypeError, ValueError) as e:
         raise BankError(f"the bank's response model cannot be read ({e})") from None
-    size = basis.size
+    within = parameters.get("within")
+    _require_sound(bank, items, departures, within)
+    if share is not None and not 0.0 <= share <= 1.0:
+        raise BankError(f"the bank's share of draws, {share!r}, is not in 0 to 1")
+    return DefaultModel(items, departures, centre, share, bank.kept, within)
+
+
+def _require_sound(
+    bank: ItemBank, items: FractionalItems, departures: Departures, within: Floats | None
+) -> None:
+    """Refuse the parts of a response model that do not fit one another or make no sense."""
+    basis, covariance, size = items.basis, items.covariance, items.basis.size
     fits = (
-        coefficients.shape == (bank.n_items, size)
+        items.coefficients.shape == (bank.n_items, size)
         and covariance.shape == (bank.n_items, size * (size + 1) // 2)
         and items.noise.shape == (bank.n_items,)
-        and loadings.ndim == 2
+        and items.loadings.ndim == 2
         and items.abilities.ndim == items.log_noise.ndim == 1
         and len(items.abilities) == len(items.log_noise) > 0
     )
     if not (fits and (items.noise > 0.0).all()):
         raise BankError("the parts of the bank's response model do not fit one another")
-    if share is not None and not 0.0 <= share <= 1.0:
-        raise BankError(f"the bank's share of draws, {share!r}, is not in 0 to 1")
     parts = {
         "basis": basis.at(np.array([-3.0, 0.0, 3.0])),
         "basis.turn": basis.turn,
@@ -290,10 +318,8 @@ def _read(bank: ItemBank) -> DefaultModel:
             "damaged item bank: the covariance of doc_id "
             f"{bank.doc_ids[bad[0]]!r} has a negative variance"
         )
-    within = parameters.get("within")
     if within is not None and not (within.shape == (bank.n_items,) and (within >= 0.0).all()):
         raise BankError("damaged item bank: the noise within items is not a number from 0 for each")
-    return DefaultModel(items, departures, centre, share, bank.kept, within)
 
 
 def _config_noise(table: ScoreTable) -> float:

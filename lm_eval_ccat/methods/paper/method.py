@@ -22,7 +22,7 @@ from ...bank import ItemBank
 from ...errors import BankError
 from ...metrics.scale import Floats
 from ...scores.table import ScoreTable
-from ..belief import BENCHMARK, Belief, References
+from ..belief import BENCHMARK, Belief, Places, References
 from ..calibration import GROUPS
 from ..curves import STRAIGHT, Curves, fit_abilities
 from ..method import Fitted, Method, require_parts
@@ -114,14 +114,9 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     for _ in range(-(-REPLAYS // n_models) if k > 1 else 0):
         order = by_name[rng.permutation(n_models)]
         for left_out in (order[group::k] for group in range(k)):
-            try:
-                fitted = fit(table.without([table.models[i] for i in left_out]), rescale=rescale)
-            except BankError:  # nothing differs without them
+            bank = _bank_without(table, left_out, rescale)
+            if bank is None:
                 continue
-            bank = replace(
-                ItemBank.blank(table.doc_ids), method="paper", kept=fitted.kept,
-                parameters=fitted.parameters, constants=fitted.constants,
-            )  # fmt: skip
             # A part of a large group is enough: every one of its models takes a whole test.
             y = table.model_scores(models=left_out[: max(REPLAYS // k, 2)])
             truth = np.nanmean(y, axis=1)
@@ -138,12 +133,25 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     for gap, z2 in (np.array(pair[n]).T for n in stops):
         gap = rounded(gap)
         close_pairs.append(z2[gap <= np.sort(gap)[-(-len(gap) // 3) - 1]].mean())
+    # 2.706 is the square of what 90% of a normal variable lie within.
     high = [np.quantile(single[n], 0.9) / 2.706 for n in stops]
     of_single, of_pair = (
         tuple(max((n_models * float(ratio) + PRIOR) / (n_models + PRIOR), 1.0) for ratio in ratios)
         for ratios in (high, close_pairs)
     )
     return asdict(Misfit(tuple(map(float, stops)), of_single, of_pair, n_models + PRIOR - 2.0))
+
+
+def _bank_without(table: ScoreTable, left_out: Places, rescale: str) -> ItemBank | None:
+    """Return a bank of the other models; None if nothing differs without those left out."""
+    try:
+        fitted = fit(table.without([table.models[i] for i in left_out]), rescale=rescale)
+    except BankError:
+        return None
+    return replace(
+        ItemBank.blank(table.doc_ids), method="paper", kept=fitted.kept,
+        parameters=fitted.parameters, constants=fitted.constants,
+    )  # fmt: skip
 
 
 def _tested(bank: ItemBank, y: Floats) -> dict[int, tuple[Floats, Floats]]:
