@@ -1956,8 +1956,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "words: the difference of two banks is that of the second to the first",
         "lm_eval_ccat/upkeep/words",
-        "if doc_id in kept_in_new and doc_id not in kept_in_old",
-        "if doc_id in kept_in_old and doc_id not in kept_in_new",
+        "_without(in_both, kept_in_old, kept_in_new)",
+        "_without(in_both, kept_in_new, kept_in_old)",
         (
             "tests/cli/test_bank_commands.py::test_a_difference_of_two_banks_is_that_from_the_first_to_the_second",
         ),

@@ -62,6 +62,16 @@ _SAMPLING = {"do_sample", "temperature"}
 _OF_A_JUDGE = ("temperature", "max_tokens", "extra")
 
 
+class Fit(NamedTuple):
+    """Why a run does not fit a bank, and what is not known or may be right.
+
+    Whoever has a `refusals` entry is refused; a `warnings` entry is told.
+    """
+
+    refusals: list[str]
+    warnings: list[str]
+
+
 def check_bank(
     bank: ItemBank,
     *,
@@ -120,14 +130,13 @@ def check_bank(
         refusals.append(
             f"its filter is {bank.filter!r}, the task has {', '.join(map(repr, filters))}"
         )
-    refused, differing = compare_settings(bank.settings, settings)
-    other_scorers, doubted_scorers = compare_scorers(
-        bank.settings.get("scorer"), settings.get("scorer"), bank.metric
-    )
-    refusals += refused + other_scorers
-    if bank.settings or bank.models:  # a blank bank has no calibration settings to differ from
-        warnings += differing
-    warnings += doubted_scorers
+    by_settings = compare_settings(bank.settings, settings)
+    by_scorer = compare_scorers(bank.settings.get("scorer"), settings.get("scorer"), bank.metric)
+    refusals += [*by_settings.refusals, *by_scorer.refusals]
+    # A blank bank has no calibration settings to differ from.
+    if bank.settings or bank.models:
+        warnings += by_settings.warnings
+    warnings += by_scorer.warnings
     if bank.provenance.get("prompts") == PUBLISHED_ELSEWHERE:
         warnings.append(
             f"the bank's models answered prompts {PUBLISHED_ELSEWHERE}, not this task's: every "
@@ -144,10 +153,11 @@ def check_bank(
 
 def _compare_documents(
     bank: ItemBank, task: str, doc_ids: Sequence[Any], doc_hashes: Sequence[str | None]
-) -> tuple[list[str], list[str]]:
+) -> Fit:
+    """Compare the documents of a bank with those of a task."""
     if isinstance(bank.doc_ids[0], str):
         named = f"it names its documents by text ({bank.doc_ids[0]!r})"
-        return [f"{named}, the harness numbers them"], []
+        return Fit([f"{named}, the harness numbers them"], [])
     refusals, warnings = [], []
     compared, n = bank.compare(doc_ids, doc_hashes), bank.n_items
     if compared.missing:
@@ -165,6 +175,7 @@ def _compare_documents(
             f"{len(compared.changed)} of {n} documents differ from those calibrated "
             f"(doc_hash of doc_id {some(compared.changed, 3)})"
         )
+    # Of the same documents, a bank serves a task of another name.
     if not refusals and bank.task not in (None, task):
         if len(compared.same) == n:
             warnings.append(f"the bank is of task {bank.task}; its documents are the same")
@@ -183,7 +194,7 @@ def _compare_documents(
             f"the bank knows {n} of the task's {len(doc_ids)} documents; the estimate "
             "is of the mean over those"
         )
-    return refusals, warnings
+    return Fit(refusals, warnings)
 
 
 def check_prompts(
@@ -221,7 +232,8 @@ def check_prompts(
     4e5f6a7b in the run. Ask as the bank's models were asked, calibrate again, or accept other
     prompts: --accept_change prompts
     """
-    if not (bank.prompts or bank.models):  # a blank bank knows nothing of its items
+    # A blank bank knows nothing of its items.
+    if not (bank.prompts or bank.models):
         return "", ""
     difference, doubt = compare_prompts(bank.marks, marks)
     if difference and not accepted:
@@ -233,10 +245,8 @@ def check_prompts(
     return difference, doubt
 
 
-def compare_settings(
-    recorded: Mapping[str, Any], run: Mapping[str, Any]
-) -> tuple[list[str], list[str]]:
-    """Return refusals and warnings for settings that differ from those a bank records.
+def compare_settings(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> Fit:
+    """Compare the settings of a run with those that a bank records.
 
     Parameters
     ----------
@@ -244,11 +254,14 @@ def compare_settings(
         As in `check_bank`; a setting is compared only if both name it.
     """
     if not recorded:
-        return [], [
-            "the bank records no evaluation settings (it was not calibrated on harness logs), so "
-            "it is not verified that few-shot examples, chat template and generation settings "
-            "agree"
-        ]
+        return Fit(
+            [],
+            [
+                "the bank records no evaluation settings (it was not calibrated on harness logs), "
+                "so it is not verified that few-shot examples, chat template and generation "
+                "settings agree"
+            ],
+        )
     # A setting in which the calibration runs differed from one another decides nothing.
     differing = {
         key for key, value in recorded.items() if key in run and not _same(value, run[key])
@@ -256,6 +269,7 @@ def compare_settings(
     in_both = {k for k in differing if None not in (recorded[k], run[k])}
     words = {k: f"{k} is {_show(run[k])}, the bank has {_show(recorded[k])}" for k in differing}
     refusals = [words[k] for k in ("task_version", "num_fewshot") if k in in_both]
+    # None is a setting here: a run without a system instruction is another one.
     refusals += [words[k] for k in ("system_instruction",) if k in differing]
     warnings: list[str] = []
     if "fewshot_seed" in in_both and run.get("num_fewshot"):
@@ -263,21 +277,31 @@ def compare_settings(
             f"{words['fewshot_seed']}, so the few-shot examples differ from those of the "
             "calibration models"
         )
+    if doubt := _other_template(run, differing):
+        warnings.append(doubt)
+    elif "fewshot_as_multiturn" in differing and run.get("num_fewshot"):
+        warnings.append(words["fewshot_as_multiturn"])
+    generation = _compare_generation(recorded, run)
+    return Fit([*refusals, *generation.refusals], [*warnings, *generation.warnings])
+
+
+def _other_template(run: Mapping[str, Any], differing: Collection[str]) -> str:
+    """Say how a run's chat template differs from that of the bank's models; "" if it does not.
+
+    A template belongs to its model, so that another one is no reason to refuse a run.
+    """
     if "chat_template" in differing:
         run_has, bank_had = ("with a", "without") if run["chat_template"] else ("without a", "with")
-        warnings.append(
+        return (
             f"the run is {run_has} chat template, the bank's were {bank_had}; continue if each "
             "model was run as it should be, else set --apply_chat_template as the bank has it"
         )
-    elif run.get("chat_template") and "chat_template_sha" in differing:
-        warnings.append(
+    if run.get("chat_template") and "chat_template_sha" in differing:
+        return (
             "the chat template differs from that of the calibration models, which is right if "
             "the model has its own"
         )
-    elif "fewshot_as_multiturn" in differing and run.get("num_fewshot"):
-        warnings.append(words["fewshot_as_multiturn"])
-    refused, doubts = _compare_generation(recorded, run)
-    return refusals + refused, warnings + doubts
+    return ""
 
 
 class OtherGeneration(NamedTuple):
@@ -323,9 +347,8 @@ def differing_generation(
             yield difference
 
 
-def _compare_generation(
-    recorded: Mapping[str, Any], run: Mapping[str, Any]
-) -> tuple[list[str], list[str]]:
+def _compare_generation(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> Fit:
+    """Compare how answers are generated: sampled or greedily, and where they are cut off."""
     of_bank, of_run = recorded.get("generation_kwargs"), run.get("generation_kwargs")
     varied = {
         str(name).removeprefix("generation_kwargs.") for name in recorded.get("differing") or ()
@@ -336,7 +359,7 @@ def _compare_generation(
         not (isinstance(of_bank, Mapping) and isinstance(of_run, Mapping))
         or "generation_kwargs" in varied
     ):
-        return refusals, warnings
+        return Fit(refusals, warnings)
     (bank_drawn, bank_temperature), (drawn, temperature) = map(sampling, (of_bank, of_run))
     if bank_drawn != drawn and not varied & _SAMPLING:
         refusals.append(
@@ -345,12 +368,13 @@ def _compare_generation(
         )
         varied |= _SAMPLING
     for difference in differing_generation(of_bank, of_run, varied):
+        # What is cut off elsewhere is another answer; other settings change it a little.
         words = difference.in_words(("the bank", "the run"))
         if difference.cuts:
             refusals.append(words)
         else:
             warnings.append(f"{words}, the only value that the calibration saw")
-    return refusals, warnings
+    return Fit(refusals, warnings)
 
 
 class Sampling(NamedTuple):
@@ -385,6 +409,7 @@ def sampling(settings: Mapping[str, Any]) -> Sampling:
     if temperature is None:
         temperature = "of the model" if drawn else 0.0
     if drawn is not False:
+        # "of the model" leaves the answer to `do_sample`.
         try:
             drawn = float(temperature) > 0.0
         except (TypeError, ValueError):
@@ -408,8 +433,8 @@ def _show(value: Any, width: int = 60) -> str:
     return "none" if value is None else short(repr(value), width)
 
 
-def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[str], list[str]]:
-    """Return refusals and warnings for a scorer that differs from the bank's.
+def compare_scorers(recorded: object, run: object, metric: str) -> Fit:
+    """Compare what scores a run's answers with the bank's scorer.
 
     Parameters
     ----------
@@ -421,7 +446,7 @@ def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[st
     Examples
     --------
     >>> compare_scorers({"comet": {"checkpoint": "a"}}, {"comet": {"checkpoint": "b"}}, "comet")
-    (["the scorer's checkpoint is 'b', the bank has 'a'"], [])
+    Fit(refusals=["the scorer's checkpoint is 'b', the bank has 'a'"], warnings=[])
     """
     refusals: list[str] = []
     warnings: list[str] = []
@@ -437,14 +462,15 @@ def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[st
                 f"only the {known} records what scores {metric}, so it is not verified that the "
                 f"{silent} is scored alike"
             )
-        return refusals, warnings
+        return Fit(refusals, warnings)
     for key in dict.fromkeys([*of_bank, *of_run]):
         a, b = of_bank.get(key), of_run.get(key)
         if a != b:
+            # Other judges of one kind, or another version of sacrebleu, hardly score otherwise.
             soft = key in ("judges", "sacrebleu") and _essence(a) == _essence(b)
             words = f"the scorer's {key} is {_show(b, 160)}, the bank has {_show(a, 160)}"
             (warnings if soft else refusals).append(words)
-    return refusals, warnings
+    return Fit(refusals, warnings)
 
 
 def _essence(value: Any) -> list[Any]:

@@ -198,8 +198,8 @@ def _asked_otherwise(board: Board, tables: Mapping[str, ScoreTable]) -> dict[str
     refused: dict[str, str] = {}
     for task, table in tables.items():
         settings = {key: value for key, value in table.settings.items() if key == "num_fewshot"}
-        if differences := compare_settings(board.banks[task].settings, settings)[0]:
-            refused |= dict.fromkeys(table.models, f"{task}: {differences[0]}: run it alike")
+        if refusals := compare_settings(board.banks[task].settings, settings).refusals:
+            refused |= dict.fromkeys(table.models, f"{task}: {refusals[0]}: run it alike")
     return refused
 
 

@@ -34,39 +34,41 @@ def report(args: argparse.Namespace) -> int:
       lm-eval-ccat report sim_10.json sim_20.json sim_40.json --plots figures/
       lm-eval-ccat report my_task.bank.json --plots figures/
     """
-    formats = [
-        format_.strip().lower() for format_ in args.formats.split(",") if format_.strip()
-    ] or ["svg"]
+    names = [name.strip().lower() for name in args.formats.split(",")]
+    formats = [name for name in names if name] or ["svg"]
     for name in formats:
         if name not in FORMATS:
             raise UsageError(f"--formats takes svg, png and pdf, not {name!r}")
     paths = [Path(path) for path in args.paths]
     runs = [path for path in paths if path.is_dir() and not is_suite(path)]
-    if runs:
-        if (runs[0] / LEDGER).is_file():
-            raise UsageError(
-                f"{runs[0]} is a board; its page: lm-eval-ccat board publish {runs[0]} -o site"
-            )
-        if len(paths) > 1:
-            raise UsageError("give one run directory at a time")
-        output = args.output and Path(args.output)
-        if output and output.suffix not in (".html", ".md"):
-            raise UsageError(f"--output {output}: the ending must be .html or .md")
-        if output and output.suffix == ".md":
-            write_file(output, mask_text(state(runs[0]).to_markdown()))
-            written = [output]
-        else:
-            written = [write_report(runs[0], output)]
-        if args.plots is not None:
-            chart = plot_ranking(read_run(runs[0]))
-            written += chart.save(Path(args.plots) / "ranking", formats)
-    else:
+    if not runs:
         for path in paths:
             existing(path, "run directory or file")
         if args.plots is None:
             raise UsageError(
                 f"{paths[0]} is not a run's directory; of a file there are charts: --plots DIR"
             )
-        written = plot_files(paths, args.plots, formats)
+        print(*plot_files(paths, args.plots, formats), sep="\n")
+        return 0
+    if (runs[0] / LEDGER).is_file():
+        raise UsageError(
+            f"{runs[0]} is a board; its page: lm-eval-ccat board publish {runs[0]} -o site"
+        )
+    if len(paths) > 1:
+        raise UsageError("give one run directory at a time")
+    written = [_report_of(runs[0], args.output and Path(args.output))]
+    if args.plots is not None:
+        chart = plot_ranking(read_run(runs[0]))
+        written += chart.save(Path(args.plots) / "ranking", formats)
     print(*written, sep="\n")
     return 0
+
+
+def _report_of(run: Path, output: Path | None) -> Path:
+    """Write the page of a run, or its table if the file's name ends with ``.md``."""
+    if output and output.suffix not in (".html", ".md"):
+        raise UsageError(f"--output {output}: the ending must be .html or .md")
+    if output and output.suffix == ".md":
+        write_file(output, mask_text(state(run).to_markdown()))
+        return output
+    return write_report(run, output)

@@ -109,23 +109,10 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
     with TemporaryDirectory() as folder:
         for n, name in enumerate(names):
             called = re.sub(r"\W+", "_", name.removeprefix("hub:").partition("@")[0])
+            # Numbered, as names that differ may be alike but for their signs.
             place = Path(folder) / f"{n:03d}_{called}"
             choice.names[str(place)] = name
-            if board := _BOARD.fullmatch(name):
-                _fetch_board(board["owner"], board["run"] or "", choice, place)
-            elif github := _GITHUB.fullmatch(name):
-                archive = Path(folder) / f"{n:03d}.tar.gz"
-                _download(_ARCHIVE.format(repo=github["repo"], ref=github["ref"] or "HEAD"),
-                          archive, choice, name)  # fmt: skip
-                _unpack(archive, place, choice, name)
-                archive.unlink()
-            elif name.endswith(_ENDINGS) and Path(name).is_file():
-                _unpack(Path(name), place, choice, name)
-            else:
-                source = data_set(name) if name.startswith("hub:") else Path(name)
-                if not source.is_dir():
-                    raise UsageError(f"{name}: no such directory of logs; each of several is one")
-                _link(source, place)
+            _put(name, place, choice)
         choice.names[folder] = " and ".join(names)
         try:
             yield Path(folder)
@@ -133,6 +120,25 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
         except CcatError as error:
             error.args = tuple(choice.names(str(text)) for text in error.args)
             raise
+
+
+def _put(name: str, place: Path, choice: LogRequest) -> None:
+    """Put the logs that a name stands for at a place: fetched, unpacked or linked."""
+    if board := _BOARD.fullmatch(name):
+        _fetch_board(board["owner"], board["run"] or "", choice, place)
+    elif github := _GITHUB.fullmatch(name):
+        archive = place.with_name(f"{place.name}.tar.gz")
+        _download(_ARCHIVE.format(repo=github["repo"], ref=github["ref"] or "HEAD"),
+                  archive, choice, name)  # fmt: skip
+        _unpack(archive, place, choice, name)
+        archive.unlink()
+    elif name.endswith(_ENDINGS) and Path(name).is_file():
+        _unpack(Path(name), place, choice, name)
+    else:
+        source = data_set(name) if name.startswith("hub:") else Path(name)
+        if not source.is_dir():
+            raise UsageError(f"{name}: no such directory of logs; each of several is one")
+        _link(source, place)
 
 
 def _of_helm(name: str, names: Sequence[str], choice: LogRequest) -> Path:

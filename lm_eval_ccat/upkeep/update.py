@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..bank import ItemBank, SuiteBank
 from ..bank.bank import ORIGIN, Observation
-from ..bank.settings import compare_settings
+from ..bank.settings import Fit, compare_settings
 from ..errors import BankError, BankMismatchError, CcatError, ScoreTableError, UsageError
 from ..methods.calibration import calibrate
 from ..methods.method import method_of
@@ -159,7 +159,9 @@ def _require_fit(bank: ItemBank, new: ScoreTable, new_version: bool) -> list[str
     BankError
         Their items were chosen by answers, and the bank's method cannot learn from such.
     """
-    refusals, doubts = compare_settings(bank.settings, new.settings) if new.settings else ([], [])
+    # Tables of scores state no settings.
+    fit = compare_settings(bank.settings, new.settings) if new.settings else Fit([], [])
+    refusals = list(fit.refusals)
     # A new version may ask otherwise; that is what is new about it.
     for model in new.models if not new_version else ():
         changed, _ = compare_prompts(bank.marks, new.prompts_of(model), ("the bank", model))
@@ -176,7 +178,7 @@ def _require_fit(bank: ItemBank, new: ScoreTable, new_version: bool) -> list[str
             f"{bank.method!r} would take them for a random sample; give full results, or update a "
             "bank of method 'default'"
         )
-    return doubts
+    return fit.warnings
 
 
 def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import numpy as np
 
@@ -327,10 +329,6 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
     (False, [2])
     """
     fields, new_fields = _fields(old), _fields(new)
-    curves, new_curves = (
-        {**bank.constants, **{name: value.tobytes() for name, value in bank.parameters.items()}}
-        for bank in (old, new)
-    )
     documents = old.compare(new.doc_ids, new.doc_hashes)
     kept_in_old, kept_in_new = (
         {doc_id for doc_id, kept in zip(bank.doc_ids, bank.kept.tolist()) if kept}
@@ -341,27 +339,37 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         "same": True,
         "fields": {
             name: {"old": fields.get(name), "new": new_fields.get(name)}
-            for name in dict.fromkeys([*fields, *new_fields])
-            if fields.get(name) != new_fields.get(name)
+            for name in _differing(fields, new_fields)
         },
         "items_added": list(documents.new),
         "items_removed": list(documents.missing),
         "documents_changed": list(documents.changed),
-        "kept_now": [
-            doc_id for doc_id in in_both if doc_id in kept_in_new and doc_id not in kept_in_old
-        ],
-        "removed_now": [
-            doc_id for doc_id in in_both if doc_id in kept_in_old and doc_id not in kept_in_new
-        ],
-        "models_added": [model for model in new.models if model not in set(old.models)],
-        "models_removed": [model for model in old.models if model not in set(new.models)],
-        "parameters_changed": [
-            name
-            for name in dict.fromkeys([*curves, *new_curves])
-            if curves.get(name) != new_curves.get(name)
-        ],
+        "kept_now": _without(in_both, kept_in_old, kept_in_new),
+        "removed_now": _without(in_both, kept_in_new, kept_in_old),
+        "models_added": _without(new.models, old.models, new.models),
+        "models_removed": _without(old.models, new.models, old.models),
+        "parameters_changed": _differing(_curves(old), _curves(new)),
     }
     return {**diff, "same": not diff_in_words(diff)}
+
+
+def _without(names: Iterable[Any], out: Iterable[Any], among: Iterable[Any]) -> list[Any]:
+    """Return those of some names that are `among` some and not `out`, in their order."""
+    left_out, known = set(out), set(among)
+    return [name for name in names if name in known and name not in left_out]
+
+
+def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    """Return the names whose values differ, or that only one side has."""
+    return [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
+
+
+def _curves(bank: ItemBank) -> dict[str, object]:
+    """Return what a bank knows of its items, in values that can be compared."""
+    return {
+        **bank.constants,
+        **{name: value.tobytes() for name, value in bank.parameters.items()},
+    }
 
 
 def diff_in_words(diff: Facts) -> list[str]:

@@ -197,6 +197,7 @@ def _metric_meant(path: Path, rows: list[Row], query: Query, notes: list[str]) -
 
 
 def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> ScoreTable:
+    """Return the scores of the task and the metric that are asked for, of all their rows."""
     if not rows:
         raise UnknownScoresError("; ".join([f"{path}: no scores of single items", *notes[:1]]))
     if query.filter is not None:
@@ -204,7 +205,9 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
     task = one_of(path, "task", query.task, (row.task for row in rows))
     rows = [row for row in rows if row.task == task]
     metric = _metric_meant(path, rows, query, notes)
+    # The grid keeps the last score of an item: that of the latest run.
     rows = sorted((row for row in rows if row.metric == metric), key=lambda row: row.date)
+    # What all rows have in common tells no configurations apart.
     several = len({row.config for row in rows}) > 1
     as_text = len({type(row.doc_id) for row in rows}) > 1
     grid = ScoreGrid()
@@ -298,6 +301,7 @@ def model_of(file: Path) -> str:
 
 
 def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
+    """Yield the scores of a file of lighteval's details."""
     from pyarrow import parquet
 
     data = parquet.ParquetFile(log)
@@ -313,25 +317,37 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     rows = zip(content[column].to_pylist(), content[text].to_pylist())
     numbers: dict[str, bool] = {}
     for n, (values, document) in enumerate(rows):
-        sample_id = document.get("id") if isinstance(document, dict) else None
-        place = (
-            n if not sample_id else int(sample_id) if str(sample_id).isdecimal() else str(sample_id)
-        )
-        # Of the question: few-shot examples before it may differ between runs.
-        question = document.get("query") if isinstance(document, dict) else document
-        sha = None
-        if isinstance(question, str) and text != column:
-            sha = hashlib.sha256(question.encode()).hexdigest()
-        if isinstance(values, str):
-            try:
-                values = ast.literal_eval(values)
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                continue
-        for name, score in values.items() if isinstance(values, dict) else ():
+        doc_id, sha = _document_of(n, document)
+        for name, score in _values_of(values).items():
             numbers[name] = numbers.get(name, False) or isinstance(score, (bool, int, float))
             if isinstance(score, (bool, int, float)):
-                yield Row(model, task, name, place, float(score), doc_hash=sha, date=date)
+                doc_hash = None if text == column else sha
+                yield Row(model, task, name, doc_id, float(score), doc_hash=doc_hash, date=date)
     notes += _without_numbers(log, numbers)
+
+
+def _document_of(n: int, document: Any) -> tuple[int | str, str | None]:
+    """Return the doc_id of the n-th sample of lighteval, and the hash of its question.
+
+    Few-shot examples before the question may differ between runs.
+    """
+    fields = document if isinstance(document, dict) else {"query": document}
+    sample_id, question = fields.get("id"), fields.get("query")
+    doc_id: int | str = n
+    if sample_id:
+        doc_id = int(sample_id) if str(sample_id).isdecimal() else str(sample_id)
+    sha = hashlib.sha256(question.encode()).hexdigest() if isinstance(question, str) else None
+    return doc_id, sha
+
+
+def _values_of(values: Any) -> dict[str, Any]:
+    """Return a sample's metrics, which earlier versions wrote as Python; none if they are not."""
+    if isinstance(values, str):
+        try:
+            values = ast.literal_eval(values)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return {}
+    return values if isinstance(values, dict) else {}
 
 
 # -- Inspect --------------------------------------------------------------------------------------
@@ -394,7 +410,8 @@ def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
             header = json.loads(_member(archive, head, MAX_LINE))
             if "summaries.json" in names:
                 samples = json.loads(_member(archive, "summaries.json", MAX_VALUE))
-            else:  # one at a time: what all of them unpack to is no matter
+            else:
+                # One at a time: what all of them unpack to is no matter.
                 single = (n for n in names if n.startswith("samples/") and n.endswith(".json"))
                 samples = (json.loads(_member(archive, name, MAX_LINE)) for name in single)
             yield from _scores(log, notes, header, samples)

@@ -86,17 +86,10 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     runs, differing = comparable_runs(runs)
     task = runs[0].task
     name, filter = _choose_metric(path, runs, query.metric, query.filter)
-    _require_one_direction(runs, name)
-    config = next((run.of_task("configs") for run in runs if run.results), None)
+    finding = _finding_of(runs, name)
     ends, lower = query.range, query.lower_is_better
     if query.scale is not None and query.scale.cap is None:
         ends, lower = query.scale.ends, not query.scale.higher_is_better
-    directions = (direction for run in runs for direction in run.directions_of(parts_of(name)[0]))
-    higher = next(directions, None)
-    # Where only its values can tell a metric's scale, any number is taken.
-    finding = partial(
-        find_metric, name, task=task, config=config, otherwise=_ANY_NUMBER, higher_is_better=higher
-    )
     metric = finding(range=ends, lower_is_better=lower)
     if metric.directed_by:
         warnings.append(
@@ -104,8 +97,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
             f"a {'higher' if metric.scale.higher_is_better else 'lower'} one is taken to be better"
         )
     unknown, scale = metric.scale is _ANY_NUMBER, metric.scale
+    # Where the scores of an unbounded metric are cut is the reader's choice.
     if query.beside is not None and None not in (scale.cap, query.beside.scale.cap):
-        # Where the scores of an unbounded metric are cut is the reader's choice.
         scale = query.beside.scale
     labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
@@ -123,6 +116,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     first_rows = list(islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT))
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
+    # The direction that the logs state, whatever the user says of it.
+    higher = finding.keywords["higher_is_better"]
     with suppress(MetricError):
         if (of_task := finding().scale) is not _ANY_NUMBER:
             higher = of_task.higher_is_better
@@ -142,6 +137,18 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         tokens=_mean_tokens(runs),
     )
     return _marked(scores, {label for run, label in zip(runs, labels) if run.adaptive})
+
+
+def _finding_of(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:
+    """Return `find_metric` of a metric as the runs state it, to which the user's word is added."""
+    _require_one_direction(runs, name)
+    config = next((run.of_task("configs") for run in runs if run.results), None)
+    directions = (direction for run in runs for direction in run.directions_of(parts_of(name)[0]))
+    # Where only its values can tell a metric's scale, any number is taken.
+    return partial(
+        find_metric, name, task=runs[0].task, config=config, otherwise=_ANY_NUMBER,
+        higher_is_better=next(directions, None),
+    )  # fmt: skip
 
 
 def _marked(scores: ScoreTable, by_answers: set[tuple[str, str]]) -> ScoreTable:

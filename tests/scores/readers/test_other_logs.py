@@ -18,7 +18,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, ScoreTableError, UnknownScoresError
 from lm_eval_ccat.journal import JOURNAL, JournalFile
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.records import Asks, Header, Tell
+from lm_eval_ccat.records import Asks, Header, Item, Tell
 from lm_eval_ccat.scores.readers.frameworks import helm_rows
 from lm_eval_ccat.scores.table import READERS
 from lm_eval_ccat.testing.methods import example_table
@@ -187,7 +187,7 @@ def write_journal(folder, models, docs=range(6), drawn=False):
     lines = [Header(task=task, report={"scale": scale})]
     table = example_table()
     for model in models:
-        items = {i: ("toy_task", table.doc_ids[i]) for i in docs}
+        items = {i: Item(("toy_task", table.doc_ids[i])) for i in docs}
         pairs = [(model, item) for item in items.values()]
         draws = [0.1 if drawn else None] * len(pairs)
         lines.append(Asks(pairs=pairs, draws=draws, after=[0] * len(pairs)))
