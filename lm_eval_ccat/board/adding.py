@@ -219,6 +219,7 @@ def _named_apart(
     for model in dict.fromkeys(name for table in tables.values() for name in table.models):
         tasks = {task: table.configurations.get(model, {}) for task, table in tables.items()}
         base = next((known["model"] for known in tasks.values() if known), None)
+        # A model that the board does not have keeps the name of its logs.
         if base is None or base not in bases:
             continue
         names[model] = _name_among(named, base, tasks) or model
@@ -308,6 +309,7 @@ def _repeats(row: BoardRow, earlier: BoardRow) -> bool:
     With other weights of the tasks, the score of all of them is another.
     """
     pairs = [(score, earlier.tasks.get(task)) for task, score in row.tasks.items()]
+    # Weights that the operator changed make a new row of the same scores.
     if any(not _alike(share, earlier.shares.get(task, 1.0)) for task, share in row.shares.items()):
         return False
     return len(row.tasks) == len(earlier.tasks) and all(
@@ -324,6 +326,7 @@ def _evidence_holds(
     board: Board, known: TaskScore, task: str, asked: ScoreTable, model: str
 ) -> bool:
     """Whether the evidence of full results holds a model's score on each of these documents."""
+    # The mean is at hand; the evidence has to be read.
     if not _alike(known.score, full_score(asked, model)["score"]):
         return False
     bank, path = board.banks[task], board.path / known.evidence
@@ -371,6 +374,7 @@ def first_documents(source: Path, task: str, table: ScoreTable) -> dict[str, str
     The first documents are often unlike the others, and no interval shows it.
     """
     reasons: dict[str, str] = {}
+    # A model that was run in full, too, is taken by that run.
     for model, runs in runs_by_model(source, table.task).items():
         parts = [run.why_not_full() for run in runs]
         if parts and all(part.reason and part.usable for part in parts):
@@ -417,6 +421,7 @@ def judge_documents(
     """
     compared = bank.compare(asked.doc_ids, asked.doc_hashes)
     foreign = sorted([*compared.new, *compared.changed], key=asked.doc_ids.index)
+    # Its mean is that of other documents, whatever their number.
     if foreign:
         return Judgement(
             f"{len(foreign)} of its {asked.n_items} documents of {task} are not the board's "
@@ -541,6 +546,7 @@ def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
         answers = table.scores[:, answered]
         repeats = int(np.isfinite(answers).sum(axis=0).max())
         spread = RepeatSums.of_answers(answers, np.zeros(answers.shape)).spread()
+        # The items are all there are, so that only the noise within them is left.
         error, df, n = (
             float(figure[0]) for figure in (spread.variance**0.5, spread.df, spread.answers)
         )
@@ -560,6 +566,7 @@ def _keep_table(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:
     with writing(draft, RunError):
         table.write(draft)
         sha256 = sha256_of(draft)
+        # Named by its content, a file is never replaced, so that earlier rows keep their evidence.
         name = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', task)[:60]}.{sha256[:16]}.parquet"
         draft.replace(folder / name)
     return f"{SCORES}/{name}", sha256

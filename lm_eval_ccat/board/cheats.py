@@ -144,9 +144,11 @@ class PeerScores:
             expected += np.where(common, differ, 0.0).sum(axis=1)
             chances = np.where(differs, differ, 1.0 - differ)
             surprise -= np.log(chances, where=common, out=np.zeros_like(chances)).sum(axis=1)
+        # As many models as are compared have a chance to be alike by accident.
         peers = np.array([model != itself for model in self.models], dtype=bool)
         as_copy = betaln(1.0 + unlike, _UNCHANGED + items - unlike) - betaln(1.0, _UNCHANGED)
         log_chance = np.log(max(peers.sum(), 1)) - as_copy - surprise
+        # Strong models agree on nearly all items; a copy agrees on those, too, where others err.
         neighbours = peers & (items > 0) & (unlike <= _NEAR * expected)
         close = np.flatnonzero(neighbours & (log_chance < math.log(COPY_CHANCE)))
         return [
@@ -263,9 +265,11 @@ def known_items(
         return 0.0, 1.0
     often = asked & (times > np.median(times[asked]))
     seldom = asked & ~often
+    # Early on a board, all items were shown about as often.
     if min(often.sum(), seldom.sum()) < _FEWEST:
         return 0.0, 1.0
     curves, together = method_of(bank).curves(bank), np.vstack([scores, known])
+    # The seldom items say how able a model is; nobody had a reason to learn those.
     mu = curves.expected(fit_abilities(curves, np.where(seldom, together, np.nan)))
     gain, *usual_gains = (together - mu)[:, often].mean(axis=1).tolist()
     beyond = gain - float(np.mean(usual_gains))
@@ -292,12 +296,14 @@ def knew(
         times_shown = np.array(
             [times.get(task, {}).get(doc_id, 0) for doc_id in banks[task].doc_ids], dtype=float
         )
+        # A model with gaps has no mean over the items that are shown most.
         full = [
             by_task[task]
             for by_task in known.values()
             if task in by_task and np.isfinite(by_task[task]).all()
         ]
         gain, chance = known_items(banks[task], scores, times_shown, np.array(full))
+        # The more tasks are tested, the more often one looks odd by accident.
         if chance * len(new) < KNOWN_CHANCE:
             return (
                 f"it scores {gain:.2g} more on the items of {task} that are shown most than the "
@@ -397,6 +403,7 @@ def _answers(board: Board, row: BoardRow) -> PlacedAnswers:
                 of_task = out.scores.setdefault(task, np.full(bank.n_items, np.nan))
                 of_task[bank.index[doc_id]] = value
                 text = json.dumps(record.responses)
+                # Short wrong answers, such as a letter, are alike without being copied.
                 if value == 1.0 or len(text) >= _LONG:
                     out.texts[task, doc_id] = "" if value == 1.0 else text
     return out

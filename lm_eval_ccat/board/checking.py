@@ -136,6 +136,7 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     lines = board.ledger.lines()
     if head is not None and not re.fullmatch("[0-9a-f]{12,64}", head):
         raise UsageError(f"head {head!r} is no hash: give at least its first 12 characters")
+    # Rows may have been added since; those before must still lead to the published hash.
     if head is not None and not any(line.link.startswith(head) for line in lines):
         raise RunError(
             f"{board.ledger.path}: no row ends with {head[:12]}: rows that were published were "
@@ -143,8 +144,10 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
         )
     if not lines:
         _ = board.banks  # which are all that such a board has
+    # The hashes of a row that was changed prove nothing about its files.
     damaged = broken_evidence(board, [None if line.damage else line.row for line in lines])
     sound = [line.row for line, bad in zip(lines, damaged) if line.row and not (line.damage or bad)]
+    # Rebuilding takes seconds, and the models of one run share it.
     runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
     read: dict[str, ScoreTable] = {}
@@ -175,6 +178,7 @@ def _compared(
         return Verdict(REFUSED, " ".join(str(error).split()), _BANKS)
     if not reason:
         return Verdict(SOUND)
+    # Another version may compute another figure from the same answers; that is no fraud.
     if row.made_by != __version__:
         return Verdict(OLDER, f"made by {row.made_by or 'an unknown version'}: {reason}")
     return Verdict(REFUSED, reason, LEDGER)
@@ -247,6 +251,7 @@ def broken_evidence(board: Board, rows: Sequence[BoardRow | None]) -> list[Broke
     root, digests = board.path.resolve(), dict[str, str]()
 
     def broken(file: str, sha256: str) -> BrokenEvidence | None:
+        # A stranger's ledger may name any file of this machine.
         if not (board.path / file).resolve().is_relative_to(root):
             return BrokenEvidence(LEDGER, f"{file} lies outside the board")
         if file not in digests:
@@ -304,6 +309,7 @@ def _of_scores(board: Board, row: BoardRow, read: dict[str, ScoreTable]) -> Boar
         if row.model not in table.models:
             return f"{task_score.evidence} holds no scores of it"
         tasks[task] = replace(task_score, **full_score(table, row.model))
+    # Without the bank of a task its scale, and so the average, is not known.
     if not set(tasks) <= set(board.banks):
         return replace(row, tasks=tasks)
     score, low, high = average(board, tasks, row.shares)
@@ -312,6 +318,7 @@ def _of_scores(board: Board, row: BoardRow, read: dict[str, ScoreTable]) -> Boar
 
 def _difference(row: BoardRow, recomputed: BoardRow) -> str:
     """Return the first figure that differs, as ``recorded X, now Y``; "" if all agree."""
+    # Named by itself, as no figure of it can be compared.
     if lacking := [task for task in row.tasks if task not in recomputed.tasks]:
         return f"recorded results on {lacking[0]}, now none"
     if len(row.tasks) != len(recomputed.tasks):
@@ -390,6 +397,7 @@ def figures_of(
     by_task: Any = {
         task: dict.fromkeys(metrics, banks[task]) for task, metrics in (outcomes or {}).items()
     }
+    # Runs of one task and metric state no outcomes.
     if outcomes is None:
         [by_task] = banks.values()
     of_board = {"confidence": CONFIDENCE, "familywise": False, "question": BENCHMARK}
@@ -398,6 +406,7 @@ def figures_of(
     rows: dict[str, BoardRow] = {}
     left_out: dict[str, str] = {}
     for model in ranking.estimates:
+        # Models with full results were there to be placed among, and have rows of their own.
         if model in ranking.known:
             continue
         if model in ranking.set_aside or not ranking.items[model]:

@@ -110,6 +110,7 @@ class Board:
         self.path = Path(path)
         self.rules = read_rules(self.path / RULES)
         self.ledger = BoardLedger(self.path / LEDGER)
+        # An empty ledger is sound in itself, so that only what it should prove betrays the loss.
         if self.evidence_files and not self.ledger.has_rows:
             raise RunError(
                 f"{self.ledger.path}: no rows, but {first_of(self.evidence_files, 1)} prove some: "
@@ -199,6 +200,7 @@ class Board:
             raise RunError(f"the board has no bank {sha256[:12]} of {task}")
         self.require_unchanged(f"{BANKS}/{file.name}")
         bank = ItemBank.load(file)
+        # The file's name has the first digits alone.
         if bank.sha256 != sha256:
             raise RunError(f"{file} is another bank than {sha256[:12]}")
         return bank
@@ -212,6 +214,7 @@ class Board:
         parts = self.rules.reserve
         if not parts or self.draws_at_random:
             return None
+        # Full results show no items, so that they use up no turn.
         placed = sum(row.estimated for row in rows)
         return Reserve(placed // self.rules.rotate_after % parts, parts)
 
@@ -257,6 +260,7 @@ def keep_hashes(folder: Path, files: Iterable[Path]) -> None:
     files : iterable of Path
         Files in it.
     """
+    # A board that is being made has none yet.
     known = _hashes_in(folder) if (folder / HASHES).is_file() else {}
     known |= {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
     known = {name: sha256 for name, sha256 in known.items() if sha256}
@@ -362,6 +366,7 @@ def average(
             for figure in (task_score.score, task_score.low, task_score.high)
         )
         mean += unit
+        # Errors of the tasks are independent, so that their squares add up.
         below, above = math.hypot(below, unit - min(ends)), math.hypot(above, max(ends) - unit)
     restore = board.scale.restore
     low, high = sorted((float(restore(mean - below)), float(restore(mean + above))))
@@ -413,6 +418,7 @@ class Placed:
             return ""
         gap, size = self.lead.difference, abs(self.row.score) or 1.0
         decimals = max(0, 3 - math.floor(math.log10(size)))
+        # An interval shows how many digits matter.
         if self.lead.low < self.lead.high or not gap:
             return self.lead.in_words()
         if abs(gap) < 0.5 * 10.0**-decimals:
@@ -556,6 +562,7 @@ def not_comparable(
     for task, bank in banks.items():
         result = row.tasks.get(task)
         version = bank.settings.get("task_version")
+        # An updated bank is of the same items, and its estimates of the same mean.
         descent = [update["previous"] for update in bank.provenance.get("updates", [])]
         if result is None:
             reasons.append(f"no results on {task}")
@@ -567,6 +574,7 @@ def not_comparable(
             reasons.append(f"version {result.version} of {task}, not {version}")
         elif result.bank not in {None, bank.sha256, *descent}:
             reasons.append(f"a bank of {task} from which the board's does not descend")
+    # What differs in the tasks themselves says more than their weights.
     if not reasons and any(
         abs(row.shares.get(task, 1.0) - share) > 1e-9 for task, share in shares.items()
     ):

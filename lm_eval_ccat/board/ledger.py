@@ -162,12 +162,14 @@ class BoardRow:
             for task, of_task in row_values.pop("tasks").items()
         }
         row = cls(tasks=tasks, **row_values)
+        # Figures of a kind that this version does not know cannot be verified.
         if row.kind not in (FULL, ESTIMATE) or not tasks:
             raise ValueError(f"a row of kind {row.kind!r} for model {row.model!r}")
         return row
 
 
 def _is_number(value: Any) -> bool:
+    # JSON of Python has NaN and infinity, which would pass every comparison.
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -284,6 +286,7 @@ class BoardLedger:
         except (OSError, UnicodeDecodeError) as error:
             raise RunError(f"{self.path}: cannot read the ledger ({error})") from error
         parsed: list[LedgerLine] = []
+        # Not `splitlines`: JSON texts may hold characters that it takes for ends of lines.
         for number, line in enumerate(filter(None, text.split("\n")), 1):
             parsed.append(_read(number, line, parsed[-1].link if parsed else ""))
         return parsed
@@ -319,6 +322,7 @@ class BoardLedger:
         RunError
             If the ledger is damaged or cannot be written.
         """
+        # A ledger that was tampered with must not get a sound end.
         self.rows()
         link, text = self.head(), ""
         for row in rows:
@@ -328,6 +332,8 @@ class BoardLedger:
         with writing(self.path, RunError), self.path.open("a", **how) as stream:
             stream.write(text)
             stream.flush()
+            # The run itself is removed once its row is written, so the row must outlive a power
+            # cut.
             sync_file(stream.fileno())
 
 
@@ -358,6 +364,7 @@ def sha256_of(path: Path) -> str:
 def _sealed(values: Mapping[str, Any], before: str) -> tuple[str, str]:
     """Return a row's link of the chain, and its line."""
     body = json.dumps(values, allow_nan=False)
+    # Names of models may hold halves of characters, which strict UTF-8 refuses.
     text = f"{before}\n{body}".encode("utf-8", "surrogatepass")
     link = hashlib.sha256(text).hexdigest()
     return link, f'{body[:-1]}, "chain": "{link}"}}'
@@ -367,6 +374,7 @@ def _read(number: int, text: str, before: str) -> LedgerLine:
     try:
         values = json.loads(text)
         link, model = str(values.pop("chain", "")), str(values.get("model", ""))
+        # Compared as text: another order of keys, or another form of a number, is a change, too.
         unbroken = text == _sealed(values, before)[1]
     except (ValueError, AttributeError, TypeError, RecursionError):
         return LedgerLine(number, None, "", "", "the line is no JSON object of numbers and texts")
@@ -374,5 +382,6 @@ def _read(number: int, text: str, before: str) -> LedgerLine:
     try:
         return LedgerLine(number, BoardRow.from_dict(values), model, link, damage)
     except (KeyError, TypeError, ValueError) as error:
+        # A broken chain says more than what the change made of the row.
         damage = damage or f"the row is of another form ({error})"
         return LedgerLine(number, None, model, link, damage)

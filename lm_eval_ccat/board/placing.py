@@ -235,6 +235,7 @@ def _options_of_board(board: Board, spec: Spec, resumed: Path | None) -> dict[st
 
 def _set_by_board(board: Board, spec: Spec, options: Values) -> list[str]:
     """Say which keys of a configuration the board answers otherwise."""
+    # Only what the configuration states is worth a word; defaults were not asked for.
     usual, suite = type(spec)(), board.path / "suite"
     is_ours = isinstance(spec.bank, str | Path) and Path(spec.bank).resolve() == suite.resolve()
     tasks = [task for task in spec.tasks if not task.endswith(YAML)]
@@ -334,6 +335,7 @@ def _write_known(board: Board, work: Path) -> Path | None:
     for file in sorted({file for row in full for file in row.evidence}):
         models = [row.model for row in full if file in row.evidence]
         tables.append(parquet.read_table(board.path / file, filters=[("model", "in", models)]))
+    # Beside the run and not in it, whose folder `rank` must find new or as it left it.
     target = work.parent / f"{work.name}.known.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(pa.concat_tables(tables, promote_options="default"), target)
@@ -385,6 +387,7 @@ def _add_run(board: Board, run: Path, name: str | None, limit: float = _MOST_UNA
             bank_hashes = {task: board.banks[task].sha256 for task in bank_hashes}
         _keep_other_banks(board, run, bank_hashes)
         rows, left_out = figures_of(board, run / JOURNAL, bank_hashes, reserve)
+        # A name for several models would make them one.
         if name is not None and len(rows) != 1:
             raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
         sha256 = sha256_of(run / JOURNAL)
@@ -475,6 +478,7 @@ def _judge_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
         difference, doubt = compare_prompts(board.banks[task].marks, marks, names)
         if difference:
             return f"{task}: {difference}; {_OTHER_PROMPTS}", []
+        # A run that accepted it has widened its prior, which the board's other rows have not.
         if doubt and PROMPTS in header.report.get("accepted", ()):
             return f"{task}: {doubt}, and the run accepted that: {_NOT_ACCEPTED}", []
         doubts[task] += [doubt] if doubt else []
@@ -502,6 +506,7 @@ def _reserve_of(
 
 def _add_logs(board: Board, source: Path, name: str | None) -> Added:
     """Turn logs of other runs into a run of the board, and add its models."""
+    # Without a bank, only draws that the board made itself are known to be random.
     if board.draws_at_random:
         raise UsageError(
             "the board's banks know nothing about the items, so answers to chosen items say "
@@ -509,6 +514,7 @@ def _add_logs(board: Board, source: Path, name: str | None) -> Added:
         )
     tables = tables_of(board, source, partial=True)
     if set(tables) != set(board.banks):
+        # An estimate of some tasks would stand apart from every row.
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")
     refused = _refusals(board, source, tables)

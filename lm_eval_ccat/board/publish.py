@@ -235,6 +235,7 @@ def facts_of_models(board: Board) -> dict[str, dict[str, str]]:
                 model, place = _unquoted(line["model"] or ""), f"{path}, line {reader.line_num}"
                 if not model:
                     raise RunError(f"{place}: no model; name the one that the row is of")
+                # Which of the two is meant, nobody can tell.
                 if model in facts:
                     raise RunError(f"{place}: another row of {model}; keep one of them")
                 facts[model] = {
@@ -258,11 +259,13 @@ def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
         except CcatError:
             continue  # `check` names it
         for model, scores in zip(table.models, table.model_scores()):
+            # A digest keeps a thousand models' scores out of memory.
             digest = hashlib.blake2b(scores.tobytes(), digest_size=16).digest()
             same.setdefault(model, []).append((file.partition(".")[0], digest))
     full = {row.model for row in rows}
     groups: dict[tuple[tuple[str, bytes], ...], list[str]] = {}
     for model, digests in same.items():
+        # Files hold models, too, whose rows were replaced since.
         if model in full:
             groups.setdefault(tuple(sorted(digests)), []).append(model)
     return {

@@ -77,6 +77,7 @@ def other_scoring(
         scorings = {
             model: Scoring.of(runs[model], outcome) for model in table.models if model in runs
         }
+        # The first results of a task say how the board's are scored; most of them are likely right.
         if name not in known and scorings:
             digests = {model: _digest(scoring) for model, scoring in scorings.items()}
             common = Counter(digests.values()).most_common(1)[0][0]
@@ -90,6 +91,7 @@ def other_scoring(
                 if change in (SCORING_CODE, CUT_SHORT):  # prompts are compared by themselves
                     refused.setdefault(model, f"{task}: {text}; {_REMEDY}")
         notes[task] = [f"{some(names, 3)}: {text}" for text, names in models.items()]
+    # To write what these logs say would hide that the file was lost.
     if missing := unknown_scoring(board):
         return refused, [*together(notes), missing], {}
     return refused, together(notes), known

@@ -92,6 +92,7 @@ def check(args: argparse.Namespace) -> int:
             print(f"{label}: {facts['items']} items, {facts['models']} calibration models")
             notes[f"{task} {outcome}"] = []
             for finding in facts["findings"]:
+                # Of a suite it holds of every bank alike, and is said once for all.
                 if several and finding["kind"] == "unverified_documents":
                     notes[f"{task} {outcome}"].append(finding["message"])
                 else:
@@ -100,6 +101,7 @@ def check(args: argparse.Namespace) -> int:
             if facts["ok"]:
                 looked = args.scores or args.documents_of
                 print("  nothing wrong found" if looked else "  the file is sound")
+    # What several banks have in common is said once.
     for level, texts in (("note", notes), ("warning", warnings)):
         for text in together(texts):
             print(f"  {level}: {text}")
@@ -188,6 +190,7 @@ def update(args: argparse.Namespace) -> int:
     lines: list[str] = []
     warnings: dict[str, list[str]] = {}
     for task, outcome, bank in suite.banks():
+        # Adaptive runs may be among the results: some methods learn from them, others refuse.
         table = scores_for(bank, args.scores, partial=True)
         before = args.calibrated_on and scores_for(bank, args.calibrated_on)
         new = tasks.setdefault(task, {})[outcome] = words.dated(
@@ -202,6 +205,7 @@ def update(args: argparse.Namespace) -> int:
             f"{name}: {plural(len(added), 'model')} added to {len(bank.models)}, "
             f"{n_kept} items kept of {new.n_items} (sha256 {new.short_hash})"
         )
+        # Whoever updates a bank has read its earlier warnings.
         fresh = [text for text in new.warnings if text not in (*bank.warnings, *table.warnings)]
         warnings[name] = [*table.warnings, *fresh]
     warn(*together(warnings))
@@ -238,6 +242,7 @@ def form(args: argparse.Namespace) -> int:
         table = scores_for(bank, args.scores) if args.scores else None
         form = form_of(bank, args.items, table)
         facts.setdefault(task, {})[outcome], lacking = write_form(form, folder, args.include_path)
+        # The form itself is made; a harness without the task cannot run it.
         if lacking:
             warn(f"no task for lm_eval: {lacking}; run the doc_ids by other means")
         if prints_json(args.json):
@@ -248,6 +253,7 @@ def form(args: argparse.Namespace) -> int:
             f"{error:.3g} over models left out ({form.models} models)\n"
             f"  doc_ids {','.join(map(str, form.items))}"
         )
+        # Without a task there is no command to name.
         if not lacking:
             print(
                 f"{folder}: run with lm_eval --tasks {form.name} --include_path {folder} "
@@ -266,6 +272,7 @@ def _score_form(args: argparse.Namespace) -> int:
     for form in load_forms(args.bank):
         try:
             models = score_form(form, args.logs)
+        # Logs of other documents would be taken for logs of another form.
         except BankMismatchError:
             raise
         except UsageError as error:  # the logs may hold only some of a suite's forms
@@ -323,12 +330,14 @@ def list_banks(args: argparse.Namespace) -> int:
             try:
                 facts[name] = words.facts_of_suite(SuiteBank.load(place))
                 lines.append(f"  {name}: {words.suite_in_one_line(facts[name])}")
+            # A damaged bank must not hide the others.
             except CcatError as error:
                 facts[name] = {"damaged": str(error)}
                 lines.append(f"  {name}: damaged: {str(error).removeprefix(f'{name}: ')}")
     try:
         listed["hub"] = hub.names()
         lines += ["hub:", *(f"  {name}" for name in listed["hub"])]
+    # Without a network the local and public banks are still listed.
     except BankError as error:
         listed["hub"] = None
         lines.append(f"hub: {error}")
@@ -380,6 +389,7 @@ def push(args: argparse.Namespace) -> int:
     print(f"{args.bank} goes to {place} under licence {args.license}, as this page says")
     try:
         answer = "y" if args.yes else input("Push it? [y/N] ")
+    # Where nobody can answer, nothing is published.
     except EOFError:
         answer = ""
     if answer.strip().lower() not in ("y", "yes"):

@@ -50,6 +50,7 @@ def init(args: argparse.Namespace) -> int:
     warn(*(f"{row.model}: not comparable: {reason}" for row, reason in state.apart))
     place_it = f"lm-eval-ccat board place {shlex.quote(args.board)} MODELS.yaml"
     print(f"Next: {place_it}, where MODELS.yaml lists new models as for `rank`")
+    # Given new banks, estimates by the old ones are expected to stand apart.
     return PARTIAL if not existed and state.apart else 0
 
 
@@ -75,6 +76,7 @@ def place(args: argparse.Namespace) -> int:
             answers = plural(result.content["items_administered"], "answer")
             self.spent = " ".join([f"{answers} count.", *spent_in_words(result.content)])
 
+    # The board is read first: one that is damaged must not cost a run.
     board, display = boards.Board(args.board), Placing(json=args.json, yes=args.yes)
     code = _say(args, board, boards.place(board, args.source, name=args.name, observer=display))
     if display.spent:
@@ -105,6 +107,7 @@ def _to_publish(board: boards.Board) -> str:
 
 def _suspicions(board: boards.Board, models: Collection[str] | None = None) -> list[str]:
     """Return what an operator should look at, a line each; nothing where no row is new."""
+    # Copies are looked for among all rows, which takes seconds on a large board.
     if models is not None and not models:
         return []
     texts_of = boards.suspicions(board, models)
@@ -135,6 +138,7 @@ def check(args: argparse.Namespace) -> int:
         to_restore(checked) or _to_publish(board),
     ]
     suspicions = [unknown_scoring(board), unpublished_facts(board)]
+    # Of damaged rows nothing can be said but that they are damaged.
     if not counts["refused"]:
         apart = boards.standing(board).weighed_otherwise
         suspicions += [without_rows(board), apart, *_suspicions(board)]

@@ -100,9 +100,11 @@ def calibrate(args: argparse.Namespace) -> int:
                 on_progress=show,
             )
             place = stack.enter_context(logs_of(args.scores, choice))
+        # Fetched logs lie in folders that are gone tomorrow: the bank records their names.
         args.names = choice.names
         args.elsewhere = any(name.startswith(HELM) for name in args.scores)
         args.scores = None if place is None else str(place)
+        # A pattern may mean one metric, but asks for a suite.
         several = set(args.metric or "") & set("*?,")
         single_task = place is None or (
             not several and score_tables.names_one_task(args.scores, args.task)
@@ -129,6 +131,7 @@ def _one_bank(args: argparse.Namespace) -> int:
     table, how = None, _how(args)
     if args.scores is not None:
         table = read_scores(args.scores, args, repeats=True)
+        # Without this, the error would be of a table without rows.
         if set(how["exclude"]) >= set(table.models):
             raise UsageError("--exclude leaves no model")
         if how["exclude"]:
@@ -155,6 +158,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
             warn(f"{task} {name}: no bank: {bank}")
             return
         facts.setdefault(task, {})[name] = report
+        # Banks appear one by one, as calibrating many takes minutes.
         warn(*doubts_of_range(args, bank.metric, bank.scale.higher_is_better))
         texts = [*report["warnings_of_scores"], *report["warnings"]]
         warnings[f"{task} {name}"] = list(dict.fromkeys(texts))

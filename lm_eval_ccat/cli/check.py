@@ -50,12 +50,14 @@ def check(args: argparse.Namespace) -> int:
     names = [name for names_of_flag in args.tasks for name in names_of_flag.split(",") if name]
     folders = with_shipped_tasks([args.include_path] if args.include_path else [])
     checks = check_tasks(names, include_path=folders, metric=args.metric)
+    # A pipeline reads this as its exit code.
     usable = all(check.usable for check in checks)
     lines = [_in_words(checks)]
     if usable and not args.write_variants:
         flags = {"include_path": args.include_path, "metric": args.metric}
         lines.append("\n" + to_rank(names, **flags))
     emit(args.json, [check.to_dict() for check in checks], lines)
+    # After the table, as it says why some tasks have no variant.
     if args.write_variants:
         variants = write_variants(Path(args.write_variants), names, folders)
         for task, reason in variants.in_full.items():
@@ -70,6 +72,7 @@ def check(args: argparse.Namespace) -> int:
 
 def _in_words(checks: list[TaskCheck]) -> str:
     """Describe tasks and their metrics; tasks that differ only in name are listed together."""
+    # The 57 tasks of MMLU say the same; once is enough.
     grouped: dict[Any, list[TaskCheck]] = {}
     for check in checks:
         same = (_but_for_names(check.metrics, check.task), check.reason.replace(check.task, ""))

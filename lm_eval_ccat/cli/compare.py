@@ -87,6 +87,7 @@ def compare(args: argparse.Namespace) -> int:
     outputs = [(Path(name), format_of(Path(name))) for name in args.output]
     sides, names = _two_sides(args)
     query, options = reading_of(args), given_by_flags(args, "compare")
+    # What a comparison comes to is printed below, in the form that is asked for.
     display = Display(quiet=True)
     compared = comparing.compare(
         *sides,
@@ -111,6 +112,7 @@ def compare(args: argparse.Namespace) -> int:
     compared = replace(compared, warnings=warnings)
     pages = [path for path, _ in outputs if path.suffix == ".html"]
     live = any(isinstance(side, dict) or str(side).endswith((".yaml", ".yml")) for side in sides)
+    # Only logs hold answers, and reading them again pays where a page shows them.
     if pages and not live:
         models = compared.baseline, compared.candidate
         outcomes = [
@@ -137,6 +139,7 @@ def _two_sides(args: argparse.Namespace) -> tuple[tuple[Any, Any], tuple[str, st
     """
     sides = [*(side for side in (args.a, args.b) if side is not None), *models_of(args)]
     names = _two_names(args.models or ",", sides)
+    # One source that holds both models is either side.
     if len(sides) == 1 and all(names):
         sides *= 2
     elif args.b is None and sides == [args.a] and len(models := models_in(args.a)) > 1:
@@ -150,6 +153,7 @@ def _two_sides(args: argparse.Namespace) -> tuple[tuple[Any, Any], tuple[str, st
             "compare takes two sides, logs or runs (A B) or live models (--model), or one that "
             f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
+    # Two logs may well call two models by one name.
     if names[0] and names[0] == names[1] and sides[0] == sides[1]:
         raise UsageError(f"--models names {names[0]} twice; a model is not compared with itself")
     return (sides[0], sides[1]), names

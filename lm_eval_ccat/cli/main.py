@@ -98,6 +98,7 @@ def command_parser(
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in commands:
         module = importlib.import_module(f".{name}", __package__)
+        # The harness parses its own command, and our options are added to it.
         if name in RAW:
             module.add_parser(subparsers)
         elif hasattr(module, "ACTIONS"):
@@ -153,6 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = bool(os.environ.get(DEBUG_VARIABLE)) or "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    # Before anything is printed: an error may repeat the command line.
     remember_credentials(arguments)
     harness = bool(arguments) and (arguments[0] in RAW or arguments[0].startswith("-"))
     with safe_streams(drawn=harness):
@@ -171,6 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if debug:
                 traceback.print_exc()
             text = visible_line(" ".join(str(error).split()))
+            # Errors that nobody foresaw say where a traceback is to be had.
             if not isinstance(error, CcatError):
                 hint = "" if debug else " (--debug shows the traceback)"
                 text = f"{type(error).__name__}: {text}{hint}"

@@ -55,6 +55,7 @@ def plan(args: argparse.Namespace) -> int:
             "--models: a plan is of pairs of models, so of at least 2; one model's score is "
             "estimated by `run --adaptive`"
         )
+    # A file says all this itself, and a plan must be of the run that it describes.
     if args.config is not None and (args.models is not None or flags):
         flag = "models" if args.models is not None else next(iter(flags))
         raise UsageError(f"--{flag} cannot be combined with {args.config}; write it there")
@@ -84,6 +85,7 @@ def _next_step(config: str | None, flags: Mapping[str, Any], tasks: Sequence[str
         return f"Next: lm-eval-ccat rank {shlex.quote(config)}"
     words = ["--task", *(flags.get("tasks") or tasks[:1])]
     words += ["--bank", *flags["bank"]] if "bank" in flags else []
+    # A public bank of many tasks: each is planned by itself.
     if "tasks" not in flags and len(tasks) > 1:
         return (
             f"Next: lm-eval-ccat plan {shlex.join(words)}, or another of these {len(tasks)} tasks"

@@ -53,6 +53,7 @@ def score(args: argparse.Namespace) -> int:
     if args.logs is None or args.output is None:
         raise UsageError("name the logs to score and the table to write (LOGS -o TABLE)")
     output = Path(args.output)
+    # An ending that readers do not know would be found out after the scoring.
     if output.suffix not in (".parquet", ".csv"):
         raise UsageError(f"a score table is a .parquet or a .csv file, not {output.name}")
     with writing(output):
@@ -79,6 +80,7 @@ def _setup(args: argparse.Namespace) -> int:
     if args.metric != "comet":
         raise UsageError(f"{args.metric} needs no environment of its own; --setup is for comet")
     folder = Path(args.setup) if args.setup else environment()
+    # Silence for minutes looks like a hang.
     print(f"making {folder}; this downloads torch and takes minutes", file=sys.stderr)
     python = make_environment(folder)
     emit(args.json, {"python": str(python)}, [str(python)])

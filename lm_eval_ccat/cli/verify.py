@@ -45,6 +45,7 @@ def verify(args: argparse.Namespace) -> int:
     """
     if args.full is not None and args.repair:
         raise UsageError("run verify twice, once with --repair and once with --full")
+    # The journal is verified whole, whatever outcome is meant.
     if args.full is None and (args.metric or args.task):
         raise UsageError("--metric and --task say which scores of --full LOGS to compare with")
     if args.full is not None:
@@ -81,6 +82,7 @@ def _against_full_results(args: argparse.Namespace) -> int:
             for logs in args.full
         ]
     full = reduce(union, tables)
+    # Only where the run's own name is not among the full results, which may have both.
     names = {
         name: logged_name
         for logged_name, name in stored.logged_names().items()
@@ -93,6 +95,7 @@ def _against_full_results(args: argparse.Namespace) -> int:
         if (logged_name := names.get(model, model)) in table.models
         for text in full_results_otherwise(stored, table, logs, model, logged_name)
     ]
+    # A run directory is verified against its journal; a lone file can only contradict itself.
     if verifying.stands_alone(Path(stored.source)):
         notes += verifying.self_contradictions(stored.content)
     outcome = audit(stored.content, full, names)

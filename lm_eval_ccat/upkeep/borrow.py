@@ -106,6 +106,7 @@ def borrow(
         f"donor {name} was dropped: its hard documents are not those of the task's own runs"
         for name in dropped
     ]
+    # Nothing tells then whether these documents are hard for the same reasons here.
     if not runs:
         warnings.append(
             f"borrowed from {len(rows)} other tasks, with no run of its own: rankings draw all "
@@ -209,6 +210,7 @@ def donors_of(
     for path in map(Path, paths):
         existing(path, "file or directory to borrow from")
         for name, table in _lenders_at(path, query):
+            # Of its own scores a task borrows nothing.
             if name == query.task:
                 continue
             if name == "task":  # not stated: another file's is another task
@@ -219,6 +221,7 @@ def donors_of(
                     "table or folder, or leave one of the two out"
                 )
             lender[name], donor = path, table.without(exclude)
+            # A model that is there twice would make its donor look more certain.
             donors[name] = without_copies(donor)
     return donors
 
@@ -253,6 +256,7 @@ def borrow_from(
             "--borrow makes a bank of method 'default' without scores: leave out --method, "
             "--scale_items and --keep_scores"
         )
+    # A full run of the task states what the flags leave open.
     if own_scores is not None:
         named = {
             key: getattr(query, key) or getattr(own_scores, key)
@@ -282,6 +286,7 @@ def _lenders_at(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
             flag = "--metric" if len({bank.metric for bank in banks}) > 1 else "--filter"
             raise UsageError(f"{path}: task {name} has {len(banks)} banks; name one ({flag})")
         [bank] = banks
+        # Parameters alone cannot be moved: it is the rows that are calibrated anew.
         if not bank.observations:
             raise UsageError(
                 f"{path}: the bank keeps no scores to borrow: name the logs that it was "
@@ -310,6 +315,7 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
         for table in tables
         if table.settings.get("dataset_path")
     }
+    # With one run of the new task, hashes would tell which documents are the same.
     if len(sets) > 1:
         raise UsageError(
             f"the donors are of the data sets {', '.join(sorted(sets))}: document numbers do not "

@@ -129,6 +129,7 @@ def bank_of(
         warnings, sources = map(names, table.warnings), map(names, table.sources)
         table = replace(table.without(exclude), warnings=tuple(warnings), sources=tuple(sources))
         table = without_copies(table) if drop_copies else table
+        # Chosen after models were left out, as these must not take a place.
         if models is not None:
             means = np.nan_to_num(table.overview.model_mean).tolist()
             table = table.select(spread(dict(zip(table.models, means)), models))

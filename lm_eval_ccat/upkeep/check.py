@@ -116,6 +116,7 @@ def check_documents(
         )
         if items
     ]  # fmt: skip
+    # Where anything differs, that is known already.
     if not (documents.missing or documents.changed or documents.same):
         words = "without document hashes, nobody can tell whether the documents are the same"
         findings.append(Finding("unverified_documents", "note", words))
@@ -148,6 +149,7 @@ def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
             f"the scores are on the scale {table.scale.describe()}, the bank was calibrated on "
             f"{bank.scale.describe()}; state it with --range"
         )
+    # Without this, every score would count as missing, and nothing would look wrong.
     if bank.index.keys().isdisjoint(table.doc_ids):
         raise BankError(
             f"the scores are of other items (doc_id {some(table.doc_ids)}) than the bank's "
@@ -180,15 +182,18 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     """
     scores = aligned_scores(bank, table)
     findings = check_documents(bank, table.doc_ids, table.doc_hashes)
+    # Items that calibration removed have no curves.
     scores[:, ~bank.kept] = np.nan
     rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
     scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
     fault, join = fault_of(bank, scores)
+    # Curves that belong to other documents make every further test of items meaningless.
     if fault:
         level = "problem" if join.models > 1 else "warning"
         alone = "" if join.models > 1 else ", or this one model is unlike those that calibrated it"
         return [*findings, Finding("unrelated", level, fault + alone, figures=join._asdict())]
     curves = method_of(bank).curves(bank)
+    # What is wrong in part passes the test of the whole, and makes the tests of items meaningless.
     if share := share_of_others(curves, scores):
         message = (
             f"about {share:.0%} of the documents do not go with what the bank expects of them, "

@@ -138,11 +138,13 @@ class Form:
         ]
         if not places:
             raise UsageError("no item of the form has a score")
+        # Where answers are missing, the regression on the others is another one.
         known = np.array([float(scores[self.items[i]]) for i in places])
         weights = np.linalg.solve(self.covariance[np.ix_(places, places)], self.with_mean[places])
         of_all = np.linalg.solve(self.covariance, self.with_mean)
         value = self.centre + float(weights @ (known - self.mean[places]))
         left = self.variance - float(self.with_mean[places] @ weights)
+        # The stated error is of all items; fewer explain less, and err in proportion.
         floor = max(self.variance - float(self.with_mean @ of_all), _LEAST_VARIANCE)
         return min(max(value, 0.0), 1.0), self.error * float(np.sqrt(max(left, floor) / floor))
 
@@ -247,6 +249,7 @@ def form_of(bank: ItemBank, n_items: int, table: ScoreTable | None = None) -> Fo
     UsageError
         Too few items.
     """
+    # The items of an adaptive run were chosen by its answers, so that their scores are no sample.
     if table is None:
         full = [
             observation for observation in bank.observations if observation.chosen != "adaptive"

@@ -65,12 +65,14 @@ def share_of_others(curves: Curves, scores: Floats) -> float:
     items = np.flatnonzero(np.isfinite(scores).any(axis=0))
     if len(items) > _MOST_ITEMS:
         items = np.sort(np.random.default_rng(0).choice(items, _MOST_ITEMS, replace=False))
+    # One model may answer in its own way throughout.
     if len(scores) < 2 or len(items) < _FEWEST:
         return 0.0
     curves = replace(curves, coefficients=curves.coefficients[items], noise=curves.noise[items])
     scores = scores[:, items]
     abilities = fit_abilities(curves, scores)
     by_ability = np.argsort(abilities, kind="stable")
+    # Models of all abilities, and few, as each takes its time.
     models = by_ability[
         np.unique(np.linspace(0, len(scores) - 1, _MOST_MODELS).round().astype(int))
     ]
@@ -79,6 +81,7 @@ def share_of_others(curves: Curves, scores: Floats) -> float:
     likelihoods = _by_share(logits, scores, noise)
     share = float(_SHARES[likelihoods.argmax()])
     small = likelihoods[_SHARES <= SMALLEST + 1e-9]
+    # Some documents of every benchmark change over the years.
     if likelihoods.max() - small.max() < math.log(ODDS):
         return 0.0
     parts = min(len(models), 3)

@@ -71,6 +71,7 @@ def make_bank(
     """
     check_column(table.raw, metric=table.metric, task=table.task or "")
     if elsewhere:
+        # The option is that of this method; `sample` draws all items anyway.
         if method == "default":
             options = {"draws": 1.0, **options}
         bank = make_bank(table, method, scale_items=scale_items, **options)
@@ -139,6 +140,7 @@ def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> l
         matching = (
             [name] if name in recorded else [task for task in recorded if fnmatchcase(task, name)]
         )
+        # A task that is called like a group goes before it.
         if not matching and name in groups:
             matching = _leaves(name, groups)
             if missing := [task for task in matching if task not in recorded]:
@@ -206,6 +208,7 @@ def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
     scaling = ItemScaling.of_bank(bank.constants)
     name, scale = (bank.metric, bank.scale) if scaling is None else (scaling.metric, scaling.scale)
     table = read_beside(path, Logged(bank.task, name, bank.filter), "the bank", scale, **how)
+    # A data set in another order has the same documents under other numbers.
     table = table.numbered_as(bank.doc_ids, bank.doc_hashes)
     return table if scaling is None else scaling.apply(table)
 
@@ -228,6 +231,7 @@ def tables_of(
     for outcome, table in zip(meant, ScoreTable.read_many(path, meant, query)):
         if isinstance(table, CcatError):
             raise table
+        # A dictionary by tasks has room for one outcome of each.
         if (name := outcome.task or "task") in tables:
             raise UsageError(f"{path}: task {name} reports several of the metrics; name one")
         tables[name] = table
@@ -294,6 +298,7 @@ def names_one_task(path: str | Path, text: str | None) -> bool:
     """
     path = existing(path)
     reader = reader_of(path)
+    # A group is named like a task, and stands for many.
     if text:
         return not re.search(r"[,*?\[]", text) and text not in reader.groups(path)
     return len({outcome.task for outcome in reader.outcomes(path)}) < 2

@@ -321,6 +321,7 @@ def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:
         if task not in suite:
             raise UsageError(f"--retire {text}: the suite has no task {task!r}; "
                              f"it has {', '.join(suite)}")  # fmt: skip
+        # A flag is text; the bank says whether its documents have numbers or names.
         kind = type(next(iter(suite[task].values())).doc_ids[0])
         try:
             retired[task] += [kind(doc_id.strip()) for doc_id in ids.split(",") if doc_id.strip()]
@@ -358,6 +359,7 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
     if not gone:
         return bank
     stay = np.array([doc_id not in gone for doc_id in bank.doc_ids], dtype=bool)
+    # Items that calibration removed ask nothing.
     if not (stay & bank.kept).any():
         raise BankError("no item of the bank would be left; calibrate a new one")
     staying_places, new_place = np.flatnonzero(stay), np.cumsum(stay) - 1
@@ -392,6 +394,7 @@ def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str
 
     Retire missing and changed documents. Other differences in settings are not handled here.
     """
+    # By numbers alone a changed document would pass for the old one.
     if bank.doc_hashes is None or table.doc_hashes is None:
         raise BankMismatchError(
             "a new version of the task needs document hashes in the bank and in the new scores, to "
@@ -484,6 +487,7 @@ def require_growing(bank: ItemBank) -> None:
     ------
     BankError
     """
+    # A response model is made from all scores at once, so that they must be at hand.
     if bank.method != "sample" and not (bank.observations and bank.method == "default"):
         raise BankError(
             f"a bank of method {bank.method!r} without its scores cannot grow: save_bank needs one "

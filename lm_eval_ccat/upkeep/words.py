@@ -77,6 +77,7 @@ def report(table: ScoreTable, bank: ItemBank) -> Facts:
 def trust(bank: ItemBank) -> str:
     """Say in plain words whether the bank can be trusted."""
     judgement = bank.self_check.get("trust") or bank.provenance.get("report", {}).get("trust")
+    # The method itself knows best what its self-check means.
     if isinstance(judgement, str):
         return judgement
     if not bank.models:
@@ -123,12 +124,14 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
         ("items", f"{facts['items_kept']} kept of {facts['items']}{missing}"),
         *(("  removed", f"doc_id {doc_id}: {why}") for doc_id, why in removed[:_SHOWN]),
     ]
+    # A bank of thousands would fill the screen with what it does not ask.
     if len(removed) > _SHOWN:
         lines.append(("  removed", f"{len(removed) - _SHOWN} more, listed in the bank"))
     provenance = facts["provenance"]
     for name in ("license", "prompts"):
         if text := provenance.get(name):
             lines.append((name, text))
+    # Scores that others published have a licence, and their sources must be named.
     if provenance.get("license"):
         lines.append(("source", first_of(provenance["sources"], _LISTED)))
     if settings:
@@ -277,6 +280,7 @@ def age_in_words(bank: ItemBank, today: date | None = None) -> str:
         return "made on an unrecorded date"
     days = ((today or date.today()) - day_made).days
     text = f"made on {day_made.isoformat()}, " + (f"{plural(days, 'day')} ago" if days else "today")
+    # Models of the same year are still like those that calibrated it.
     if days <= RENEW_AFTER:
         return text
     return (
