@@ -410,14 +410,16 @@ LONGEST = 60.0
 #: Fewest answers between two refusals that measure the limit.
 ENOUGH = 4
 #: Concurrent requests at the start, and how many more each answer allows.
-FIRST, MORE = 2, 3
+FIRST, MORE = 8, 7
+#: The same after the server was away.
+FIRST_AGAIN, MORE_AGAIN = 2, 1
 
 
 class Pace:
     """When the next request may go out to a server that may limit the rate of requests.
 
-    A run starts with two concurrent requests and allows three more after each answer, or one more
-    once the server was away. It limits nothing else until the server refuses a request for its
+    A run starts with eight concurrent requests and allows seven more after each answer; with two and
+    one more once the server was away. It limits nothing else until the server refuses a request for its
     rate; from then on it spaces requests. Between two refusals a server accepts just what its limit
     allows, so the answers between them measure the limit. At each refusal the rate falls by a
     twentieth (faster until the limit is known), and recovers in 65 answers or more; it stays at a
@@ -456,10 +458,11 @@ class Pace:
         return max(0.0, self._pause - moment, self._next - moment)
 
     def begin_again(self, in_flight: int) -> None:
-        """Begin with two requests again, besides those in flight: the server is back."""
-        self._at_once = in_flight + FIRST
+        """Begin with few requests again, besides those in flight: the server is back."""
         if self._accepted:  # it was away, not merely unknown
-            self._added_by_answer = 1
+            self._at_once, self._added_by_answer = in_flight + FIRST_AGAIN, MORE_AGAIN
+        else:
+            self._at_once = in_flight + FIRST
 
     def sent(self, moment: float) -> None:
         """Note that a request has gone out."""
