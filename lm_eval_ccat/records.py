@@ -9,7 +9,6 @@ of a run up to date (`Record.apply`). `docs/reference/journal.md` is made from t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from functools import cache
@@ -171,15 +170,9 @@ class Record:
 
     def masked(self: AnyRecord, time: float | None = None) -> AnyRecord:
         """Return the record as it is written: dated, and without known credentials."""
-        masked = copy(self)
-        vars(masked).update((name, mask_values(value)) for name, value in vars(self).items())
-        vars(masked)["time"] = time
-        return masked
-
-    def placed(self: AnyRecord, place: int) -> AnyRecord:
-        """Return the record as it stands in the journal."""
-        record = copy(self)
-        vars(record)["place"] = place
+        values = vars(self)
+        record = object.__new__(type(self))  # twice as fast as by the class's own `__init__`
+        vars(record).update(zip(values, map(mask_values, values.values())), time=time)
         return record
 
 

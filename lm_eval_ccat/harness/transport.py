@@ -614,7 +614,11 @@ def _generation(
                 lm.cache_hook.add_partial("generate_until", (prompt, settings), text)
         return [_none_text() if text is None else text for text in texts]
 
-    return ServerCall(_payload(lm, messages, copy.deepcopy(settings)), positions, read)
+    copied = {  # the model takes from them and adds to them
+        key: value if isinstance(value, str | int | float) else copy.deepcopy(value)
+        for key, value in settings.items()
+    }
+    return ServerCall(_payload(lm, messages, copied), positions, read)
 
 
 def _none_text() -> str:

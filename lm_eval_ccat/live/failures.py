@@ -418,13 +418,13 @@ FIRST_AGAIN, MORE_AGAIN = 2, 1
 class Pace:
     """When the next request may go out to a server that may limit the rate of requests.
 
-    A run starts with eight concurrent requests and allows seven more after each answer; with two and
-    one more once the server was away. It limits nothing else until the server refuses a request for its
-    rate; from then on it spaces requests. Between two refusals a server accepts just what its limit
-    allows, so the answers between them measure the limit. At each refusal the rate falls by a
-    twentieth (faster until the limit is known), and recovers in 65 answers or more; it stays at a
-    request in two of the longest pauses that the server asked for. Nothing goes out during such a
-    pause.
+    A run starts with eight concurrent requests and allows seven more after each answer; with two
+    and one more once the server was away. It limits nothing else until the server refuses a request
+    for its rate; from then on it spaces requests. Between two refusals a server accepts just what
+    its limit allows, so the answers between them measure the limit. At each refusal the rate falls
+    by a twentieth (faster until the limit is known), and recovers in 65 answers or more; it stays
+    at a request in two of the longest pauses that the server asked for. Nothing goes out during
+    such a pause.
 
     Examples
     --------

@@ -250,7 +250,8 @@ class Book:
         if any(isinstance(record, Answered | Lost | Release) for record in written):
             self.journal.make_durable()  # paid for: it survives a power cut
         for record, place in zip(written, places):
-            self._take(record.placed(place))
+            object.__setattr__(record, "place", place)  # nobody else has this copy
+            self._take(record)
 
     def _require_valid(self, answer: Tell | Fail) -> None:
         scores: Iterable[Any] = ()
