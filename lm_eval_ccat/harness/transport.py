@@ -270,18 +270,10 @@ class Transport:
         # To follow a redirect would hand prompts and the key to an address that nobody named.
         status, heads = response.status, response.headers
         if 300 <= status < 400 and (location := heads.get("Location")):
-            to = urlsplit(urljoin(url, location))
-            place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
-            why = f"the server redirects to {place.geturl()}; neither prompts nor key are sent "
-            raise ServerError("request", f"{why}there (if that is intended, set it as base_url)")
+            raise _redirected(url, location)
         answer = _json(body)
         if trouble := _trouble_in(status, answer):
-            remedy = ""
-            if status in (404, 405):  # its words are a page in HTML, or "Not Found"
-                address = _right_address(url, chat="messages" in call.payload)
-                remedy = f", write base_url={address}" if address else ""
-            elif status == 401 and headers.get("Authorization", "").strip() == "Bearer":
-                remedy = "; OPENAI_API_KEY is not set"
+            remedy = _remedy_of(status, url, headers, chat="messages" in call.payload)
             raise _refusal(trouble, remedy, status, heads, answer, body)
         return answer, Served.of(answer, heads, call.payload)
 
@@ -411,6 +403,30 @@ class Transport:
         connector = Connector(limit=0, ssl=trust, ttl_dns_cache=300, force_close=force_close)
         self._session = aiohttp.ClientSession(connector=connector)
         self._finalizers.append(weakref.finalize(self, _close, self._session))
+
+
+def _redirected(url: str, location: str) -> ServerError:
+    """Return the error of an answer that names another address, without credentials in it."""
+    to = urlsplit(urljoin(url, location))
+    place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
+    return ServerError(
+        "request",
+        f"the server redirects to {place.geturl()}; neither prompts nor key are sent there (if "
+        "that is intended, set it as base_url)",
+    )
+
+
+def _remedy_of(status: int, url: str, headers: Mapping[str, str], chat: bool) -> str:
+    """Return what a status says of an entry's address or key, to end an error; "" if nothing.
+
+    An address that replaces the server's words begins with a comma.
+    """
+    # The words of such an answer are a page in HTML, or "Not Found".
+    if status in (404, 405) and (address := _right_address(url, chat)):
+        return f", write base_url={address}"
+    if status == 401 and headers.get("Authorization", "").strip() == "Bearer":
+        return "; OPENAI_API_KEY is not set"
+    return ""
 
 
 def _json(body: bytes | bytearray) -> Any:

@@ -39,7 +39,10 @@ class PlaceLost(ConnectionError):
 
 
 class Remedy(enum.Enum):
-    """What to do after a failed attempt."""
+    """What to do after a failed attempt.
+
+    Try again; wait until the server is back; give up the document; set the model aside; nothing.
+    """
 
     RETRY = "retry"
     AWAY = "away"
@@ -249,7 +252,7 @@ def _of_http(links: Sequence[BaseException]) -> tuple[int | None, float | None]:
 
 
 class State(enum.Enum):
-    """Whether one model can be asked."""
+    """Whether one model can be asked: yes; not before a probe; one probe is out; not any more."""
 
     OPEN = "open"
     WAITING = "waiting"

@@ -269,6 +269,7 @@ class Line:
         return np.where(answers == 0, 1, windows) if self.one_first else windows
 
     def _finish(self, reason: str, gaps: bool = False) -> None:
+        """End the run; without a `reason` the Ranker has one. For `gaps` see `End`."""
         self._write_new()
         self.over = reason
         self.book.event(End(reason=reason, gaps=gaps))
