@@ -212,6 +212,7 @@ class TaskSession:
         """The task's file, from the working directory; "" for a task of the harness or none."""
         source = str(dict(self.config.get("metadata") or {}).get("config_source", "inline"))
         stock = Path(internals.resolve("lm_eval:__file__")).parent
+        # A reader of results finds a task of the harness by its name.
         if source == "inline" or Path(source).is_relative_to(stock):
             return ""
         return os.path.relpath(source) if Path(source).is_relative_to(Path.cwd()) else source
@@ -303,6 +304,7 @@ class TaskSession:
         if they are of such texts.
         """
         template = self.settings["chat_template_sha"]
+        # Marks of messages are the same whatever template wrote them into a text.
         if not template or not any(str(mark).startswith(WRITTEN) for mark in marks.values()):
             return self.marks
         return {
@@ -425,6 +427,7 @@ class TaskSession:
             repeated = [request for request in requests for _ in range(request.repeats)]
             calls = server_calls(self.lm, repeated)
             started = time.perf_counter()
+            # Nearly every document is one request, which needs no tasks of its own.
             if len(calls) == 1:
                 answers = [await transport.send(calls[0])]
             else:
@@ -572,6 +575,7 @@ class TaskSession:
         What a server says that the call cost counts whether or not the session counts tokens.
         """
         billed = bool(served) and all(call.usage and call.usage.usd is not None for call in served)
+        # To count takes a moment per document, and nobody asks for it.
         if not (self.count_tokens or billed):
             return [None] * len(groups)
         asked = [group for group, known in zip(groups, cached) if not known]

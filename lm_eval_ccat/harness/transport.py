@@ -217,6 +217,7 @@ class Transport:
         if self._cancelled:
             why = "the run has ended; no more requests are sent"
             raise ServerError("cancelled", why, sent=False)
+        # The session belongs to the loop, so that it is opened there, at the first request.
         if self._session is None:
             self._open()
         assert self._slots is not None
@@ -342,6 +343,7 @@ class Transport:
         trouble = ""
         try:
             read = call.read(answer)
+            # Fewer texts than prompts: whose is missing cannot be known.
             if len(read) < len(call.positions):
                 trouble = f"the server answered {len(read)} of {len(call.positions)} prompts"
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
@@ -576,6 +578,7 @@ def _right_address(url: str, chat: bool) -> str:
     path = parts.path.rstrip("/")
     base = path.removesuffix("/completions").removesuffix("/chat")
     end = "/chat/completions" if chat else "/completions"
+    # An address that already ends right, or has a path of its own, may well be what is meant.
     if path == base + end or (path == base and base not in ("", "/v1")):
         return ""
     right = (base or "/v1") + end
@@ -596,6 +599,7 @@ def _close(session: Any) -> None:
 def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
     """Return the calls for requests of one type, of a model for which `pooled` is true."""
     lm = internals.unwrapped(lm)
+    # Their texts are encoded with the model's tokenizer, together.
     if requests and requests[0].request_type == "loglikelihood":
         return list(_likelihoods(lm, requests))
     by_settings: dict[str, list[int]] = {}
@@ -624,6 +628,7 @@ def _generation(
     def read(answer: Any) -> list[Any]:
         texts = list(lm.parse_generations(outputs=answer, contexts=prompts))
         for prompt, text in zip(prompts, texts):
+            # Some servers return parts of another kind, which the task would score as wrong.
             if not isinstance(text, str | None):
                 raise TypeError(f"its text is of type {type(text).__name__}")
             if text is not None:

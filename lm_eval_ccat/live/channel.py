@@ -198,6 +198,7 @@ class Channel:
         self._median = None
         waits = self.gate.state is State.PROBING
         self._is_there(sending, moment)
+        # A server that has just come back may bear little.
         if waits and self.gate.state is State.OPEN:
             self.pace.begin_again(len(self.wire))
         self.pace.answered()
@@ -225,6 +226,7 @@ class Channel:
     def silent(self, moment: float) -> bool:
         """Whether a server has left even a second request unanswered for too long."""
         second = any(sending.second for sending in self.wire)
+        # An answer that is being scored shows that the server is there.
         if self._heard is None or not second or self.model.scoring:
             return False
         return moment - self._heard > max(SILENCE, RESEND * (self.median or 0.0))
@@ -232,6 +234,7 @@ class Channel:
     def give_up_if_alone(self, ask: Ask, moment: float) -> bool:
         """Give up an ask that is not answered while younger ones are: its model is not away."""
         stuck = [attempt for attempt in self.wire if ask in attempt.asks]
+        # Nothing that was sent later has been answered, so it may be the server.
         if not stuck or stuck[0].sent >= self._proof:
             return False
         # They take no slot any more; if one is answered yet, that is paid.
@@ -349,6 +352,7 @@ class Channel:
             return
         self._lose_attempts(sending, failure, getattr(error, "served", ()))
         call = FailedCall(sending, self._asks_without_twins(sending), failure, moment)
+        # An entry that has worked is right: its server has gone, and may return.
         if failure.address and not self.has_answered:
             self._has_wrong_address(call)
         else:
@@ -451,6 +455,7 @@ class Channel:
         item, opened = call.sending.asks[0].item, self.gate.state is State.OPEN
         if self._of_item_or_server(call.failure):
             later = call.sending.sent < self._proof
+            # Others were answered after it, or it had failed before the outage already.
             if later or (opened and item in self._tried):
                 self.alone.add(item)
             if not later:
@@ -493,6 +498,7 @@ class Channel:
 
     def _try_again(self, call: FailedCall, away: int) -> None:
         """Let a call's asks go out again after a pause; `away`: as of `Sending`."""
+        # Another call may have answered them, or carries them still.
         if call.asks:
             attempt, failure = call.sending.attempt + 1, call.failure
             wait = failure.pause(self.rule, call.sending.attempt)
@@ -550,6 +556,7 @@ class Channel:
         self.line.arrive([failed])
         self.in_a_row += 1
         many = self.in_a_row >= self.rule.in_a_row
+        # The server answered, if only by refusing this document.
         if not perhaps_server:
             self._is_there(call.sending, call.moment)
         self._set_aside_if(many and not perhaps_server, reason)

@@ -129,6 +129,7 @@ class Line:
         """Take the youngest ask of a model whose item has not failed, if any."""
         waiting = self._waiting[model]
         for ask in reversed(waiting):
+            # The server may fail on that item alone: another one tells whether it works.
             if ask.state == OPEN and ask.item not in failed:
                 waiting.remove(ask)
                 return [ask]
@@ -183,6 +184,7 @@ class Line:
         Its asks leave the line, the answers behind them take effect, and the other models go on
         with the pairs that do not need it.
         """
+        # A model that is away may still be set aside for good, and not the other way round.
         if model in self.book.tally.set_aside and (away or model not in self.away):
             return
         # The asks made so far come before this event in the journal, as they did in the Ranker.
