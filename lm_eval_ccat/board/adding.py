@@ -435,7 +435,7 @@ def judge_documents(
     # Where hashes do not tell, the scores do: they must go with what the bank expects of its items.
     if len(compared.same) < asked.n_items and not calibrated:
         scores = bank.in_order(asked.doc_ids, asked.select([model]).model_scores())
-        if fault := fault_of(bank, scores)[0]:
+        if fault := fault_of(bank, scores).words:
             return Judgement(f"{task}: {fault}; {VERIFIED}")
     if bank.doc_hashes is not None and not compared.same:
         doubts.insert(0, f"{names[1]} states no hashes of documents, so ids alone name them")

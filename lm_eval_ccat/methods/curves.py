@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,13 @@ _STEPS = 60
 _LONGEST_STEP = 2.0
 _LEAST_WEIGHT = 1e-9
 CLOSEST_KNOTS = 0.15  # in standard deviations of ability; a bend needs room
+
+
+class BasisAt(NamedTuple):
+    """Values and derivatives of the functions of an `AbilityBasis` at one ability."""
+
+    value: list[float]
+    slope: list[float]
 
 
 @dataclass(frozen=True)
@@ -83,16 +90,16 @@ class AbilityBasis:
         bends = (_splines(x, self.knots) - straight @ self.line) @ self.turn
         return np.column_stack([straight, bends])
 
-    def value_and_slope(self, x: float) -> tuple[list[float], list[float]]:
+    def value_and_slope(self, x: float) -> BasisAt:
         """Return values and derivatives at one ability as plain numbers, which are fast in tests.
 
         Examples
         --------
         >>> STRAIGHT.value_and_slope(2.0)
-        ([1.0, 2.0], [0.0, 1.0])
+        BasisAt(value=[1.0, 2.0], slope=[0.0, 1.0])
         """
         if not len(self.knots):
-            return [1.0, x], [0.0, 1.0]
+            return BasisAt([1.0, x], [0.0, 1.0])
         first, last, but_one, start, tilt, turn = self._scalars
         over_last = max(x - last, 0.0)
         over_but_one = max(x - but_one, 0.0)
@@ -105,7 +112,7 @@ class AbilityBasis:
             slope.append(3.0 * (over**2 - over_last**2) / (last - knot) - end_slope - b)
         bend = [sum(map(mul, value, column)) for column in turn]
         bend_slope = [sum(map(mul, slope, column)) for column in turn]
-        return [1.0, x, *bend], [0.0, 1.0, *bend_slope]
+        return BasisAt([1.0, x, *bend], [0.0, 1.0, *bend_slope])
 
     @cached_property
     def _scalars(self) -> tuple[list[float], float, float, list[float], list[float], Any]:
@@ -184,7 +191,7 @@ class Curves:
 
     def slope(self, theta: Floats) -> Floats:
         """Return the derivative of `predictor` in the ability; shape (n_models, n_items)."""
-        rows = [self.basis.value_and_slope(float(ability))[1] for ability in theta]
+        rows = [self.basis.value_and_slope(float(ability)).slope for ability in theta]
         return np.asarray(np.array(rows).reshape(len(theta), -1) @ self.coefficients.T)
 
     def expected(self, theta: Floats) -> Floats:

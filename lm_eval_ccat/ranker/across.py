@@ -336,6 +336,13 @@ class LeftOut(NamedTuple):
     share: Floats
 
 
+class SumErrors(NamedTuple):
+    """Squared errors of a weighted sum, and their ratios to its variances; (n_stops, n_models)."""
+
+    squares: Floats
+    ratios: Floats
+
+
 @dataclass(frozen=True)
 class Replays:
     """Replays of models left out of all banks, to correct the stated error of a mean over tasks.
@@ -381,11 +388,8 @@ class Replays:
             return None
         return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))
 
-    def judged(self, weights: Floats, across: Across | None) -> tuple[Floats, Floats]:
-        """Return squared errors of the sum, and their ratios to stated variances.
-
-        Both of shape (n_stops, n_models).
-        """
+    def judged(self, weights: Floats, across: Across | None) -> SumErrors:
+        """Return what the sum would have erred by for the models left out."""
         if across is not None:
             across.refresh()
         squares, ratios = [], []
@@ -404,12 +408,12 @@ class Replays:
                 )
             squares.append(error**2)
             ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / freedom))
-        return np.array(squares), np.array(ratios)
+        return SumErrors(np.array(squares), np.array(ratios))
 
     def gains(self, weights: Floats, across: Across) -> bool:
         """Return whether a prior across tasks lowers the sum's error by over a standard error."""
         with_prior, without_prior = (
-            self.judged(weights, prior)[0][self._early] for prior in (across, None)
+            self.judged(weights, prior).squares[self._early] for prior in (across, None)
         )
         gain = ((without_prior - with_prior) / without_prior.mean(axis=1, keepdims=True)).mean(
             axis=0
@@ -427,7 +431,7 @@ class Replays:
         Many answers of a few models are still few models, so each model is averaged first. No
         factor is below 1: luck in a few replays is no reason for smaller errors.
         """
-        ratios, late = self.judged(weights, across)[1], self.n > EARLY
+        ratios, late = self.judged(weights, across).ratios, self.n > EARLY
         means = [
             ratios[stops].mean(axis=0) for stops in (self._early, late if late.any() else ~late)
         ]

@@ -143,7 +143,14 @@ def join_of(curves: Curves, scores: Floats) -> Join:
     return Join(n, len(known), correlation, math.sqrt(spread / (spread + float(noise.mean()))))
 
 
-def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> tuple[str, Join]:
+class Fault(NamedTuple):
+    """Why scores are not of a bank's items, in words ("" if nothing says so), and by what."""
+
+    words: str
+    join: Join
+
+
+def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> Fault:
     """Say why full results are not of a bank's items in its direction; "" where nothing says so.
 
     Parameters
@@ -162,12 +169,12 @@ def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> tuple[
     >>> scores = 1.0 / (1.0 + np.exp(-skill[:, None] - ease))
     >>> bank = calibrate(ScoreTable.from_arrays(scores[:6], list("abcdef")), "paper")
     >>> permuted = scores[:, np.random.default_rng(0).permutation(60)]
-    >>> [fault_of(bank, rows[6:])[0][:30] for rows in (scores, 1.0 - scores, permuted)]
+    >>> [fault_of(bank, rows[6:]).words[:30] for rows in (scores, 1.0 - scores, permuted)]
     ['', 'the scores run in the other di', 'the bank says nothing about th']
     """
     method = method_of(bank)
     if not method.has_curves:
-        return "", Join(0, len(scores), 0.0, 0.0)
+        return Fault("", Join(0, len(scores), 0.0, 0.0))
     curves, scores = method.curves(bank), np.where(bank.kept, scores, np.nan)
     join, trusted = join_of(curves, scores), -math.log(ODDS)
     # Neighbours may be alike, so that a bank that is moved by a document looks trustworthy.
@@ -176,25 +183,28 @@ def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> tuple[
         limit = RELATED * math.sqrt(2.0 / max(min(join.n, moved.n) - 3, 1))
         better, as_is = (math.atanh(np.clip(j.correlation, -0.99, 0.99)) for j in (moved, join))
         if better - as_is > limit and moved.evidence < trusted:
-            return (
+            return Fault(
                 f"the scores are joined to the wrong documents: as scores of the documents {place} "
-                f"theirs, {moved}, as they stand, at {join.correlation:.2f}"
-            ), join
+                f"theirs, {moved}, as they stand, at {join.correlation:.2f}",
+                join,
+            )
     if join.evidence < trusted:
-        return "", join
+        return Fault("", join)
     turned = join_of(curves, 1.0 - scores)
     if turned.evidence < trusted:
         ends = f"{sum(bank.scale.ends):g}"
-        return (
+        return Fault(
             f"the scores run in the other direction than the bank's (turned, {turned}): state "
-            f"{ends} - score in their place"
-        ), join
+            f"{ends} - score in their place",
+            join,
+        )
     if join.unrelated(related):
-        return (
+        return Fault(
             f"the bank says nothing about these documents: {join}; it or the scores are joined to "
-            "other documents (another order, another split)"
-        ), join
-    return "", join
+            "other documents (another order, another split)",
+            join,
+        )
+    return Fault("", join)
 
 
 def _ranks(values: Floats, known: Mask) -> Floats:

@@ -213,12 +213,12 @@ def _joined(table: ScoreTable, bank: ItemBank, n_common: int) -> Floats:
     scores = bank.in_order(table.doc_ids, table.model_scores())
     # Where no hash tells whether documents are the same, the scores have to.
     if len(compared.same) < n_common:
-        if fault := fault_of(bank, scores)[0]:
+        if fault := fault_of(bank, scores).words:
             raise UsageError(f"the known results are not the bank's: {fault}; {VERIFIED}")
         for model, row in zip(table.models, scores):
             # A guesser on which the bank was calibrated goes with nothing, and is of its documents.
             related = -math.inf if model in bank.models else HARDLY_RELATED
-            if fault := fault_of(bank, row[None], related)[0]:
+            if fault := fault_of(bank, row[None], related).words:
                 raise UsageError(f"known model {model} is not the bank's: {fault}; {VERIFIED}")
     return np.asarray(scores)
 

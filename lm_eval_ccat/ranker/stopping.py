@@ -307,10 +307,13 @@ class _Several(StoppingRule):
     def parts(self) -> tuple[StoppingRule, ...]:
         return tuple(part for rule in self.rules for part in rule.parts())
 
-    def _split(self) -> tuple[list[StoppingRule], list[StoppingRule]]:
-        """Return the rules with a goal, and the others."""
-        goals = [rule for rule in self.rules if has_goal(rule)]
-        return goals, [rule for rule in self.rules if rule not in goals]
+    @property
+    def _goals(self) -> list[StoppingRule]:
+        return [rule for rule in self.rules if has_goal(rule)]
+
+    @property
+    def _limits(self) -> list[StoppingRule]:
+        return [rule for rule in self.rules if not has_goal(rule)]
 
 
 class _All(_Several):
@@ -331,7 +334,7 @@ class _Any(_Several):
 
     def _wanted(self, standing: Standing) -> Mask:
         """Return the models that the goals want more items for; all if there is no goal."""
-        wants_of_goals = [goal.wants(standing) for goal in self._split()[0]]
+        wants_of_goals = [goal.wants(standing) for goal in self._goals]
         if not wants_of_goals:
             return ~standing.nobody
         # One goal that is met ends the ranking, so what other goals want no longer counts.
@@ -341,7 +344,7 @@ class _Any(_Several):
     def wants(self, standing: Standing) -> Mask:
         out = self._wanted(standing)
         # A limit holds for each model by itself: one that has reached it gets no more items.
-        for limit in self._split()[1]:
+        for limit in self._limits:
             out = out & limit.wants(standing)
         return out
 
@@ -349,15 +352,14 @@ class _Any(_Several):
         return tuple(limit for rule in self.rules for limit in rule.limits())
 
     def why(self, standing: Standing) -> str:
-        goals, limits = self._split()
-        reached = [goal for goal in goals if goal.met(standing)]
+        reached = [goal for goal in self._goals if goal.met(standing)]
         if not reached:
             wanting = self._wanted(standing)
-            reached = [limit for limit in limits if (wanting & ~limit.wants(standing)).any()]
+            reached = [limit for limit in self._limits if (wanting & ~limit.wants(standing)).any()]
         return " and ".join(filter(None, (goal.why(standing) for goal in reached)))
 
     def met(self, standing: Standing) -> bool:
-        goals, _ = self._split()
+        goals = self._goals
         return (
             any(goal.met(standing) for goal in goals) if goals else not self.wants(standing).any()
         )

@@ -370,7 +370,7 @@ def noise_within(table: ScoreTable, items: FractionalItems) -> Floats | None:
         count = np.maximum(present.sum(axis=0), 1)
         mean = np.where(present, y, 0.0).sum(axis=0) / count
         squares[model] = np.where(present, (y - mean) ** 2, 0.0).sum(axis=0)
-        mass[model] = (count - 1) * items.curves([ability, *factors], items.rows, items.noise)[1]
+        mass[model] = (count - 1) * items.curves([ability, *factors], items.rows, items.noise).w
     again = mass.sum(axis=1) > 0.0
     of_models = squares[again].sum(axis=1) / mass[again].sum(axis=1)
     if not of_models.any():

@@ -68,11 +68,38 @@ def weight(mu: Floats, out: Floats | None = None) -> Floats:
     return np.maximum(out, SMALLEST_WEIGHT, out=out)
 
 
+class PackedEntries(NamedTuple):
+    """The stored entries of a symmetric matrix, and how often each stands in the whole one."""
+
+    row: Places
+    column: Places
+    times: Floats
+
+
 @cache
-def packed(n: int) -> tuple[Places, Places, Floats]:
-    """Return the stored entries of a symmetric matrix of size `n`: row, column, multiplicity."""
+def packed(n: int) -> PackedEntries:
+    """Return the stored entries of a symmetric matrix of size `n`."""
     row, column = np.triu_indices(n)
-    return row, column, np.where(row == column, 1.0, 2.0)
+    return PackedEntries(row, column, np.where(row == column, 1.0, 2.0))
+
+
+class CurvesAt(NamedTuple):
+    """The curves of some items at one ability; arrays of shape (n,).
+
+    Attributes
+    ----------
+    mu, w : ndarray
+        Expected scores, and slopes of the logistic curve there.
+    kappa : ndarray
+        Noise of a score, including the uncertainty of the calibrated curve.
+    along : ndarray
+        Slope of the linear predictor in the ability.
+    """
+
+    mu: Floats
+    w: Floats
+    kappa: Floats
+    along: Floats
 
 
 class Profile(NamedTuple):
@@ -206,13 +233,11 @@ class FractionalItems:
         Coefficients, loadings, and covariances times their multiplicity. Curves and their
         variances are linear in these.
         """
-        times = packed(self.basis.size)[2]
+        times = packed(self.basis.size).times
         parts = [self.coefficients.T, self.loadings.T, (self.covariance * times).T]
         return np.ascontiguousarray(np.vstack(parts))
 
-    def curves(
-        self, z: Sequence[float], rows: Floats, noise: Floats
-    ) -> tuple[Floats, Floats, Floats, Floats]:
+    def curves(self, z: Sequence[float], rows: Floats, noise: Floats) -> CurvesAt:
         """Return the curves of some items at `z`.
 
         Parameters
@@ -223,15 +248,6 @@ class FractionalItems:
             Columns of `rows` of these items.
         noise : ndarray of shape (n,)
             ``k_i`` of these items.
-
-        Returns
-        -------
-        mu, w : ndarray of shape (n,)
-            Expected scores, and slopes of the logistic curve there.
-        kappa : ndarray of shape (n,)
-            Noise of a score, including the uncertainty of the calibrated curve.
-        along : ndarray of shape (n,)
-            Slope of the linear predictor in the ability.
         """
         value, slope, shift, tilt = self.at(z[0])
         p, last = len(value), len(value) + len(z) - 1
@@ -245,7 +261,7 @@ class FractionalItems:
         kappa *= noise
         along = np.array(slope).dot(rows[:p])
         along += tilt
-        return mu, w, kappa, along
+        return CurvesAt(mu, w, kappa, along)
 
     def at(self, x: float) -> tuple[list[float], list[float], float, float]:
         """Return values and slopes of the basis at an ability, the curves' shift, and its slope.

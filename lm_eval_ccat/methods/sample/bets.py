@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -168,7 +169,8 @@ class Betting:
         if len(known):
             above, below = bets.beyond(known)
             near_known = np.minimum(
-                bets.beyond(known - min_difference)[0], bets.beyond(known + min_difference)[1]
+                bets.beyond(known - min_difference).above,
+                bets.beyond(known + min_difference).below,
             )
             kinds = [
                 np.concatenate(blocks, axis=1) for blocks in zip(kinds, (above, below, near_known))
@@ -189,6 +191,13 @@ class Betting:
             self._replay.learn(*value)
         self._n_replayed = n_values
         return self._replay
+
+
+class BeyondMeans(NamedTuple):
+    """Evidence that each model is above, and below, each of some means; (n_models, n_means)."""
+
+    above: Floats
+    below: Floats
 
 
 class _AllBets:
@@ -216,11 +225,11 @@ class _AllBets:
         null = int(np.searchsorted(self.gaps, gap))
         return np.asarray(self.pairs.largest[null].reshape(self.n_models, self.n_models))
 
-    def beyond(self, means: Floats) -> tuple[Floats, Floats]:
+    def beyond(self, means: Floats) -> BeyondMeans:
         """Return the evidence that each model is above, and below, each of some means."""
         above = self.above.largest[np.searchsorted(self.means, means)].T
         below = self.below.largest[::-1][np.searchsorted(self.means, means)].T
-        return above, below
+        return BeyondMeans(above, below)
 
 
 @dataclass(frozen=True, eq=False)
