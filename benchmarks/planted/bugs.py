@@ -767,8 +767,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a table's document hashes keep the order in which they came",
         "lm_eval_ccat/scores/table",
-        "hashes = tuple(hashes[i] for i in order)",
-        "hashes = tuple(hashes)",
+        "tuple(doc_hashes[i] for i in order)",
+        "tuple(doc_hashes)",
         ("tests/scores/test_table.py",),
     ),
     Bug(

@@ -81,8 +81,10 @@ def axis(values: Iterable[float], count: int = 5, pad: float = 0.05) -> Axis:
     >>> axis([0.12, 0.88], pad=0.0).labels
     ('0.2', '0.4', '0.6', '0.8')
     """
+    # A model without an answer has no figures, and a chart without models still has axes.
     finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
+    # Equal values need some room, or the axis has no length.
     if high - low < 1e-12 * max(1.0, abs(high)):
         low, high = low - 0.5, high + 0.5
     margin = pad * (high - low)

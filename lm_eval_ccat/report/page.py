@@ -307,6 +307,7 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
     elif usd := result.get("usd"):
         yield (dollars(usd), "spent, where the price is known")
     pairs = tables.pairs_decided(result)
+    # A single model has no pairs, and an empty figure would look like a fault.
     if pairs["pairs"]:
         same = f", {pairs['equivalent']} equivalent" if pairs["equivalent"] else ""
         yield (

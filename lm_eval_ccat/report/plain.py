@@ -118,10 +118,12 @@ def comparison_page(comparison: Comparison) -> str:
         )  # fmt: skip
     headline = sentence(comparison, comparison.verdict)
     deciding = [outcome for outcome in comparison.outcomes if outcome.decisive]
+    # The verdict of all metrics is that of the worst, which need not be all of them.
     if len(deciding) > 1 and comparison.verdict in (WORSE, NOT_KNOWN):
         n = sum(outcome.overall.verdict == comparison.verdict for outcome in deciding)
         headline += f" by {n} of {len(deciding)} metrics"
     headline += f", {about(comparison.outcomes[0])}"
+    # The clause begins a sentence here.
     if headline.startswith("it is"):
         headline = f"I{headline[1:]}"
     margin_words = f"margin {margin:g}, " if margin else ""
@@ -162,6 +164,7 @@ def in_words(comparison: Comparison, outcome: Compared, difference: Difference) 
 
 def forecast(outcome: Compared, difference: Difference) -> str:
     """Say how many more documents or answers would decide; never more documents than there are."""
+    # Repeats of the same documents decide, not further documents.
     if difference.more_answers:
         return f"about {difference.more_answers:,} more answers would decide"
     if not difference.more_documents:
@@ -206,6 +209,7 @@ def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
     contrast = outcome.other_question
     if contrast is None:
         return []
+    # Two answers beside each other need their questions in words.
     if outcome.question != POPULATION:
         return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, outcome, contrast)}"]
     # All documents, answered once, leave the noise of answers.

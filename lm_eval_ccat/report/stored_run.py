@@ -84,6 +84,7 @@ class StoredAnswers(Collection[StoredAnswer]):
             if not isinstance(record, Tell):
                 continue
             n, of_model = number.get(record.item, -1), counts.get(record.model, b"")
+            # What came after the deciding answer is in the journal, and not in the result.
             if 0 <= n < len(of_model) and of_model[n]:
                 doc = record.item.document if self._several else record.item.doc_id
                 scores = _score(record, self._lead)
@@ -251,15 +252,17 @@ class StoredRun:
     def failed(self) -> list[tuple[str, Any, str]]:
         """Every item that a model failed on, as (model, item, reason)."""
         several = len(self.facts.get("outcomes") or ()) > 1
+
+        def document(doc_id: Any) -> Any:
+            """Return what an answer is to: of repeats their document, of several tasks with it."""
+            if several:
+                return tuple(doc_id[:2])
+            return doc_id[1] if isinstance(doc_id, list) else doc_id
+
         return [
-            (
-                model,
-                tuple(doc_id[:2]) if several else doc_id[1] if isinstance(doc_id, list) else doc_id,
-                failure["reason"],
-            )
+            (model, document(failure["doc_id"]), failure["reason"])
             for model, row in self.result["models"].items()
             for failure in row.get("failed") or ()
-            for doc_id in [failure["doc_id"]]
         ]
 
     @property
@@ -351,6 +354,7 @@ def _leading(header: Header, task: str) -> str:
 def _score(answer: Tell, lead: str) -> tuple[float, float | None]:
     """An answer's score on [0, 1] and the raw one, of several those of the leading outcome."""
     score, raw = answer.score, answer.raw
+    # The page shows one score an answer: that which weighs most.
     if isinstance(score, Mapping):
         name = lead if lead in score else next(iter(score))
         score, raw = score[name], (raw or {}).get(name)
@@ -364,6 +368,7 @@ def _banks(folder: Path, header: Header) -> ItemBank | Mapping[str, Mapping[str,
     except CcatError:
         return None
     suite = SuiteBank({"": banks} if isinstance(banks, ItemBank) else banks)
+    # Figures of another bank would contradict those of the run.
     hashes = "+".join(bank.sha256 for *_, bank in suite.banks())
     return banks if hashes == header.bank_sha256 else None
 
@@ -447,10 +452,12 @@ class _Watched(Book):
 def history(run: StoredRun) -> History:
     """Replay a run that has a bank with checkpoints at evenly spaced moments."""
     total, n_moments = len(run.answers), min(CHECKPOINTS, max(12, _ESTIMATES // len(run.models)))
+    # A ranking that only shows full results has no course.
     if not total:
         return History()
     moments = np.linspace(min(total, len(run.tested)), total, n_moments).round().astype(int)
     book = _Watched(run, set(moments.tolist()))
+    # A running journal grows on; the page is of the moment at which it was read.
     book.replay(islice(book.journal.read_new(), run.n_lines))
     book.settle()
     # The last checkpoint is at the end of the journal: what came after the last answer counts too.

@@ -41,6 +41,7 @@ def chain(result: RankingContent, max_names: int = IN_WORDS) -> list[Link]:
     parts: list[Link] = []
     apart = result.get("separated_within_ties", ())
     for part in order_parts(result["order"], result["ties"], apart):
+        # A sentence of a hundred names is none; the table has them all.
         if max_names <= 0:
             break
         best, worst = result["models"][part.models[0]].get("rank_range") or (0, 0)
@@ -100,6 +101,7 @@ def stands_beyond(result: RankingContent) -> str | None:
     if not stands:
         return None
     n, also = len(stands) // 2, sum(stands) // 2  # each pair is listed in both orders
+    # The good news is said without numbers.
     if also == n:
         what = "decided pair holds" if n == 1 else "decided pairs hold"
         return f"The {what} for other items like these as well."
@@ -143,6 +145,7 @@ def outlook(result: RankingContent, currency: str) -> Outlook | None:
     answers_needed: dict[str, int] = {}
     for pair in pairs:
         for model, n in pair["items"].items():
+            # A model's answers serve both of its neighbours.
             answers_needed[model] = max(n, answers_needed.get(model, 0))
     spent = {model: result["models"][model] for model in answers_needed}
     cost = sum(
@@ -300,5 +303,6 @@ def script_json(value: object) -> str:
     >>> script_json({"a": "</script>"})
     '{"a":"\\u003c/script\\u003e"}'
     """
+    # NaN is no JSON, and a page that a browser cannot parse is empty.
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.translate(_SCRIPT_ENDING)

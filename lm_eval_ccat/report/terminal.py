@@ -233,6 +233,7 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
     short = {n: n if len(n) <= width else f"{n[: width - 1 - half]}…{n[-half:]}" for n in names}
     taken = list(short.values())
     for number, name in enumerate(names, start=1):
+        # Models of one family often differ in the middle of their names.
         if taken.count(short[name]) > 1:
             short[name] = f"{number} …{name[len(str(number)) + 2 - width :]}"
     return short
@@ -340,6 +341,7 @@ def _open_ties(content: RankingContent) -> Iterator[str]:
         label = "Equivalent or not separated" if 0 < sum(same) < len(same) else label
         yield f"{label}: {first_of(group, 4)}."
     apart = content["separated_within_ties"]
+    # Several such pairs would fill the screen; the page lists them.
     if len(apart) == 1 and not placed:
         [(a, b)] = apart
         yield f"{a} and {b} are separated from each other, but not from the models between them."
@@ -352,12 +354,14 @@ def _what_would_decide(plan: Outlook) -> Iterator[str]:
     (model, number), *further = pair["items"].items()
     answers = f"{plural(number, 'more answer')} of {model}"
     answers += "".join(f" and {n_answers:,} of {name}" for name, n_answers in further)
+    # Models that get the same number share a clause.
     if further and {n_answers for _, n_answers in further} == {number}:
         answers = f"{plural(number, 'more answer')} of each"
     close = ", nearly all that remain," if pair["all_items"] else ""
     pair_price, price = "", ""
     if plan.cost is not None:
         pair_price, price = f" ({dollars(pair['cost'])})", f" ({dollars(plan.cost)})"
+    # To name a number of answers would invite to pay for them in vain.
     if pair.get("out_of_reach"):
         yield f"{of_pair}: not even all answers that remain would decide."
     else:
@@ -587,6 +591,7 @@ def _rehearsal_lines(rehearsal: RehearsalContent | None) -> Iterator[str]:
 def _power_lines(content: ForecastContent) -> Iterator[str]:
     """Say what items decide, and what it takes to decide a difference."""
     smallest, metric = content["smallest_gap_by_items"], content["metric"]
+    # Nothing is known yet of how far repeats of one item scatter.
     if not smallest:
         yield "How many answers decide a difference depends on the noise between repeats, unknown."
         return
@@ -602,6 +607,7 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
     takes_what = f"{'items of each':>14}{'tokens':>10}{'cost':>12}{'minutes':>9}"
     yield f"  {'difference':>14} {'':>16}{takes_what}"
     for gap, of_way in content["by_gap"].items():
+        # Even all items leave the noise of a single draw.
         if not of_way:
             yield f"  {gap:>14} one sampled answer to every item does not decide it: set `repeats`"
         for way, takes in of_way.items():

@@ -56,6 +56,7 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
         warned = any(
             f" answers of {name} are empty" in warning for warning in content.get("warnings", ())
         )
+        # A warning of the run says it already, with what to do.
         if row.get("empty_outputs") and not warned:
             empty = plural(row["empty_outputs"], "empty answer")
             yield "Empty", f"{name} gave {empty}, scored as they are."
@@ -88,6 +89,7 @@ def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
     )
     for task, bank in run.bank_of.items():
         name = f"The bank of {task}" if task else "The bank"
+        # A blank bank has no facts that could be doubted.
         if not bank.models:
             yield (
                 "Bank",
@@ -129,6 +131,7 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
             "The run's copy of its item bank is missing or was changed, so the course of the run, "
             "the information curve and the expected scores are left out.",
         )
+    # The bank is there, so that another version of the method is what remains.
     elif run.answers and not with_course:
         yield (
             "Version",
@@ -144,6 +147,7 @@ def command(run: StoredRun) -> str:
     """Return the command that started the run, or an equivalent one."""
     if run.header.command is not None:
         return shlex.join(["lm-eval-ccat", *map(str, run.header.command)])
+    # A run from Python has no command; its bank lies in the run.
     bank = shlex.quote(str(banks_at(run.path)))
     return f"lm-eval-ccat rank config.yaml --bank {bank} --run_dir again"
 

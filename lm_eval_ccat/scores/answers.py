@@ -220,6 +220,7 @@ class EarlierAnswer:
         >>> [(answer.repeat, answer.responses) for answer in both.each()]
         [(1, [['yes']]), (2, [['no']])]
         """
+        # The harness repeats every request equally often; a log that was cut off may not.
         number = min(map(len, self.responses))
         return [
             replace(self, responses=[[group[n]] for group in self.responses], repeat=n + 1)
@@ -249,11 +250,13 @@ def earlier_answers(
         It holds no answer to the task.
     """
     place = existing(path, "file or directory of earlier answers")
+    # A run directory holds logs of the harness, too, if it was completed; its journal has them all.
     if any(True for _ in run_journal.journals(place)):
         answers = list(_of_journals(place, task))
     else:
         runs, troubles = find_runs(place, task)
         answers = []
+        # The last answer to a document is the one that is taken over.
         for run in sorted(runs, key=lambda run: run.date):
             answers += _of_samples(run, troubles)
         if warn is not None:
@@ -297,6 +300,7 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
                     row.get("doc_hash"), mark=mark_of_row(row, run.template),
                     configuration=run.configuration,
                 )  # fmt: skip
+    # What cannot be read was paid for, and will be again.
     if damaged:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")
 

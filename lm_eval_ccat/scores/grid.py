@@ -198,6 +198,7 @@ class ScoreGrid:
         if len({type(doc_id) for doc_id in self._items}) > 1:
             raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
         labels, ids = list(self.rows), sorted(self._items)
+        # Of a table that somebody wrote, nobody knows which of two scores is meant.
         if unique and self._repeated is not None:
             raise self._two_scores(path, *self._repeated)
         order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
@@ -207,6 +208,7 @@ class ScoreGrid:
             codes -= 1
         hashes, notes = self._settled(raw, codes, order)
         prompts = None if codes is None else Prompts(tuple(self._marks)[1:], codes)
+        # After documents were settled, as that may take the last score of a model.
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
             filter_note = f", filter {known['filter']!r}," if known.get("filter") else ""
@@ -258,6 +260,7 @@ class ScoreGrid:
         rows in another order is put into theirs; else scores of the rarer document are dropped,
         because a mean over different documents measures neither.
         """
+        # No log states a hash, so that ids alone name the documents.
         if len(self._hashes) == 1:
             return None, []
         [first] = self._first_versions.finish(1, order)
@@ -273,11 +276,13 @@ class ScoreGrid:
                 counts, key=lambda value: (counts[value], value), default=int(settled[i])
             )
         hashes = [texts[value] for value in settled.tolist()]
+        # Logs of one data set, the usual case, need no second matrix of documents.
         if not doubtful:
             return hashes, []
         moved = [
             row for row in range(len(raw)) if _put_in_order(row, settled, versions, raw, codes)
         ]
+        # A score without a hash counts as one of the document that was seen first.
         other = (np.where(versions == 0, first, versions) != settled) & ~np.isnan(raw)
         raw[other] = np.nan
         notes = []
@@ -351,6 +356,7 @@ def _require_within(scale: Scale, raw: Floats, path: Path) -> None:
     try:
         scale.check(raw)
     except OutsideScaleError as error:
+        # The scale knows no file; whoever reads the message has many.
         fact, *remedy = error.args
         remedy = remedy or ["correct them, or state the range (--range WORST,BEST)"]
         raise OutsideScaleError(f"{path}: {fact}", *remedy) from None

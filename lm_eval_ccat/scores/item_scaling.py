@@ -64,6 +64,7 @@ class ItemScaling:
         ScoreTableError
             If it is a table of scaled scores already.
         """
+        # Scaled once more, nothing would change but the name.
         if calibration.metric.endswith(ITEM_SCALED):
             raise ScoreTableError(f"the scores of {calibration.metric} are scaled already")
         scores = calibration.scores
@@ -105,6 +106,7 @@ class ItemScaling:
                 f"none of the {len(positions)} documents is among those the scaling was made of"
             )
         ends = (np.where(positions < 0, np.nan, end[positions]) for end in (self.low, self.high))
+        # New models may score beyond what calibration saw of an item.
         scaled = _spread(table.scores, *ends)
         unknown = int((positions < 0).sum())
         warnings = (f"{unknown} documents have no item scaling",) if unknown else ()
@@ -162,6 +164,7 @@ class ItemScaling:
 
 
 def _spread(scores: Floats, low: Any, high: Any) -> Floats:
+    # Halfway, as nothing says on which end such an item stands.
     flat = low == high
     scaled = np.clip((scores - low) / np.where(flat, 1.0, high - low), 0.0, 1.0)
     return np.where(flat & ~np.isnan(scores), 0.5, scaled)

@@ -195,6 +195,7 @@ def messages_of(prompt: Any) -> list[dict[str, Any]] | None:
             return None
     if not isinstance(prompt, (list, tuple)) or not prompt:
         return None
+    # A task may ask for JSON in its text, which begins alike.
     are_messages = all(
         isinstance(message, dict) and {"role", "content"} <= message.keys() for message in prompt
     )
@@ -319,12 +320,14 @@ def compare_prompts(
     'prompts unknown: the bank does not state them, so it is not verified that they are the same'
     """
     changed, compared = differing(theirs, ours)
+    # One document shows what differs; the number of others, whether it is the template.
     if changed:
         of_both = texts(changed)
         doc_id = next((doc_id for doc_id in changed if doc_id in of_both), changed[0])
         sides = zip((theirs, ours), names)
         marks = " and ".join(f"{marks[doc_id]} in {name}" for marks, name in sides)
         extent = f"; {len(changed)} of {compared} prompts differ" if len(changed) > 1 else ""
+        # A setting changes every prompt, a corrected document its own.
         if 1 < len(changed) == compared:
             extent += ", as with a chat template, a system prompt or other examples"
         place = first_place(*of_both[doc_id]) if doc_id in of_both else ""
@@ -346,6 +349,7 @@ def compare_prompts(
 
 def first_place(theirs: str, ours: str) -> str:
     """Say from which character on two prompts differ."""
+    # Of two texts one may be the beginning of the other.
     place = next(
         (n for n, (their, our) in enumerate(zip(theirs, ours)) if their != our),
         min(len(theirs), len(ours)),

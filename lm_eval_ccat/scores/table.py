@@ -269,6 +269,7 @@ class ScoreTable:
         """
         path = Path(path)
         reader = reader_of(path)
+        # A large table is read once for all; logs of the harness lie in a file per task anyway.
         if reader.read_many is not None:
             yield from reader.read_many(path, outcomes, query)
             return
@@ -316,6 +317,7 @@ class ScoreTable:
         """
         query = Query(metric, task, None, range, lower_is_better, scale=scale)
         names = list(getattr(frame, "columns", ()))
+        # Columns that have a meaning are those of a file; without any, all columns are items.
         if {"doc_id", "id", "model"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):
             return READERS.get("long_form").read(frame, query, None)
         raw, name = _matrix(frame.to_numpy()), metric or "score"
@@ -350,6 +352,7 @@ class ScoreTable:
             return scores
         if hasattr(scores, "columns") or hasattr(scores, "column_names"):
             return cls.from_dataframe(scores)
+        # A text has a length and items, too, of which NumPy would make a matrix of one cell.
         if isinstance(scores, (str, Path)):
             raise ScoreTableError(f"{scores!r} is a path: read it with ScoreTable.read(path)")
         if scores is None:
@@ -372,6 +375,8 @@ class ScoreTable:
         configs: Sequence[str] | None = None,
         scale: Scale | None = None,
         metric: str = "score",
+        doc_hashes: Sequence[str | None] | None = None,
+        prompts: Prompts | None = None,
         copy: bool = True,
         **known: Any,
     ) -> ScoreTable:
@@ -389,8 +394,13 @@ class ScoreTable:
             The configuration of each row.
         scale : Scale, optional
             Default [0, 1], higher is better.
+        metric : str, optional
+        doc_hashes, prompts : optional
+            Of the items in the order of `doc_ids`; see `ScoreTable`.
         copy : bool, optional
             If False, the table may keep `raw` itself, which then must not be changed.
+        **known
+            Other attributes of the table, such as ``task`` or ``settings``.
 
         Returns
         -------
@@ -402,6 +412,7 @@ class ScoreTable:
         <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
         """
         matrix = _matrix(raw)
+        # Whoever made the scores may go on to change them.
         if copy and np.may_share_memory(matrix, raw):
             matrix = matrix.copy()
         names = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
@@ -411,10 +422,6 @@ class ScoreTable:
                 f"and {len(names)} doc_ids: rows are models, columns are items"
             )
         ids, order = sorted_ids(names)
-        hashes = known.pop("doc_hashes", None)
-        if hashes is not None:
-            hashes = tuple(hashes[i] for i in order)
-        prompts: Prompts | None = known.pop("prompts", None)
         table = cls(
             raw=matrix if order == list(range(len(order))) else np.take(matrix, order, axis=1),
             row_model=tuple(models),
@@ -422,17 +429,18 @@ class ScoreTable:
             doc_ids=ids,
             scale=scale or Scale(),
             metric=metric,
-            doc_hashes=hashes,
+            doc_hashes=None if doc_hashes is None else tuple(doc_hashes[i] for i in order),
             prompts=prompts and prompts.take(items=order),
             **known,
         )
         rows = list(zip(table.row_model, table.row_config))
         if len(set(rows)) < len(rows):
-            twice = next(row for row in rows if rows.count(row) > 1)
+            model, config = next(row for row in rows if rows.count(row) > 1)
             raise ScoreTableError(
-                f"two rows for model {twice[0]!r} config {twice[1]!r}: name their configs apart"
+                f"two rows for model {model!r} config {config!r}: name their configs apart"
             )
-        table.scale.check(table.raw)  # a score outside the scale is an error now, not later
+        # A score outside the scale is an error now, not in a calibration of minutes.
+        table.scale.check(table.raw)
         return table
 
     # -- looking at it ------------------------------------------------------------------------
@@ -497,6 +505,7 @@ class ScoreTable:
         >>> table.model_scores().round(2).tolist()
         [[0.3, 0.8]]
         """
+        # Most tables have a row per model, which is its score as it stands.
         if len(self.models) == len(self.row_model):
             rows = self.raw[models][:, items]
             return self.scale.normalise(rows) if unit else rows.copy()
@@ -672,6 +681,7 @@ class ScoreTable:
         >>> table.numbered_as([0, 1], ["y", "x"]).raw.tolist()
         [[0.9, 0.2]]
         """
+        # Without hashes nothing tells the documents apart, and the numbers stay.
         ours = dict(zip(self.doc_ids, self.doc_hashes or ()))
         numbers = renumbered(ours, dict(zip(doc_ids, hashes or ())))
         if not numbers:
@@ -698,6 +708,7 @@ class ScoreTable:
         rows, i = np.nonzero(written)
         n = len(rows)
         scale = self.scale
+        # Columns are made by look-ups, as a million texts in a list take much memory.
         columns: dict[str, object] = {
             "model": pa.array(self.row_model).take(pa.array(rows)),
             "config": pa.array(self.row_config).take(pa.array(rows)),
@@ -779,6 +790,7 @@ def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
     ScoreTableError
         Integers and strings are mixed, or an id appears twice.
     """
+    # Numbers of NumPy would be written to JSON, and compared, in their own way.
     plain: list[Any] = [i.item() if isinstance(i, np.generic) else i for i in ids]
     kinds = {type(i) for i in plain}
     if not kinds <= {int} and not kinds <= {str}:
@@ -843,6 +855,7 @@ def read_beside(
         if scale.cap is not None:
             raise
         unbounded = replace(query, beside=None, range=_ANYTHING)
+        # The error names the range that would hold all scores, which needs another look at them.
         ends = range_holding(reader.read(path, unbounded, on_progress).raw)
         remedy = rescaling(str(path), outcome, Scale(*ends), scale)
         source = "" if str(path) in error.args[0] else f"{path}: "
@@ -933,6 +946,7 @@ def reader_of(path: Path) -> Reader:
         if path.is_dir()
         else "a score table is a .parquet or a .csv file, harness logs are a directory"
     )
+    # Who ranks by a configuration may hand the same file to `compare`.
     if path.suffix in YAML:
         remedy = "a configuration, and not scores: give logs (--log_samples) or a score table"
         raise ScoreTableError(f"{path}: {remedy}")

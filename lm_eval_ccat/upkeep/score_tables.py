@@ -170,7 +170,7 @@ def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
         task=bank.task,
         filter=bank.filter,
         doc_hashes=bank.doc_hashes,
-        prompts=bank.prompts and Prompts.of_rows([bank.prompts] * len(observations)),
+        prompts=Prompts.of_rows([bank.prompts] * len(observations)) if bank.prompts else None,
         settings=dict(bank.settings),
     )
     return replace(

@@ -43,6 +43,7 @@ def full_runs(
     full, warnings = [], []
     for run in runs:
         reason, usable = run.why_not_full()
+        # Documents that a user named (``--samples``) are usable if they were named in order.
         named = selected and not usable and not run.adaptive
         usable = usable or (run.in_order if named else partial and run.adaptive)
         what = "it has no scores of the others" if usable else "left out"
@@ -57,6 +58,7 @@ def full_runs(
             full.append(run)
         if reason:
             warnings.append(f"{run.samples}: {reason}; {what}")
+    # The first reason is as good as any; the others are mostly the same.
     if not full:
         raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
     return full, warnings
@@ -75,6 +77,7 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
         models: dict[str, set[str]] = {}
         for run, value in values:
             models.setdefault(value, set()).add(run.model)
+        # A setting in which all runs agree needs no word.
         if len(models) < 2:
             continue
         sizes = Counter({text: len(names) for text, names in models.items()}).most_common(4)
@@ -113,6 +116,7 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
         if not _alike(generation.get(key) for generation in settings)
     }
     if repeats:
+        # Repeats differ in their seed by intention.
         varied.discard("seed")
     labels = [
         (run.model, ",".join(f"{key}={json.dumps(value, sort_keys=True)}"
@@ -142,6 +146,7 @@ def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:
     shared: dict[str, object] = {}
     differing: list[str] = []
     for key in known[0] if known else ():
+        # One key that differs must not hide that the others agree.
         if key == "generation_kwargs":
             names = dict.fromkeys(name for settings in generation for name in settings)
             alike = [

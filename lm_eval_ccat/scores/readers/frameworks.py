@@ -200,6 +200,7 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
     """Return the scores of the task and the metric that are asked for, of all their rows."""
     if not rows:
         raise UnknownScoresError("; ".join([f"{path}: no scores of single items", *notes[:1]]))
+    # A filter that is passed over in silence would look as if it had been applied.
     if query.filter is not None:
         raise ScoreTableError(f"{path}: these logs have no filters; leave --filter out")
     task = one_of(path, "task", query.task, (row.task for row in rows))
@@ -307,6 +308,7 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     data = parquet.ParquetFile(log)
     names = data.schema_arrow.names
     column = next((column for column in ("metric", "metrics") if column in names), None)
+    # Another table that is called like one of lighteval's.
     if column is None:
         raise ValueError("no column 'metric' or 'metrics'")
     # Where the text of a sample stands, by version.

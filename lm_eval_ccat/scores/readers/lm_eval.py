@@ -201,6 +201,7 @@ def _read_into(
         File(run.samples, run.filters_of(metric.source) or [filter or "none"], run.template)
         for run, _ in by_date
     ]
+    # Only a configuration that was run again can contradict itself.
     counts = Counter(label for _, label in by_date)
     earlier: dict[tuple[str, str], dict[Any, float]] = {}
     for (run, label), rows in zip(by_date, read_files(files, asked, on_progress)):
@@ -213,6 +214,7 @@ def _read_into(
         if counts[label] > 1 and not drawing(run.generation):
             troubles += _joined(run, rows, earlier.setdefault(label, {}))
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
+    # Some documents without a number are missing ones; all of them are another metric.
     if unusable and not grid.placed:
         raise UnknownMetricError(unusable + _metrics_of_one_number([run for run, _ in by_date]))
     return _Contents(filters, sent, troubles)
@@ -241,6 +243,7 @@ def _mean_tokens(runs: Sequence[LoggedRun]) -> dict[str, int] | None:
 
 def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
     """Return a warning if the mean of a run's scores is not what its results file states."""
+    # What the harness reports is then no plain mean of these scores.
     if metric.prefix or run.adaptive or rows.unusable or len(rows.filters) != 1:
         return []
     [filter] = rows.filters
@@ -268,6 +271,7 @@ def _joined(run: LoggedRun, rows: FileScores, earlier: dict[Any, float]) -> list
     ]  # fmt: skip
     remaining = len(earlier.keys() - scores.keys())
     earlier |= scores
+    # A later run that has all documents replaces the earlier one, whatever that said.
     if not changed or not remaining:
         return []
     return [
@@ -333,6 +337,7 @@ def _choose_metric(
     if metric is None and not reported:
         raise ScoreTableError(f"{path}: no readable rows in the logs of {runs[0].task}")
     name = metric or one_of(path, "metric", None, reported)
+    # Users may name a mean as this package's own results do.
     if parts_of(name)[0] not in reported:
         name = name.removeprefix(SENTENCE)
     base, _ = parts_of(name)

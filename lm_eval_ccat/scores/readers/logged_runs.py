@@ -134,6 +134,8 @@ class LoggedRun:
         results, config = self.results, self.of_task("configs") or {}
         if not results:
             return {}
+        # The results count the examples that were shown; the configuration, those that were asked
+        # for.
         shots = self.of_task("n-shot")
         shots = config.get("num_fewshot") if shots is None else shots
         return {
@@ -252,6 +254,7 @@ class LoggedRun:
             return NotFull(f"an adaptive run{part}", usable=False)
         if not (self.counts.in_part if self.counts else limited):
             return NotFull("", usable=True)
+        # `--limit` is in the configuration; `--samples` leaves only the count of documents.
         if limited:
             return NotFull(f"run with --limit{part}", usable=True)
         return NotFull(f"not a full run{part}, as with --samples", usable=False)

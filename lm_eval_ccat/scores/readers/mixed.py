@@ -29,9 +29,11 @@ def kinds_at(path: Path) -> list[tuple[Reader, Path]]:
     if not path.is_dir() or (path / JOURNAL).is_file():
         return []
     fitting = [reader for reader in _others() if _reads(reader, path)]
+    # The usual folder is of one kind, whose own reader takes it.
     if len(fitting) < 2:
         return []
     files = [file for file in files_at(path, "*") if file.suffix in _ENDINGS]
+    # The file that is named in a message should be the one that a user sees first.
     files.sort(key=lambda file: (len(file.parts), file))
     kinds = []
     for n, reader in enumerate(fitting):
@@ -81,6 +83,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         for reader, file, known in held
         if (meant := [outcome for outcome in known if _is_meant(outcome, query)])
     ]
+    # Across kinds, one kind's only task may not be the only one of all.
     for what in ("task", "metric"):
         names = {getattr(outcome, what) for *_, meant in holding for outcome in meant}
         if getattr(query, what) is None and (names := names - {None, UNNAMED}):

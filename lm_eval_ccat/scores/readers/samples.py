@@ -344,8 +344,10 @@ def read_file(file: File, asked: Asked) -> FileScores:
                 read.notes.append(f"{path}, line {number}: not readable, left out ({row})")
             continue
         name = filter_of(row, file, earlier)
+        # The rows of all filters stand in one file.
         if asked.filter not in (None, name):
             continue
+        # A task may leave a metric out where it does not apply to a document.
         if key not in row:
             without += 1
             continue
@@ -361,6 +363,7 @@ def read_file(file: File, asked: Asked) -> FileScores:
         line = _Line(number, score, row.get("doc_hash"))
         first_line = lines.setdefault((row["doc_id"], name), line)
         first_line.require_same(line, path, f"{key} of document {row['doc_id']!r}")
+        # Every row states its settings; the first one speaks for all.
         if not read.doc_ids:
             read.generation = generation_of(row.get("arguments"))
         read.doc_ids.append(row["doc_id"])
@@ -392,6 +395,7 @@ def read_files(
     """
     sizes = [file.path.stat().st_size for file in files]
     work = sum(n * (_PACKED if file.path.suffix == ".gz" else 1) for n, file in zip(sizes, files))
+    # Starting processes takes longer than reading a few megabytes.
     processes = None if work >= _WORTH_PROCESSES else 1
     done = 0
     results = in_processes(read_file, files, asked, processes=processes, local=True)
