@@ -368,7 +368,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model that a known one beats does not pass its defeat on to those below it",
         "lm_eval_ccat/ranker/verdicts",
-        "under[i] |= under[above[:, i]].any(axis=0)",
+        "loses_to_known[i] |= loses_to_known[beats[:, i]].any(axis=0)",
         "pass",
         ("tests/ranker/test_verdicts.py",),
     ),

@@ -94,6 +94,7 @@ class RankingBuilder:
 
     def _task(self, number: int, task: Task) -> Ranking:
         outcomes = self._outcomes(number, task)
+        # The task's ranking is then that of its only outcome.
         if len(outcomes) == 1:
             return next(iter(outcomes.values()))
         weights = {outcome.name: outcome.weight / task.weight for outcome in task.outcomes}
@@ -165,6 +166,7 @@ class RankingBuilder:
         failed = [item for item in account.failed if contents.task_at(item) in score.tasks]
         as_asked = score is self._standing.score or len(score.tasks) > 1
         name = contents.name_as_asked if as_asked else contents.doc_id
+        # Names are made once: thousands of items stand in several columns.
         names = {item: name(item) for item in (*items, *failed)}
         sample = description.drawn if description else None
         return ModelRow(

@@ -194,6 +194,7 @@ class Difference:
             limit = margin + ROUNDING * scale.span
             verdict = _verdict(decision, gain, (low, high), margin, limit)
         lacking = None
+        # At exactly the margin no number of documents decides; a barred pair is not decided by any.
         if verdict == NOT_KNOWN and not barred and gain != -margin:
             units = documents if answers is None else answers
             # At the last document of a benchmark the error is 0.

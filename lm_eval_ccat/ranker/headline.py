@@ -261,6 +261,7 @@ def _of_contenders(
     order, models = content["order"], content["models"]
     first, second = map(visible_name, order[:2])
     share = f"{len(contenders)} of {len(order)}"
+    # Which of them is likeliest would suggest a difference that nobody sees.
     if no_difference and {*order[:2]} <= {*contenders}:
         return f"{share} may be the best; between {first} and {second} {no_difference}"
     likeliest = max(contenders, key=lambda model: models[model].get("p_best") or 0)

@@ -72,6 +72,7 @@ class Estimate:
             errors = np.array([np.hypot(low_error, self.zero_loss), high_error])
             half = errors if not self.error else errors * self.looks.reach(1.0 - confidence, *look)
             (low, _), (_, high) = interval_of_mean(np.array(self.mean), half, np.array(self.n))
+        # What failures may hide is added to what chance explains: neither knows of the other.
         low, high = low - max(self.failure_bias, 0.0), high + max(-self.failure_bias, 0.0)
         floor, ceiling = self.possible
         return max(floor, low), min(ceiling, high)

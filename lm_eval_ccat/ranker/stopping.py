@@ -136,6 +136,7 @@ class TargetError(_OfNumber):
         return np.asarray(standing.errors > self.se)
 
     def why(self, standing: Standing) -> str:
+        # Of one model, "every" would be odd.
         single = len(standing.items) == 1
         return "the target is reached" if single else f"every standard error is at most {self.se:g}"
 

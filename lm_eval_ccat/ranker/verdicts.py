@@ -147,6 +147,7 @@ class Verdicts:
             equivalent = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level
         if (exact := variance == 0.0).any():  # known in full, whatever the looks saw
             p, equivalent = np.where(exact, np.abs(gap) <= ROUNDING, p), equivalent | exact
+        # Two locations may be close on a scale on which scores are not: estimates decide.
         if equivalent.any():
             references = belief.references
             estimate = (
@@ -216,6 +217,8 @@ class Verdicts:
         level = self.confidence if confidence is None else confidence
         low, high = self._ends(1.0 - level)
         decided, equal = self.sign, self.state == EQUIVALENT
+        # At less confidence than the ranking's, an interval lies within the ranking's, and at more
+        # around it: so do the verdicts that it has to agree with.
         if level <= self.confidence:
             low = np.where(decided > 0, np.maximum(low, ROUNDING), low)
             high = np.where(decided < 0, np.minimum(high, -ROUNDING), high)
@@ -245,6 +248,7 @@ class Verdicts:
     def withdrawn(self) -> list[tuple[str, str]]:
         """Pairs that were once decided the other way round and are open again."""
         gap, evidence = self.belief.pairs.gap, self.looks.evidence
+        # Evidence stays from look to look: what once decided the other way is still there.
         if evidence is None:
             return []
         against = np.where(gap > 0.0, evidence.worse, evidence.better)
@@ -385,7 +389,7 @@ class Verdicts:
     def ranges(self) -> tuple[Ints, Ints]:
         """Best and worst rank that decided pairs, and their consequences, leave possible."""
         n_tested, locations, references = self.n_tested, self.location, self.belief.references
-        above, over, under = (
+        beats, beats_known, loses_to_known = (
             self.sign[:, :n_tested] > 0,
             self.sign[:, n_tested:] > 0,
             self.sign[:, n_tested:] < 0,
@@ -393,25 +397,29 @@ class Verdicts:
         fixed, n = locations[n_tested:], len(locations)
         # Beating one exact reference means beating the lower ones.
         if references is not None and references.exact:
-            over = np.where(over, fixed, -np.inf).max(axis=1, keepdims=True) >= fixed
-            under = np.where(under, fixed, np.inf).min(axis=1, keepdims=True) <= fixed
-        above |= (over.astype(np.float32) @ under.T.astype(np.float32)) > 0.0
+            best_beaten = np.where(beats_known, fixed, -np.inf).max(axis=1, keepdims=True)
+            worst_above = np.where(loses_to_known, fixed, np.inf).min(axis=1, keepdims=True)
+            beats_known, loses_to_known = best_beaten >= fixed, worst_above <= fixed
+        # A known model may stand between two tested ones. (Products of floats are fast.)
+        beats |= (beats_known.astype(np.float32) @ loses_to_known.T.astype(np.float32)) > 0.0
         tested = self.rows[self.rows < n_tested]
-        for i in tested[::-1]:  # worst first: the models below a model are complete before it
-            less = above[i].nonzero()[0]
-            above[i] |= above[less].any(axis=0)
-            over[i] |= over[less].any(axis=0)
+        # Worst first: what a model beats is complete before it, and theirs becomes its own.
+        for i in tested[::-1]:
+            beaten = beats[i].nonzero()[0]
+            beats[i] |= beats[beaten].any(axis=0)
+            beats_known[i] |= beats_known[beaten].any(axis=0)
+        # Best first, likewise: whoever loses to a model loses to what is above that.
         for i in tested:
-            under[i] |= under[above[:, i]].any(axis=0)
-        better = np.r_[above.sum(axis=0) + under.sum(axis=1), over.sum(axis=0)]
-        worse = np.r_[above.sum(axis=1) + over.sum(axis=1), under.sum(axis=0)]
+            loses_to_known[i] |= loses_to_known[beats[:, i]].any(axis=0)
+        better = np.r_[beats.sum(axis=0) + loses_to_known.sum(axis=1), beats_known.sum(axis=0)]
+        worse = np.r_[beats.sum(axis=1) + beats_known.sum(axis=1), loses_to_known.sum(axis=0)]
         if references is not None:
             width = -float(ndtri(0.5 * (1.0 - self.confidence)))
-            n_above, less = outside(
+            n_above, n_below = outside(
                 references.estimate, width * references.error, self.min_difference
             )
             better[n_tested:] += n_above
-            worse[n_tested:] += less
+            worse[n_tested:] += n_below
         return 1 + better, n - worse
 
     @property
@@ -430,6 +438,7 @@ class Verdicts:
         belief, references = self.belief, self.belief.references
         tested = self.rows[self.rows < self.n_tested]
         n_tested, names = len(tested), [self.names[i] for i in tested]
+        # Of two models the chance is known without drawing.
         if n_tested == 2 and references is None:
             chance = float(self.better[tested[0], tested[1]])
             best = (chance, 1.0 - chance)
