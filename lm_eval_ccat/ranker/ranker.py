@@ -365,7 +365,7 @@ class Ranker:
         if math.isfinite(self._accounts.budget):
             # A pair may take all of the budget; a known model takes none of it.
             payers = 2 if self._standing.references is None else 1
-            limits_of_items.append(self._accounts.most_items(self._turns.first, payers))
+            limits_of_items.append(self._accounts.most_items(self._turns.warmup_items, payers))
         # Not even all items make a pair of sampled models known in full: they are a limit, too.
         if self._sampled:
             return min([n_kept, *limits_of_items])

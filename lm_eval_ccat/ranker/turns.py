@@ -50,6 +50,11 @@ class Candidates(NamedTuple):
     models: list[int]
     tasks: list[int] | None = None
 
+    @property
+    def in_warmup(self) -> bool:
+        """Whether these are candidates of the warm-up."""
+        return self.tasks is not None
+
     def turn(self, place: int) -> Turn:
         """Return one of them as a turn."""
         return Turn(self.models[place], None if self.tasks is None else self.tasks[place])
@@ -104,14 +109,14 @@ class Turns:
     # -- who is next --------------------------------------------------------------------------
 
     @property
-    def first(self) -> int:
+    def warmup_items(self) -> int:
         """Items of every task that every model gets first, as far as the cap allows it."""
         return self.warmup if self._policy.warmup_ignores_limits else min(self.warmup, self.cap)
 
     def warming(self) -> Mask:
         """Return which models still have warm-up items ahead; shape (n_models, n_tasks)."""
         accounts = self.accounts
-        ahead = (accounts.loads < self.first) & (accounts.remaining > 0)
+        ahead = (accounts.loads < self.warmup_items) & (accounts.remaining > 0)
         able = accounts.active
         # A cap below the warm-up of all tasks leaves some tasks with fewer items.
         if not self._policy.warmup_ignores_limits:
@@ -179,7 +184,7 @@ class Turns:
         for task, model in np.argwhere(ahead.T).tolist() if math.isfinite(left) else ():
             budget = math.inf if self._policy.warmup_ignores_limits else left
             if accounts.affordable(budget)[model, task]:
-                items_ahead = self.first - int(accounts.loads[model, task])
+                items_ahead = self.warmup_items - int(accounts.loads[model, task])
                 left -= accounts.mean_price(accounts[model], task) * items_ahead
         return left
 
@@ -216,7 +221,7 @@ class Turns:
         if not places:
             return None
         # In the warm-up every item is worth the same, and the task comes with the candidate.
-        if candidates.tasks is not None or len(candidates.models) == 1:
+        if candidates.in_warmup or len(candidates.models) == 1:
             return candidates.turn(places[0])
         prices = self.accounts.prices[candidates.models].tolist()
         # For its price, a free item is worth more than any other, however informative these are.

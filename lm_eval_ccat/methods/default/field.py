@@ -436,7 +436,7 @@ class Field:
         member, sequence = self.members[a], self.sequence
         new, weight = item not in sequence.draws, 0.0
         if probability is not None:
-            weight = sequence.weight(self.sizes()) if new else sequence.draws[item][1]
+            weight = sequence.weight(self.draw_sizes()) if new else sequence.draws[item][1]
         if new and self._next_shared(member) is None:
             sequence.append(item, probability, weight)
         if probability is not None:
@@ -505,7 +505,7 @@ class Field:
             items = self._most_telling(a, candidates, k, price, pending)
             if move is Move.CHOOSE or not self._draw_tells_more(items[0]):
                 return items, None
-        item, probability = sequence.draw(self.sizes())
+        item, probability = sequence.draw(self.draw_sizes())
         if available[item]:
             return [item], probability
         # The model was asked this item outside the sequence: it gets the most telling one instead.
@@ -568,7 +568,7 @@ class Field:
 
         The variance is the mean over estimates, and over differences whose sign is in doubt.
         """
-        moments, n_drawn, size = self.moments(), self.sequence.n_drawn, self.sizes()
+        moments, n_drawn, size = self.moments(), self.sequence.n_drawn, self.draw_sizes()
         per_draw = moments.S * self._per_draw
         noise_of_rest = moments.S / max(moments.left.mean(), 1.0)
         gap = moments.t[:, None] - moments.t
@@ -590,7 +590,7 @@ class Field:
         after = self.model.departures.prior(left_by_chosen, moments.t, moments.level)
         return left_open(moments.M, n_drawn + 1) < left_open(after, n_drawn)
 
-    def sizes(self) -> Floats:
+    def draw_sizes(self) -> Floats:
         """Return the sizes to which the probabilities of a draw are proportional; (n_items,).
 
         One part is the same for all items, the other is the standard deviation of a residual over

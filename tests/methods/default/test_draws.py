@@ -41,7 +41,7 @@ def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
         if len(left) > 3 and hash((rule, told, len(path))) % 3 == 0:  # chooses, by what it saw
             item = int(left[hash((rule, told)) % len(left)])
             return expectation([*path, (item, None)])
-        size = field.sizes()[left]
+        size = field.draw_sizes()[left]
         p = size / size.sum()
         return sum(q * expectation([*path, (int(i), float(q))]) for i, q in zip(left, p))
 
@@ -56,8 +56,8 @@ def test_what_is_drawn_stands_for_the_items_that_are_held_back():
         field = Field(model_of(replace(tiny(), kept=kept)), 1)
         assert (field.sequence.left == kept).all()
         # No score counts more than twice what it would in a simple random sample.
-        assert (field.sizes() >= 0.5 * field.sizes().mean()).all()
-        p = np.where(kept, field.sizes(), 0.0)
+        assert (field.draw_sizes() >= 0.5 * field.draw_sizes().mean()).all()
+        p = np.where(kept, field.draw_sizes(), 0.0)
         for item in np.flatnonzero(kept).tolist():
             one = Field(field.model, 1)
             one.place(0, item, probability := float(p[item] / p.sum()))
