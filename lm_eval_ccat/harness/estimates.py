@@ -165,7 +165,7 @@ def describe(run: TaskRun) -> dict[str, object]:
 
 
 def _why(run: TaskRun) -> str:
-    """Return why the run ended; of the one model that it asked if that was set aside."""
+    """Return why the run ended: why its one model was set aside, if it was."""
     if run.complete:
         return "every document was run"
     if (reason := run.ranking.set_aside.get(run.name)) is not None:

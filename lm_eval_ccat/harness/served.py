@@ -210,7 +210,7 @@ def _usage(usage: Any) -> tuple[Tokens | None, int, str]:
 
 
 def _instead_of(asked: Any, served: Any) -> str:
-    """Return the name of a model asked for that is no form of the one that answered, else "".
+    """Return the name of the model asked for if another one answered; else "".
 
     >>> _instead_of("gpt-4o", "gpt-4o-2024-08-06"), _instead_of("gpt-4o", "gpt-3.5-turbo")
     ('', 'gpt-4o')

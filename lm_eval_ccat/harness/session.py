@@ -300,8 +300,9 @@ class TaskSession:
         return {doc_id: mark_of(_asked(requests[doc_id])) for doc_id in requests}
 
     def marks_like(self, marks: Mapping[Any, str | None]) -> dict[Any, str]:
-        """Return the marks that can be compared with `marks`: of what this model's template wrote
-        if they are of such texts.
+        """Return the marks that can be compared with `marks`.
+
+        Where these are of what a template wrote, they are of what this model's template writes.
         """
         template = self.settings["chat_template_sha"]
         # Marks of messages are the same whatever template wrote them into a text.
@@ -373,8 +374,8 @@ class TaskSession:
     ) -> Callable[[], list[Administered]]:
         """Run documents as `administer` does; return a function that scores the answers.
 
-        It needs no model, so that the next one may be loaded meanwhile. `repeats` says which
-        answer to each document it is, if not the first: a cache does not give it.
+        Scoring needs no model, so that the next one may be loaded meanwhile. `repeats` says which
+        answer to each document is asked, if not the first: those no response cache gives.
         """
         if any(repeat > 1 for repeat in repeats):
             lm = internals.unwrapped(self.lm if lm is None else lm)
@@ -450,8 +451,8 @@ class TaskSession:
     ) -> tuple[list[list[Any]], list[Any]]:
         """Copy documents' requests: several models share them, and one model may ask one twice.
 
-        From the second answer on, a request carries a seed of its own where a server takes one,
-        after the one that the task's settings or the model state.
+        Where a server takes a seed, the second answer has the seed after the first one's, which the
+        task's settings or the model state, and so on.
         """
         seed = internals.seed_of(self.lm) if any(repeat > 1 for repeat in repeats) else None
         groups = []

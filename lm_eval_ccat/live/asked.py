@@ -75,7 +75,7 @@ class AskedSide(NamedTuple):
 def differing_prompts(
     baseline: AskedSide, candidate: AskedSide, task: str | None, accepted: Collection[str]
 ) -> tuple[str, str]:
-    """Return what differs between the prompts of two sides and is accepted, and what is not known.
+    """Return the accepted difference between the prompts of two sides, and what is not known.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def checked_prompts(
     texts: Callable[[Sequence[Any]], Texts],
     accepted: Collection[str],
 ) -> tuple[str, str]:
-    """Return what `compare_prompts` says of two sides, of which `accepted` changes are accepted.
+    """Return what `compare_prompts` says of two sides; refuse a difference that is not accepted.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def checked_prompts(
 def full_results_otherwise(
     run: StoredRanking, table: ScoreTable, source: Any, model: str, logged_name: str
 ) -> list[str]:
-    """Return what is not known of how full results of a run's model were asked and scored.
+    """Compare how full results were asked and scored with their run; return what is not known.
 
     The table and the logs that it was read from call the model `logged_name`.
 

@@ -360,7 +360,7 @@ class Channel:
             self._follow_up(call, unreachable=failure.on_the_way and not is_there)
 
     def _follow_up(self, call: FailedCall, unreachable: bool) -> None:
-        """Do what the first case says that applies to a failed call.
+        """Follow up a failed call by the first case that applies.
 
         `unreachable`: whether calls fail on the way to the server, and not this one alone.
         """
@@ -421,7 +421,7 @@ class Channel:
             self.lose(ask.item, failure.column, failure.kind)
 
     def _asks_without_twins(self, sending: Sending) -> list[Ask]:
-        """Return the open asks of a failed call, less those that a second request carries."""
+        """Return the open asks of a failed call that no second request carries."""
         calls = [*self.wire, *(waiting for _, waiting in self.retries)]
         twins = [
             call
@@ -449,8 +449,9 @@ class Channel:
     def _note_failure(self, call: FailedCall) -> bool:
         """Note a failure; return whether the server still counts as there.
 
-        It does while few have failed in a row. An item fails alone if a later request was answered,
-        or if it fails again after an outage. Such items count only if they are as many as slots.
+        It does while few items have failed in a row. An item fails alone if a later request was
+        answered, or if it fails again after an outage; items that fail alone speak against the
+        server only once they are as many as the model has slots.
         """
         item, opened = call.sending.asks[0].item, self.gate.state is State.OPEN
         if self._of_item_or_server(call.failure):

@@ -118,7 +118,9 @@ class _Ranked:
         self._name_of = names_by_model(by_name)
 
     def only_model_of(self, path: str, model: str, answers: Sequence[EarlierAnswer]) -> str | None:
-        """Return the model whose all answers of a log are, whatever it is called there, if any is.
+        """Return the one model that all answers of a log count as, whatever it is called there.
+
+        None where the answers are of several models, each known by its name.
 
         Parameters
         ----------
@@ -382,7 +384,7 @@ def known_means(
 def _means_of(
     table: ScoreTable, bank: ItemBank, models: Sequence[str], question: str, sampled: bool
 ) -> dict[str, KnownMean]:
-    """Return the means of a table's models on a bank, with the noise of answers where sampled."""
+    """Return the means of a table's models on a bank; those of draws have the noise of draws."""
     population = question == POPULATION
     means = means_of_known(table, bank, population, sampled=sampled)
     # A sampled answer is one draw, whether or not those of the models to be ranked are.

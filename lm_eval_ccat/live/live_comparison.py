@@ -393,7 +393,7 @@ class StoredSides:
     def _asked_or_scored_otherwise(
         self, name: str, scoring: Scoring, spec: Spec, outcome: Outcome, session: TaskSession
     ) -> Iterator[Discrepancy]:
-        """Yield in what a model's logs differ from the task as it asks and scores now.
+        """Yield the differences between a model's logs and the task as it asks and scores now.
 
         Raises
         ------

@@ -28,7 +28,7 @@ _Answers = dict[tuple[Any, ...], list[float]]
 
 
 def contradictions_in_logs(folder: Path, close: float) -> list[str]:
-    """Return what the logs of a run's models say otherwise than its journal.
+    """Return where the logs of a run's models contradict its journal.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _texts(responses: Any) -> Iterator[str]:
 def _other_estimates(
     logs: Path, model: str, rankings: Sequence[StoredRanking], close: float
 ) -> Iterator[str]:
-    """Yield what the latest results file of a model states otherwise than the run's result."""
+    """Yield where the latest results file of a model contradicts the run's result."""
     files = sorted(results_files(logs), key=lambda file: file.name)
     stored: list[StoredRanking] = []
     with suppress(CcatError):  # full results state no estimate

@@ -47,7 +47,7 @@ UNSCORED = 10
 
 
 class NoScoresError(MetricError):
-    """The task does not report the metric at all, so neither another model nor a retry helps."""
+    """The task does not report the metric at all: neither another model nor a retry helps."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Model(ABC):
 
     @property
     def missing(self) -> str:
-        """What it waits for before it can be opened; "" if for nothing."""
+        """What it waits for before it can be opened; "" for nothing."""
         return ""
 
     @property
@@ -159,7 +159,7 @@ class Model(ABC):
         return False
 
     def fits_beside(self, others: Sequence[Model]) -> bool:
-        """Whether it can be open together with these, if not all models can."""
+        """Whether it can be open together with some others, where not all models can."""
         return not others
 
     @abstractmethod
@@ -586,9 +586,9 @@ def check_session(
 def _by_outcome(
     outcomes: Mapping[str, Outcome], scored: Mapping[str, RawAndScore]
 ) -> tuple[Any, Any]:
-    """Return raw scores and scores by outcome, or those of the only one; None where there is none.
+    """Return the raw scores and the scores, each by outcome; of a single outcome, its two numbers.
 
-    Without a score of any weighted outcome, there are raw scores alone.
+    None stands for no score; without one of any weighted outcome, there are raw scores alone.
     """
     if len(outcomes) == 1:
         return next(iter(scored.values()), (None, None))

@@ -334,7 +334,7 @@ def make_plan(spec: Spec) -> Plan:
 
 
 def plan_of_banks(spec: Spec) -> Plan | None:
-    """Make the plan of a ranking from what its banks know, without documents and for no run.
+    """Make the plan of a ranking from its banks alone: a forecast without documents, for no run.
 
     None if a bank does not state the tokens of its items, or if there is none of a task.
     """
@@ -390,7 +390,7 @@ def plan_of(
 
 
 def with_public_bank(plan: Plan) -> Plan | None:
-    """Return a plan without a bank with the public one that fits its tasks; None if none does.
+    """Give a plan without a bank the public bank that fits its tasks; None if none does.
 
     It fits if it has banks of all tasks by the same metrics and filters, and documents and
     settings agree.

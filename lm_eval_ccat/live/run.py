@@ -199,8 +199,9 @@ class Run:
         return models
 
     def _has_another_prompt(self, item: Item, answer: EarlierAnswer, templated: bool) -> bool:
-        """Whether an earlier answer is surely not to the prompt of a document in this run, or does
-        not tell to which prompt it is.
+        """Whether an earlier answer is to another prompt than this run's, or to an unknown one.
+
+        What a template writes is known only once the model is open: it counts as the same.
         """
         mark = self.plan.sessions[item.task].marks.get(item.doc_id)
         earlier_mark = answer.mark_for(templated)
@@ -217,7 +218,7 @@ class Run:
                 self._write_warnings(self.book)
 
     def _write_warnings(self, book: Book) -> None:
-        """Journal what no session has warned of yet: the last one may open no model."""
+        """Journal what no session has warned of yet; the last session may open no model."""
         if new := [text for text in self._warned if text not in book.tally.warnings]:
             book.write([Warn(texts=new)])
 

@@ -29,7 +29,7 @@ def beside_each_other(
     names: tuple[str, str],
     warnings: list[str],
 ) -> tuple[ScoreTable | StoredRanking, ScoreTable | StoredRanking]:
-    """Return two sides, of scores only those on the documents of the run beside them.
+    """Return two sides, with scores cut to the documents of the run on the other side.
 
     What the reader of the scores said and what was left out goes to `warnings`.
 
@@ -90,7 +90,7 @@ def _require_same(
 
 
 def require_one_order(first: ScoreTable, second: ScoreTable) -> None:
-    """Refuse two tables that number the same documents otherwise, as pages name texts by number.
+    """Refuse two tables that number the same documents in another order.
 
     Raises
     ------

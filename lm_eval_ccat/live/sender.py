@@ -136,7 +136,7 @@ class Sender:
             time.sleep(TICK)
 
     def _first(self) -> Iterator[Channel]:
-        """Yield the models that stay open and the first that take turns; none at the end."""
+        """Yield the models that stay open and the first that take turns; none once all is over."""
         ranker, aside = self.book.ranker, self.book.tally.set_aside
         spent = self.late() and self.book.n_told  # a new run gets answers, however short its time
         if ranker.done or (self.line.goal and ranker.decided) or spent:
@@ -236,8 +236,8 @@ class Sender:
     def take_turns(self) -> None:
         """Give the places to the models whose asks come first in the line.
 
-        The model at its head gets the place of one that has nothing to do, because all others wait
-        for its answer anyway; a further one only that of a model of which no answer is open.
+        The model at the head of the line gets the place of one that has nothing to do: all others
+        wait for its answer anyway. A further model gets only the place of one with no open ask.
         """
         if not self._turns:
             return
@@ -283,7 +283,7 @@ class Sender:
         return seat.opened and bool(seat.retries or self.line.has_next(seat.name))
 
     def _wish_for_place(self, channel: Channel, moment: float) -> None:
-        """Reserve a further place for a model, which an autoscaler may add a node for."""
+        """Reserve a further place for a model: an autoscaler may add a node for it."""
         if not channel.model.bundle:
             return
         self._withdraw_wish(channel)
@@ -432,7 +432,7 @@ class Sender:
             self._resend(self.line.head, moment)
 
     def _check_server(self, channel: Channel, moment: float) -> None:
-        """Set a model aside whose server is away or silent, for good if it was so for too long."""
+        """Set a model aside whose server is away or silent; for good after too long."""
         name, gate, limit = channel.name, channel.gate, 60.0 * self.rule.outage_minutes
         # Refusals for the rate are answers, so the model never counts as away by them.
         if channel.refused_for(moment) > limit:
@@ -462,7 +462,7 @@ class Sender:
         channel.set_aside(channel.gate.reason, away=True)
 
     def _resend(self, head: Ask, moment: float) -> None:
-        """Send the ask a second time that holds up the line, if its one call takes long."""
+        """Send the ask that holds up the line a second time, if its only call takes long."""
         channel = self.channels[head.model]
         # A local model would compute the same answer twice, and slower.
         if not channel.model.remote:

@@ -39,7 +39,7 @@ _UNKNOWN = (
 
 @dataclass(frozen=True)
 class Grouping:
-    """Fields of the documents by which a comparison looks at them; none make it false.
+    """Fields of documents by which a comparison groups them; false without any.
 
     Attributes
     ----------
@@ -310,7 +310,7 @@ def _unknown(
     size: int | None,
     warnings: list[str],
 ) -> list[Any]:
-    """Return the documents that a side was asked and has no score of, and tell of them.
+    """Return the documents without a score that a side was asked, and warn of them.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ def _documents_asked(
 
 
 def _fillings(baseline: Floats, candidate: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the scores with missing ones as is likely, at the worst and at the best.
+    """Yield the scores three times: missing ones as is likely, at the worst and at the best.
 
     Likely is the mean difference, as far as the scale allows it. The worst is the lowest score of
     the candidate, and the highest of the baseline.

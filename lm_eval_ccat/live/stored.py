@@ -170,8 +170,8 @@ class StoredRanking:
 def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRanking]:
     """Read every ranking in a run directory, a ``result.json`` or an adaptive results file.
 
-    What ranks the run comes first, then its parts. A result that is not of the journal beside it is
-    made anew from the journal, as is one that is missing.
+    The ranking itself comes first, then its parts. A result that is missing, or not of the journal
+    beside it, is made anew from the journal.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def _of_results(
 
 
 def _task_of(logged: str, content: Mapping[str, Any]) -> str:
-    """Return the task that a results file has: of a variant of `check`, the task that it is of."""
+    """Return the task of a results file; of a variant that `check` wrote, what it was made of."""
     metadata = (content.get("configs", {}).get(logged) or {}).get("metadata") or {}
     is_variant = Path(metadata.get("config_source") or "").name == f"{logged}.yaml"
     return logged.removesuffix(SUFFIX) if is_variant else logged

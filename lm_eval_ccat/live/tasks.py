@@ -200,7 +200,7 @@ def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
 
 
 def _is_drawn(settings: Mapping[str, Any], model_type: str | None, lm: Any) -> bool:
-    """Whether a task's settings sample as a model type, or else an open model, is sent them."""
+    """Whether a task's settings sample, as they are sent to a model type, or else to a model."""
     if (
         internals.sends_temperature_alone(model_type)
         if model_type

@@ -213,7 +213,7 @@ class Book:
         return pair in self.answers and pair not in self._beyond
 
     def arrived(self, model: str) -> Iterator[tuple[Item, Tell]]:
-        """Yield a model's scored answers by item, those last that the Ranker was not told."""
+        """Yield a model's scored answers by item; those that the Ranker was not told come last."""
         untold = ((item, answer) for (name, item), answer in self.waiting.items() if name == model)
         for item, answer in chain(self.answers.of(model).items(), untold):
             if isinstance(answer, Tell):
@@ -389,7 +389,7 @@ class Book:
     # -- what records call (see `Replayed`) ------------------------------------------------------
 
     def take(self, asks: Asks) -> None:
-        """Ask what the journal says was asked, each after as many answers as then."""
+        """Repeat the asks of a line, each after as many answers as at first."""
         self.closed = False
         for (model, item), probability, after in zip(asks.pairs, asks.draws, asks.after):
             self._tell_to(after)

@@ -73,8 +73,8 @@ class Costs:
     def of_lost(self, column: str) -> float | None:
         """Return what to count for an attempt without an answer; None before the first answer.
 
-        The mean where it was presumably billed, as it is counted as spent; the largest where it
-        may have been.
+        Where it was presumably billed, the mean, which is counted as spent; where it may have been,
+        the largest.
         """
         if not self.answers:
             return None
@@ -248,7 +248,7 @@ class Tally:
         return {name for name, identities in self.served.items() if len(identities) > 1}
 
     def unlike(self, reason: str) -> set[tuple[str, str]]:
-        """Return pairs of models whose shares of such ends differ too much to compare them."""
+        """Return the pairs of models whose answers end for a reason too unequally often."""
         if not any(reason in ends for ends in self.finished.values()):
             return set()
         counts = {

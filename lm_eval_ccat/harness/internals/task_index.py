@@ -189,7 +189,7 @@ def _task_files(folder: str | Path) -> list[Path]:
 
 
 def _find_again(name: str, folders: Sequence[str | Path], index: dict[str, Any]) -> None:
-    """Add to an index what folders define of a name beside a configuration of a ranking."""
+    """Add the task of a name to an index, where a ranking's configuration had taken its place."""
     add = resolve("lm_eval.tasks._index:TaskIndex.process_cfg")
     for folder in reversed(folders):  # the first that is added stays
         for file in _task_files(folder):
@@ -202,7 +202,7 @@ def _find_again(name: str, folders: Sequence[str | Path], index: dict[str, Any])
 def _stock_entries(names: Iterable[Any], ours: Mapping[str, Any]) -> dict[str, Any]:
     """Return the harness's entries of names that are not in `ours`, and of all that these need.
 
-    They are those of its whole index, as every file counts that mentions one of the names.
+    They equal those of its whole index: every file is read that mentions one of the names.
     """
     stock: dict[str, Any] = {}
     searched: set[str] = set()
@@ -226,7 +226,7 @@ def _stock_entries(names: Iterable[Any], ours: Mapping[str, Any]) -> dict[str, A
 
 
 def _mention(name: str) -> re.Pattern[str]:
-    """Return what finds a name, or one that matches a pattern, as a word of a text."""
+    """Return the expression that finds a name, or what matches a pattern, as a word of a text."""
     return re.compile(r"(?<!\w)" + ".*".join(map(re.escape, _WILD.split(name))) + r"(?!\w)")
 
 
