@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lm_eval_ccat.harness.calls import Calls
 from lm_eval_ccat.live.models import HarnessModel
 from lm_eval_ccat.live.spec import Spec
 
@@ -15,7 +16,9 @@ from lm_eval_ccat.live.spec import Spec
 def opened(n_requests: int = 1, concurrency: int | None = None, **of_lm: Any) -> tuple[Any, Any]:
     """A model that a harness loaded, and its client; `bound` lists what its task was bound to."""
     lm = SimpleNamespace(**of_lm)
-    session: Any = SimpleNamespace(lm=lm, bound=[], doc_ids=[0], judged=False)
+    session: Any = SimpleNamespace(
+        lm=lm, bound=[], doc_ids=[0], judged=False, scoring=Calls("scoring")
+    )
     session.bind, session.n_requests = session.bound.append, lambda doc_id: n_requests
     spec = Spec.read({"task": "t", "models": [{"name": "a", "model": "dummy"}]})
     entry = replace(spec.models[0], model=None, concurrency=concurrency)
