@@ -272,10 +272,7 @@ class Transport:
         status, heads = response.status, response.headers
         if 300 <= status < 400 and (location := heads.get("Location")):
             raise _redirected(url, location)
-        answer = _json(body)
-        if trouble := _trouble_in(status, answer):
-            remedy = _remedy_of(status, url, headers, chat="messages" in call.payload)
-            raise _refusal(trouble, remedy, status, heads, answer, body)
+        answer = _checked(status, heads, body, url, headers, chat="messages" in call.payload)
         return answer, Served.of(answer, heads, call.payload)
 
     def _target(self) -> tuple[str, Any, Any]:
@@ -439,25 +436,31 @@ def _json(body: bytes | bytearray) -> Any:
         return None
 
 
-def _refusal(
-    trouble: str,
-    remedy: str,
+def _checked(
     status: int,
-    headers: Mapping[str, str],
-    answer: Any,
+    heads: Mapping[str, str],
     body: bytes | bytearray,
-) -> ServerError:
-    """Return the error of an answer that is one in any form."""
+    url: str,
+    sent_headers: Mapping[str, str],
+    chat: bool,
+) -> Any:
+    """Return the JSON of an answer; raise a `ServerError` if it is an error in any form.
+
+    `url`, `sent_headers` and `chat` (whether it sends messages) are the request's.
+    """
+    answer = _json(body)
+    if not (trouble := _trouble_in(status, answer)):
+        return answer
     code, http_status = _code_and_status(answer)
-    words = _words(answer, body)
-    refused = status >= 300
+    words, refused = _words(answer, body), status >= 300
+    remedy = _remedy_of(status, url, sent_headers, chat)
     message = trouble if remedy.startswith(",") else f"{trouble}: {words or 'no words'}"
-    return ServerError(
+    raise ServerError(
         "status" if refused else "answer",
         message + remedy,
         status=status if refused else http_status,
         words=words,
-        headers=dict(headers),
+        headers=dict(heads),
         code=code,
     )
 

@@ -14,6 +14,8 @@ from lm_eval_ccat.harness.judge.rating import Judge, agreement, reduced
 from lm_eval_ccat.harness.served import Served, pause_of
 from lm_eval_ccat.harness.transport import ServerError, _authorized, _checked, server_calls
 
+ADDRESS = "http://host/v1/completions"
+
 
 def test_the_longest_limit_that_is_used_up_is_waited_for():
     limits = {
@@ -54,18 +56,21 @@ def test_a_dated_name_is_the_same_model(asked, served, instead):
 def test_an_error_in_any_form_is_no_answer(status, answer, words):
     body = b"<html>" if answer is None else json.dumps(answer).encode()
     with pytest.raises(ServerError, match=words):
-        _checked(status, {}, body, "")
+        _checked(status, {}, body, ADDRESS, {}, chat=False)
     with pytest.raises(ServerError, match="HTTP 401: no; OPENAI_API_KEY is not set"):
-        _checked(401, {}, b"no", "", keyless=True)
+        _checked(401, {}, b"no", ADDRESS, {"Authorization": "Bearer "}, chat=False)
+    with pytest.raises(ServerError, match=f"HTTP 404, write base_url={ADDRESS}$"):
+        _checked(404, {}, b"<html>", ADDRESS.removesuffix("/completions"), {}, chat=False)
     sound = {"choices": [{"text": "a"}], "error": None}
-    assert _checked(200, {}, json.dumps(sound).encode(), "") == sound
+    assert _checked(200, {}, json.dumps(sound).encode(), ADDRESS, {}, chat=False) == sound
 
 
 @pytest.mark.parametrize("part", ["code", "type"])
 def test_a_spent_quota_does_not_come_back(part):
     for code, final in (("insufficient_quota", True), ("rate_limit_exceeded", False)):
         with pytest.raises(ServerError) as raised:
-            _checked(429, {}, json.dumps({"error": {part: code}}).encode(), "")
+            body = json.dumps({"error": {part: code}}).encode()
+            _checked(429, {}, body, ADDRESS, {}, chat=False)
         assert raised.value.final == final and raised.value.status == 429
 
 
