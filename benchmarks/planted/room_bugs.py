@@ -717,8 +717,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a form's error is of the models that it was made from",
-            "part = _Covariance(filled[~test], tried)",
-            "part = _Covariance(filled, tried)",
+            "part = _Covariance(scores[~test], share)",
+            "part = _Covariance(scores, share)",
         ),
         (
             "the items of a form need not tell models apart",
@@ -1316,8 +1316,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "bank/suite": (
         (
             "a suite's bank may be exchanged for another",
-            "if checksum != bank.sha256:",
-            "if checksum is None:",
+            "if entry.checksum != bank.sha256:",
+            "if entry.checksum is None:",
         ),
         (
             "files of banks differ in the case of their letters alone",

@@ -116,6 +116,7 @@ class Observation:
         KeyError, TypeError, ValueError
             A part is missing or makes no sense.
         """
+        # Full results need no list of all items.
         items = np.arange(n_items) if content["items"] is None else np.array(content["items"])
         if items.ndim != 1 or (items.size and items.dtype.kind != "i"):
             raise ValueError("an observation's items are not a list of numbers")
@@ -292,6 +293,7 @@ class ItemBank:
             tuple(doc_id for doc_id, alike in comparable if not alike),
             tuple(doc_id for doc_id in doc_ids if doc_id not in self.index),
             tuple(doc_id for doc_id, alike in comparable if alike),
+            # Either side may be a part of the other.
             bool(renumbered(hash_of, stored) or renumbered(stored, hash_of)),
         )
 
@@ -344,6 +346,7 @@ class ItemBank:
         >>> bank.n_items, bank.method, bank.scale.high
         (3, 'sample', 100.0)
         """
+        # A text is a sequence, too, of letters.
         if isinstance(doc_ids, (int, str)):
             raise BankError(f"doc_ids are a sequence, such as range(100), not {doc_ids!r:.60}")
         ids, order = sorted_ids(list(doc_ids))
@@ -388,6 +391,7 @@ class ItemBank:
         """
         path = Path(path)
         content = self._content()
+        # The content is at hand, and takes seconds to make again of a large bank.
         self.__dict__["sha256"] = bank_file.checksum(content)
         head = {"format": bank_file.FORMAT, "version": bank_file.VERSION, "sha256": self.sha256}
         if self.made is not None:
@@ -466,6 +470,7 @@ class ItemBank:
                 ScaleError, ScoreTableError) as e:  # fmt: skip
             what = short(e, 200) or type(e).__name__
             raise BankError(f"{where}: damaged item bank ({what})") from None
+        # With unknown parts, the checksum of what is kept is another one.
         if document.keys() <= {*bank_file.HEAD, *_PARTS, "observations", "items"}:
             bank.__dict__["sha256"] = document["sha256"]
         return bank
@@ -497,6 +502,7 @@ def _fields_of(content: dict[str, Any]) -> dict[str, Any]:
     items = content["items"]
     doc_ids, order = sorted_ids(_list(items["doc_id"], "doc_id"))
     n = len(doc_ids)
+    # Every array goes by this order.
     if order != list(range(n)):
         raise ValueError("items.doc_id is not ascending")
     kept_flags = _list(items["kept"], "kept", n)

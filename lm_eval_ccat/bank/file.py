@@ -76,8 +76,10 @@ def located(path: str | Path) -> Path:
             raise BankError(f"{name}: it holds neither {BANK} nor {SUITE}")
         return fetched
     public = {PUBLIC: _public_folder(), **public_banks()}
+    # A path is meant as one; only a text may be a name.
     if isinstance(path, Path) or name not in public:
         return Path(path)
+    # To take either in silence would now and then be the wrong one.
     if _may_hold_banks(Path(path)):
         raise UsageError(
             f"{name}: a public bank and a bank here have this name; name the one here ./{name}, or "
@@ -140,6 +142,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 def write_file(path: Path, document: Mapping[str, Any]) -> None:
     """Write a bank's file, compressed if its name ends with ``.gz``; replace it atomically."""
     text = file_text(document).encode()
+    # Without the time, the same bank is the same file.
     packed = gzip.compress(text, mtime=0) if path.suffix == ".gz" else text
     with writing(path, BankError):
         replace_bytes(path, packed)
@@ -177,6 +180,7 @@ def file_text(document: Mapping[str, Any]) -> str:
 def plain(value: Any) -> Any:
     """Convert to JSON values: NaN and infinities become null, arrays become lists."""
     if isinstance(value, (np.ndarray, np.generic)):
+        # Arrays of millions go through once, and not value by value.
         all_finite = value.dtype.kind != "f" or bool(np.isfinite(value).all())
         value = value.tolist()
         if all_finite:
@@ -212,6 +216,7 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
     max_bytes = MAX_BYTES if max_bytes is None else max_bytes
     chunks: list[bytes] = []
     remainder = b""  # the beginning of a string that ends in a later chunk
+    # A parser takes many times the size of a hostile file, so that this one is measured first.
     size = depth = containers = values = 0
     # Check before opening: opening a pipe would block until somebody writes to it.
     if path.exists() and not path.is_file():
@@ -220,6 +225,7 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
         while chunk := stream.read(_CHUNK):
             chunks.append(chunk)
             size += len(chunk)
+            # Brackets and commas in texts count for nothing.
             outside, quote, begun = _STRING.sub(b"", remainder + chunk).partition(b'"')
             remainder = quote + begun
             steps = _STEP[np.frombuffer(outside, dtype=np.uint8)]
@@ -256,6 +262,7 @@ def require_sound(document: Any, where: str) -> None:
             f"{where}: not an item bank of lm-eval-ccat; get it again or calibrate again"
         )
     version = document.get("version")
+    # `True` is an int to Python, and no version.
     if type(version) is not int or version != VERSION:
         newer = type(version) is int and version > VERSION
         raise BankError(

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import BankError
 from ..files import replace_text, writing
@@ -86,6 +86,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         for task, outcome, bank in self.banks():
             stem = re.sub(r"[^\w.-]+", "_", f"{task}.{outcome}").strip(".")[:100] or "bank"
             end = ".bank.json.gz" if compressed else ".bank.json"
+            # Names that differ in a sign, or in their case, may be one file to a file system.
             names = (f"{stem}{f'-{n}' if n > 1 else ''}{end}" for n in itertools.count(1))
             name = next(name for name in names if name.lower() not in taken)
             bank.save(folder / name)
@@ -117,21 +118,23 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
             the one that ``suite.json`` records.
         """
         place = located(path)
+        # A single bank is a suite of one, so that no command needs to know.
         if not place.is_dir():
             bank = ItemBank.load(place)
             task = bank.task or "task"
             if only is not None and task not in only:
                 raise BankError(f"{place}: a bank of task {task}, not of {first_of(list(only), 3)}")
             return cls({task: bank})
+        # Whoever copies single banks together has a suite in all but name.
         if not suites_in(place):
             return cls(_loose(place, only))
         tasks: dict[str, dict[str, ItemBank]] = {}
-        for (task, outcome), (file, checksum) in _entries(place).items():
+        for (task, outcome), entry in _entries(place).items():
             if only is None or task in only:
-                bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(file)
-                if checksum != bank.sha256:
+                bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(entry.file)
+                if entry.checksum != bank.sha256:
                     raise BankError(
-                        f"{file}: not the bank that suite.json names; save the suite again"
+                        f"{entry.file}: not the bank that suite.json names; save the suite again"
                     )
         return cls(tasks)
 
@@ -157,7 +160,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         BankError
             ``suite.json`` is missing or damaged.
         """
-        return {outcome: file for outcome, (file, _) in _entries(Path(folder)).items()}
+        return {outcome: entry.file for outcome, entry in _entries(Path(folder)).items()}
 
 
 def is_suite(path: str | Path) -> bool:
@@ -181,6 +184,7 @@ def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, It
     metrics = Counter((bank.task, bank.metric) for bank in banks)
     tasks: dict[str, dict[str, ItemBank]] = {}
     for bank in banks:
+        # The filter is told where it tells banks apart.
         alone = metrics[bank.task, bank.metric] == 1
         name = bank.metric if alone else f"{bank.metric},{bank.filter or 'none'}"
         of_task = tasks.setdefault(bank.task or "task", {})
@@ -191,33 +195,41 @@ def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, It
     return tasks
 
 
-def _entries(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
+class _Entry(NamedTuple):
+    """A bank of a suite: its file, and the checksum that ``suite.json`` records."""
+
+    file: Path
+    checksum: Any
+
+
+def _entries(folder: Path) -> dict[tuple[str, str], _Entry]:
     """Return file and checksum of every (task, outcome) of a suite, or of several in a folder."""
-    entries: dict[tuple[str, str], tuple[Path, Any]] = {}
+    entries: dict[tuple[str, str], _Entry] = {}
     for suite in suites_in(folder) or [folder]:
-        for (task, outcome), file in _entries_of(suite).items():
+        for (task, outcome), entry in _entries_of(suite).items():
             if (task, outcome) in entries:
                 raise BankError(
                     f"{folder}: two of its suites have a bank of task {task}, {outcome}; name one "
                     "of the suites"
                 )
-            entries[task, outcome] = file
+            entries[task, outcome] = entry
     return entries
 
 
-def _entries_of(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
+def _entries_of(folder: Path) -> dict[tuple[str, str], _Entry]:
     """Return the file and checksum of every (task, outcome) in ``suite.json``."""
     path = folder / SUITE
     try:
         content = read_json(path, _MAX_BYTES)
         if content["format"] != FORMAT or content["version"] != VERSION:
             raise ValueError(f"not of format {FORMAT}, version {VERSION}")
-        entries: dict[tuple[str, str], tuple[Path, Any]] = {}
+        entries: dict[tuple[str, str], _Entry] = {}
         for task, outcomes in content["tasks"].items():
             for outcome, name in outcomes.items():
+                # A suite from a stranger must not reach for files outside its folder.
                 if not isinstance(name, str) or not name or Path(name).name != name:
                     raise ValueError(f"{name!r:.60} is not the name of a file in the folder")
-                entries[task, outcome] = folder / name, content["checksums"].get(name)
+                entries[task, outcome] = _Entry(folder / name, content["checksums"].get(name))
         if not entries:
             raise ValueError("it names no bank")
         return entries

@@ -46,6 +46,7 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
     repo = repository_of(name)
     suite, source = SuiteBank.load(path), Path(path)
     uploads = {"README.md": page_of(suite, licence).encode()}
+    # A suite is several files, of which the page describes each bank.
     if source.is_dir():
         files = [*SuiteBank.files(source).values(), source / SUITE]
         uploads |= {file.name: file.read_bytes() for file in files}
@@ -56,6 +57,7 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
     with library(f"hub:{repo}: the bank cannot be pushed") as (hub, place):
         api = hub.HfApi(endpoint=place.pop("endpoint"))
         api.create_repo(repo, private=private, exist_ok=True, **place)
+        # The page goes first, so that no bank lies there without its licence.
         for where, what in uploads.items():
             commit = api.upload_file(
                 path_or_fileobj=what,
@@ -78,6 +80,7 @@ def names() -> list[str]:
     with library("the hub's banks cannot be listed") as (hub, place):
         from huggingface_hub import constants
 
+        # The request below would not ask the library, which knows.
         if constants.HF_HUB_OFFLINE:
             raise OSError("HF_HUB_OFFLINE is set")
         tagged = urlencode({"filter": TAGS, "sort": "lastModified", "limit": _LISTED}, doseq=True)
@@ -100,6 +103,7 @@ def repository_of(name: str) -> str:
         If it names a revision.
     """
     repo, revision = parts_of(name)
+    # A revision is what pushing makes.
     if revision is not None:
         raise UsageError(f"{name}: a bank is pushed to a repository, not to a revision")
     return repo

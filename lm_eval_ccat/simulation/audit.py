@@ -72,6 +72,7 @@ class Audit(Shown):
             for name, row in content["models"].items()
         ]  # fmt: skip
         notes = []
+        # One model has no order.
         if len(content["order"]) > 1:
             notes += [f"claimed order  {' > '.join(content['order'])}"]
             notes += [f"full order     {' > '.join(content['true_order'])}"]
@@ -190,6 +191,7 @@ def _names_in_both(
     asked = {name for name, block in claimed.items() if block["n_items"]}
     missing = {name for name in logged if logged[name] not in table.models}
     left_out = ", ".join(logged[name] for name in logged if name in asked & missing)
+    # Models that were not asked claim nothing.
     if asked <= missing:
         raise UsageError(
             f"no full results of {left_out}; there are {some(table.models, 12)}; say which is "
@@ -206,6 +208,7 @@ def _require_its_documents(
     """Refuse full results that have none of the documents which the run asked these models."""
     items = (item for name in models for item in ranking["models"][name].get("items", ()))
     documents = set(map(document_of, items))
+    # Every claim would look wrong, and none would be.
     if documents and documents.isdisjoint(full.doc_ids):
         raise UsageError(
             f"the full results have none of the documents that the run asked, such as "
@@ -299,6 +302,7 @@ def _doubts(ranking: RankingContent, ranked: list[str], scores: Floats) -> list[
     """Return reasons why the full results may not be the truth about the run."""
     size = scores.shape[1]
     doubts = []
+    # The claims are of the mean over the run's items.
     if ranking["items_of_benchmark"] != size:
         doubts.append(
             f"the run's benchmark has {ranking['items_of_benchmark']} items, the full results have "

@@ -183,6 +183,7 @@ def mean_of_seen(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
     """
     count = administered.sum(axis=1)
     total = np.where(administered, scores, 0.0).sum(axis=1)
+    # With small budgets a baseline may leave a model without items.
     overall = total.sum() / count.sum() if count.sum() else 0.5
     means: Floats = np.divide(total, count, out=np.full(len(count), overall), where=count > 0)
     return means
@@ -232,6 +233,7 @@ def hold_outs(
     choice(*KINDS).check(kind, "kind")
     drawn_from = list(models)
     if kind == "frontier":
+        # Rounded, as machines differ in the last digit, and a fold must not.
         best = np.argsort(-rounded(means), kind="stable")[: max(-(-len(models) // 3), size)]
         drawn_from = [models[i] for i in sorted(best)]
     # At the frontier, models as good as those that are ranked must not calibrate, ranked or not.
@@ -288,6 +290,7 @@ def _families(
     for attempt in range(_PATIENCE + 10 * folds):
         rng = np.random.default_rng([seed, attempt, 3])
         out: list[str] = []
+        # A family of one shows nothing that a random hold-out does not.
         for k in rng.permutation(len(several)):
             if len(out) < size:
                 out += [several[k][i] for i in rng.permutation(len(several[k]))]
@@ -320,6 +323,7 @@ def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[di
     UsageError
         A model's price is missing or not positive.
     """
+    # Other prices in every seed, as an order must not hang on who is cheap.
     if prices is None:
         return [drawn_prices(models, seed) for seed in range(seeds)]
     stated_prices = {

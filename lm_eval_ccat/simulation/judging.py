@@ -57,6 +57,7 @@ def bootstrap_intervals(scores: Floats, resamples: int = 1000) -> tuple[Floats, 
         rows = slice(start, min(start + block, resamples))
         counts = rng.multinomial(n_items, np.full(n_items, 1.0 / n_items), rows.stop - rows.start)
         weight = counts.astype(np.float64)
+        # A resample may miss every item that a model has.
         total = n_items if finite.all() else np.maximum(weight @ present, 1e-300)
         means[rows] = weight @ filled / total
     low, high = np.quantile(means, [0.025, 0.975], axis=0)
@@ -86,6 +87,7 @@ def kendall_tau(a: ArrayLike, b: ArrayLike) -> float:
 
 def z_scores(errors: Floats, standard_errors: Floats) -> Floats:
     """Return errors in standard errors; 0 where a model got every item."""
+    # An estimate of all items is the truth, with an error of 0 over 0.
     exact = (np.abs(errors) < 1e-9) & (standard_errors < 1e-9)
     return np.where(exact, 0.0, errors / np.maximum(standard_errors, 1e-9))
 
@@ -348,6 +350,7 @@ def _pool(
         **_difference_figures(replays, confidence),
         "seconds": _mean([replay.seconds for replay in replays]),
     }
+    # Fold by fold, as what a hold-out set costs all methods is no difference between them.
     if paper is not None:
         paper_taus = _fold_means(paper)
         differences = [taus[fold] - paper_taus[fold] for fold in taus if fold in paper_taus]
@@ -361,6 +364,8 @@ def _verdict_figures(replays: Sequence[Replay]) -> Figures:
     deciding = [replay for replay in replays if replay.confident is not None]
     counts = ("pairs", "ties", "tie_hits", "true_ties", "confident", "confident_right")
     totals = {key: sum(getattr(replay, key) for replay in deciding) for key in counts}
+    # A user sees one run: how many of them hold a wrong verdict matters more than the share of
+    # pairs.
     wrong_runs = sum(replay.confident_right != replay.confident for replay in deciding)
     return {
         "ties": totals["ties"] if deciding else None,

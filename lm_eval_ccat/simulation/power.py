@@ -166,6 +166,7 @@ class Power:
 
         At most all; None if not even all do.
         """
+        # Sampled answers leave noise that all items do not average out.
         if self.smallest(self.n_items) > gap:
             return None
         low, high = min(FIRST_LOOK, self.n_items), self.n_items
@@ -191,6 +192,7 @@ class Power:
         >>> Power.of_random_items(Spreads(0.4, 0.5), 1000).items_for_error(0.02)
         385
         """
+        # Beyond what was played, an extrapolation would be a guess.
         if error < self.error[-1]:
             return None
         return math.ceil(np.interp(-error, -self.error, self.n))

@@ -226,6 +226,7 @@ def simulate(
     CONFIDENCE.check(confidence, "confidence")
     if isinstance(table, (str, Path)):
         table = ScoreTable.read(table, metric=metric, **reading)
+    # Silence would look as if a filter had been applied to the scores.
     elif reading:
         raise TypeError(f"simulate() takes no {', '.join(reading)} with scores that are read")
     benchmark, warnings = Benchmark.of(table, weights)
@@ -240,6 +241,7 @@ def simulate(
     sets = hold_outs(kind, benchmark.models, means, holdout, folds, seed, min_calibrating)
     all_folds = _folds_of(sets, prices_by_seed(prices, benchmark.models, seeds))
     replayed = _replay(all_folds, protocol, benchmark, processes, on_progress)
+    # The other levels are for the sweep alone.
     base = [replay for replay in replayed.outcomes if replay.items_per_model == items_per_model]
     sweep = _sweep(replayed.outcomes, all_levels, n_items, confidence)
     return Simulation(
@@ -330,6 +332,7 @@ def _sweep(
 def _settings_of(benchmark: Benchmark) -> dict[str, Any]:
     """Return what a reader needs to know of the scores that were replayed."""
     tables, tasks = benchmark.tables.values(), list(benchmark.tables)
+    # A single task weighs all.
     several = {"tasks": tasks, "weights": dict(benchmark.share)} if len(tasks) > 1 else {}
     return {
         "task": "+".join(tasks) or None,

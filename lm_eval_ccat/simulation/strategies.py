@@ -102,6 +102,7 @@ def named(name: str) -> Strategy:
     UsageError
         There is no method of this name.
     """
+    # Baselines have no plugins, and their names are taken.
     if name in METHODS:
         return METHODS[name]
     known = registered_names()
@@ -123,6 +124,7 @@ def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
     for method in methods:
         if isinstance(method, str):
             method = named(method)
+        # Results are by name, so that one would hide the other.
         if method.name in {method.name for method in strategies}:
             raise UsageError(f"method {method.name!r} appears twice")
         strategies.append(method)
@@ -221,6 +223,7 @@ def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: f
     """
     beliefs, gaps = [], []
     for _, known, bank in parts:
+        # A mean takes one degree of freedom; a fitted ability takes another.
         offset, fitted, size = np.zeros(len(known)), 1, known.shape[1]
         if bank is not None:
             curves = method_of(bank).curves(bank)

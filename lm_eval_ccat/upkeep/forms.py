@@ -201,7 +201,8 @@ class Form:
             for name, shape in _SHAPES.items():
                 if arrays[name].shape != (n,) * shape or not np.isfinite(arrays[name]).all():
                     raise ValueError(f"{name} does not fit {n} items")
-            np.linalg.cholesky(arrays["covariance"])  # LinAlgError is a ValueError
+            # A matrix that is no covariance would give estimates all the same (a ValueError).
+            np.linalg.cholesky(arrays["covariance"])
             if not n or len(hashes) != n:
                 raise ValueError("items and hashes do not fit one another")
             numbers: dict[str, Any] = {
@@ -294,18 +295,8 @@ def make_form(
     UsageError
         There are too few items that tell models apart.
     """
-    filled = np.asarray(scores, dtype=np.float64)
-    present = np.isfinite(filled)
-    if not present.all():  # missing scores by what model and item have elsewhere
-        rows, columns = (
-            np.where(present, filled, 0.0).sum(axis=k, keepdims=True)
-            / np.maximum(present.sum(axis=k, keepdims=True), 1)
-            for k in (1, 0)
-        )
-        filled = np.where(
-            present, filled, np.clip(rows + columns - float(filled[present].mean()), 0.0, 1.0)
-        )
-    n_models, truth = len(filled), filled.mean(axis=1)
+    filled = _filled(np.asarray(scores, dtype=np.float64))
+    n_models = len(filled)
     if n_models < MIN_MODELS:
         raise BankError(f"a form needs the scores of at least {MIN_MODELS} models, not {n_models}")
     may = (
@@ -314,18 +305,8 @@ def make_form(
     usable = int((may & (filled.var(axis=0) > _LEAST_VARIANCE)).sum())
     if not 1 <= n_items <= usable:
         raise UsageError(f"no form of {n_items} items: {usable} items tell models apart")
-    fold = np.random.default_rng(0).permutation(np.arange(n_models) % min(FOLDS, n_models))
-    best, share = np.inf, 1.0
-    for tried in SHARES:  # squared errors of models that had no part in choosing
-        squares = np.zeros(n_models)
-        for test in (fold == number for number in np.unique(fold)):
-            part = _Covariance(filled[~test], tried)
-            items = part.chosen(may, n_items)
-            weights = np.linalg.solve(part.block(items), part.with_mean[items])
-            predicted = part.mean.mean() + (filled[test][:, items] - part.mean[items]) @ weights
-            squares[test] = (np.clip(predicted, 0.0, 1.0) - truth[test]) ** 2
-        if squares.mean() < best:
-            best, share = float(squares.mean()), tried
+    errors = {share: _left_out_error(filled, may, n_items, share) for share in SHARES}
+    share = min(errors, key=errors.__getitem__)
     covariance = _Covariance(filled, share)
     form_items = sorted(covariance.chosen(may, n_items))
     return Form(
@@ -336,9 +317,37 @@ def make_form(
         with_mean=covariance.with_mean[form_items],
         centre=float(covariance.mean.mean()),
         variance=covariance.variance,
-        error=float(np.sqrt(best)),
+        error=float(np.sqrt(errors[share])),
         models=n_models,
     )
+
+
+def _filled(scores: Floats) -> Floats:
+    """Return scores with missing ones by what model and item have elsewhere."""
+    present = np.isfinite(scores)
+    if present.all():
+        return scores
+    rows, columns = (
+        np.where(present, scores, 0.0).sum(axis=k, keepdims=True)
+        / np.maximum(present.sum(axis=k, keepdims=True), 1)
+        for k in (1, 0)
+    )
+    likely = np.clip(rows + columns - float(scores[present].mean()), 0.0, 1.0)
+    return np.where(present, scores, likely)
+
+
+def _left_out_error(scores: Floats, may: NDArray[np.bool_], n_items: int, share: float) -> float:
+    """Return the mean squared error of forms of models that had no part in choosing the items."""
+    n_models, truth = len(scores), scores.mean(axis=1)
+    fold = np.random.default_rng(0).permutation(np.arange(n_models) % min(FOLDS, n_models))
+    squares = np.zeros(n_models)
+    for test in (fold == number for number in np.unique(fold)):
+        part = _Covariance(scores[~test], share)
+        items = part.chosen(may, n_items)
+        weights = np.linalg.solve(part.block(items), part.with_mean[items])
+        predicted = part.mean.mean() + (scores[test][:, items] - part.mean[items]) @ weights
+        squares[test] = (np.clip(predicted, 0.0, 1.0) - truth[test]) ** 2
+    return float(squares.mean())
 
 
 class _Covariance:
@@ -369,6 +378,7 @@ class _Covariance:
 
     def chosen(self, may: NDArray[np.bool_], n_items: int) -> list[int]:
         """Select forward: each time the item that explains most of the remaining variance."""
+        # Items that all models answer alike explain nothing, and would divide by zero.
         free = may & (self.diagonal > 2 * _LEAST_VARIANCE)
         with_mean, variance = self.with_mean.copy(), self.diagonal.copy()
         items: list[int] = []
@@ -431,6 +441,7 @@ def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path)
     split = config.get("test_split") or config.get("validation_split")
     if "class" in config or not split:
         raise UsageError(f"task {form.task} keeps its documents in code; run the list of doc_ids")
+    # The harness picks documents by number.
     if any(not isinstance(doc_id, int) for doc_id in form.items):
         raise UsageError("the bank's doc_ids are not document numbers of the harness")
     name, module, before, process = form.name, f"{form.name}_docs", "", "dataset"
@@ -471,6 +482,7 @@ def score_form(form: Form, logs: str | Path) -> dict[str, list[Facts]]:
     tasks = {outcome.task for outcome in reader_of(path).outcomes(path)}
     task = next((task for task in (form.name, form.task) if task in tasks), None)
     estimates: dict[str, list[Facts]] = {}
+    # A table that names no task is of whatever is asked for.
     if task is not None or tasks == {None}:
         table = read_beside(path, Logged(task, form.metric, form.filter), "the form", form.scale)
         ids = _doc_ids(form, table) if task == form.name else table.doc_ids
