@@ -263,8 +263,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the gravest warning comes last",
-            "sorted(grave, key=lambda fact: GRAVE.index(fact[0]))",
-            "sorted(grave, key=lambda fact: -GRAVE.index(fact[0]))",
+            "sorted(grave, key=lambda fact: GRAVE.index(fact.topic))",
+            "sorted(grave, key=lambda fact: -GRAVE.index(fact.topic))",
         ),
         (
             "a command that was typed is not the one to type again",

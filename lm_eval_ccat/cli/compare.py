@@ -154,9 +154,10 @@ def _two_sides(args: argparse.Namespace) -> tuple[tuple[Any, Any], tuple[str, st
             f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
     # Two logs may well call two models by one name.
-    if names[0] and names[0] == names[1] and sides[0] == sides[1]:
-        raise UsageError(f"--models names {names[0]} twice; a model is not compared with itself")
-    return (sides[0], sides[1]), names
+    (baseline, candidate), (name, other_name) = sides, names
+    if name and name == other_name and baseline == candidate:
+        raise UsageError(f"--models names {name} twice; a model is not compared with itself")
+    return (baseline, candidate), names
 
 
 def _two_names(text: str, sides: Sequence[Any]) -> tuple[str, str]:

@@ -42,7 +42,7 @@ def scorer_of(metric: str) -> dict[str, object] | None:
             "layer": settings.layer,
             "baseline": settings.baseline,
         }
-    if parts_of(base)[0] in PAIR_METRICS:
+    if parts_of(base).base in PAIR_METRICS:
         return {"sacrebleu": sacrebleu_signature(base)}
     if base == "comet":
         return {"checkpoint": checkpoint()}

@@ -242,7 +242,7 @@ def _checked(
         missing = {metric_name(metric) for metric in functions if functions[metric] is None}
     # The wanted metric may be named with its tokenizer.
     fitting = [
-        requested or name for name in names if requested is None or name == parts_of(requested)[0]
+        requested or name for name in names if requested is None or name == parts_of(requested).base
     ]
     for name in fitting:
         try:

@@ -267,7 +267,7 @@ class Metric:
     @property
     def source(self) -> str:
         """Name under which the task reports the values to score."""
-        return parts_of(self.name)[0]
+        return parts_of(self.name).base
 
     @property
     def label(self) -> str:
@@ -358,7 +358,7 @@ class _Reported(NamedTuple):
     @property
     def base(self) -> str:
         """The name without the tokenizer."""
-        return parts_of(self.name)[0]
+        return parts_of(self.name).base
 
     @property
     def where(self) -> str:
@@ -509,7 +509,7 @@ def find_metric(
     >>> find_metric("rougeL_max").scale.describe()
     '0 to 100, higher is better'
     """
-    base, _ = parts_of(name)
+    base = parts_of(name).base
     known = known_scale(base, task=task)
     declared = _declared(config, base, known)
     # What a run's results state goes before a direction that is only taken from another metric.
@@ -547,7 +547,7 @@ def known_scale(name: str, *, task: str = "") -> Scale | None:
     >>> known_scale("ter@asian").describe(), known_scale("acc_drop")
     ('0 upwards, capped at 100, lower is better', None)
     """
-    base, _ = parts_of(name)
+    base = parts_of(name).base
     known = lookup(base, task) if tells_direction(base, task) else None
     return PAIR_SCALES.get(base) or known
 

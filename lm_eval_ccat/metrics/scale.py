@@ -217,7 +217,8 @@ def differing_scales(metric: str, first: tuple[str, Scale], second: tuple[str, S
     >>> differing_scales("acc", ("old", Scale()), ("new", Scale(0, 100)))
     'different scales of acc: old 0 to 1, higher is better; new 0 to 100, higher is better'
     """
-    if first[1].agrees_with(second[1]):
+    (_, scale), (_, peer) = first, second
+    if scale.agrees_with(peer):
         return ""
     described = "; ".join(f"{name} {scale.describe()}" for name, scale in (first, second))
     return f"different scales of {metric}: {described}"

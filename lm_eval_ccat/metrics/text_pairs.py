@@ -26,7 +26,7 @@ from copy import copy
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import MetricError
 from ..shown import short
@@ -54,18 +54,27 @@ _ARTICLES = frozenset({"a", "an", "the"})
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def parts_of(name: str) -> tuple[str, str | None]:
+class MetricName(NamedTuple):
+    """The name by which the harness reports a metric, and the tokenizer, if one is named."""
+
+    base: str
+    tokenizer: str | None = None
+
+
+def parts_of(name: str) -> MetricName:
     """Split a name into metric and tokenizer; the harness reports only the metric's name.
 
     Examples
     --------
-    >>> parts_of("bleu@zh"), parts_of("chrf"), parts_of("pass@1")
-    (('bleu', 'zh'), ('chrf', None), ('pass@1', None))
+    >>> parts_of("bleu@zh")
+    MetricName(base='bleu', tokenizer='zh')
+    >>> parts_of("pass@1").base
+    'pass@1'
     """
     base, separator, tokenizer = name.rpartition("@")
     if separator and base in (*PAIR_METRICS, *ROUGE_METRICS):
-        return base, tokenizer
-    return name, None
+        return MetricName(base, tokenizer)
+    return MetricName(name)
 
 
 @cache

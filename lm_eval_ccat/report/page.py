@@ -223,7 +223,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
     spending = _spending(result, asked)
     among = f" among {known} known ones" if known else ""
     headline, ranks = result["headline"], tables.rank_rows(result)
-    ranks_open = ranks is not None and any(row.best < row.worst for row in ranks[0])
+    ranks_open = ranks is not None and any(row.best < row.worst for row in ranks.cells)
     models = f"{len(asked)} {'model' if len(asked) == 1 else 'models'}{among}"
     return {
         "run": run,

@@ -219,7 +219,7 @@ def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
     # As the other answer prints it, or to two digits of its own, where that interval is wide.
     gap, half = contrast.difference, 0.5 * abs(contrast.difference)
     low, high = max(outcome.overall.low, gap - half), min(outcome.overall.high, gap + half)
-    digits = difference(low, gap, high)[1]
+    _, digits, _ = difference(low, gap, high)
     clause = sentence(comparison, contrast.verdict)
     documents = (
         "this document" if contrast.documents == 1 else f"these {contrast.documents:,} documents"

@@ -52,7 +52,14 @@ def chain(result: RankingContent, max_names: int = IN_WORDS) -> list[Link]:
     return parts
 
 
-def rank_rows(result: RankingContent) -> tuple[list[ModelCells], Axis] | None:
+class RankRows(NamedTuple):
+    """The models whose ranks are drawn, and the axis of ranks."""
+
+    cells: list[ModelCells]
+    axis: Axis
+
+
+def rank_rows(result: RankingContent) -> RankRows | None:
     """Return every model that was asked, and an axis of ranks, on which rank 1 goes from 0 to 1.
 
     None for a single model, or if no rank ranges are known.
@@ -63,9 +70,8 @@ def rank_rows(result: RankingContent) -> tuple[list[ModelCells], Axis] | None:
         return None
     round_ranks = (round(tick) for tick in between(1, size, 8).ticks if 1 < tick < 0.94 * size)
     marks = sorted({1, size, *round_ranks})
-    return cells, Axis(
-        0, size, tuple(mark - 0.5 for mark in marks), tuple(f"{mark:,}" for mark in marks)
-    )
+    labels = tuple(f"{mark:,}" for mark in marks)
+    return RankRows(cells, Axis(0, size, tuple(mark - 0.5 for mark in marks), labels))
 
 
 # -- pairs ------------------------------------------------------------------------------------

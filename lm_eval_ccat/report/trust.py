@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..content import RankingContent
 from ..live.spec import without_unset
@@ -26,28 +27,35 @@ def on_scale(estimate: float, scale: Scale) -> float:
     return min(max(estimate, scale.low), scale.high)
 
 
-def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
-    """Yield facts about each model in addition to its figures: topic and sentence."""
+class Remark(NamedTuple):
+    """A sentence on a run, and its topic, by which the page lists it."""
+
+    topic: str
+    sentence: str
+
+
+def of_models(content: RankingContent) -> Iterator[Remark]:
+    """Yield facts about each model in addition to its figures."""
     number, samples, models = numbers(content), [], content["models"]
     repeated = "answers_of_benchmark" in content
     for name in dict.fromkeys([*content["order"], *models]):
         row = models[name]
         if place := row.get("place"):
-            yield "Place", f"{name}: {place['in_words']}."
+            yield Remark("Place", f"{name}: {place['in_words']}.")
         facts = []
         if "scatter" in row:
             facts.append(f"chance moves a full run's mean by {number(row['scatter'])}")
         if pass_at := row.get("pass_at"):
             facts.append(f"pass@{pass_at['k']} is {number(pass_at['estimate'])}")
         if facts:
-            yield "Repeats", f"{name}: {'; '.join(facts)}."
+            yield Remark("Repeats", f"{name}: {'; '.join(facts)}.")
         for finding in row.get("findings", ()):
-            yield "Range", f"{name} {finding}."
+            yield Remark("Range", f"{name} {finding}.")
         if row.get("set_aside"):
-            yield "Set aside", f"{name} was set aside: {row['set_aside']}"
+            yield Remark("Set aside", f"{name} was set aside: {row['set_aside']}")
         elif failed := row.get("failed"):
             first, doc_ids = failed[0], [failure["doc_id"] for failure in failed]
-            yield (
+            yield Remark(
                 "Failed",
                 f"{name} failed on {failures_in_words(doc_ids, repeated)}; "
                 f"{'it counts' if len(failed) == 1 else 'they count'} as not seen, not as 0. "
@@ -59,16 +67,18 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
         # A warning of the run says it already, with what to do.
         if row.get("empty_outputs") and not warned:
             empty = plural(row["empty_outputs"], "empty answer")
-            yield "Empty", f"{name} gave {empty}, scored as they are."
+            yield Remark("Empty", f"{name} gave {empty}, scored as they are.")
         if (sample := row.get("sample")) and name in content["order"]:
             estimate = on_scale(sample["estimate"], Scale.from_dict(content["scale"]))
             figures = f"{number(estimate)} ± {number(sample['standard_error'])}"
             samples.append(f"{name} {figures} (from {sample['n']})")
     if samples:
-        yield "Sample", f"By the random documents, {WHATEVER_THE_BANK}: {first_of(samples, 4)}."
+        yield Remark(
+            "Sample", f"By the random documents, {WHATEVER_THE_BANK}: {first_of(samples, 4)}."
+        )
 
 
-def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
+def sentences(run: StoredRun) -> Iterator[Remark]:
     """Yield sentences on how far to trust the figures, each after its topic."""
     counts = pairs_decided(run.result)
     if counts["decided"]:
@@ -77,11 +87,11 @@ def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
         if (wrong := run.result.get("expected_wrong_pairs")) is not None:
             expected = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
             text += f"; {expected} of them are expected to be wrong"
-        yield "Decisions", text + "."
+        yield Remark("Decisions", text + ".")
     facts_of_models = [
-        fact for fact in of_models(run.result) if fact[0] in ("Range", "Repeats", "Sample")
+        fact for fact in of_models(run.result) if fact.topic in ("Range", "Repeats", "Sample")
     ]
-    yield from sorted(facts_of_models, key=lambda fact: fact[0])
+    yield from sorted(facts_of_models, key=lambda fact: fact.topic)
     agrees = (
         ""
         if any(topic == "Range" for topic, _ in facts_of_models)
@@ -91,49 +101,53 @@ def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
         name = f"The bank of {task}" if task else "The bank"
         # A blank bank has no facts that could be doubted.
         if not bank.models:
-            yield (
+            yield Remark(
                 "Bank",
                 "No bank was used: all models got the same random documents, so nothing depends "
                 "on other models.",
             )
             continue
         facts = facts_of(bank)
-        yield "Bank", f"{name}: {in_one_line(facts)}."
-        yield "Trust", f"{name}: {facts['trust']}." + (agrees if "range" in bank.self_check else "")
+        yield Remark("Bank", f"{name}: {in_one_line(facts)}.")
+        yield Remark(
+            "Trust", f"{name}: {facts['trust']}." + (agrees if "range" in bank.self_check else "")
+        )
     if run.failed:
-        yield (
+        yield Remark(
             "Failures",
             "Documents on which a request failed count as not seen, never as wrong. If a model "
             "fails on the hard ones, its estimate is too high.",
         )
 
 
-def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, str]]:
+def warnings(run: StoredRun, with_course: bool = True) -> Iterator[Remark]:
     """Return the page's warnings, each with its kind, the gravest first."""
     if not run.finished:
-        yield "Running", "This run is not finished; the page shows its state so far."
-    grave = [fact for fact in of_models(run.result) if fact[0] in GRAVE]
-    yield from sorted(grave, key=lambda fact: GRAVE.index(fact[0]))
+        yield Remark("Running", "This run is not finished; the page shows its state so far.")
+    grave = [fact for fact in of_models(run.result) if fact.topic in GRAVE]
+    yield from sorted(grave, key=lambda fact: GRAVE.index(fact.topic))
     doubts = run.result.get("warnings", ())
-    yield from (("Doubt", f"{text}.") for text in doubts)
+    yield from (Remark("Doubt", f"{text}.") for text in doubts)
     models = run.result["models"]
     estimated = [model for model in run.models if models[model].get("tokens", {}).get("estimated")]
     if names := first_of(estimated, 4):
-        yield ("Cost", f"Tokens of {names} are estimated from the length of the texts.")
+        yield Remark("Cost", f"Tokens of {names} are estimated from the length of the texts.")
     if run.torn:
-        yield "Journal", "The journal ends in a line torn by a crash; that line is left out."
+        yield Remark(
+            "Journal", "The journal ends in a line torn by a crash; that line is left out."
+        )
     for task, bank in run.bank_of.items():
         texts = [text for text in bank.warnings if f"bank: {text}" not in doubts]
-        yield from (("Items", f"{task}: {text}" if task else text) for text in texts)
+        yield from (Remark("Items", f"{task}: {text}" if task else text) for text in texts)
     if run.banks is None:
-        yield (
+        yield Remark(
             "Bank",
             "The run's copy of its item bank is missing or was changed, so the course of the run, "
             "the information curve and the expected scores are left out.",
         )
     # The bank is there, so that another version of the method is what remains.
     elif run.answers and not with_course:
-        yield (
+        yield Remark(
             "Version",
             "This version's method gives other figures for the same answers than the run "
             "reported. The page shows what the run reported; its course is left out.",

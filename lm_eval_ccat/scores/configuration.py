@@ -107,7 +107,8 @@ def _named_value(key: str, value: str, values: Collection[str]) -> str:
     >>> _named_value("revision", "a/step1", {"a/step1", "b/step1"})
     '@a/step1'
     """
-    template = _NAMED.get(key, ("", ""))[0] or f"+{key}={{}}"
+    template, _ = _NAMED.get(key, ("", ""))
+    template = template or f"+{key}={{}}"
     named = {template.format(text.rpartition("/")[2]) for text in values if text}
     if len(named) == len(set(values) - {""}):
         return template.format(value.rpartition("/")[2])
@@ -136,8 +137,10 @@ def named_apart(name: str, differing: Mapping[str, Sequence[str]], taken: Collec
     short_name, full_name = name, name
     for key, values in differing.items():
         usual = {**_USUAL_GENERATION, **{k: usual for k, (_, usual) in _NAMED.items()}}.get(key)
-        if values[0]:
-            short_name += (part := _named_value(key, values[0], values))
+        value, *_ = values
+        if value:
+            short_name += (part := _named_value(key, value, values))
+        # The name stays short, unless a configuration of usual values has it already.
         else:
             part = _named_value(key, usual, [usual, *values]) if usual else f"+{key}=none"
         full_name += part
@@ -263,12 +266,15 @@ def differing_configurations(
     >>> differing_configurations(written, {"model": "m"})
     [('chat_template', 'yes', '')]
     """
-    pairs = {key: (known.get(key, ""), peer.get(key, "")) for key in {**known, **peer}}
+    triples = [(key, known.get(key, ""), peer.get(key, "")) for key in {**known, **peer}]
     return [
-        (key, *values)
-        for key, values in pairs.items()
-        if values[0] != values[1]
-        and not (key == "chat_template" and all(values) and UNKNOWN_TEMPLATE in values)
+        (key, value, of_peer)
+        for key, value, of_peer in triples
+        if value != of_peer
+        # A template whose text is not known may be any.
+        and not (
+            key == "chat_template" and value and of_peer and UNKNOWN_TEMPLATE in (value, of_peer)
+        )
     ]
 
 

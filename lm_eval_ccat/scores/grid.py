@@ -218,7 +218,7 @@ class ScoreGrid:
             )
         notes += _unequal([model for model, _ in labels], raw)
         if not counts.all():
-            gone = ", ".join(label[0] for label, count in zip(labels, counts) if not count)
+            gone = ", ".join(model for (model, _), count in zip(labels, counts) if not count)
             notes.append(f"models without a usable score are left out: {gone}")
             labels = [label for label, count in zip(labels, counts) if count]
             prompts = prompts and prompts.take(counts > 0)
@@ -266,7 +266,11 @@ class ScoreGrid:
         [first] = self._first_versions.finish(1, order)
         settled = first.copy()
         versions = self._versions.finish(len(raw), order)
-        labels, ids, texts = list(self.rows), sorted(self._items), list(self._hashes)
+        models, ids, texts = (
+            [model for model, _ in self.rows],
+            sorted(self._items),
+            list(self._hashes),
+        )
         doubtful = np.flatnonzero(((versions > 0) & (versions != settled)).any(axis=0)).tolist()
         for i in doubtful:
             present = versions[~np.isnan(raw[:, i]), i]
@@ -287,13 +291,13 @@ class ScoreGrid:
         raw[other] = np.nan
         notes = []
         if moved:
-            who = some(list(dict.fromkeys(labels[row][0] for row in moved)))
+            who = some(list(dict.fromkeys(models[row] for row in moved)))
             notes.append(f"{who}: {OTHER_ORDER} than in most logs, joined by their hashes")
         if other.any():
             changed = [ids[i] for i in np.flatnonzero(other.any(axis=0)).tolist()]
             dropped = Counter[str]()
             for row, count in enumerate(other.sum(axis=1).tolist()):
-                dropped[labels[row][0]] += count
+                dropped[models[row]] += count
             who = ", ".join(f"{model} ({count})" for model, count in (+dropped).most_common(5))
             notes.append(
                 f"the hash of {len(changed)} of {len(ids)} documents differs between logs "

@@ -50,6 +50,13 @@ class Spreads(NamedTuple):
 PUBLISHED = {"graded": Spreads(0.2, 0.2), "right or wrong": Spreads(0.45, 0.5)}
 
 
+class _Noise(NamedTuple):
+    """Variance of a difference, and its degrees of freedom."""
+
+    variance: float
+    df: float
+
+
 @dataclass(frozen=True)
 class Power:
     """The error of a difference after so many items, and what that decides.
@@ -154,12 +161,12 @@ class Power:
         reach = Looks(horizons=(items,)).reach(self.level, np.array([df]), n, self._exact_at)
         return (float(reach[0]) + float(ndtri(CHANCE))) * math.sqrt(variance)
 
-    def _at(self, items: int) -> tuple[float, float]:
-        """Return the variance of a difference after `items` of each model, and its df."""
+    def _at(self, items: int) -> _Noise:
+        """Return the noise of a difference after `items` of each model."""
         shares, share = (1.0 / n - 1.0 / self._exact_at for n in (self.n, items))
         # The variance per share of items not seen changes slowly, and not beyond what was played.
         variance = float(share * np.interp(items, self.n, self.variance / shares))
-        return variance, float(np.interp(items, self.n, self.df))
+        return _Noise(variance, float(np.interp(items, self.n, self.df)))
 
     def items(self, gap: float) -> int | None:
         """Return the fewest items of each model that decide a difference on [0, 1].
@@ -179,8 +186,9 @@ class Power:
                 low = middle + 1
             # The boundary of each number of items takes long to compute and changes slowly: nearly
             # as many are needed as the variance alone asks for.
-            enough = -self._at(middle)[0] * (gap / smallest) ** 2
-            middle = low + bisect_left(range(low, high), enough, key=lambda n: -self._at(n)[0])
+            enough = -self._at(middle).variance * (gap / smallest) ** 2
+            numbers = range(low, high)
+            middle = low + bisect_left(numbers, enough, key=lambda n: -self._at(n).variance)
             middle = min(middle, high - 1)
         return low
 

@@ -102,6 +102,7 @@ def borrow(
     rows = {name: scores for name, scores in rows.items() if name not in dropped}
     _require_enough(list(rows), dropped)
     moved, weights = _moved(rows, own_scores.scores)
+    of_donors, *of_own = weights.tolist()
     warnings = [
         f"donor {name} was dropped: its hard documents are not those of the task's own runs"
         for name in dropped
@@ -130,8 +131,8 @@ def borrow(
         "donors": list(rows),
         "dropped": dropped,
         "own_runs": runs,
-        "weight_of_donors": round(float(weights[0]), 3),
-        "weight_of_own": round(float(weights[-1]), 3) if runs else 0.0,
+        "weight_of_donors": round(of_donors, 3),
+        "weight_of_own": round(of_own[0], 3) if of_own else 0.0,
     }
     bank, opinion = _bank_of(table, own_scores, {name: donors[name] for name in rows})
     options = {

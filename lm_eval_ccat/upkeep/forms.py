@@ -110,7 +110,7 @@ class Form:
     @property
     def estimand(self) -> str:
         """What its estimates are of, in words."""
-        prefix = SENTENCE if parts_of(self.metric)[0] in PAIR_METRICS else ""
+        prefix = SENTENCE if parts_of(self.metric).base in PAIR_METRICS else ""
         what = Metric(self.metric, self.scale, prefix).in_words
         return f"{what} over all {self.n_items} documents of {self.task}"
 

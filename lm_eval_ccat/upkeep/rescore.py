@@ -65,7 +65,7 @@ def rescore(
     ScoreTableError
         There are no answers, or none has a score.
     """
-    if parts_of(metric)[0] not in METRICS:
+    if parts_of(metric).base not in METRICS:
         raise UsageError(f"cannot score answers by {metric!r}{did_you_mean(metric, METRICS)}")
     for flag, value, whose in (
         ("source_field", source_field, "comet"), ("model", model, "comet"),

@@ -108,10 +108,8 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
     models = f"{len(names)}: {first_of(names, _LISTED)}" if names else "none"
     if means:
         several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""
-        models = (
-            f"{len(means)}{several}, from {means[0][0]} ({means[0][1]:.4g}) to "
-            f"{means[-1][0]} ({means[-1][1]:.4g})"
-        )
+        (best, highest), (worst, lowest) = means[0], means[-1]
+        models = f"{len(means)}{several}, from {best} ({highest:.4g}) to {worst} ({lowest:.4g})"
     missing = f"; {facts['missing_scores']} scores missing" if facts.get("missing_scores") else ""
     removed = list(facts.get("removed", {}).items())
     settings = {key: value for key, value in facts["settings"].items() if value is not None}

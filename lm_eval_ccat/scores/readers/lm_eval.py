@@ -143,7 +143,7 @@ def _finding_of(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:
     """Return `find_metric` of a metric as the runs state it, to which the user's word is added."""
     _require_one_direction(runs, name)
     config = next((run.of_task("configs") for run in runs if run.results), None)
-    directions = (direction for run in runs for direction in run.directions_of(parts_of(name)[0]))
+    directions = (direction for run in runs for direction in run.directions_of(parts_of(name).base))
     # Where only its values can tell a metric's scale, any number is taken.
     return partial(
         find_metric, name, task=runs[0].task, config=config, otherwise=_ANY_NUMBER,
@@ -287,7 +287,7 @@ def _require_one_direction(runs: Sequence[LoggedRun], name: str) -> None:
 
     Where the metric table has the direction, only a log that contradicts itself is refused.
     """
-    metric, known = parts_of(name)[0], known_scale(name, task=runs[0].task)
+    metric, known = parts_of(name).base, known_scale(name, task=runs[0].task)
     sources: dict[bool, Path] = {}
     for run in runs:
         sources = {} if known is not None else sources
@@ -338,9 +338,9 @@ def _choose_metric(
         raise ScoreTableError(f"{path}: no readable rows in the logs of {runs[0].task}")
     name = metric or one_of(path, "metric", None, reported)
     # Users may name a mean as this package's own results do.
-    if parts_of(name)[0] not in reported:
+    if parts_of(name).base not in reported:
         name = name.removeprefix(SENTENCE)
-    base, _ = parts_of(name)
+    base = parts_of(name).base
     if reported and base not in reported:
         one_of(path, "metric", metric, reported)
     filters = dict.fromkeys(filter_ for metric, filter_ in keys if metric == base)

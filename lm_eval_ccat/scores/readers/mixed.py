@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ...errors import CcatError
 from ...journal import JOURNAL
@@ -66,7 +67,8 @@ def _others() -> list[Reader]:
 
 def outcomes(path: Path) -> list[Logged]:
     """Every (task, metric, filter) of any kind."""
-    return list(dict.fromkeys(outcome for *_, known in _held(path)[0] for outcome in known))
+    kinds, _ = _held(path)
+    return list(dict.fromkeys(outcome for kind in kinds for outcome in kind.outcomes))
 
 
 def groups(path: Path) -> Mapping[str, Sequence[str]]:
@@ -77,28 +79,37 @@ def groups(path: Path) -> Mapping[str, Sequence[str]]:
 
 def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     """Read one outcome of the first kind that holds it; see `Reader`."""
-    held, notes = _held(path)
+    kinds, notes = _held(path)
     holding = [
-        (reader, file, meant)
-        for reader, file, known in held
-        if (meant := [outcome for outcome in known if _is_meant(outcome, query)])
+        kind._replace(outcomes=meant)
+        for kind in kinds
+        if (meant := [outcome for outcome in kind.outcomes if _is_meant(outcome, query)])
     ]
     # Across kinds, one kind's only task may not be the only one of all.
     for what in ("task", "metric"):
-        names = {getattr(outcome, what) for *_, meant in holding for outcome in meant}
+        names = {getattr(outcome, what) for kind in holding for outcome in kind.outcomes}
         if getattr(query, what) is None and (names := names - {None, UNNAMED}):
             one_of(path, what, None, names)
-    (reader, _, meant), *further = holding or held  # a kind that lacks it says what there is
-    table = reader.read(path, query, on_progress)
+    # A kind that lacks it says what there is.
+    first, *further = holding or kinds
+    table = first.reader.read(path, query, on_progress)
     if holding:
         notes += [
-            f"{file}: {meant[0].name} of another kind of logs, {_LEFT_OUT}"
-            for _, file, meant in further
+            f"{kind.file}: {kind.outcomes[0].name} of another kind of logs, {_LEFT_OUT}"
+            for kind in further
         ]
     return replace(table, warnings=(*table.warnings, *notes))
 
 
-def _held(path: Path) -> tuple[list[tuple[Reader, Path, list[Logged]]], list[str]]:
+class _Kind(NamedTuple):
+    """A kind of logs in a folder: its reader, its first file, and outcomes that it holds."""
+
+    reader: Reader
+    file: Path
+    outcomes: list[Logged]
+
+
+def _held(path: Path) -> tuple[list[_Kind], list[str]]:
     """Return what each kind holds, and what is said of kinds that cannot be read.
 
     Raises
@@ -106,15 +117,15 @@ def _held(path: Path) -> tuple[list[tuple[Reader, Path, list[Logged]]], list[str
     CcatError
         None can be read.
     """
-    held, errors = [], list[CcatError]()
+    kinds, errors = [], list[CcatError]()
     for reader, file in kinds_at(path):
         try:
-            held.append((reader, file, reader.outcomes(path)))
+            kinds.append(_Kind(reader, file, reader.outcomes(path)))
         except CcatError as error:
             errors.append(error)
-    if not held:
+    if not kinds:
         raise errors[0]
-    return held, [f"{error}; {_LEFT_OUT}" for error in errors]
+    return kinds, [f"{error}; {_LEFT_OUT}" for error in errors]
 
 
 def _is_meant(outcome: Logged, query: Query) -> bool:
