@@ -2302,4 +2302,156 @@ BUGS: tuple[Bug, ...] = (
             "tests/scores/readers/test_mixed_folders.py::test_scores_of_another_kind_are_named_where_they_are_left_out",
         ),
     ),
+    Bug(
+        "models: a request that occurs twice keeps its first answer",
+        "lm_eval_ccat/harness/internals/lms",
+        "    for request in requests:\n        request.resps = []\n",
+        "",
+        (
+            "tests/harness/test_harness_internals.py::test_each_answer_to_a_request_that_is_asked_several_times_is_kept",
+        ),
+    ),
+    Bug(
+        "models: a call that fails keeps what came before",
+        "lm_eval_ccat/harness/internals/lms",
+        "        if len(answers[kind]) != len(requests):",
+        "        if len(answers[kind]) > len(requests):",
+        (
+            "tests/harness/test_harness_internals.py::test_a_call_with_too_few_or_too_many_answers_leaves_none",
+        ),
+    ),
+    Bug(
+        "models: a batch that is out of memory is tried as it is",
+        "lm_eval_ccat/harness/internals/lms",
+        "unwrapped(lm).batch_size_per_gpu = size // 2",
+        "pass",
+        (
+            "tests/harness/test_harness_internals.py::test_a_batch_that_is_out_of_memory_is_halved_until_it_is_of_one",
+        ),
+    ),
+    Bug(
+        "models: the batch size auto takes one request",
+        "lm_eval_ccat/harness/internals/lms",
+        "        return 1, QUEUE\n",
+        "        return 1, 1\n",
+        ("tests/harness/test_harness_internals.py::test_how_many_requests_a_model_takes_at_once",),
+    ),
+    Bug(
+        "models: an answer of a cache that samples is taken",
+        "lm_eval_ccat/harness/internals/lms",
+        ' or (kind == "generate_until" and arguments[1].get("do_sample", False)):',
+        ":",
+        (
+            "tests/harness/test_harness_internals.py::test_the_cache_answers_what_it_holds_but_nothing_that_is_sampled",
+        ),
+    ),
+    Bug(
+        "models: a reasoning model of Azure is greedy",
+        "lm_eval_ccat/harness/internals/lms",
+        '("openai-chat-completions", "azure-openai-chat-completions")',
+        '("openai-chat-completions",)',
+        ("tests/harness/test_harness_internals.py::test_what_a_model_type_is_by_its_name",),
+    ),
+    Bug(
+        "models: the weights of a type that asks a server take turns",
+        "lm_eval_ccat/harness/internals/lms",
+        ' and name != "sglang-generate"',
+        "",
+        ("tests/harness/test_harness_internals.py::test_what_a_model_type_is_by_its_name",),
+    ),
+    Bug(
+        "names: a release beyond those that are known runs",
+        "lm_eval_ccat/harness/internals/names",
+        "if low <= numbers < high:",
+        "if low <= numbers <= high or numbers > high:",
+        (
+            "tests/harness/test_harness_internals.py::test_releases_before_and_beyond_those_that_are_known_are_refused",
+        ),
+    ),
+    Bug(
+        "names: a method of one class is the harness's",
+        "lm_eval_ccat/harness/internals/names",
+        "            return False\n    return True",
+        "            continue\n    return True",
+        (
+            "tests/harness/test_harness_internals.py::test_a_class_is_the_harness_s_if_each_of_its_methods_is",
+        ),
+    ),
+    Bug(
+        "task: code of a task's own file scores alike when it changes",
+        "lm_eval_ccat/harness/internals/task",
+        'if Path(file).is_file() and not ours else ""',
+        'if Path(file).is_file() and ours else ""',
+        (
+            "tests/harness/test_harness_internals.py::test_the_code_of_a_task_s_own_file_is_part_of_how_it_scores",
+        ),
+    ),
+    Bug(
+        "task: a majority of answers is one answer",
+        "lm_eval_ccat/harness/internals/task",
+        '        if "TakeFirstFilter" not in names:\n            return True',
+        '        if "TakeFirstFilter" not in names:\n            continue',
+        (
+            "tests/harness/test_harness_internals.py::test_answers_to_a_document_are_scored_together_where_a_filter_takes_them_all",
+        ),
+    ),
+    Bug(
+        "task: a template that draws at random is built alone",
+        "lm_eval_ccat/harness/internals/task",
+        'not (isinstance(part, str) and "random" in part)',
+        "True",
+        (
+            "tests/harness/test_harness_internals.py::test_a_template_that_may_draw_is_not_built_alone",
+        ),
+    ),
+    Bug(
+        "a file beside a run's directory is passed over",
+        "lm_eval_ccat/cli/report",
+        "if len(paths) > 1:",
+        "if len(runs) > 1:",
+        ("tests/cli/test_main.py::test_a_page_is_of_one_run_and_of_nothing_beside_it",),
+    ),
+    Bug(
+        "the seed of few-shot examples is the first of several",
+        "lm_eval_ccat/live/tasks",
+        "seed[-1] if isinstance(seed, list)",
+        "seed[0] if isinstance(seed, list)",
+        (
+            "tests/live/test_spec.py::test_of_the_harness_s_four_seeds_the_last_is_that_of_few_shot_examples",
+        ),
+    ),
+    Bug(
+        "the next step of a plan forgets the bank",
+        "lm_eval_ccat/cli/plan",
+        'if "bank" in flags else []',
+        'if "tasks" not in flags else []',
+        ("tests/live/test_spec.py::test_the_next_step_of_a_plan_has_its_task_and_its_bank",),
+    ),
+    Bug(
+        "a task of a weighted mean is named by its first term",
+        "lm_eval_ccat/live/stored",
+        'return list(dict.fromkeys(term["task"] for term in self.content["terms"]))',
+        'return [self.content["terms"][0]["task"]]',
+        (
+            "tests/live/test_compare.py::test_a_part_of_what_a_run_ranked_by_decides_where_the_other_side_has_no_more",
+        ),
+    ),
+    Bug(
+        "score takes any filter",
+        "lm_eval_ccat/cli/score",
+        '_OF_RESCORE = ("task", "filter", ',
+        '_OF_RESCORE = ("task", ',
+        (
+            "tests/task_configs/test_score_command.py::test_of_several_filters_the_one_that_is_named_is_scored",
+        ),
+    ),
+    Bug(
+        "a first pass ends with all items of the benchmark",
+        "lm_eval_ccat/methods/sample/first_pass",
+        "self.passes.slots.progress >= self._n_kept",
+        "self.passes.slots.progress >= self._n_items",
+        (
+            "tests/methods/sample/test_passes.py::test_a_first_pass_ends_with_the_items_that_the_bank_keeps",
+        ),
+    ),
 )

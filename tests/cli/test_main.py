@@ -166,6 +166,12 @@ def test_a_run_directory_is_shown_and_never_taken_for_a_run_to_resume(tmp_path, 
     assert "is a run directory, which is only shown; to resume it, repeat the command" in said
 
 
+def test_a_page_is_of_one_run_and_of_nothing_beside_it(tmp_path, ccat):
+    (run := tmp_path / "two.run").mkdir()
+    said = ccat("report", run, tmp_path / "sim.json", code=2).err
+    assert "give one run directory at a time" in said
+
+
 def test_the_live_page_of_a_run_and_its_report_stand_in_its_folder(tmp_path, ccat, monkeypatch):
     from lm_eval_ccat.cli import rank
 

@@ -7,12 +7,13 @@ import shutil
 from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.internals import task_index
+from lm_eval_ccat.harness.internals import lms, names, task, task_index
 from lm_eval_ccat.harness.internals.names import attribute
 from lm_eval_ccat.harness.opening import shipped_tasks, with_shipped_tasks
 
@@ -89,3 +90,126 @@ def test_a_group_of_ones_own_brings_its_stock_members_beside_others(tmp_path):
     (tmp_path / "musr.yaml").write_text("group: leaderboard_musr\ntask: [arc_easy]\n")
     assert "arc_easy" in index_of("leaderboard", folder=str(tmp_path))
     assert "arc_easy" in index_of(str(tmp_path / "musr.yaml"))
+
+
+# -- models -------------------------------------------------------------------------------------
+
+
+def test_each_answer_to_a_request_that_is_asked_several_times_is_kept():
+    request = SimpleNamespace(resps=["of an earlier call"])
+    lms.store([request, request], ["first", "second"])
+    assert request.resps == ["first", "second"]
+
+
+@pytest.mark.parametrize("answers", [["one"], ["one", "two", "three"]])
+def test_a_call_with_too_few_or_too_many_answers_leaves_none(answers):
+    lm = SimpleNamespace(generate_until=lambda requests: answers)
+    requests = [SimpleNamespace(request_type="generate_until", repeats=1, resps=[]) for _ in "ab"]
+    with pytest.raises(HarnessError, match=f"answered {len(answers)} of 2 generate_until"):
+        lms.send(lm, requests)
+    assert [request.resps for request in requests] == [[], []]
+
+
+def test_a_batch_that_is_out_of_memory_is_halved_until_it_is_of_one():
+    lm, asked = SimpleNamespace(batch_size_per_gpu=5), []
+
+    def generate_until(requests):
+        asked.append(lm.batch_size_per_gpu)
+        if asked[-1] > 1:
+            raise RuntimeError("CUDA out of memory")
+        return ["an answer"] * len(requests)
+
+    lm.generate_until = generate_until
+    requests = [SimpleNamespace(request_type="generate_until", repeats=1, resps=[])]
+    lms.send(lm, requests)
+    assert asked == [5, 2, 1] and requests[0].resps == ["an answer"]
+
+
+def test_how_many_requests_a_model_takes_at_once():
+    for about, at_once in (
+        ({"_concurrent": 4, "_batch_size": 2}, (4, 2)), ({"batch_size": 8}, (1, 8)),
+        ({"batch_size": "auto:4"}, (1, lms.QUEUE)), ({}, (1, 1)), ({"batch_size": None}, (1, 1)),
+    ):  # fmt: skip
+        assert lms.requests_at_once(SimpleNamespace(**about)) == at_once
+
+
+def test_the_cache_answers_what_it_holds_but_nothing_that_is_sampled():
+    hashed = internals.resolve("lm_eval.api.model:hash_args")
+    greedy, drawn = ("a prompt", {"until": []}), ("a prompt", {"do_sample": True})
+    held = {hashed("generate_until", arguments): "an answer" for arguments in (greedy, drawn)}
+    lm = SimpleNamespace(lm=SimpleNamespace(), dbdict=held)
+
+    def found(arguments, lm=lm):
+        return lms.in_cache(lm, SimpleNamespace(request_type="generate_until", args=arguments))
+
+    assert found(greedy) and not found(drawn) and not found(("another", {"until": []}))
+    assert not found(greedy, SimpleNamespace(dbdict=held)), "no cache wraps the model"
+
+
+def test_what_a_model_type_is_by_its_name():
+    weights = {"hf": True, "vllm-vlm": True, "sglang": True, "sglang-generate": False,
+               "local-completions": False, "openai-chat-completions": False}  # fmt: skip
+    assert {name: lms.holds_weights(name) for name in weights} == weights
+    for kind in ("openai-chat-completions", "azure-openai-chat-completions"):
+        assert lms.always_samples(kind, {"model": "o3-mini"})
+        assert not lms.always_samples(kind, {"model": "gpt-4.1"})
+    assert not lms.always_samples("local-chat-completions", {"model": "o3-mini"})
+
+
+# -- releases and tasks -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "known"), [
+    ("0.4.11", False), ("0.4.12", True), ("0.4.12.dev3+g12", True), ("0.5", False), ("0.6", False),
+])  # fmt: skip
+def test_releases_before_and_beyond_those_that_are_known_are_refused(version, known, monkeypatch):
+    monkeypatch.setattr(names, "harness_version", lambda: version)
+    monkeypatch.delenv(names.ANY_VERSION, raising=False)
+    if known:
+        return names.require_supported_version.__wrapped__()
+    with pytest.raises(HarnessError, match="is not one whose internals are known"):
+        names.require_supported_version.__wrapped__()
+
+
+def test_a_class_is_the_harness_s_if_each_of_its_methods_is():
+    def of(module):
+        method = lambda self: None  # noqa: E731
+        method.__module__ = module
+        return method
+
+    stock = type("Stock", (), {"ask": of("lm_eval.x"), "read": of("lm_eval.y")})
+    assert names.is_stock(stock, "ask read", "lm_eval")
+    for own in ("ask", "read"):
+        assert not names.is_stock(type("Own", (stock,), {own: of("mine")}), "ask read", "lm_eval")
+
+
+def test_the_code_of_a_task_s_own_file_is_part_of_how_it_scores(tmp_path):
+    def code_of(text):
+        (tmp_path / "own.py").write_text(text)
+        space = {"__name__": "own"}
+        exec(compile(text, str(tmp_path / "own.py"), "exec"), space)
+        settings = {"process_results": space["process"]}
+        return internals.scoring_code(SimpleNamespace(get_config=settings.get))
+
+    first, second = (code_of(f"def process(doc, results):\n    return {n}\n") for n in (1, 2))
+    assert first != second and "return 2" in second
+
+
+def test_answers_to_a_document_are_scored_together_where_a_filter_takes_them_all():
+    def filtered(*stages, repeats=4):
+        kinds = [type(name, (), {}) for name in stages]
+        ensemble = SimpleNamespace(name="x", filters=kinds)
+        return SimpleNamespace(_filters=[ensemble], get_config={"repeats": repeats}.get)
+
+    for stages, together in (
+        (("TakeFirstFilter",), False), (("RegexFilter", "TakeFirstFilter"), False),
+        (("RegexFilter", "MajorityVoteFilter"), True),
+        (("MajorityVoteFilter", "TakeFirstFilter"), True),
+    ):  # fmt: skip
+        assert task.scores_answers_together(filtered(*stages)) is together
+    assert not task.scores_answers_together(filtered("MajorityVoteFilter", repeats=1))
+
+
+def test_a_template_that_may_draw_is_not_built_alone():
+    assert task._is_template("{{question}}") and task._is_template(["a", "{{b}}"])
+    assert not task._is_template("{{choices | random}}") and not task._is_template(["a", len])

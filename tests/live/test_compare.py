@@ -29,7 +29,7 @@ from lm_eval_ccat.live.comparison import Compared, Gate
 from lm_eval_ccat.live.live_comparison import MarginKnown
 from lm_eval_ccat.live.mean_scores import MeanScore
 from lm_eval_ccat.live.result import state
-from lm_eval_ccat.live.stored import stored_ranking
+from lm_eval_ccat.live.stored import StoredRanking, stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
 from lm_eval_ccat.records import Tell
@@ -706,6 +706,8 @@ def test_a_part_of_what_a_run_ranked_by_decides_where_the_other_side_has_no_more
     worse = ScoreTable.from_arrays([y[1]], ["m8"], metric="acc", task="t")
     found = compare(tmp_path / "result.json", worse, models=("m2", None))
     assert [one.decisive for one in found.outcomes] == [True]
+    content["terms"] = [{**term, "task": task} for term, task in zip(terms, "tu")]
+    assert StoredRanking("result.json", content).tasks == ["t", "u"]
     assert (found.verdict, found.exit_code) == ("worse", 5)
 
 

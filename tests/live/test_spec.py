@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 from lm_eval._cli.utils import key_val_to_dict
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.cli.plan import _next_step
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live import adaptive, surfaces
 from lm_eval_ccat.live import spec as spec_module
 from lm_eval_ccat.live.adaptive import Adaptive
 from lm_eval_ccat.live.spec import ModelSpec, Spec
+from lm_eval_ccat.live.tasks import session_options
 from lm_eval_ccat.money import Price
 from lm_eval_ccat.options import option, options_of, whole
 
@@ -229,6 +231,20 @@ def test_a_flag_of_0_counts_and_only_one_budget_does():
     with pytest.raises(UsageError, match="give one of --budget_items, --budget_usd"):
         surfaces.given_by_flags(args, "rank")
     assert surfaces.given_by_flags(parser.parse_args(["--seed", "0"]), "rank") == {"seed": 0}
+
+
+def test_of_the_harness_s_four_seeds_the_last_is_that_of_few_shot_examples():
+    """Its --seed is of Python, NumPy, PyTorch and the examples, in this order."""
+    seeds = {"seed": [1, 2, 3, 4]}
+    assert session_options(Spec(harness=seeds))["fewshot_seed"] == 4
+    assert session_options(Spec(harness={"seed": 7}))["fewshot_seed"] == 7
+
+
+def test_the_next_step_of_a_plan_has_its_task_and_its_bank():
+    flags = {"tasks": ["t.yaml"], "bank": ["my bank.json"]}
+    assert "rank --task t.yaml --bank 'my bank.json', with" in _next_step(None, flags, ["t"])
+    assert "rank --task t, with" in _next_step(None, {}, ["t"])
+    assert _next_step("a b.yaml", {}, ["t"]).endswith("rank 'a b.yaml'")
 
 
 def test_open_ends_do_not_count():

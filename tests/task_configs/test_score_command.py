@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 import yaml
 from judge_server import JudgeServer
+from scores.test_harness_logs import sample_row, write_run
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
@@ -81,3 +83,17 @@ def test_mistakes_are_named(logs, tmp_path, capsys):
     ):
         assert main(["score", *command.replace("LOGS", str(logs)).split()]) == code
         assert words in capsys.readouterr().err
+
+
+def test_of_several_filters_the_one_that_is_named_is_scored(tmp_path, ccat):
+    rows = [
+        sample_row(k, {"acc": 1.0}, filter=name, answer=answer, target="one two three four")
+        for k in range(3)
+        for name, answer in (("strict", "one two three four"), ("loose", "of something else"))
+    ]
+    write_run(tmp_path / "logs", "m", rows, filters=("strict", "loose"))
+    score = ["score", "bleu", tmp_path / "logs", "-o", tmp_path / "bleu.csv"]
+    assert "2 filters (loose, strict); name one" in ccat(*score, code=2).err
+    for name, expected in (("strict", 100.0), ("loose", 0.0)):
+        ccat(*score, "--filter", name)
+        assert ScoreTable.read(tmp_path / "bleu.csv").raw == pytest.approx(expected, abs=5.0)

@@ -1,8 +1,13 @@
 """The statistics of repeats, against the equations written down directly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.methods.method import method
+from lm_eval_ccat.methods.sample.first_pass import FirstPassPolicy
 from lm_eval_ccat.methods.sample.passes import Passes, RepeatedPairs
 from lm_eval_ccat.methods.sample.repeats import RepeatSums
 
@@ -121,3 +126,17 @@ def test_the_first_pass_has_almost_no_finite_population_correction_and_repeats_b
     once = scores[:10].var(ddof=1) / 10
     assert 1.0 < variances[9] / once < 1.6
     assert variances[79] < 0.02 * once
+
+
+def test_a_first_pass_ends_with_the_items_that_the_bank_keeps():
+    kept = np.array([True, False, True, True, False, True])
+    bank = replace(ItemBank.blank(range(6)), kept=kept)
+    first = method("sample").policy(bank, 2, seed=0)
+    policy = FirstPassPolicy(bank, 2, first, repeats=3)
+    for model, scores in enumerate(([0.1, 0.9, 0.4, 0.6], [0.5, 0.2, 0.8, 0.3])):
+        for item, score in zip(np.flatnonzero(kept).tolist(), scores):
+            policy.placed(model, item, 0.5)
+            policy.told(model, item, score)
+    by_answers = policy.passes.belief()
+    assert policy.belief().variance == pytest.approx(by_answers.variance)
+    assert by_answers.variance != pytest.approx(first.belief().variance)
