@@ -94,6 +94,7 @@ class Price:
             It has an unknown part or amount, or only one of input and output.
         """
         price = value if isinstance(value, cls) else cls(**read_values(cls, value, place))
+        # A missing part would count as free.
         if (price.input is None) != (price.output is None):
             raise UsageError(f"`{place.path}` needs both input: and output: (0 where one is free)")
         if price.cached is not None and price.input is None:
@@ -132,6 +133,7 @@ class Price:
             Measured time of the document's requests.
         """
         total = self.item or 0.0
+        # What the server states it bills wins over a price list.
         if tokens is not None and tokens.usd is not None:
             total += tokens.usd
         elif self.input is not None and self.output is not None and tokens is not None:

@@ -2108,8 +2108,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a flag that is false is not given",
         "lm_eval_ccat/live/surfaces",
-        "        elif value is not None:\n            options[name] = value",
-        "        elif value:\n            options[name] = value",
+        "        elif value is not None:\n            options[flag.option] = value",
+        "        elif value:\n            options[flag.option] = value",
         ("tests/live/test_spec.py::test_a_flag_of_0_counts_and_only_one_budget_does",),
     ),
     Bug(

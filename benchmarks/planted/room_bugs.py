@@ -1267,8 +1267,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "harness/estimates": (
         (
             "a full run has an error",
-            "return float(scale.restore(np.mean(scored))), 0.0",
-            "return float(scale.restore(np.mean(scored))), float(np.std(scored))",
+            "return ScoreEstimate(float(scale.restore(np.mean(scored))), 0.0)",
+            "return ScoreEstimate(float(scale.restore(np.mean(scored))), float(np.std(scored)))",
         ),
         (
             "a group's score stays though a task lacks it",
@@ -1978,8 +1978,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "cli/complete": (
         (
             "further metrics of a completed run are not printed",
-            "for outcome_run in (run, *run.further)}",
-            "for outcome_run in (run,)}",
+            "for outcome_run in (run, *run.further)\n",
+            "for outcome_run in (run,)\n",
         ),
     ),
 }

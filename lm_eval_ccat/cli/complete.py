@@ -36,7 +36,9 @@ def complete(args: argparse.Namespace) -> int:
     )
     content = {
         name: {
-            task: {outcome_run.key: outcome_run.estimate[0] for outcome_run in (run, *run.further)}
+            task: {
+                outcome_run.key: outcome_run.estimate.score for outcome_run in (run, *run.further)
+            }
             for task, run in runs.items()
         }
         for name, runs in completed.items()

@@ -133,6 +133,7 @@ def comet_scores(
     """
     filled = [i for i, text in enumerate(translations) if text.strip()]
     scores = [0.0] * len(translations)
+    # COMET's environment need not exist for texts that are all empty.
     if not filled and translations:
         return scores
     cards = int(os.environ.get(GPUS_VARIABLE) or 0)

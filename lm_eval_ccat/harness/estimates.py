@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,13 @@ from . import internals
 from .scorers import signed
 from .session import Administered, TaskSession
 from .task_metrics import score_of
+
+
+class ScoreEstimate(NamedTuple):
+    """A score on the metric's own scale, and its standard error."""
+
+    score: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -110,8 +117,8 @@ class TaskRun:
         return self.session.scorer(self.outcome.metric.name)
 
     @cached_property
-    def estimate(self) -> tuple[float, float]:
-        """Estimate and standard error on the metric's own scale; exact if all was run."""
+    def estimate(self) -> ScoreEstimate:
+        """The estimate on the metric's own scale; exact if all was run."""
         scale, name = self.outcome.scale, self.name
         if self.complete:
             scored = []
@@ -119,8 +126,8 @@ class TaskRun:
                 with suppress(MetricError):  # the answer counts for the other outcomes
                     if (pair := score_of(self.outcome, answer)) is not None:
                         scored.append(pair.score)
-            return float(scale.restore(np.mean(scored))), 0.0
-        return (
+            return ScoreEstimate(float(scale.restore(np.mean(scored))), 0.0)
+        return ScoreEstimate(
             float(scale.restore(self.ranking.estimates[name])),
             float(scale.restore_error(self.ranking.standard_errors[name])),
         )
@@ -183,6 +190,7 @@ def _estimated(run: TaskRun) -> dict[str, object]:
         return {"estimand": estimand(run), "metric": metric.name, "filter": run.outcome.filter}
     estimate, se = run.estimate
     low, high = run.ranking.interval(run.name)
+    # All documents were run, so that nothing is left to estimate but chance in sampled answers.
     if run.complete and not run.ranking.expected:
         low = high = float(scale.normalise(estimate))
     return {
@@ -312,6 +320,7 @@ def correct_group(
     """
     tasks = [internals.task_name(task) for task in group.get_all_tasks()]
     estimated = [name for name in tasks if name in partial]
+    # A group of full runs, or without a score, stays as the harness made it.
     if not estimated or not group.has_aggregation:
         return None
     values = metrics[group.name]
@@ -377,6 +386,7 @@ def shared_error(first: TaskRun, second: TaskRun, group: str, key: str) -> float
     """Return the covariance of two tasks' errors in a group, on the metric's own scale."""
     of_group = first.covariances.get(group, first.covariances.get("", {}))
     covariance = of_group.get(second.session.name, 0.0)
+    # Errors are shared where tasks are ranked by one metric, which groups may not average.
     if not covariance or not first.key == second.key == key:
         return 0.0
     spans = (run.outcome.scale.restore_error(1.0) for run in (first, second))

@@ -290,6 +290,7 @@ class Evaluation:
             name: task for name, task in self.tasks.items() if name not in self.sessions
         }
         ordinary = None
+        # The harness cannot evaluate nothing.
         if ordinary_tasks:
             replacements = {"task_dict": {"tasks": ordinary_tasks, "groups": {}}}
             ordinary = self.stock(**{**self.arguments, **replacements})

@@ -113,6 +113,7 @@ def signed(
     if not parts[0].startswith("tasks:"):  # several tasks are named with their weights
         parts = [f"task:{task}", *(parts[1:] if parts[0].startswith("task:") else parts)]
     distinct = list(dict.fromkeys(map(_compact, asking)))
+    # Else the signature would name one task's settings as those of all.
     if len(distinct) == 1:
         parts.append(f"fewshot:{asking[0]['num_fewshot']}")
         if generation := asking[0]["generation_kwargs"]:

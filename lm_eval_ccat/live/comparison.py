@@ -205,6 +205,7 @@ def require_margin(margin: float, metric: str, scale: Scale) -> None:
     --------
     >>> require_margin(0.01, "acc", Scale(0.0, 1.0))
     """
+    # Nothing is worse by more than the whole scale.
     if margin >= scale.span:
         raise UsageError(
             f"--margin {margin:g} lets every candidate pass: {metric} has the scale "

@@ -55,6 +55,7 @@ def identity_of(plan: Plan) -> Header:
     facts, sessions = facts_of_plan(plan), plan.sessions
     hashes = [hash for session in sessions.values() for hash in session.doc_hashes]
     settings: dict[str, Any] = {task: dict(session.settings) for task, session in sessions.items()}
+    # A reader of one task's journal finds its settings without the task's name.
     if len(sessions) == 1:
         [settings] = settings.values()
     task = {

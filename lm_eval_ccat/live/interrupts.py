@@ -35,11 +35,14 @@ class Interrupts:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
+        # Python lets the main thread alone handle signals.
         if threading.current_thread() is not threading.main_thread():
             return self
         ours = (signal.SIG_DFL, signal.default_int_handler)
         for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
             before = signal.getsignal(number)  # None: not set from Python, so not to be restored
+            # Who handles Ctrl-C, or ignores a hangup, means it; a batch system's SIGTERM ends every
+            # run.
             if before in ours or (number == signal.SIGTERM and before is not None):
                 self._before[number] = signal.signal(number, self._handle)
         return self
@@ -49,6 +52,7 @@ class Interrupts:
         first, self._came = not self._came, True
         if number not in (signal.SIGINT, signal.SIGTERM):
             _leave_terminal()
+        # The run is writing its result, which half an interrupt would lose.
         if self.held:
             return
         if first and self.wait:

@@ -66,6 +66,7 @@ def losses_of(
     return tuple(
         Loss(ids[n], float(scale.restore(baseline[n])), float(scale.restore(candidate[n])))
         for n in largest
+        # Equal scores may differ by rounding.
         if loss[n] > ALIKE
     )
 

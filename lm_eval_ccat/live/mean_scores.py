@@ -107,6 +107,7 @@ class MeanScore:
         raw = side.scale.restore(unit[np.isfinite(unit)])
         n, mean = len(raw), float(raw.mean())
         error = float(raw.std(ddof=1) if n > 1 else side.scale.span) / math.sqrt(n)
+        # Equal values do not show that all others are equal.
         if error <= ROUNDING * side.scale.span:
             largest = max(abs(mean - end) for end in side.scale.ends)
             error = side.scale.span / math.sqrt(n)

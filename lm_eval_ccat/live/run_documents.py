@@ -100,6 +100,8 @@ def require_one_order(first: ScoreTable, second: ScoreTable) -> None:
         dict(zip(table.doc_ids, table.doc_hashes or ())) for table in (first, second)
     )
     changed = [doc_id for doc_id, sha in hashes.items() if of_second.get(doc_id, sha) != sha]
+    # Texts that differ at a few places only may have been corrected; in another order they stand
+    # elsewhere.
     if changed and (renumbered(of_second, hashes) or renumbered(hashes, of_second)):
         raise UsageError(
             f"the {SIDES[0]} and the {SIDES[1]} are of {OTHER_ORDER}: doc_id {some(changed, 3)} "
@@ -149,6 +151,7 @@ def _of_run(
     task, size = str(ranking.outcome.task), ranking.content["items_of_benchmark"]
     table = table.take(np.flatnonzero(np.isfinite(table.model_scores()[0])))
     documents = ranking.documents_of(model, task)
+    # The run's number of documents is all that can be compared.
     if documents is None:
         _require_all(table, size, (), sides)
         warnings.append(_UNKNOWN.format(ranking.source_of(model)))
@@ -177,6 +180,7 @@ def _require_all(
     table: ScoreTable, size: int, missing: Sequence[Any], sides: tuple[str, str]
 ) -> None:
     """Refuse scores of fewer or more documents than a run's mean is over."""
+    # A mean over other documents cannot be set beside the run's.
     if table.n_items == size and not missing:
         return
     lacking = f"; doc_id {some(missing, 3)} lack" if missing else ""

@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
@@ -121,17 +121,34 @@ def _comment(text: str, commented: bool = True, indent: str = "") -> list[str]:
     return [f"# {indent}{line}" for line in wrap]
 
 
-def _flags(command: str) -> Iterator[tuple[str, str, list[str], Kind, str]]:
-    """Yield (option, part of it or "", names, kind, help) of each flag of a command."""
+class _Flag(NamedTuple):
+    """A flag of a command, which gives an option, or a part of one that has several."""
+
+    option: str
+    part: str
+    names: list[str]
+    kind: Kind
+    help: str
+
+    @property
+    def argument(self) -> str:
+        """Its name among parsed arguments."""
+        return f"{_PREFIX}{self.option}.{self.part}"
+
+
+def _flags(command: str) -> Iterator[_Flag]:
+    """Yield the flags of a command."""
     for name, option in options_of(Spec).items():
         if command not in option.flags:
             continue
+        # An option with parts, such as a budget, has a flag for each.
         if not option.kind.parts:
             names = ["task", "tasks"] if name == "tasks" else [option.flags[command] or name]
-            yield name, "", names, option.kind, option.help
+            yield _Flag(name, "", names, option.kind, option.help)
         for flag, (part, help, kind) in option.kind.parts.items():
-            if command != "compare" or flag == "include_path":  # the others go into a YAML file
-                yield name, part, [flag], kind, help
+            # The others of `compare` go into a YAML file.
+            if command != "compare" or flag == "include_path":
+                yield _Flag(name, part, [flag], kind, help)
 
 
 def add_flags(parser: Any, command: str, help_texts: Mapping[str, str] | None = None) -> None:
@@ -144,25 +161,25 @@ def add_flags(parser: Any, command: str, help_texts: Mapping[str, str] | None = 
     help_texts : mapping of str to str, optional
         Help of options that mean something else to this command.
     """
-    for name, part, flags, kind, help in _flags(command):
-        how: dict[str, Any] = {"metavar": kind.metavar, "type": kind.typed}
-        if kind.switch:
+    for flag in _flags(command):
+        how: dict[str, Any] = {"metavar": flag.kind.metavar, "type": flag.kind.typed}
+        if flag.kind.switch:
             how = {"action": "store_const", "const": True}
-        elif kind.many:
+        elif flag.kind.many:
             how.update(nargs="+", action="extend")
-        how["help"] = (help_texts or {}).get(name, help).replace("%", "%%").replace("`", "'")
+        help = (help_texts or {}).get(flag.option, flag.help)
+        how["help"] = help.replace("%", "%%").replace("`", "'")
         # From 0.5 on the harness has --repeats itself, which it writes into the tasks.
         with suppress(argparse.ArgumentError):
-            parser.add_argument(
-                *(f"--{flag}" for flag in flags), dest=f"{_PREFIX}{name}.{part}", **how
-            )
+            parser.add_argument(*(f"--{name}" for name in flag.names), dest=flag.argument, **how)
 
 
 def flags_given(args: argparse.Namespace, command: str) -> list[str]:
     """Return the flags of a run's options that a command line has."""
     values = vars(args)
-    return [f"--{names[0]}" for name, part, names, *_ in _flags(command)
-            if values.get(f"{_PREFIX}{name}.{part}") is not None]  # fmt: skip
+    return [
+        f"--{flag.names[0]}" for flag in _flags(command) if values.get(flag.argument) is not None
+    ]
 
 
 def given_by_flags(args: argparse.Namespace, command: str) -> Values:
@@ -174,12 +191,13 @@ def given_by_flags(args: argparse.Namespace, command: str) -> Values:
         Flags conflict, such as two kinds of budget.
     """
     options: Values = {}
-    for name, part, *_ in _flags(command):
-        value = vars(args).pop(f"{_PREFIX}{name}.{part}", None)
-        if value is not None and part:
-            options.setdefault(name, {})[part] = value
+    for flag in _flags(command):
+        value = vars(args).pop(flag.argument, None)
+        # A switch that is off is a value, too.
+        if value is not None and flag.part:
+            options.setdefault(flag.option, {})[flag.part] = value
         elif value is not None:
-            options[name] = value
+            options[flag.option] = value
     if len(options.get("budget", ())) > 1:
         raise UsageError("give one of --budget_items, --budget_usd and --budget_seconds")
     return options

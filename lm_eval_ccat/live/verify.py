@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import __version__
 from ..content import PAGE, PAGE_OF, RESULT, RankingContent
@@ -155,8 +155,9 @@ def verify(run: str | Path) -> Verification:
     if (folder / CONFIG).is_file():
         sides = read_object(folder / CONFIG), mask_values(directory.read_header().config)
         judged += [
-            f"{CONFIG}: {key} is {_text(value)}, in the journal {_text(of_journal)}"
-            for _, key, value, of_journal in _differences(*sides)
+            f"{CONFIG}: {differing.place} is {_text(differing.recorded)}, in the journal "
+            f"{_text(differing.recomputed)}"
+            for differing in _differences(*sides)
         ]
     outdated = 0 < last and any(
         not isinstance(record, NOT_OF_THE_RANKING)
@@ -262,11 +263,11 @@ def _contradictions(
 ) -> tuple[list[str], list[str]]:
     """Return the differences between two results: in counts, and in verdicts and estimates."""
     texts: dict[bool, list[str]] = {True: [], False: []}
-    for key, where, was, value in _differences(recorded, recomputed):
+    for key, place, was, value in _differences(recorded, recomputed):
         counts = key in COUNTED
         # Another version may have other keys, and signs otherwise.
         if counts or made_by == __version__ or not (key == "signature" or NOTHING in (was, value)):
-            texts[counts].append(f"{where}: recorded {_text(was)}, now {_text(value)}")
+            texts[counts].append(f"{place}: recorded {_text(was)}, now {_text(value)}")
     warnings = recorded.get("warnings", [])
     lost = [text for text in recomputed["warnings"] if text not in warnings]
     texts[False] += [f"warnings: recorded nothing, now {_text(text)}" for text in lost]
@@ -277,10 +278,19 @@ def _contradictions(
     return texts[True], texts[False]
 
 
+class _Differing(NamedTuple):
+    """A value that differs between two results: its key, its place in words, and both values."""
+
+    key: str
+    place: str
+    recorded: Any
+    recomputed: Any
+
+
 def _differences(
     recorded: Mapping[str, Any], recomputed: Mapping[str, Any], where: str = ""
-) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield the key, the place and both values of all that differs between two results."""
+) -> Iterator[_Differing]:
+    """Yield all that differs between two results; `where` both stand in larger ones."""
     for key in dict.fromkeys((*recorded, *recomputed)):
         sides = [result.get(key, NOTHING) for result in (recorded, recomputed)]
         # Rows of pairs are compared by their models: their order means nothing.
@@ -291,7 +301,7 @@ def _differences(
             continue
         if key not in PARTS or not all(isinstance(side, Mapping) for side in sides):
             if not _same(*sides):
-                yield key, f"{where}{key}", *sides
+                yield _Differing(key, f"{where}{key}", *sides)
             continue
         was, value = sides
         prefix = where if key in ("models", "pairwise", "tasks") else f"{where}{key}: "
@@ -300,7 +310,7 @@ def _differences(
             if all(isinstance(row, Mapping) for row in rows):
                 yield from _differences(*rows, f"{prefix}{name}: ")
             elif not _same(*rows):
-                yield key, f"{prefix}{name}", *rows
+                yield _Differing(key, f"{prefix}{name}", *rows)
 
 
 def _pairs(rows: Any) -> Any:
@@ -354,6 +364,7 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
         condition = _examined(folder)
         if condition.damage is None:
             return condition, None
+        # A journal without its header names no models, and cannot be resumed.
         if condition.version is None:
             raise RunError(
                 f"{folder.journal}: not even the header is sound; nothing can be kept. Start a "
@@ -364,6 +375,7 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
         with writing(folder.journal.path, RunError):
             shutil.copyfile(folder.journal.path, copy)
             sync_folder(folder.path)
+            # A result of lines that are cut off would contradict what is left.
             if result.exists():
                 result.rename(_free_name(folder.path, "result.damaged", ".json"))
             sound = folder.journal.path.read_bytes()[: condition.size]

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import OtherSettingsError
 from ..records import Header
@@ -80,21 +80,23 @@ def differences(old: Header, new: Header, may_change: re.Pattern[str]) -> Differ
     ['config.budget.usd: 5 -> 10']
     """
     before, after = (json.loads(json.dumps(part.to_json())) for part in (old, new))
-    changed: list[tuple[str, Any, Any]] = []
+    changed: list[_Changed] = []
     for key in COMPARED:
         _compare(_by_name(before.get(key)), _by_name(after.get(key)), key, changed)
     currency, new_currency = (part.report.get("currency") for part in (old, new))
     _compare(currency, new_currency, "report.currency", changed)
     refused: list[str] = []
     changes: list[str] = []
-    for path, was, is_now in changed:
-        joins = was is None and re.fullmatch(MODEL, path)
-        leaves = is_now is None and re.fullmatch(MODEL, path)
-        became = "joins" if joins else LEAVES if leaves else f"{_text(was)} -> {_text(is_now)}"
+    for path, old_value, new_value in changed:
+        joins = old_value is None and re.fullmatch(MODEL, path)
+        leaves = new_value is None and re.fullmatch(MODEL, path)
+        became = f"{_text(old_value)} -> {_text(new_value)}"
+        if joins or leaves:
+            became = "joins" if joins else LEAVES
         line = f"{path}: {became}"
         (changes if joins or may_change.fullmatch(path) else refused).append(line)
     arguments = _for_the_ranker(before.get("ranker"), after.get("ranker"))
-    if any(path.startswith("config.budget") for path, _, _ in changed) and new.ranker:
+    if any(value.path.startswith("config.budget") for value in changed) and new.ranker:
         # Even if only the time has changed: a new budget lets an ended ranking go on.
         arguments.setdefault("budget", _or_none(new.ranker.get("budget")))
     return Differences(refused, changes, arguments)
@@ -132,7 +134,16 @@ def _by_name(part: Any) -> Any:
     return {**part, "models": models}
 
 
-def _compare(old: Any, new: Any, path: str, changed: list[tuple[str, Any, Any]]) -> None:
+class _Changed(NamedTuple):
+    """A value of two headers that differs."""
+
+    path: str
+    old: Any
+    new: Any
+
+
+def _compare(old: Any, new: Any, path: str, changed: list[_Changed]) -> None:
+    """Add the values in which two parts of headers differ to those that have `changed`."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
             dot = "" if key.startswith("[") else "."
@@ -141,7 +152,7 @@ def _compare(old: Any, new: Any, path: str, changed: list[tuple[str, Any, Any]])
         for i, (a, b) in enumerate(zip(old, new)):
             _compare(a, b, f"{path}[{i}]", changed)
     elif old != new:
-        changed.append((path, old, new))
+        changed.append(_Changed(path, old, new))
 
 
 def _text(value: Any) -> str:

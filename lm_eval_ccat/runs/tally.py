@@ -206,6 +206,7 @@ class Tally:
             case Restore(model=model):
                 self.set_aside.pop(model, None)
                 self.away.discard(model)
+            # What had arrived at the deadline hung on how fast servers are.
             case End(gaps=True):
                 self.by_clock = "the run ended at a deadline"
             case Change():

@@ -107,6 +107,7 @@ def require_supported_version() -> None:
         f"lm-eval {installed} is not one whose internals are known here; "
         f"install 'lm-eval>={'.'.join(map(str, low))},<{'.'.join(map(str, high))}'"
     )
+    # Internals of another version may be elsewhere, and who sets the variable wants to see.
     if installed == "not installed" or not os.environ.get(ANY_VERSION):
         raise HarnessError(trouble)
     log.warning("%s (continuing because %s is set)", trouble, ANY_VERSION)
@@ -156,6 +157,7 @@ def hook(when: Literal["before", "around", "after"], function: Callable[..., Any
     """
     module: Any = import_module("lm_eval.evaluator")
     _HOOKS[when][f"{function.__module__}.{function.__qualname__}"] = function
+    # Wrapped twice, everything would be called twice.
     if hasattr(module.evaluate, "_ccat"):
         return
     stock, commit = module.evaluate, module.get_git_commit_hash
