@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from lm_eval_ccat.errors import CcatError, ScaleError, ScoreTableError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores.grid import Coded, ScoreGrid
 from lm_eval_ccat.scores.item_scaling import ItemScaling
+from lm_eval_ccat.scores.readers import long_form
 from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.scores.table import READERS, reader_of
 from lm_eval_ccat.shown import first_of
@@ -507,3 +509,17 @@ def test_rows_of_one_model_in_two_configurations_are_refused_by_name(tmp_path, e
     columns.update(model=["m"] * 4, config=["a"] * 2 + ["b"] * 2)
     save()
     assert ScoreTable.read(file).row_config == ("a", "b")
+
+
+def test_of_a_long_file_a_few_batches_are_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(BATCH, 10_000)
+    file, scores = tmp_path / "long.parquet", np.random.default_rng(0).random(20_000)
+    schema = pa.schema({"model": pa.string(), "doc_id": pa.int64(), "score": pa.float64()})
+    with parquet.ParquetWriter(file, schema) as writer:
+        for model in range(20):
+            columns = [pa.array([f"m{model}"] * 20_000), pa.array(range(20_000)), pa.array(scores)]
+            writer.write_table(pa.table(columns, schema=schema))
+    source, before = long_form.Source(file), pa.total_allocated_bytes()
+    in_memory = [pa.total_allocated_bytes() - before for _ in source.parts()]
+    assert len(in_memory) == 40
+    assert max(in_memory) < file.stat().st_size / 4

@@ -253,8 +253,9 @@ class Source:
     def _parquet(self, **options: Any) -> Any:
         from pyarrow import parquet
 
-        # `read_table` would import pandas, which takes longer than reading.
-        return parquet.ParquetFile(self.file, **options)
+        # `read_table` would import pandas, which takes longer than reading. A file that is read
+        # ahead would stay in memory, whole, until its last batch.
+        return parquet.ParquetFile(self.file, pre_buffer=False, **options)
 
     @contextmanager
     def readable(self) -> Iterator[None]:
