@@ -283,6 +283,7 @@ class ItemBank:
         """
         hash_of = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
         stored = dict(zip(self.doc_ids, self.doc_hashes or [None] * self.n_items))
+        # A document without a hash on either side is neither the same nor another.
         comparable = [
             (doc_id, hash_ == hash_of[doc_id])
             for doc_id, hash_ in stored.items()
@@ -352,6 +353,7 @@ class ItemBank:
         ids, order = sorted_ids(list(doc_ids))
         if not ids:
             raise BankError("a bank needs at least one item")
+        # Both follow the items into their order.
         identities = {"doc_hashes": doc_hashes, "prompts": prompts}
         identity: dict[str, Any] = {}
         for name, values in identities.items():

@@ -82,6 +82,7 @@ def publish(
     """
     board = board if isinstance(board, Board) else Board(board)
     rows = board.ledger.rows()
+    # Hashes are cheap to verify; what rows say is recomputed by `check` alone.
     broken = {n: bad for n, bad in enumerate(broken_evidence(board, rows)) if bad is not None}
     state = standing(board, broken)
     state.apart.extend((rows[n], f"refused: {bad.reason}") for n, bad in broken.items())
@@ -97,9 +98,11 @@ def publish(
     ):  # fmt: skip
         if line:
             say(line)
+    # Full results are compared whole, estimates by chance.
     twins = {**copies(board, state), **likely_copies(board, [place.row for place in state.placed])}
     with writing(board.path / EXPOSURE, RunError):
         replace_text(board.path / EXPOSURE, _csv([["task", "doc_id", "models"], *exposure]))
+        # The operator's facts are sealed as they are published, so that a later change shows.
         keep_hashes(board.path, [board.path / FACTS])
     content = {
         "format": FORMAT,
@@ -162,6 +165,7 @@ def _lacking(broken: Collection[BrokenEvidence], n_rows: int) -> str:
     reasons = first_of(list(dict.fromkeys(bad.reason for bad in broken)), 3)
     files = first_of(list(dict.fromkeys(bad.file for bad in broken)), 3)
     remedy = f"restore {files} from git or another copy of the board"
+    # A page on which everything is refused is likelier a lost folder than a fraud.
     if len(broken) == n_rows:
         raise RunError(f"nothing proves any row: {reasons}; {remedy}")
     return f"{len(broken)} of {plural(n_rows, 'row')} stand apart: {reasons}; {remedy}"
@@ -414,6 +418,7 @@ def _drawn_otherwise(state: BoardStanding) -> list[str]:
         if all(score.configuration for score in place.row.tasks.values())
     }
     ways = Counter(draws.values())
+    # Where all models draw alike, nothing has to be said.
     if len(ways) < 2:
         return []
     usual = ways.most_common(1)[0][0]

@@ -314,6 +314,7 @@ def emit(
     """
     if target is not None:
         text = visible_json(content)
+        # Other lines would break the JSON.
         if prints_json(target):
             print(text, file=out or sys.stdout, flush=True)
             return

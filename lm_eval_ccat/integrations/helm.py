@@ -135,6 +135,7 @@ def _fetch(
     suites = bucket.suites()
     session = open_session(task, None, confirm_run_unsafe_code=True)
     metric = internals.metric_names(session.task)[0]
+    # A bank on other scores than the harness computes would be of another benchmark.
     if metric not in _SAME:
         raise UsageError(
             f"{name}: {task} is scored by {metric}, which HELM computes otherwise; only tasks "
@@ -266,6 +267,7 @@ def _matching(
     likeness = {group: _likeness(group, task) for group in groups}
     matched: dict[str, Keys] = {}
     for group in sorted(groups, key=lambda group: (-likeness[group], group)):
+        # Looking at every scenario would fetch the texts of all of them.
         if matched and likeness[group] < max(likeness[match] for match in matched):
             break
         name = groups[group][0]
@@ -383,6 +385,7 @@ class _Bucket:
         local = self.cache.joinpath(*path.replace(":", "_").split("/"))  # Windows has no colons
         if not local.resolve().is_relative_to(self.cache.resolve()):
             raise ValueError(f"a file outside its folder, {path}")
+        # What was fetched once may be damaged, or of another form in a later release.
         if local.is_file():
             try:
                 return content(local)
@@ -400,6 +403,7 @@ class _Bucket:
                 while chunk := stream.read(1 << 20):
                     out.write(chunk)
                 length = stream.headers.get("Content-Length")
+                # A connection that breaks off ends a stream as if it were whole.
                 if length is not None and out.tell() != int(length):
                     raise OSError(f"{path} broke off after {out.tell():,} of {length} bytes")
         part.replace(local)

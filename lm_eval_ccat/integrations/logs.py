@@ -103,6 +103,7 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
     if not names or (len(names) == 1 and not _elsewhere(names[0])):
         yield Path(names[0]) if names else None
         return
+    # HELM's scores lie in a cache of their own, and are joined by texts, not by ids.
     if helm_names := [name for name in names if name.startswith(HELM)]:
         yield _of_helm(helm_names[0], names, choice)
         return
@@ -215,6 +216,7 @@ class _Logged:
 
 def _fetch_board(owner: str, run: str, choice: LogRequest, place: Path) -> None:
     """Fetch the wanted tasks of some models of a board, and link their files at `place`."""
+    # A board holds hundreds of gigabytes.
     if not choice.tasks:
         raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
     n, limit = choice.models or MODELS, choice.max_gb * 1e9
@@ -254,6 +256,7 @@ def _fetch_board(owner: str, run: str, choice: LogRequest, place: Path) -> None:
             f"samples, about {max(total / max(speed, 1e5) / 60, 0.1):.1f} minutes; what is cached "
             "is not fetched again"
         )
+        # Before anything large is fetched.
         if total > limit:
             fewer = int(len(runs) * limit / total)
             raise UsageError(
@@ -286,6 +289,7 @@ def _run_of(api: Any, repo: str, tasks: Sequence[str], date: str) -> _Logged | N
         if day and day.startswith(date) and any(fnmatchcase(task, name) for name in tasks):
             folder = path.rpartition("/")[0]
             runs.setdefault(f"{day} {folder}", {})[path] = size
+    # Dates compare as text, so that the newest run comes first.
     for key, samples in sorted(runs.items(), reverse=True):
         day, _, folder = key.partition(" ")
         results = f"{folder}/results_{day}.json".lstrip("/")
@@ -354,6 +358,7 @@ def _unpack(archive: Path, place: Path, choice: LogRequest, name: str) -> None:
     try:
         for path, size, opened in _members(archive):
             parts = [part for part in Path(path).parts if part not in ("", ".", "/")]
+            # An archive of a stranger must not write elsewhere.
             if not parts or ".." in parts:
                 raise UsageError(f"{name}: it holds a file outside itself ({path})")
             left -= size

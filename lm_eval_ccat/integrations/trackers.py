@@ -91,6 +91,7 @@ def log_result(
     >>> log_result(json.load(open("run1/result.json")), "wandb")       # doctest: +SKIP
     """
     module, described = package(tracker), settings(result)
+    # W&B and trackio share their interface.
     if tracker != "mlflow":
         run = module.init(project=project, name=name, config=described, **options)
         module.log(numbers(result))

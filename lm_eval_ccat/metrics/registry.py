@@ -403,6 +403,7 @@ class _Reported(NamedTuple):
     def require_mean_of_numbers(self) -> None:
         """Refuse a metric whose mean over documents is not what the task reports."""
         base, tokenizer = parts_of(self.name)
+        # A number that the task computed cannot be tokenized anew.
         if tokenizer is not None:
             raise MetricError(
                 f"{self.where} cannot be computed: the task reports {base} as a number, tokenized "

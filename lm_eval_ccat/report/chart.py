@@ -155,6 +155,7 @@ class Box:
         for y, point in self._points(xs, ys):
             if math.isfinite(y):
                 parts.append(pen + point)
+            # After a gap the pen is lifted.
             pen = "L" if math.isfinite(y) else "M"
         return "".join(parts)
 
@@ -164,6 +165,7 @@ class Box:
         """A closed SVG path between two lines, or down to the bottom; NaNs are left out."""
         bottom = itertools.repeat(self.up.low)
         rows = [row for row in zip(xs, high, low or bottom) if all(map(math.isfinite, row))]
+        # One point has no area.
         if len(rows) < 2:
             return ""
         xs, high, low = zip(*rows)

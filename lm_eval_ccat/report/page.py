@@ -299,6 +299,7 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
     yield (f"{len(run.columns.docs):,}", f"of {result['items_of_benchmark']:,} documents used")
     if run.currency == "usd":
         in_full = dollars(sum(spending["full_costs"].values()))
+        # Play money must not look like a bill.
         of_demo = all(entry.get("model") == DEMO_TYPE for entry in run.config.get("models") or ())
         spent = "at prices that the demo made up" if of_demo else "spent"
         yield (dollars(spending["cost"]), f"{spent}; a full evaluation about {in_full}")

@@ -77,6 +77,7 @@ def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> lis
     values: dict[tuple[str, str], set[str]] = {}
     of_tasks: dict[tuple[str, str, str], set[str]] = {}
     for (model, results), configuration, writing in zip(runs, configurations, writings):
+        # Without a results file nothing is known, which is no other configuration.
         for key in _CONFIGURING if results else ():
             values.setdefault((model, key), set()).add(configuration.get(key, ""))
         for key in WRITING:

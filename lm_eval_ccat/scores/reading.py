@@ -393,6 +393,7 @@ def rescaling(where: str, outcome: Logged, of_source: Scale, scale: Scale) -> st
 def task_of_file(file: Path) -> str | None:
     """Return the name of the task that a YAML file defines; None if it defines no single task."""
     text = file.read_text(encoding="utf-8", errors="replace")
+    # Not parsed as YAML: a task's file has tags that only the harness knows.
     definition = re.search(r"^task:[ \t]*([\"']?)(\w.*?)\1[ \t]*(#.*)?$", text, re.MULTILINE)
     return None if definition is None else definition[2]
 
@@ -420,6 +421,7 @@ def one_of(path: Path, what: str, requested: str | None, names: Iterable[Any]) -
     """
     known = sorted(set(names), key=str)
     listing = first_of(known, 12)
+    # Only one is no choice.
     if requested is None:
         if len(known) != 1:
             raise UnknownScoresError(
@@ -455,6 +457,7 @@ def places_at(path: Path) -> list[Path]:
         else []
     )
     root = path.resolve() if links else path
+    # A folder may gather links to logs elsewhere; links within it would be read twice.
     away = [
         path / link.readlink() for link in sorted(links) if not link.resolve().is_relative_to(root)
     ]
@@ -509,6 +512,7 @@ def json_lines(path: Path, parse: Callable[[bytes], Any] = _tolerant) -> Iterato
             number += 1
             if len(line) > MAX_LINE:
                 raise ScoreTableError(f"{path}: a line of more than {MAX_LINE:,} bytes: not a log")
+            # Editors leave an empty line at the end.
             if not line.isspace():
                 try:
                     value = parse(line)

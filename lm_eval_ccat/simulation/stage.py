@@ -335,6 +335,7 @@ class Stage:
     def _claim(self, method: Strategy, administered: NDArray[np.bool_]) -> Claim:
         """Return what a method without a ranker says after the items that were administered."""
         known = np.where(administered, self.scores, np.nan)
+        # Baselines estimate a mean and claim nothing more.
         if not method.kind.startswith("paired") or not administered.any():
             return Claim(self.held.mean(self.scores, administered))
         tasks: list[tuple[float, Floats, ItemBank | None]] = []

@@ -67,6 +67,7 @@ def rescore(
     """
     if parts_of(metric).base not in METRICS:
         raise UsageError(f"cannot score answers by {metric!r}{did_you_mean(metric, METRICS)}")
+    # A flag of another metric would be passed over in silence.
     for flag, value, whose in (
         ("source_field", source_field, "comet"), ("model", model, "comet"),
         ("judge", judge, "judge"),
@@ -146,6 +147,7 @@ def _rated(
     judge = Judge(settings)
     judge.judges(models)
     scores: list[float] = []
+    # In portions, so that the user sees the judge at work.
     step = 16 * judge.settings.concurrency
     for start in range(0, len(answers), step):
         asked = []

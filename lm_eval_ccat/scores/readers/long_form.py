@@ -90,6 +90,7 @@ def read(path: Any, query: Query, on_progress: Progress = None) -> ScoreTable:
     sources = _sources(path)
     path = path if isinstance(path, Path) else sources[0].file
     keys = [key for source in sources for key in source.keys]
+    # A table of headings alone.
     if not keys:
         raise ScoreTableError(f"{path}: no scores; write a row of model, doc_id, score for each")
     for what in _NAMES:
@@ -214,9 +215,11 @@ class Source:
         """Return the only column of numbers beside doc_id that no other meaning has, if any."""
         import pyarrow.types as kinds
 
+        # A table that names its metric, or its column of scores, means no other column.
         if "doc_id" not in schema.names or {"score", "metric"} & set(schema.names):
             return None
         values = [name for name in schema.names if name not in (*_USED, *_NAMELESS)]
+        # Of two columns of numbers, one cannot tell which is the score.
         if len(values) != 1:
             return None
         kind = schema.field(values[0]).type
@@ -527,15 +530,18 @@ def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool
             )
     only = {name: next(iter(values), None) for name, values in columns.items()}
     low, high, higher, cap = (only.get(name) for name in _SCALE)
+    # Some tools write it as a text.
     if isinstance(higher, str):
         if higher.lower() not in ("true", "false"):
             raise ScaleError(f"{path}: higher_is_better must be true or false, not {higher!r}")
         higher = higher.lower() == "true"
+    # A cap says all: from 0 on, and less is better.
     if cap is not None:
         return Scale(cap=cap), None
     lower = None if higher is None else not higher
     if low is None and high is None:
         return None, lower
+    # One end alone is likelier a mistake than a scale without the other.
     if low is None or high is None:
         raise ScaleError(f"{path}: give both scale_min and scale_max, or neither")
     return Scale(float(low), float(high), not lower), lower
@@ -593,6 +599,7 @@ def _coded(columns: Sequence[Any], n: int) -> Coded:
             column = pc.cast(column, "string").dictionary_encode()
         names = pc.cast(column.dictionary, "string").to_pylist()
         indices = column.indices
+        # A missing text is a value of its own here.
         if indices.null_count:
             indices = _filled(pc.cast(indices, pa.int64()), np.array([len(names)]))
             names.append(None)
