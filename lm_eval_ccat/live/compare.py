@@ -178,35 +178,53 @@ class _StoredComparison:
             self.warnings.extend(lacking(self.sides, shared))
         for outcome, requested in shared.items():
             try:
-                first, second = (side.of(outcome, self.query) for side in self.sides)
+                held = self.sides[0].of(outcome, self.query), self.sides[1].of(outcome, self.query)
             except (MetricError, ScaleError) as error:
+                # Only what the user asked for has to be compared.
                 if self.spec.metrics:
                     raise
                 refused = error
                 self.warnings.append(f"{outcome.metric} is left out: {error}")
                 continue
-            models = self.sides[0].model(first.models), self.sides[1].model(second.models)
-            for side, earlier, model in zip(self.sides, names, models):
-                # A gate is about one model: results by one metric of another are no part of it.
-                if earlier not in ("", model):
-                    raise UsageError(
-                        f"the {side.which} holds {outcomes[-1].metric} of {earlier} and "
-                        f"{outcome.metric} of {model}: compare one model, by its metric (--metric)"
-                    )
+            models = self.sides[0].model(held[0].models), self.sides[1].model(held[1].models)
+            if outcomes:
+                self._require_one_model(outcomes[-1].metric, names, outcome.metric, models)
             names = models
-            compared = self._compared(outcome, (first, second), names)
-            steered = all(s.steers for s in (first, second) if isinstance(s, StoredRanking))
+            compared = self._compared(outcome, held, names)
+            steered = all(side.steers for side in held if isinstance(side, StoredRanking))
             decisive = self.spec.metrics[requested] > 0.0 if self.spec.metrics else steered
             outcomes.append(replace(compared, decisive=decisive))
         if refused is not None and not outcomes:
             raise refused
-        if not any(compared.decisive for compared in outcomes):  # the other side lacks what steered
+        # The other side may lack what steered a run; something has to decide.
+        if not any(compared.decisive for compared in outcomes):
             outcomes = [replace(compared, decisive=True) for compared in outcomes]
-        if names[0] == names[1]:
+        baseline, candidate = names
+        if baseline == candidate:
             first_side, second_side = self.sides
             names = told_apart(first_side.source, second_side.source, names)
         warnings = list(dict.fromkeys(self.warnings))
         return Comparison(*names, self.gate.margin, self.gate.confidence, outcomes, warnings)
+
+    def _require_one_model(
+        self,
+        earlier_metric: str,
+        earlier_models: tuple[str, str],
+        metric: str,
+        models: tuple[str, str],
+    ) -> None:
+        """Refuse a side that holds another model by one metric than by the one before.
+
+        Raises
+        ------
+        UsageError
+        """
+        for side, earlier_model, model in zip(self.sides, earlier_models, models):
+            if earlier_model != model:
+                raise UsageError(
+                    f"the {side.which} holds {earlier_metric} of {earlier_model} and {metric} of "
+                    f"{model}: compare one model, by its metric (--metric)"
+                )
 
     def _compared(
         self, outcome: Logged, held: tuple[Held, Held], names: tuple[str, str]

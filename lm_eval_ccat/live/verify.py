@@ -11,7 +11,7 @@ import math
 import re
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +42,8 @@ COUNTED = frozenset(
 VOLATILE = frozenset("run_dir seconds finished in_flight warnings exit_code".split())
 #: Parts of a result that are compared by their names.
 PARTS = frozenset("models pairwise tasks outcomes groups further".split())
+#: Most contradictions that are listed.
+MOST_LINES = 12
 #: What one of two results has at a key of the other.
 NOTHING = object()
 
@@ -152,13 +154,7 @@ def verify(run: str | Path) -> Verification:
         recomputed_json = json.loads(json.dumps(mask_values(at_result)))
         counted, judged = _contradictions(recorded, recomputed_json, made_by)
         judged += contradictions_in_logs(folder, CLOSE)
-    if (folder / CONFIG).is_file():
-        sides = read_object(folder / CONFIG), mask_values(directory.read_header().config)
-        judged += [
-            f"{CONFIG}: {differing.place} is {_text(differing.recorded)}, in the journal "
-            f"{_text(differing.recomputed)}"
-            for differing in _differences(*sides)
-        ]
+    judged += _of_other_config(directory)
     outdated = 0 < last and any(
         not isinstance(record, NOT_OF_THE_RANKING)
         for record in itertools.islice(read_journal(directory.journal.path)[1], last, None)
@@ -166,8 +162,9 @@ def verify(run: str | Path) -> Verification:
     # Answers came after the result, or lines of the journal that it counts are gone.
     if outdated or last > condition.records:
         counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
-    if lines := [*counted, *judged]:
+    if counted or judged:
         words = "The journal gives another result:"
+        # The very same counts: only the judgement of another version differs.
         if not counted and made_by != __version__:
             words = f"Made by {made_by}; {__version__} comes to other verdicts:"
         if outdated:
@@ -176,15 +173,32 @@ def verify(run: str | Path) -> Verification:
                 f"{recomputed['items_administered']}: rank --resume writes it anew, and report "
                 "reads the journal:"
             )
-        rest_of_lines = [f"and {len(lines) - 12} more"] if len(lines) > 12 else []
-        return Verification(
-            condition, counted, judged, made_by, "\n  ".join([words, *lines[:12], *rest_of_lines])
-        )
+        words = _with_lines(words, [*counted, *judged])
+        return Verification(condition, counted, judged, made_by, words)
     words = _sound_in_words(condition, recomputed, recorded is not None)
     words += _of_other_page(folder, at_result["journal_sha256"])
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)
+
+
+def _of_other_config(directory: RunDirectory) -> list[str]:
+    """Return in what a run directory's configuration differs from that of its journal."""
+    file = directory.path / CONFIG
+    if not file.is_file():
+        return []
+    sides = read_object(file), mask_values(directory.read_header().config)
+    return [
+        f"{CONFIG}: {differing.place} is {_text(differing.recorded)}, in the journal "
+        f"{_text(differing.recomputed)}"
+        for differing in _differences(*sides)
+    ]
+
+
+def _with_lines(words: str, lines: Sequence[str]) -> str:
+    """Return words with the first lines below them, and how many more there are."""
+    more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+    return "\n  ".join([words, *lines[:MOST_LINES], *more])
 
 
 def _sound_in_words(condition: Condition, content: RankingContent, has_result: bool) -> str:
@@ -220,7 +234,7 @@ def _of_itself(file: Path) -> Verification:
     alone = f"{file} stands without its journal, so nothing but self-consistency was checked"
     words = f"{alone}: its figures agree with each other."
     if texts:
-        words = "\n  ".join([f"{alone}, and it contradicts itself:", *texts[:12]])
+        words = "\n  ".join([f"{alone}, and it contradicts itself:", *texts[:MOST_LINES]])
     return Verification(Condition(0, 0, None, None, 0), [], texts, __version__, words)
 
 
