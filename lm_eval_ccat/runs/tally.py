@@ -310,6 +310,11 @@ class Tally:
         self.refusals[model] += any(map(_REFUSAL.match, _texts(answer.responses)))
         if answer.unscored:
             self.unscored[model].append("; ".join(answer.unscored))
+        self._count_served(answer)
+
+    def _count_served(self, answer: Answered) -> None:
+        """Add what a server reported of an answer's requests."""
+        model = answer.model
         for identity in dict.fromkeys(
             (request.get("model", ""), request.get("fingerprint", "")) for request in answer.served
         ):
