@@ -171,5 +171,6 @@ def bertscore_f1(
                 batch_size=settings.batch_size,
             )
         for i, value in zip(filled, f1.tolist()):
+            # Rescaled by a baseline, unlike texts fall below 0.
             scores[i] = min(max(float(value), 0.0), 1.0)
     return scores

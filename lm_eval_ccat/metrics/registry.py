@@ -129,6 +129,7 @@ class _Relation(enum.Enum):
 
 def _entry_of(config: Mapping[str, Any], metric: str) -> tuple[Mapping[str, Any], _Relation]:
     """Return the entry of ``metric_list`` that speaks of a metric, and whose it is."""
+    # A metric is spoken of by its own entry, else by that of its function, else by the only one.
     entries = _entries(config)
     for entry in entries:
         if metric_name(entry.get("metric")) == metric:

@@ -419,6 +419,7 @@ def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:
     >>> text_limit([100, 100]), text_limit([50_000] * 10_000)
     (20000, 1000)
     """
+    # Long texts are cut before many are: the first characters tell most.
     sizes = np.asarray(lengths)
     for limit in LIMITS:
         if np.minimum(sizes, limit).sum() <= budget:
@@ -427,6 +428,7 @@ def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:
 
 
 def _text(text: str, limit: int) -> tuple[str, int]:
+    """Return the beginning of a text, and how many characters are left off."""
     return visible(text[:limit]), max(0, len(text) - limit)
 
 
@@ -450,6 +452,7 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
     dict of document to float
         Every document that was asked; all 0 if no document distinguishes neighbours.
     """
+    # Models with full results were not asked, so that no document weighed for them.
     tested = set(run.tested)
     order = [model for model in run.result["order"] if model in tested]
     answers, n_docs = run.columns, len(run.columns.docs)
@@ -467,19 +470,22 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
         abilities = [run.result["models"][model].get("ability") or 0.0 for model in order]
     for n, pair_scores in enumerate(pairwise(scores)):
         if bank is None:
-            evidence = np.nan_to_num(np.abs(pair_scores[0] - pair_scores[1]))
+            a, b = pair_scores
+            evidence = np.nan_to_num(np.abs(a - b))
         else:
             between = 0.5 * (abilities[n] + abilities[n + 1]) - curves.origin
             asked = np.flatnonzero(np.isfinite(pair_scores).any(axis=0))
             value, slope = curves.basis.value_and_slope(between)
             coefficients, noise = curves.coefficients[items[asked]], curves.noise[items[asked]]
             expected, weight = expit(coefficients @ value), (coefficients @ slope) / noise
+            # Each model has items of its own: one that was not asked adds nothing to either side.
             a, b = (
                 np.nan_to_num(weight * (model_scores[asked] - expected))
                 for model_scores in pair_scores
             )
             evidence = np.zeros(n_docs)
             evidence[asked] = np.abs(a - b)
+        # Every pair counts alike, however large its scores are.
         total += evidence / (evidence.sum() or 1.0)
     shares = total / (total.sum() or 1.0)
     return dict(zip(answers.docs, shares.tolist()))
@@ -525,8 +531,9 @@ class LivePage:
                 # A resumed run may still have the result of its earlier part.
                 run = replace(read_run(self._folder), finished=False)
                 write_report(run, refresh=self._seconds)
+            # The run has not begun; failures to write are reported at the end.
             except CcatError:
-                continue  # the run has not begun; failures to write are reported at the end
+                continue
             pause = max(self._seconds, (time.monotonic() - began) / _SHARE)
 
 

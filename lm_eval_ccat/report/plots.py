@@ -71,6 +71,7 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     >>> plot_ranking(ranking).save("ranking", ["svg", "pdf"])   # doctest: +SKIP
     """
     content = _content(ranking)
+    # Models with full results were not measured by this ranking.
     rows = [row for row in model_cells(content) if row.rank and not row.known]
     step, several = 20 if len(rows) <= 40 else 14, len(content["order"]) > 1
     names = [label(row.name) for row in rows]
@@ -168,7 +169,26 @@ def discrimination(bank: ItemBank) -> Floats:
     return np.asarray(curves.coefficients[:, 1] / np.sqrt(curves.noise))
 
 
-def information_curve(bank: ItemBank, abilities: Floats) -> tuple[Floats, Floats, Floats]:
+class InformationCurve(NamedTuple):
+    """Where on the scale of ability the items of a bank tell most.
+
+    Attributes
+    ----------
+    ability : ndarray, shape (G,)
+        In logits, ascending.
+    total : ndarray, shape (G,)
+        Sum of the items' information, in 1 / logit^2.
+    location : ndarray, shape (n_items,)
+        Ability of `ability` at which each item is most informative, in logits; NaN for items
+        removed.
+    """
+
+    ability: Floats
+    total: Floats
+    location: Floats
+
+
+def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     """The information of the items kept, over ability.
 
     An item's information about ability is ``(d eta / d theta)^2 mu (1 - mu) / k``; for the method
@@ -179,16 +199,6 @@ def information_curve(bank: ItemBank, abilities: Floats) -> tuple[Floats, Floats
     bank : ItemBank
     abilities : ndarray
         Abilities of the models to be shown; the curve covers them and the bulk of the items.
-
-    Returns
-    -------
-    ability : ndarray, shape (G,)
-        In logits, ascending.
-    total : ndarray, shape (G,)
-        Sum of the items' information, in 1 / logit^2.
-    location : ndarray, shape (n_items,)
-        Ability of `ability` at which each item is most informative, in logits; NaN for items
-        removed.
     """
     curves, location_of = method_of(bank).tested_curves(bank), difficulty(bank)
     usable = bank.kept & np.isfinite(location_of)
@@ -212,7 +222,7 @@ def information_curve(bank: ItemBank, abilities: Floats) -> tuple[Floats, Floats
         information = slope**2 * mu * (1.0 - mu) / curves.noise[rows, None]
         total += information.sum(axis=0)
         location[rows] = grid[np.argmax(information, axis=1)]
-    return grid, total, location
+    return InformationCurve(grid, total, location)
 
 
 def information_chart(run: StoredRun) -> dict[str, Any]:
@@ -478,6 +488,7 @@ def plot_files(
         If the files are none of these.
     """
     folder = Path(folder)
+    # A bank stands alone; several files are of one table's replays.
     if len(paths) == 1:
         if is_suite(paths[0]):
             banks = {

@@ -412,6 +412,7 @@ class Progress(Observer):
 
     def warn(self, message: str) -> None:
         """Print a warning above the table, and each warning only once."""
+        # A server may say the same of every request.
         if message in self.warned:
             return
         self.warned.append(message)
@@ -426,6 +427,7 @@ class Progress(Observer):
         """Start drawing."""
         self.plan, self.book, self._facts = plan, book, facts_of_plan(plan)
         if self.plain:
+            # A log need not begin with a line about nothing.
             self._next = time.monotonic() + PLAIN_SECONDS
         else:
             self._live = Live(
@@ -476,6 +478,7 @@ class Progress(Observer):
     def _spending(self) -> list[str]:
         plan, spent, elapsed = self.plan, self.book.ranker.spent, self.book.elapsed()
         parts, left, currency = [], "", plan.charges.currency
+        # The bill is what counts; an answer may be paid for and lost.
         if currency == "usd":
             money = sum_of(self.book.tally.paid.values()) or no_money()
             spent = money[BILLED] + money[ASSUMED]
@@ -487,6 +490,7 @@ class Progress(Observer):
             parts.append(f"budget {spent:,.0f} of {in_unit(plan.charges.budget, currency)}")
         if plan.seconds is not None:
             return [*parts, f"{max(0.0, plan.seconds - elapsed):.0f} s left"]
+        # The first seconds say nothing about the speed of a run.
         if plan.charges.budget and spent > 0 and elapsed >= 2:
             left = f", at most {elapsed * max(0.0, plan.charges.budget - spent) / spent:.0f} s left"
         return [*parts, f"{elapsed:.0f} s{left}"]
@@ -494,6 +498,7 @@ class Progress(Observer):
     def table(self) -> Table:
         """Return the table of the current result, no taller than the terminal."""
         content, waiting = self._now()
+        # The table needs no other pairs, of which a thousand models have half a million.
         neighbours = set(pairwise(content["order"]))
         pairs = [pair for pair in content["pairwise"] if (pair["a"], pair["b"]) in neighbours]
         content = _visible({**content, "pairwise": pairs})
@@ -560,6 +565,7 @@ def _time_notes(content: ForecastContent) -> Iterator[str]:
     seconds = [model["most_seconds_at_1s"] for model in content["models"].values()]
     if "seconds" in content["budget"]:
         yield f"The run ends after at most {content['budget']['seconds']:g} s."
+    # With `ahead: 1` each answer is waited for before the next is asked.
     longest = sum(seconds) if content["one_at_a_time"] else max(seconds)
     at_once = "." if content["one_at_a_time"] else ", as the models work at the same time."
     yield f"Time: at most {longest:.0f} s for each second that an answer takes{at_once}"

@@ -209,10 +209,12 @@ def _writing(settings: Mapping[str, Any], shots: Any) -> dict[str, str]:
     """Return how prompts were written, as settings or a results file have it."""
     template, instruction = settings.get("chat_template"), settings.get("system_instruction")
     writing = {}
+    # Results files have the template or null, settings whether there was one.
     if template not in (None, False):
         writing["chat_template"] = settings.get("chat_template_sha") or UNKNOWN_TEMPLATE
     if instruction:
         writing["system_instruction"] = hash_of(str(instruction))
+    # Without examples there is nothing to be put into turns.
     if settings.get("fewshot_as_multiturn") and shots:
         writing["fewshot_as_multiturn"] = "true"
     return {key: str(text)[:DIGITS] for key, text in writing.items()}
@@ -246,6 +248,7 @@ def names_by_model(configurations: Mapping[str, Mapping[str, str]]) -> dict[str,
     ...                 "b": {"model": "m", "dtype": "float16"}})
     {'ck/step-300': 'step-300'}
     """
+    # A model with two configurations in a run has no one name.
     models = Counter(known["model"] for known in configurations.values())
     return {
         known["model"]: name

@@ -33,7 +33,9 @@ def renumbered(
         doc_id for doc_id, sha in hashes.items() if sha is None or benchmark.get(doc_id) != sha
     ]
     free: dict[Hashable | None, list[Any]] = {}
+    # Of documents that are alike, the first number is given first.
     for doc_id, sha in reversed(list(benchmark.items())):
+        # A document that stands in its place keeps its number.
         if hashes.get(doc_id) != sha:
             free.setdefault(sha, []).append(doc_id)
     numbers = {doc_id: doc_id for doc_id in hashes}

@@ -82,6 +82,7 @@ class Prompts:
     @property
     def unlike(self) -> NDArray[np.bool_]:
         """Whether each row was asked another prompt than most for some item."""
+        # Marks of texts that different templates wrote cannot be compared.
         templates = np.unique([mark[:-DIGITS] for mark in self.marks], return_inverse=True)[1]
         common = self._common
         differ = (self.codes >= 0) & (common >= 0) & (self.codes != common)
@@ -91,6 +92,7 @@ class Prompts:
     @cached_property
     def _common(self) -> NDArray[np.int_]:
         n_marks, known = len(self.marks), self.codes >= 0
+        # An item and a mark as one number, so that equal ones are counted at once.
         cells = np.nonzero(known)[1] * n_marks + self.codes[known]
         cells, counts = np.unique(cells, return_counts=True)
         items, marks = np.divmod(cells, n_marks)

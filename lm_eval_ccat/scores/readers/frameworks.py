@@ -395,6 +395,7 @@ def _is_of_inspect(file: Path, how_many: Callable[[Iterable[Any]], bool]) -> boo
         if (encoded or ends.lstrip()[:1] == b"{") and _ENDS < (size := file.stat().st_size):
             stream.seek(max(_ENDS, size - _ENDS))
             ends += stream.read()
+    # The patterns are of bytes, as UTF-8 has them.
     if encoded:
         ends = ends.decode("utf-16", "ignore").encode()
     return ends.lstrip()[:1] == b"{" and how_many(key.search(ends) for key in (_RUN, _STATUS))
@@ -424,9 +425,12 @@ def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
 
 
 def _member(archive: zipfile.ZipFile, name: str, max_bytes: int) -> bytes:
+    """Return the content of a file of an archive, which Inspect may compress by Zstandard."""
     info = archive.getinfo(name)
+    # A small archive may unpack to more than memory holds.
     if info.file_size > max_bytes:
         raise ValueError(f"{name} has {info.file_size:,} bytes, more than {max_bytes:,}")
+    # `zipfile` knows this method from Python 3.14 on; until then its header is skipped by hand.
     if info.compress_type != _ZSTD:
         return archive.read(info)
     import pyarrow as pa
@@ -447,6 +451,7 @@ def _member(archive: zipfile.ZipFile, name: str, max_bytes: int) -> bytes:
 
 
 def _scores(log: Path, notes: list[str], header: Any, samples: Iterable[Any]) -> Iterator[Row]:
+    """Yield the scores of a log of Inspect: a row for each part of each scorer's value."""
     run = header["eval"]
     model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
     numbers: dict[str, bool] = {}
@@ -476,6 +481,7 @@ def _without_numbers(log: Path, numbers: Mapping[str, bool]) -> list[str]:
 
 
 def _number(value: Any) -> float | None:
+    """Return a scorer's value as a number; None for a list or another text than its grades."""
     if isinstance(value, str):
         value = _WORDS.get(value, _WORDS.get(value.lower(), value))
     try:
@@ -524,6 +530,7 @@ def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
             broken += 1
             continue
         yield row
+    # One torn record must not cost the others.
     if broken:
         notes.append(f"{log}: {broken} lines are not instance-level records and were left out")
 
@@ -532,6 +539,7 @@ def _results_beside(file: Path, notes: list[str]) -> dict[Any, dict[str, Any]]:
     """The metrics of the results files beside the records, by result's id and by name."""
     known: dict[Any, dict[str, Any]] = {}
     for beside in sorted(file.parent.glob("*.json")):
+        # A folder holds many evaluations; the names of a pair begin alike.
         if not file.stem.startswith(beside.stem):
             continue
         try:

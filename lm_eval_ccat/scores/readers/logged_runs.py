@@ -398,10 +398,12 @@ def _read_results(path: Path, changed: int) -> dict[str, Any]:
         raise ScoreTableError(f"{path}: cannot be read as a results file ({error})") from error
     if not isinstance(value, dict):
         raise ScoreTableError(f"{path}: a results file holds one JSON object")
+    # A file that somebody edited should fail here, by name, and not deep in a reader.
     for keys in _OBJECTS:
         if wrong := _no_object(value, keys):
             raise ScoreTableError(f"{path}: {wrong} is no JSON object, as the harness writes it")
-    value.pop("samples", None)  # only in files written by scripts; can be very large
+    # Only in files written by scripts; can be very large.
+    value.pop("samples", None)
     value.pop("pretty_env_info", None)
     return value
 
@@ -463,11 +465,12 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
             or f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
         )
     names = {task, _in_file_names(task or "")}
+    # Names of files lack some characters of a task's name.
     if not names & {file.task for file in files}:
         names = {one_of(path, "task", task, (file.task for file in files))}
     runs, warnings = _runs_of([file for file in files if file.task in names], task)
     # A model has one name in all tasks, whichever of them its other configurations were run on.
-    everything = runs if len(runs) == len(files) else _runs_of(files)[0]
+    everything, _ = (runs, []) if len(runs) == len(files) else _runs_of(files)
     warnings += [*_of_no_run(unknown), *_without_samples(path, runs)]
     return _by_configuration(runs, everything), warnings
 
@@ -489,6 +492,7 @@ def _without_samples(path: Path, runs: Sequence[LoggedRun]) -> list[str]:
     task, warnings = runs[0].task, list[str]()
     known = {_settled(run.model, run.results) for run in runs}
     lost: dict[str, Path] = {}
+    # A model without samples would be missing from a ranking in silence.
     for file in files_at(path, "*.json*") if path.is_dir() else ():
         if _SAMPLES.fullmatch(file.name) or not (
             _RESULTS.fullmatch(file.name) or _begins(file, _FIGURES)
@@ -498,6 +502,7 @@ def _without_samples(path: Path, runs: Sequence[LoggedRun]) -> list[str]:
             results = _read_results(file, file.stat().st_mtime_ns)
         except ScoreTableError as error:
             named = _RESULTS.fullmatch(file.name)
+            # With samples beside it, the model is read and named after its folder.
             if named and not any(file.parent.glob(f"samples_*_{named['date']}.json*")):
                 warnings.append(f"{error}, and no samples are beside it; its model is left out")
             continue
@@ -518,12 +523,14 @@ def _without_samples(path: Path, runs: Sequence[LoggedRun]) -> list[str]:
 
 
 def _settled(model: str, results: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a model and its arguments, which tell its configurations apart."""
     return model, str(model_args_of(results))
 
 
 def every_run(path: Path) -> list[LoggedRun]:
     """Return the runs of every task at or below a path, by task; none where there is no log."""
-    runs = _runs_of(_sample_files(path)[0])[0]
+    files, _ = _sample_files(path)
+    runs, _ = _runs_of(files)
     return sorted(_by_configuration(runs, runs), key=lambda run: run.task)
 
 
@@ -574,6 +581,7 @@ def _runs_of(
         except ScoreTableError as error:
             warnings.append(f"{error}; the model is named after its directory")
         known = results.get("configs") or ()
+        # The results file has the task's own name, the sample file one without its signs.
         if task is None and name not in known:
             name = next(
                 (task_name for task_name in known if _in_file_names(task_name) == name), name
@@ -589,4 +597,5 @@ def _runs_of(
 
 
 def _in_file_names(task: str) -> str:
+    """Return a task's name as the harness writes it into names of files."""
     return re.sub(r"\W", "_", task)

@@ -28,12 +28,14 @@ _NAMED = {"task": "name", "metric": "metric", "filter": "filter"}  # in a header
 def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     """Read the journal of one run; see `Reader`."""
     [journal, *further_journals] = journals(path)
+    # Items that were chosen by scores are no sample of the benchmark.
     if not query.partial:
         raise ScoreTableError(
             f"{journal}: the journal of an adaptive run, whose scores are not full results; "
             "`bank update` takes it, `board check` verifies that of a board, and `rank` compares "
             "models in one run"
         )
+    # Two runs of one model would contradict each other without a word.
     if further_journals:
         raise ScoreTableError(
             f"{path}: {len(further_journals) + 1} runs; name one, such as {journal.parent}"
@@ -64,6 +66,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     grid = ScoreGrid()
     models, items = zip(*scores)
     grid.lay([(model, "") for model in models], items, scale.restore(list(scores.values())))
+    # One item that was chosen makes the whole row a choice.
     adaptive = {model for model, _ in scores.keys() - drawn}
     return grid.finish(
         path,
@@ -79,7 +82,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
 
 def outcomes(path: Path) -> list[Logged]:
     """The (task, metric, filter) of each run."""
-    tasks = [run_of(journal)[0].task for journal in journals(path)]
+    tasks = [header.task for header, _ in map(run_of, journals(path))]
     return [Logged(task.get("name"), str(task.get("metric")), task.get("filter")) for task in tasks]
 
 

@@ -164,9 +164,11 @@ def tail_of(line: bytes, key: str) -> SampleRow | None:
      'arguments': [['2?', ' 4']], 'doc_id': 7}
     """
     first = _FIRST.match(line)
+    # An answer may hold what looks like the head of a row.
     if first is None or line.rfind(_HEAD) != 0 or b"\0" in line:
         return None
     tail_start = line.rfind(b'"filter": ')
+    # Rows of versions before 0.4.7 have neither filter nor list of metrics.
     needed = {key, "doc_hash"} if tail_start < 0 else {key, "doc_hash", "metrics"}
     tail_start = line.rfind(b'"doc_hash": ') if tail_start < 0 else tail_start
     if tail_start < 0:
@@ -214,6 +216,7 @@ def mark_of_row(row: SampleRow, template: str | None) -> str | None:
         See `File`.
     """
     requests, hashed = requests_of(row.get("arguments")), hash_of_row(row)
+    # The hash of a text that no template wrote is its mark.
     if template is None:
         return hashed and hashed[:DIGITS]
     if template and not (requests and messages_of(requests[0][0])):
@@ -231,6 +234,7 @@ def tokens_of_row(row: SampleRow) -> dict[str, float] | None:
     {'input': 6.0, 'output': 2.0}
     """
     requests, answers = requests_of(row.get("arguments")), row.get("resps")
+    # Rows of a log that somebody shortened.
     if not requests or not isinstance(answers, list):
         return None
     # Likelihoods are no text, though the harness writes them as one; repeats ask the same again.
