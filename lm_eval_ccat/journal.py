@@ -260,7 +260,7 @@ class JournalFile(Journal):
     def __init__(self, path: Path) -> None:
         super().__init__(name=str(path))
         self.path = Path(path)
-        self.size = self._synced = 0
+        self.size = self._synced = 0  # bytes, and how many of them are durable
         self._file: BinaryIO | None = None
 
     def exists(self) -> bool:

@@ -192,10 +192,10 @@ class Transport:
                 "model_args"
             )
         self._limit = in_flight or max(1, int(lm._concurrent))
-        self._waiting: set[Any] = set()
+        self._waiting: set[Any] = set()  # tasks that wait for an answer, to be cancelled
         self._session: Any = None
-        self._finalizers: list[weakref.finalize[Any, Any]] = []
-        self._slots: asyncio.Semaphore | None = None
+        self._finalizers: list[weakref.finalize[Any, Any]] = []  # which close sessions
+        self._slots: asyncio.Semaphore | None = None  # made on the loop, with the session
         self._cancelled = False
         self._settings: Any = None  # from which address, headers and limit of requests were made
         self._request_parts: tuple[str, Any, Any] = "", {}, None

@@ -140,9 +140,9 @@ class Channel:
     opened: bool = False
     to_open: bool = False
     waited: int = 0
-    _unscored: bool = False
-    _heard: float | None = None
-    _slow_scoring: bool = False
+    _unscored: bool = False  # whether missing scores were warned of
+    _heard: float | None = None  # since when the server has been silent
+    _slow_scoring: bool = False  # whether slow scoring was warned of
     _proof: float = -math.inf  # when the youngest request was sent that was answered
     unheard: set[Item] = field(default_factory=set)
     alone: set[Item] = field(default_factory=set)

@@ -294,10 +294,10 @@ class Availability:
     max_backoff: float = 30.0
     state: State = State.OPEN
     reason: str = ""
-    _since: float = 0.0
-    _until: float = 0.0
-    _opened: float = float("-inf")
-    _probes: int = 0
+    _since: float = 0.0  # beginning of the present outage
+    _until: float = 0.0  # when the next probe is due
+    _opened: float = float("-inf")  # end of the last outage
+    _probes: int = 0  # pauses of the present outage; 0 before any failure
     _hung: int = 0  # failures that hung, in a row
 
     def admit(self, moment: float) -> bool:
@@ -443,16 +443,16 @@ class Pace:
     def __init__(self) -> None:
         self.rate = math.inf
         self._at_once, self._added_by_answer = FIRST, MORE
-        self._began: float | None = None
-        self._refusal: float | None = None
-        self._accepted = 0
+        self._began: float | None = None  # when the first request went out
+        self._refusal: float | None = None  # time of the last one
+        self._accepted = 0  # answers since the last refusal
         self._growth = FASTEST
         self._settled = False  # whether the limit was measured
         self._in_vain = 0  # refusals in a row without an answer between them
         self._longest = 0.0  # pause that the server asked for
         self._paused = 0.0  # seconds since the last refusal in which the server took nothing
-        self._next = -math.inf
-        self._pause = -math.inf
+        self._next = -math.inf  # when the rate allows the next request
+        self._pause = -math.inf  # until when none goes out
 
     def wait(self, moment: float, in_flight: int) -> float:
         """Return the seconds until a request may go out; infinite if only an answer allows one."""

@@ -97,7 +97,9 @@ class Line:
 
     def __post_init__(self) -> None:
         self.over: str | None = None
+        # Asks that are to be sent, by model and number.
         self._waiting: dict[str, deque[Ask]] = {model: deque() for model in self.windows}
+        # Asks that the journal lacks yet, each with the number of answers told before it.
         self._new: list[tuple[Ask, int]] = []
         self._started = False
 

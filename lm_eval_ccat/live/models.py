@@ -233,9 +233,9 @@ class HarnessModel(Model):
         self._warn = warn
         self._loaded = dict(sessions or {})
         self.sessions = self._loaded if entry.model is None else {}
-        self._scored: set[tuple[str, str]] = set()
-        self._lm: Any = None  # set while open; the client's own number of attempts
-        self._tries: int | None = None
+        self._scored: set[tuple[str, str]] = set()  # (task, outcome) with a score so far
+        self._lm: Any = None  # while it is open
+        self._tries: int | None = None  # the client's own number of attempts, while it has one
         self._transport: Transport | None = None
 
     def open(self) -> None:

@@ -113,9 +113,10 @@ class RayModel(HarnessModel):
         self.bundle = {kind: float(amount) for kind, amount in requested.items() if amount}
         self._nodes = nodes
         self._arguments = dict(arguments)
-        self._place: Any = None
+        self._place: Any = None  # resources that are reserved for it on a node
         self._actor: Any = None
         self._opening: Any = None  # what the actor will return once it has loaded the model
+        # When the actor was started, and when Ray was last asked for the place.
         self._began = self._looked = 0.0
         self._losses = 0
         self._lock = threading.Lock()

@@ -107,6 +107,7 @@ class Run:
         self.asked = [model for model in spec.models if asked is None or model.name in asked]
         self.ended = False
         self.interrupts = Interrupts()
+        # How its parts are made, once they are needed.
         self._plan, self._models, self._book = plan, models or harness_models, book or open_book
         self._warned: list[str] = []  # what the journal states once it exists
 

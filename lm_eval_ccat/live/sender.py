@@ -97,7 +97,11 @@ class Sender:
         self.book = book
         self.observer = observer
         self.rule = plan.spec.failures
+        # The models that take turns; those of them that have a place; and the one for which a place
+        # is reserved on a cluster.
         self._turns: list[Channel] = []
+        self._seats: list[Channel] = []
+        self._wish: Channel | None = None
         self.line = new_line(
             plan, book, {model.name: model.slots * model.batch for model in models}
         )
@@ -105,10 +109,10 @@ class Sender:
         self._came: queue.SimpleQueue[tuple[Channel, Sending, Any] | None] = queue.SimpleQueue()
         self.interrupts = interrupts
         interrupts.wake = lambda: self._came.put(None)
-        self._seats: list[Channel] = []
-        self._wish: Channel | None = None
-        self._waits: dict[str, tuple[float, float]] = {}  # beginning, and last report
+        # When a model began to wait for a node, and when that was last reported.
+        self._waits: dict[str, tuple[float, float]] = {}
         self._began = self._ticked = clock()
+        # Outcomes without an upper end: task, name and cap.
         self._capped = [
             (task, name, outcome.metric.scale.cap)
             for task, outcomes in plan.measured.items()

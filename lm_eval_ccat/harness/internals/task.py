@@ -247,7 +247,7 @@ class Requests(Mapping[int, list[Any]]):
         self, task: Any, lm: Any, options: Mapping[str, Any], fewshot_seed: int | None = None
     ) -> None:
         self._task, self._how = task, _how(lm, options)
-        self._groups: dict[int, list[Any]] = {}
+        self._groups: dict[int, list[Any]] = {}  # requests that were built, by doc_id
         self._decoded = functools.lru_cache(_DECODED)(lambda doc_id: self.docs[doc_id])
         self._states: list[Any] = []  # of the generator of few-shot examples
         with _BUILDING:
