@@ -2454,4 +2454,104 @@ BUGS: tuple[Bug, ...] = (
             "tests/methods/sample/test_passes.py::test_a_first_pass_ends_with_the_items_that_the_bank_keeps",
         ),
     ),
+    Bug(
+        "answers: the earliest run's answer counts",
+        "lm_eval_ccat/scores/answers",
+        "zip(usable, labels_of(usable)), key=lambda pair: pair[0].date\n    )",
+        "zip(usable, labels_of(usable)), key=lambda pair: pair[0].date, reverse=True\n    )",
+        (
+            "tests/scores/test_harness_logs.py::test_of_the_answers_to_a_document_the_latest_counts_and_its_first_target",
+        ),
+    ),
+    Bug(
+        "answers: a document with several targets has the last",
+        "lm_eval_ccat/scores/answers",
+        'target = target[0] if target else ""',
+        'target = target[-1] if target else ""',
+        (
+            "tests/scores/test_harness_logs.py::test_of_the_answers_to_a_document_the_latest_counts_and_its_first_target",
+        ),
+    ),
+    Bug(
+        "answers: all answers of a log are one",
+        "lm_eval_ccat/scores/answers",
+        "for group in self.responses], repeat=n + 1)",
+        "for group in self.responses], repeat=1)",
+        ("tests/scores/test_harness_logs.py::test_answers_of_a_log_are_those_that_the_model_gave",),
+    ),
+    Bug(
+        "answers: a likelihood is greedy whatever it says",
+        "lm_eval_ccat/scores/answers",
+        'return [float(number), greedy == "True"]',
+        "return [float(number), bool(greedy)]",
+        ("tests/scores/test_harness_logs.py::test_answers_of_a_log_are_those_that_the_model_gave",),
+    ),
+    Bug(
+        "lm_eval: logs of both directions are read",
+        "lm_eval_ccat/scores/readers/lm_eval",
+        "        if len(sources) == 2:\n",
+        "        if False:\n",
+        (
+            "tests/scores/test_harness_logs.py::test_logs_that_state_both_directions_of_a_metric_are_refused",
+        ),
+    ),
+    Bug(
+        "reading: a share above the cap is of all cells",
+        "lm_eval_ccat/scores/reading",
+        "np.count_nonzero(~np.isnan(raw))",
+        "raw.size",
+        (
+            "tests/scores/test_harness_logs.py::test_the_share_above_a_cap_is_of_the_scores_that_there_are",
+        ),
+    ),
+    Bug(
+        "frameworks: lower is better in Every Eval Ever is higher",
+        "lm_eval_ccat/scores/readers/frameworks",
+        'Scale(*ends, not metric.get("lower_is_better"))',
+        "Scale(*ends)",
+        (
+            "tests/scores/readers/test_other_logs.py::test_every_eval_ever_states_which_end_of_a_scale_is_better",
+        ),
+    ),
+    Bug(
+        "journal: scores of a journal are on 0 to 1",
+        "lm_eval_ccat/scores/readers/run_journal",
+        "items, scale.restore(list(scores.values())))",
+        "items, list(scores.values()))",
+        (
+            "tests/scores/readers/test_other_logs.py::test_a_journal_has_scores_of_its_scale_and_says_who_was_asked_at_random",
+        ),
+    ),
+    Bug(
+        "journal: items drawn of another model count as drawn",
+        "lm_eval_ccat/scores/readers/run_journal",
+        "for model, _ in scores.keys() - drawn}",
+        "for model, item in scores if item not in {i for _, i in drawn}}",
+        (
+            "tests/scores/readers/test_other_logs.py::test_a_journal_has_scores_of_its_scale_and_says_who_was_asked_at_random",
+        ),
+    ),
+    Bug(
+        "transport: a request widens nothing",
+        "lm_eval_ccat/harness/transport",
+        "            _loop().call_soon_threadsafe(self._slots.release)",
+        "            pass",
+        ("tests/harness/test_transport.py::test_a_stuck_request_is_replaced_by_one_more",),
+    ),
+    Bug(
+        "kept: answers come in the order of the items",
+        "lm_eval_ccat/runs/kept_answers",
+        "return (items[number] for number in self._order)",
+        "return (items[number] for number in sorted(self._order))",
+        (
+            "tests/runs/test_book.py::test_a_model_s_answers_come_in_the_order_in_which_they_were_given",
+        ),
+    ),
+    Bug(
+        "long: a scale's direction as a text is higher",
+        "lm_eval_ccat/scores/readers/long_form",
+        'higher = higher.lower() == "true"',
+        "higher = bool(higher)",
+        ("tests/scores/test_table.py::test_a_direction_that_is_written_as_text_is_read",),
+    ),
 )

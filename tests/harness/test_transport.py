@@ -381,6 +381,20 @@ def test_what_is_in_flight_is_cancelled_at_once_and_further_requests_are_refused
             ask(lm)
 
 
+def test_a_stuck_request_is_replaced_by_one_more():
+    hanging = connected("hang", 5.0, num_concurrent=1, timeout=60)
+    with hanging as (server, lm, transport), ThreadPoolExecutor(3) as pool:
+        stuck = [pool.submit(ask, lm) for _ in range(3)]
+        for n in 1, 2:
+            ends = time.monotonic() + 5
+            while sum(server.asked.values()) < n and time.monotonic() < ends:
+                time.sleep(0.005)
+            assert sum(server.asked.values()) == n
+            transport.widen()
+        transport.cancel()
+        assert all(isinstance(request.exception(), ServerError) for request in stuck)
+
+
 def test_ctrl_c_while_requests_are_handed_over_leaves_the_loop_to_the_next_caller(monkeypatch):
     arrived = threading.Event()
 

@@ -235,6 +235,17 @@ def test_of_two_records_of_an_answer_the_later_one_is_read_and_it_is_one_answer(
     assert answers["a", Item(("t", 0))].score == 0.75 and len(answers) == 1
 
 
+def test_a_model_s_answers_come_in_the_order_in_which_they_were_given():
+    """Whatever the order in which another model met the items."""
+    answers, items = KeptAnswers(Journal()), [Item(("t", n)) for n in range(4)]
+    for model, order in ("a", (0, 1, 2)), ("b", (2, 3, 0)):
+        for place, n in enumerate(order):
+            answers.keep(model, items[n], place)
+    assert list(answers.of("b")) == [items[2], items[3], items[0]]
+    assert [pair for pair in answers if pair[0] == "a"] == [("a", item) for item in items[:3]]
+    assert ("b", items[1]) not in answers and len(answers) == 6
+
+
 def test_a_folder_in_which_nothing_began_is_taken_away_again(tmp_path):
     directory = RunDirectory(tmp_path / "run")
     directory.take()

@@ -24,8 +24,9 @@ from lm_eval_ccat.errors import (
     UnknownScoresError,
 )
 from lm_eval_ccat.scores import ScoreTable
-from lm_eval_ccat.scores.answers import read_answers
+from lm_eval_ccat.scores.answers import earlier_answers, read_answers
 from lm_eval_ccat.scores.readers.samples import tail_of
+from lm_eval_ccat.scores.reading import share_above_cap
 from lm_eval_ccat.scores.table import READERS
 from lm_eval_ccat.testing.readers import ReaderSuite
 
@@ -562,6 +563,46 @@ def test_a_short_run_that_contradicts_the_full_one_before_it_is_told(tmp_path):
     assert [text for text in told if "day" in text or "contradict" in text] == [
         text for text in told if "2026-01-02" in text and "contradict" in text
     ]
+
+
+def test_of_the_answers_to_a_document_the_latest_counts_and_its_first_target(tmp_path):
+    for day, answer in (2, "late"), (1, "early"):
+        rows = rows_of([0, 0], answer=answer, target=["first", "second"])
+        write_run(tmp_path, "m", rows, day=day)
+    answers = read_answers(tmp_path).answers
+    assert [(a.doc_id, a.text, a.target) for a in answers] == [
+        (0, "late", "first"), (1, "late", "first"),
+    ]  # fmt: skip
+
+
+def test_answers_of_a_log_are_those_that_the_model_gave(tmp_path):
+    """The harness writes a likelihood as two texts, and all repeats of a request as one list."""
+    likely, drawn = rows_of([1, 0])
+    likely["resps"] = [[["-1.5", "False"]], [["-0.25", "True"]]]
+    drawn["resps"] = [["a", "b", "c"]]
+    write_run(tmp_path, "m", [likely, drawn])
+    first, second = earlier_answers(tmp_path, "demo")
+    assert first.each() == [first] and first.responses == [[[-1.5, False]], [[-0.25, True]]]
+    assert [(a.doc_id, a.repeat, a.responses) for a in second.each()] == [
+        (1, 1, [["a"]]), (1, 2, [["b"]]), (1, 3, [["c"]]),
+    ]  # fmt: skip
+
+
+def test_logs_that_state_both_directions_of_a_metric_are_refused(tmp_path):
+    for day, (model, higher) in enumerate([("a", True), ("b", True), ("c", False)], 1):
+        stated = {"higher_is_better": {"demo": {"oddity": higher}}}
+        write_run(tmp_path, model, rows_of([1, 0], "oddity"), day=day, **stated)
+    with pytest.raises(ScoreTableError, match=r"b/samples.* and .*c/samples.* both that a higher"):
+        ScoreTable.read(tmp_path, range=(0, 1))
+    (tmp_path / "c" / "results_2026-01-03T10-00-00.000001.json").unlink()
+    assert ScoreTable.read(tmp_path, range=(0, 1)).scale.higher_is_better
+
+
+def test_the_share_above_a_cap_is_of_the_scores_that_there_are():
+    raw = np.array([[150.0, 200.0], [50.0, np.nan], [np.nan, np.nan]])
+    with pytest.raises(ScaleError, match=r"from 50 to 200, and 66.7% of them lie above 100"):
+        share_above_cap(raw, 100, "perplexity", "logs")
+    assert share_above_cap(raw, 150, "perplexity", "logs") == 1 / 3
 
 
 def test_one_model_is_one_configuration_and_its_name_says_what_differs(tmp_path):

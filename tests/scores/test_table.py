@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import json
 import tracemalloc
 from collections import Counter
 from contextlib import nullcontext
@@ -251,6 +252,14 @@ def test_the_scale_is_found_or_must_be_stated(tmp_path, metric, values, how, sca
     table = ScoreTable.read(path, **how)
     assert table.scale == scale and ((table.scores >= 0) & (table.scores <= 1)).all()
     assert bool(table.warnings) == bool(warning) and warning in "".join(table.warnings)
+
+
+@pytest.mark.parametrize(("text", "lower"), [("False", True), ("true", False)])
+def test_a_direction_that_is_written_as_text_is_read(tmp_path, text, lower):
+    row = {"model": "a", "doc_id": 0, "metric": "mine", "score": 1, "higher_is_better": text}
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(json.dumps({**row, "doc_id": n, "score": n}) + "\n" for n in (0, 1)))
+    assert ScoreTable.read(path, range=(0, 5)).scale == Scale(0, 5, not lower)
 
 
 def test_a_file_states_the_scale(tmp_path):

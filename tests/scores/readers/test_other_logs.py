@@ -155,6 +155,19 @@ class TestEveryEvalEver(Unpacked):
         )
 
 
+@pytest.mark.parametrize("lower", [False, True])
+def test_every_eval_ever_states_which_end_of_a_scale_is_better(tmp_path, lower):
+    for file in TestEveryEvalEver().write(tmp_path).rglob("*.json"):
+        content = json.loads(file.read_text())
+        for result in content["evaluation_results"]:
+            result["metric_config"]["lower_is_better"] = lower
+        file.write_text(json.dumps(content))
+    table = ScoreTable.read(tmp_path, **TestEveryEvalEver.query)
+    assert table.scale == Scale(0, 1, higher_is_better=not lower)
+    correct = [[1, 1, 1, 1], [1, 0, 0, 1]]
+    assert np.array_equal(table.scores, [[1 - x if lower else x for x in row] for row in correct])
+
+
 def test_helm_offers_scores_alone(tmp_path):
     metrics = {o.metric for o in TestHelm.reader.outcomes(TestHelm().write(tmp_path))}
     kinds = ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match")
@@ -198,6 +211,20 @@ def write_journal(folder, models, docs=range(6), drawn=False):
     with (folder / JOURNAL).open("a") as stream:
         stream.write('{"op": "tell", "mod')
     return folder
+
+
+def test_a_journal_has_scores_of_its_scale_and_says_who_was_asked_at_random(tmp_path):
+    """The run keeps them from 0 to 1; one model's draws are no draws of another."""
+    items = [Item(("toy_task", doc_id)) for doc_id in range(2)]
+    task = {"name": "toy_task", "metric": "ter", "filter": "none", "settings": {}}
+    lines = [Header(task=task, report={"scale": Scale(0, 200, False).to_dict()})]
+    for model, draw in ("drawn", 0.5), ("chosen", None):
+        lines.append(Asks(pairs=[(model, i) for i in items], draws=[draw] * 2, after=[0, 0]))
+        lines += [Tell(model=model, item=i, score=x) for i, x in zip(items, (0.25, 1.0))]
+    JournalFile(tmp_path / JOURNAL).append(lines)
+    table = ScoreTable.read(tmp_path, partial=True)
+    assert table.raw.tolist() == [[150, 0], [150, 0]]  # 200 is the worst
+    assert dict(zip(table.models, table.chosen)) == {"drawn": "drawn", "chosen": "adaptive"}
 
 
 def test_only_who_asks_for_partial_runs_gets_the_scores(tmp_path):
