@@ -290,19 +290,22 @@ class Belief:
         )
 
     def only(self, models: Sequence[int]) -> Belief:
-        """Return the belief about these models alone, in this order."""
+        """Return the belief about the models at these places alone, in this order.
+
+        References stay.
+        """
         if list(models) == list(range(len(self.location))):
             return self
         indices = np.asarray(models, dtype=np.intp)
-        places: dict[str, Any] = dict.fromkeys(
+        index_of: dict[str, Any] = dict.fromkeys(
             ("location", "score", "slope", "failure_bias"), indices
         )
-        places |= dict.fromkeys(
+        index_of |= dict.fromkeys(
             ("variance", "df", "n", "pair_zero_loss", "zero_count"), np.ix_(indices, indices)
         )
-        parts: dict[str, Any] = {name: getattr(self, name) for name in places}
+        parts: dict[str, Any] = {name: getattr(self, name) for name in index_of}
         selected: dict[str, Any] = {
-            k: None if value is None else value[places[k]] for k, value in parts.items()
+            name: None if value is None else value[index_of[name]] for name, value in parts.items()
         }
         proof = None if self.proof is None else self.proof.only(models)
         return replace(self, **selected, proof=proof)

@@ -342,7 +342,7 @@ def check_score(score: float, item: int, *, answered: bool) -> None:
 def mean_by_draw(
     asked: float, others: float, score: float, expected: float, probability: float, n_items: int
 ) -> float:
-    """Return a model's mean over the benchmark as one random draw estimates it.
+    """Return a model's mean score over the benchmark as one random draw estimates it.
 
         T = ( sum over items asked before of y  +  sum over others of e  +  (y - e) / p ) / N
 
@@ -357,8 +357,9 @@ def mean_by_draw(
     score, expected : float
         ``y`` and ``e`` of the item drawn, which is one of the others.
     probability : float
-        ``p``, of the draw.
+        ``p``: the chance that the item had of being drawn, given all before.
     n_items : int
+        ``N``: items of the benchmark.
 
     Examples
     --------

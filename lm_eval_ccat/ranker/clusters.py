@@ -50,7 +50,7 @@ class Clusters:
     cluster : ndarray of int, shape (n_documents,)
         The cluster of each document.
     sizes : ndarray of shape (n_clusters,)
-        Their documents.
+        Number of documents of each cluster.
 
     Examples
     --------
@@ -73,10 +73,17 @@ class Clusters:
         """How many clusters of equal size would have as small a variance (L. Kish, 1965)."""
         return float(self.sizes.sum() ** 2 / (self.sizes**2).sum())
 
-    def error(self, residuals: Floats, rounding: float) -> tuple[float, float]:
-        """Return the variance of the mean with its degrees of freedom, given residuals from it.
+    def variance_of_mean(self, residuals: Floats, rounding: float) -> tuple[float, float]:
+        """Estimate the variance of the mean over documents, and its degrees of freedom.
 
-        0 where all clusters have the same mean up to `rounding`, and infinite of a single cluster.
+        The variance is infinite with a single cluster. The formula is that of this module.
+
+        Parameters
+        ----------
+        residuals : ndarray of shape (n_documents,)
+            Values of the documents less their mean.
+        rounding : float
+            Variance is 0 where no cluster's mean residual exceeds this.
         """
         shares = self.sizes / self.sizes.sum()
         q = float((shares**2).sum())
@@ -86,8 +93,9 @@ class Clusters:
         if np.abs(means).max() <= rounding:
             means[:] = 0.0
         parts = shares**2 / (1.0 - 2.0 * shares + q)
-        # Twice q^2 over the variance of this quadratic form, whose matrix off its diagonal is
-        # parts_g parts_h (q - w_g - w_h)^2.
+        # Degrees of freedom are 2 q^2 over the variance of this quadratic form in independent
+        # means of variance 1, which is twice `trace`. Off the diagonal its terms are
+        # parts_g parts_h (q - w_g - w_h)^2, with w the shares.
         zeroth, first, second = (float((parts * shares**power).sum()) for power in range(3))
         trace = (q * zeroth) ** 2 + 2.0 * zeroth * second - 4.0 * q * zeroth * first
         trace += 2.0 * first**2 + float((parts**2 * (1.0 + 2.0 * q - 4.0 * shares)).sum())

@@ -400,7 +400,7 @@ def _error_of(
     rounding : float
     """
     n, squares = len(residuals), float((residuals**2).sum())
-    variance, df = of_cluster.error(residuals, rounding)
+    variance, df = of_cluster.variance_of_mean(residuals, rounding)
     alike = variance == 0.0
     if squares == 0.0:  # equal differences do not prove no variance
         variance = max(IMAGINED * (gap / of_cluster.effective) ** 2, ROUNDING**2)

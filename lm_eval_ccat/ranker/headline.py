@@ -56,7 +56,13 @@ class Lead(NamedTuple):
 def leads(
     content: RankingContent, among: Container[tuple[str, str]] | None = None
 ) -> dict[tuple[str, str], Lead]:
-    """Return by how much the first model of each pair, or of some pairs, leads the second.
+    """Return by how much the first model of each pair leads the second.
+
+    Parameters
+    ----------
+    content : RankingContent
+    among : container of (str, str), optional
+        Pairs to return, each as ``content["pairwise"]`` has it; default all.
 
     Examples
     --------
@@ -66,6 +72,7 @@ def leads(
     {('a', 'b'): Lead(difference=0.2, low=0.1, high=0.3)}
     """
     sign = 1.0 if content["scale"]["higher_is_better"] else -1.0
+    # The other sign exchanges the ends of an interval, and makes -0.0 of 0, which + 0.0 undoes.
     return {
         (pair["a"], pair["b"]): Lead(
             sign * pair["difference"] + 0.0,

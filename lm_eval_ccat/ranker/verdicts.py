@@ -434,7 +434,20 @@ class Verdicts:
     # -- chances ------------------------------------------------------------------------------
 
     def p_top(self, tops: Sequence[int] = (1,)) -> dict[int, dict[str, float]]:
-        """Estimate, as if looked at once, the probability of being among the best k, by k."""
+        """Estimate, as if looked at once, each model's chance of being among the best k.
+
+        Where all references are exact, only the best ``max(tops)`` of them are in it.
+
+        Parameters
+        ----------
+        tops : sequence of int, optional
+            The values of k.
+
+        Returns
+        -------
+        dict of int to (dict of str to float)
+            By k, then by model.
+        """
         belief, references = self.belief, self.belief.references
         tested = self.rows[self.rows < self.n_tested]
         n_tested, names = len(tested), [self.names[i] for i in tested]
@@ -449,19 +462,21 @@ class Verdicts:
         rank = _ranks(belief.location[tested] + noise, turns)
         if references is not None:
             # Only the best of exact references can be among the best k.
-            keep, n = np.arange(len(references.names)), _DRAWS // 8
+            rivals, n_draws = np.arange(len(references.names)), _DRAWS // 8
             if references.exact:
-                keep, n = np.argsort(-references.location, kind="stable")[: max(tops)], _DRAWS
-            error = np.random.default_rng(_SEED + 1).standard_normal((n, len(keep)))
-            theirs = references.location[keep] + error * np.sqrt(references.variance[keep])
-            # Beside known means a model has the variance that these imply, as in its pairs.
-            beside = belief.beside_known(tested, noise[:n])
-            among = _ranks(np.concatenate([beside, theirs], axis=1), turns)
-            among[:, :n_tested] += rank[:n] - _ranks(beside, turns)
+                order = np.argsort(-references.location, kind="stable")
+                rivals, n_draws = order[: max(tops)], _DRAWS
+            error = np.random.default_rng(_SEED + 1).standard_normal((n_draws, len(rivals)))
+            drawn = references.location[rivals] + error * np.sqrt(references.variance[rivals])
+            # Beside known means a model has the variance that these imply, as in its pairs. This
+            # says which references are above it; its rank among tested models stays that of `rank`.
+            beside = belief.beside_known(tested, noise[:n_draws])
+            among = _ranks(np.concatenate([beside, drawn], axis=1), turns)
+            among[:, :n_tested] += rank[:n_draws] - _ranks(beside, turns)
             # A sum of ranks may give two models of a draw one rank: rank again, so that exactly k
             # are the best k.
             rank = _ranks(-among.astype(np.float64), turns)
-            names = names + [references.names[k] for k in keep]
+            names = names + [references.names[rival] for rival in rivals]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
 
     def _drawn_errors(self, tested: Ints) -> Floats:

@@ -211,8 +211,9 @@ class WeightedSum:
     def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
         """Return covariances of the errors of one model's tasks, by task and other task.
 
-        What they share beyond the prior, as errors of models left out do, and those of models
-        beyond the banks, counts as one correlation.
+        They are of unweighted scores on [0, 1]; empty if tasks are independent. The prior across
+        tasks gives one part. What the sum's variance holds beyond it, by replays or because the
+        model lies beyond the banks, counts as one correlation of all pairs of tasks.
         """
         if len(self.tasks) == 1:
             return {}
@@ -221,18 +222,19 @@ class WeightedSum:
         if self._across is not None:
             places = [self.tasks.index(number) for number in self._across.tasks]
             shared[np.ix_(places, places)] = self._across.covariances(model)
+        # Of a task with several outcomes replays know nothing: there the prior's part is all.
         if len(self.outcomes) == len(self.tasks):
             weights = self.weights
-            alone = [term.beliefs(BENCHMARK)[0].variance[model, model] for term in self._terms]
-            alone = np.maximum(alone + shared.diagonal(), 0.0)
-            alike = np.sqrt(np.outer(alone, alone))
-            np.fill_diagonal(alike, 0.0)
-            np.fill_diagonal(shared, alone)
+            stated = [term.beliefs(BENCHMARK)[0].variance[model, model] for term in self._terms]
+            variances = np.maximum(stated + shared.diagonal(), 0.0)
+            if_correlated = np.sqrt(np.outer(variances, variances))
+            np.fill_diagonal(if_correlated, 0.0)
+            np.fill_diagonal(shared, variances)
             variance = self.belief().variance[model, model]
             unexplained = variance - weights @ shared @ weights
             if self._across is None and unexplained <= _ROUNDING * variance:
                 return {}
-            shared += alike * unexplained / max(weights @ alike @ weights, 1e-300)
+            shared += if_correlated * unexplained / max(weights @ if_correlated @ weights, 1e-300)
         elif self._across is None:
             return {}
         return {

@@ -547,21 +547,26 @@ class Field:
         return gain
 
     def _next_move(self) -> Move:
-        """Return whether the sequence's next item is chosen, drawn, or whichever tells more."""
-        n, edge = len(self.sequence) + 1 - self.model.first, 0.0
-        if n <= 0:
+        """Return whether the sequence's next item is chosen, drawn, or whichever tells more.
+
+        The first ``model.first`` items are chosen. Of those after, at least the bank's share or
+        `SHARE` are drawn; all, if the models stand at the edge of the bank's range or beyond.
+        """
+        n_after_first, nearness = len(self.sequence) + 1 - self.model.first, 0.0
+        if n_after_first <= 0:
             return Move.CHOOSE
+        # The bank tells little of models at its edge. Few scores do not show where a model stands.
         if min(member.n_told for member in self.members) >= FIRST // 2:
             for a in self._changed:
                 self.members[a].refresh(self.model.departures)
-            position = sum(abs(member.position) for member in self.members) / len(self.members)
-            edge = min(max((position - EDGE) / (1.0 - EDGE), 0.0), 1.0)
-        fixed = self.model.share
-        share = SHARE if fixed is None else fixed
-        if self.sequence.n_drawn < (share + (1.0 - share) * edge) * n:
+            distance = sum(abs(member.position) for member in self.members) / len(self.members)
+            nearness = min(max((distance - EDGE) / (1.0 - EDGE), 0.0), 1.0)
+        stated_share = self.model.share
+        share = SHARE if stated_share is None else stated_share
+        if self.sequence.n_drawn < (share + (1.0 - share) * nearness) * n_after_first:
             return Move.DRAW
         # A share that the bank states is kept to; without one, draws may be more than their share.
-        return Move.WHICHEVER_TELLS_MORE if fixed is None else Move.CHOOSE
+        return Move.WHICHEVER_TELLS_MORE if stated_share is None else Move.CHOOSE
 
     def _draw_tells_more(self, candidate: int) -> bool:
         """Return whether a draw is expected to leave less variance than a candidate.

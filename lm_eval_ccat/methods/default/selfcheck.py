@@ -460,10 +460,11 @@ def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]
 
 
 def left_out(checkpoints: list[Checkpoint], priors: Priors, names: Sequence[str]) -> LeftOut:
-    """Return what a ranking would have said about each left-out model, and its error.
+    """Return what a ranking would have said about each left-out model, by the number of items.
 
-    A model left out twice counts the first time: with models of all kinds, not with the best or
-    the weakest. The columns are error, variance, df, ability, variance of ability, slope, share.
+    A row holds the estimate's error (less the truth), its variance and df, the ability and its
+    variance, and slope and share of `Moments.levers`. A model that is in two groups has the row of
+    the first, whose models are of all kinds, not the best or the weakest.
     """
     records: LeftOut = {}
     for checkpoint in (checkpoint for checkpoint in checkpoints if checkpoint.n in KEPT):

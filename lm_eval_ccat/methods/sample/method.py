@@ -87,13 +87,16 @@ def ease_of(bank: ItemBank) -> Floats | None:
 
 
 def slope_of(scores: Floats, ease: Floats) -> Slope:
-    """Learn the slope of scores on ease.
+    """Learn the slope of scores on ease, which is the same for all models.
+
+    Each model has a mean of its own. With too few items the slope is that before any draw.
 
     Parameters
     ----------
     scores : ndarray of shape (n_models, n_items)
-        NaN where missing.
+        On [0, 1]; NaN where missing.
     ease : ndarray of shape (n_items,)
+        As `ease_of` returns it.
 
     Examples
     --------
@@ -106,7 +109,7 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
     """
     present = np.isfinite(scores)
     n = present.sum(axis=1, keepdims=True)
-    n_shared = int(present.any(axis=0).sum())
+    n_scored_items = int(present.any(axis=0).sum())
     x, y = (
         np.where(
             present,
@@ -116,21 +119,23 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
         for values in (np.broadcast_to(ease, scores.shape), np.nan_to_num(scores))
     )
     squares, along, total = float((x * x).sum()), float((x * y).sum()), float((y * y).sum())
-    if n_shared < _FEWEST or squares <= 0.0:
+    if n_scored_items < _FEWEST or squares <= 0.0:
         return Slope()
     plain = along / squares
     residual = np.where(present, y - plain * x, 0.0)
     # Scores of several models on one item do not count as several items.
     by_item = float(((x * residual).sum(axis=0) ** 2).sum()) / squares
-    alone = float((residual * residual).sum()) / max(float(n.sum()), 1.0)
-    error = max(by_item, alone) * n_shared / (n_shared - 2.0) / squares
-    # How much likelier slope 0 is than slope 1 has the log (1 - 2 plain) / (2 error).
-    if plain < min(0.5 - error * math.log(_ODDS), 2.0 * error**0.5):
+    by_score = float((residual * residual).sum()) / max(float(n.sum()), 1.0)
+    per_square = max(by_item, by_score) * n_scored_items / (n_scored_items - 2.0)
+    variance = per_square / squares
+    # Slope 0 is `_ODDS` times likelier than slope 1 if (1 - 2 plain) / (2 variance) > log(_ODDS).
+    if plain < min(0.5 - variance * math.log(_ODDS), 2.0 * variance**0.5):
         return Slope(0.0, 0.0, 0.0, misleads=True)
-    weight = _UNSURE / (_UNSURE + error)
+    # The posterior mean, with the prior of variance `_UNSURE` around `_USUAL`; never below 0.
+    weight = _UNSURE / (_UNSURE + variance)
     value = max(weight * plain + (1.0 - weight) * _USUAL, 0.0)
     explained = value * (2.0 * along - value * squares) / max(total, 1e-300)
-    return Slope(value, weight * error, min(max(explained, 0.0), 1.0))
+    return Slope(value, weight * variance, min(max(explained, 0.0), 1.0))
 
 
 class SamplePolicy(Policy):
