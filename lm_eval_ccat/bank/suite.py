@@ -188,6 +188,7 @@ def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, It
         alone = metrics[bank.task, bank.metric] == 1
         name = bank.metric if alone else f"{bank.metric},{bank.filter or 'none'}"
         of_task = tasks.setdefault(bank.task or "task", {})
+        # Which of the two is meant, their names do not say.
         if of_task.setdefault(name, bank) is not bank:
             raise BankError(
                 f"{folder}: two banks of task {bank.task}, {name}; name one of the files"
@@ -207,6 +208,7 @@ def _entries(folder: Path) -> dict[tuple[str, str], _Entry]:
     entries: dict[tuple[str, str], _Entry] = {}
     for suite in suites_in(folder) or [folder]:
         for (task, outcome), entry in _entries_of(suite).items():
+            # Read in silence, the one that comes first by name would win.
             if (task, outcome) in entries:
                 raise BankError(
                     f"{folder}: two of its suites have a bank of task {task}, {outcome}; name one "

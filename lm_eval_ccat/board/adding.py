@@ -159,6 +159,7 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
         known = _Known({} if calibrated else full_rows, calibrated)
         scores = _keep_scores(board, source, tables, added, known)
         for model, tasks in scores.items():
+            # Only sampled answers have an interval, and with it a confidence.
             drawn = any(task_score.low < task_score.high for task_score in tasks.values())
             row = BoardRow(
                 model,
@@ -185,6 +186,7 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
         proving = {file for row in (*rows, *added.rows) for file in row.evidence}
         for file in written - proving:
             (board.path / file).unlink()
+        # Logs of which nothing was added say nothing of the board.
         if added.rows and scorings:
             keep_scoring(board, scorings)
     return added
@@ -253,6 +255,7 @@ def _name_among(
         if name.startswith(base) and any(peer.get(task, {}).get("model") == base for task in tasks)
     }
     alike = [name for name, differing in peers.items() if not differing]
+    # Full results of one configuration have one name, whatever their logs call it.
     if alike:
         return alike[0]
     values: dict[str, list[str]] = {}
@@ -634,8 +637,10 @@ def init(
     place, path = Path(source), Path(folder)
     source = place if place.exists() else located(source)
     exists = (path / RULES).is_file()
+    # An existing board keeps the rules that are not stated anew.
     settled = ruled(read_rules(path / RULES) if exists else Rules(), rules)
     file = source.name.removesuffix(".gz").endswith(".json")
+    # Banks and results may both be a folder; what lies in it tells them apart.
     known = source != place or is_suite(source) or file or bool(bank_files(source))
     if exists and not known:
         raise UsageError(
@@ -656,6 +661,7 @@ def init(
                 _require_scales(before, suite)
                 for bank in before.banks.values():
                     bank.save(before.old_bank(bank.sha256))
+                # New banks may be of another version of a task, which is scored in its own way.
                 forget_scoring(before)
             target.mkdir(exist_ok=True)
             content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
@@ -667,6 +673,7 @@ def init(
                 added = _add_full(Board(target), source, calibrated=True)
                 for line in (*added.notes, *added.reasons):
                     say(line)
+            # A lock in the draft would lock nothing in the board.
             if not exists:
                 unlocked = shutil.ignore_patterns(LOCK)
                 shutil.copytree(target, path, dirs_exist_ok=True, ignore=unlocked)
@@ -679,6 +686,7 @@ def _require_scales(board: Board, suite: SuiteBank) -> None:
     """Refuse new banks on another scale than a board's, whose rows stay."""
     for task, (new, *_) in ((task, [*outcomes.values()]) for task, outcomes in suite.items()):
         old = board.banks.get(task)
+        # Rows of another metric stand apart anyway.
         if old is None or old.metric != new.metric:
             continue
         if words := differing_scales(new.metric, ("the board", old.scale), ("the bank", new.scale)):
@@ -704,11 +712,13 @@ def _suite_of(
     """Calibrate the banks of every task of some full results, and tell of tasks without one."""
 
     def on_bank(task: str, name: str, bank: ItemBank | str, facts: Mapping[str, Any]) -> None:
+        # A board may stand without one of its tasks, but not without saying so.
         if isinstance(bank, str):
             say(f"{task} {name}: not on the board, as there is no bank: {bank}")
 
     names = [name.strip() for name in (task or "*").split(",") if name.strip()]
     metrics = [metric.strip() for metric in metric.split(",")] if metric else None
+    # A name for such a table names its task; elsewhere it chooses among tasks.
     unnamed = {outcome.task for outcome in reader_of(source).outcomes(source)} == {None}
     suite = build(source, ["*"] if unnamed else names, metrics, on_bank=on_bank)
     return SuiteBank(

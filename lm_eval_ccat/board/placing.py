@@ -288,6 +288,7 @@ def _why_not_placed(
 
 def _configuration_of_row(board: Board, row: BoardRow) -> Values | None:
     """Return the configuration by which a row's answers were asked; None if it is not known."""
+    # Only a run's journal states how its models were asked.
     for evidence in row.evidence if row.estimated else ():
         with suppress(RunError):  # `check` reports what is lost
             header = read_journal(board.path / evidence)[0].header
@@ -328,6 +329,7 @@ def _write_known(board: Board, work: Path) -> Path | None:
     import pyarrow as pa
     from pyarrow import parquet
 
+    # Estimates would pass their errors on to the newcomers.
     full = [place.row for place in standing(board).placed if not place.row.estimated]
     if not full:
         return None
@@ -362,6 +364,7 @@ def _unanswered(run: Path, limit: float) -> dict[str, str]:
 
 def _put_aside(work: Path) -> None:
     """Give a run directory of the board the next free name, so that its answers are kept."""
+    # Nothing is overwritten: answers were paid for.
     number = 1
     while (aside := work.with_name(f"{work.name}.{number}")).exists():
         number += 1
@@ -521,6 +524,7 @@ def _add_logs(board: Board, source: Path, name: str | None) -> Added:
     models = [
         model for model in next(iter(tables.values())).models if model not in refused.left_out
     ]
+    # A run of no models is none.
     if not models:
         return refused
     with TemporaryDirectory() as folder:
@@ -550,6 +554,8 @@ def _refusals(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> A
             reason, doubt = judge_documents(bank, task, asked, model)
             if doubt and doubt not in doubts[task]:
                 doubts[task].append(doubt)
+            # All of the documents are a sample of nothing: only a part of them may be the first
+            # ones.
             if model not in refused.left_out and asked.n_items < bank.n_items:
                 reason = reason or limited.get(model, "")
             if reason:

@@ -95,6 +95,7 @@ def rank(args: argparse.Namespace) -> int:
     if args.init:
         _write_starter(Path(args.init), {**flags, **({"models": models} if models else {})})
         return 0
+    # Flags alone make a configuration as soon as they name a task.
     written = args.config is None and "tasks" in flags
     if args.config is None and not written and not Path(JOURNAL).exists():
         raise UsageError(
@@ -103,6 +104,7 @@ def rank(args: argparse.Namespace) -> int:
         )
     path = Path(args.config or ".")
     if path.is_dir() and not written:
+        # Options of a run that is only shown would be passed over in silence.
         if flags or models or args.resume:
             raise UsageError(
                 f"{path} is a run directory, which is only shown; to resume it, repeat the command "

@@ -174,12 +174,14 @@ def _run_adaptively(command: HarnessCommand, flags: dict[str, Any], name: str | 
     from ..report.following import after_estimate
 
     options = Adaptive.read(flags)
+    # A place among other models needs a name for this one.
     if options.spec.known is not None:
         options = replace(options, model=name or model_name_of(command.kind, command.arguments))
     elif name:
         raise UsageError("--leaderboard_name needs --leaderboard")
     options.require_files()
     harness_options = command.options
+    # Both would choose the documents beforehand, which is for the ranker to do.
     subsets = harness_options.get("limit"), harness_options.get("samples")
     refuse_subsets(*subsets, "--max_items or --budget_items")
     internals.set_up_logging()

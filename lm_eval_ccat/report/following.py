@@ -33,6 +33,7 @@ def following(content: RankingContent, run_dir: Path | None) -> str:
     >>> following({"models": {}, "open_pairs": []}, Path("x.run"))
     'Next: lm-eval-ccat report x.run'
     """
+    # A result that nobody keeps cannot be gone on from.
     if run_dir is None:
         return ""
     aside = [name for name, row in content["models"].items() if row.get("set_aside")]
@@ -68,6 +69,7 @@ def to_decide(content: RankingContent) -> str:
     # As the difference may still go the other way, what probably decides and not what just does.
     models, answers_needed = content["models"], first["likely_items"]
     names = visible_line(f"{first['a']} and {first['b']}") + " in 4 of 5 cases"
+    # The limit that stopped the run is the one to raise.
     if "items per model" in stopped:
         largest = max(models[name]["n_items"] + n for name, n in answers_needed.items())
         max_items = min(largest, answers_in_full)

@@ -223,6 +223,7 @@ class ScoreGrid:
             labels = [label for label, count in zip(labels, counts) if count]
             prompts = prompts and prompts.take(counts > 0)
             raw, counts = raw[counts > 0], counts[counts > 0]
+        # Readers of logs say it; in a table somebody wrote, gaps may be meant.
         if say_missing:
             notes += _sparse(labels, counts.tolist(), len(ids))
         scale, of_scale = query.scale_of(raw, metric, str(path), stated_scale, lower_is_better)

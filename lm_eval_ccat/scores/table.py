@@ -689,6 +689,7 @@ class ScoreTable:
         ids, order = sorted_ids([numbers[doc_id] for doc_id in self.doc_ids])
         moved = sum(doc_id != number for doc_id, number in numbers.items())
         note = f"{OTHER_ORDER}: {moved:,} of {self.n_items:,} are joined by their hashes"
+        # Items stay ascending by their new numbers.
         table = self.take(np.array(order, dtype=np.intp))
         return replace(table, doc_ids=ids, warnings=(*self.warnings, note))
 
@@ -952,6 +953,7 @@ def reader_of(path: Path) -> Reader:
         raise ScoreTableError(f"{path}: {remedy}")
     if path.is_file() and (what_to_do := remedy_of(path)):
         raise ScoreTableError(f"{path}: {what_to_do}")
+    # No reader takes an archive that cannot be opened, so that the reason is looked for here.
     if broken := [file for file in files_at(path, "*.eval") if file.suffix == ".eval"]:
         raise ScoreTableError(f"{broken[0]}: a log of Inspect that is cut off; copy it again")
     kinds = "; ".join(reader.summary for reader in READERS)

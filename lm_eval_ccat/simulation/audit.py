@@ -80,6 +80,7 @@ class Audit(Shown):
         decided, ties, intervals, items = (
             content[k] for k in ("decided", "ties", "intervals", "items")
         )
+        # A run that decided nothing is judged by its intervals alone.
         if decided["of"]:
             notes.append(f"decided pairs  {decided['held']} of {decided['of']} in the full order")
         notes += [
@@ -149,8 +150,10 @@ def audit(
     truly_tied = [row["truly_tied"] for row in compared if row["held"] is None]
     # A model that was set aside has an estimate but no place in the order.
     placed_means = means[: len(placed)]
+    # The order itself is what is claimed: the first model has the highest number.
     tau = kendall_tau(-np.arange(len(placed)), placed_means)
     z_rms = float(np.sqrt(np.mean(np.square([row["z"] for row in rows.values()]))))
+    # An audit is of one outcome, whose results are compared.
     [term] = ranking["terms"]
     content = {
         "task": term["task"],
@@ -281,6 +284,7 @@ def _pair_rows(pairs: Mapping[_Places, PairContent], claim: Claim, truth: Truth)
 
 
 def _claimed_of(row: PairContent, sign: int) -> str:
+    # An open pair claims nothing but that it is open.
     if sign == 0:
         return "tied"
     return f"{row['a'] if sign > 0 else row['b']} better"

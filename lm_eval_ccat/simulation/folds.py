@@ -143,6 +143,7 @@ class Benchmark:
         if len(self.tables) == 1:
             table = next(iter(self.tables.values()))
             return table.model_scores(unit=False) * (1 if table.scale.higher_is_better else -1)
+        # Scaled by the sizes of the tasks, so that a mean over items weighs tasks as they should.
         weighted = self.scores.copy()
         for part in self.parts:
             weighted[:, part.items] *= part.share * len(self.items) / part.n_items
@@ -298,6 +299,7 @@ def _families(
         ranked, calibrating = tuple(out[:size]), _without(models, out)
         if len(out) >= size and len(calibrating) >= min_calibrating:
             sets.setdefault(frozenset(ranked), HoldOut(ranked, calibrating))
+        # Few families have few sets, which attempts alone would find out.
         if len(sets) == folds:
             break
     if not sets:
@@ -348,6 +350,7 @@ def spending_levels(
         numbers of items are fixed.
     """
     choice(*SPENDS).check(spend, "spend")
+    # Without a number there is one level only: until the ranker stops.
     if items_per_model is None:
         if spend == "fixed":
             raise UsageError("spend 'fixed' needs a number of items per model")

@@ -48,6 +48,7 @@ def bootstrap_intervals(scores: Floats, resamples: int = 1000) -> tuple[Floats, 
     low, high : ndarray of shape (n_models,)
     """
     n_models, n_items = scores.shape
+    # The same resamples in every run, so that a tie stays a tie.
     rng = np.random.default_rng(0)
     finite = np.isfinite(scores)
     filled, present = np.where(finite, scores, 0.0).T, finite.T.astype(np.float64)
@@ -209,6 +210,7 @@ class Claim:
 
     def right(self, truth: Truth) -> NDArray[np.int_] | None:
         """Return 1 where a pair is decided in the true order, -1 where wrongly, 0 where open."""
+        # A method without intervals decides nothing, which is not the same as deciding wrongly.
         if self.ahead is None:
             return None
         ahead = np.sign(truth.raw[:, None] - truth.raw[None, :])
@@ -252,6 +254,7 @@ class Truth:
         tied = true_ties(*bootstrap_intervals(held.signed))
         means = held.mean(held.scores, np.isfinite(held.scores))
         signed = mean_of_seen(held.signed, np.isfinite(held.signed))
+        # Of several tasks, scores are on one scale only between 0 and 1.
         return cls(signed if len(held.tables) == 1 else means, means, tied)
 
 

@@ -220,6 +220,7 @@ def simulate(
     >>> sorted(found.summary)
     ['paper', 'random']
     """
+    # A mistake in the options should not cost the reading of large logs.
     strategies = chosen_methods(methods)
     whole(1).check(seeds, "seeds")
     whole().check(seed, "seed")
@@ -304,6 +305,7 @@ def _replay(
     replayed = in_processes(replay_fold, folds, (protocol, benchmark), processes)
     for done, result in enumerate(replayed, start=1):
         outcomes += result.outcomes
+        # Within a fold several methods may warn of the same.
         counts.update(dict.fromkeys(result.warnings, 1))
         for method, taken in result.seconds.items():
             seconds_of.setdefault(method, []).append(taken)

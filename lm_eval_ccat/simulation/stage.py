@@ -148,6 +148,7 @@ class Stage:
     def play(self) -> list[Replay]:
         """Let every method rank the held-out models, at every level of spending."""
         methods, seeds = self.protocol.methods, range(len(self.fold.prices))
+        # One ranking is looked at several times, in place of one for each level.
         if self.protocol.spend == "fixed":
             return [
                 outcome
@@ -227,6 +228,7 @@ class Stage:
             "looks": "one",
             "max_items": max(min(levels[-1], sum(int(bank.kept.sum()) for bank in banks)), 1),
         }
+        # At equal prices nobody is asked less for being dear.
         prices = dict.fromkeys(self.fold.holdout, 1.0)
         run = self._begun(method, seed)
         ranker = self._ranker(method, seed, prices, np.ones(len(self.column)), None, options)
@@ -285,6 +287,7 @@ class Stage:
                 for _, item in ranker.ask(1, model=model):
                     price = prices[model] * self.protocol.units[self.column[item]]
                     if spent + price > budget * (1 + SLACK):
+                        # It was asked and is not paid.
                         ranker.release(model, item)
                         return
                     self._tell(ranker, [(model, item)])

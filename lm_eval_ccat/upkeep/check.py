@@ -140,6 +140,7 @@ def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
     BankError
         The table is of another metric, task, filter or scale, or shares no item with the bank.
     """
+    # What one side does not state is taken to be the same.
     for what in ("metric", "task", "filter"):
         a, b = getattr(bank, what), getattr(table, what)
         if a is not None and b is not None and a != b:
@@ -156,6 +157,7 @@ def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
             f"({some(bank.doc_ids)})"
         )
     scores = bank.in_order(table.doc_ids, table.model_scores())
+    # A score on another text says nothing of the item.
     changed = bank.compare(table.doc_ids, table.doc_hashes).changed
     scores[:, [bank.index[doc_id] for doc_id in changed]] = np.nan
     return scores
@@ -243,6 +245,7 @@ def _drift(
     z = surprise / np.sqrt(expected * own_error)
     spread = 1.4826 * float(np.median(np.abs(z - np.median(z))))
     z = (z - np.median(z)) / max(spread, 1.0)
+    # With many models a shift is certain long before it matters.
     flagged = discoveries(2.0 * ndtr(-np.abs(z))) & (np.abs(shifts) > DRIFT_LOGITS)
     if not flagged.any():
         return trend, []
@@ -272,6 +275,7 @@ def _about(
 
 def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding]:
     """Yield the items on which better models score lower."""
+    # Of few models, a correlation of -1 is chance.
     if len(theta) < MIN_MODELS:
         return
     present = np.isfinite(scores)
@@ -342,6 +346,7 @@ def _targeting(
             )
         )
 
+    # Information has no unit that a reader knows; its share of the most does.
     highest = float(information(curves.centre + np.linspace(-6.0, 6.0, 61)).max())
     share = information(theta) / highest
     present = np.isfinite(scores)

@@ -256,6 +256,7 @@ def form_of(bank: ItemBank, n_items: int, table: ScoreTable | None = None) -> Fo
             observation for observation in bank.observations if observation.chosen != "adaptive"
         ]
         full = [observation for observation in full if len(observation.items) > 0.5 * bank.n_items]
+        # An adaptive run's scores are of items that suited it.
         if not full:
             raise BankError(
                 "the bank keeps no full results: give those it was calibrated on (--scores), or "
@@ -369,6 +370,7 @@ class _Covariance:
         """Covariances of item `i` with all; shape (n_items,)."""
         out = (1.0 - self._share) * (self._z.T @ self._z[:, i])
         out += self._share * self._loading[i] * self._loading
+        # The factor explains what items share; their own variance is known as it is.
         out[i] = self.diagonal[i]
         return np.asarray(out)
 
@@ -387,6 +389,7 @@ class _Covariance:
             gain = with_mean**2 / np.maximum(variance, _LEAST_VARIANCE)
             i = int(np.argmax(rounded(np.where(free, gain, -np.inf))))
             column = self.column(i)
+            # What the items chosen so far explain is taken out.
             for row in rows:
                 column = column - row[i] * row
             column = column / np.sqrt(max(float(column[i]), _LEAST_VARIANCE))
@@ -421,6 +424,7 @@ def write_form(
     from ..harness.opening import task_file
 
     form.save(folder)
+    # The list of documents is of use without a task, too.
     lacking = "" if form.task else "the bank does not name its task"
     try:
         if form.task:
@@ -439,6 +443,7 @@ def write_form(
 def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path) -> None:
     """Write the task; `config` is the original one's, functions as text, `base` its YAML file."""
     split = config.get("test_split") or config.get("validation_split")
+    # Such a task cannot be included and given other documents.
     if "class" in config or not split:
         raise UsageError(f"task {form.task} keeps its documents in code; run the list of doc_ids")
     # The harness picks documents by number.

@@ -118,6 +118,7 @@ def update(
     earlier = calibrated_on.take(_columns_of_bank(bank, calibrated_on))
     scores = union(earlier, new.take(columns))
     options = bank.provenance.get("options", {})
+    # A bank that kept its scores goes on to keep them.
     updated = calibrate(scores, bank.method, keep_scores=bool(bank.observations), **options)
     this_update = {
         "previous": bank.sha256,
@@ -125,7 +126,9 @@ def update(
         "package": __version__,
     }
     updates = [*bank.provenance.get("updates", []), this_update]
+    # A calibration has its own provenance; where the scores came from outlives it.
     lasting = {key: value for key, value in bank.provenance.items() if key in _STAYS}
+    # The new scores were scaled by these ends, and later ones have to be.
     item_scaling = {key: value for key, value in bank.constants.items() if key == CONSTANT}
     return replace(
         updated,
@@ -409,6 +412,7 @@ def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str
         for what, items in (("lacks", gone), ("changes", differing.changed))
         if items
     ]
+    # A changed document has another difficulty under the same number.
     renewed = retire(bank, (*gone, *differing.changed), "a new version of the task")
     version = {key: value for key, value in table.settings.items() if key == "task_version"}
     return replace(renewed, settings={**renewed.settings, **version}), notes
@@ -565,6 +569,7 @@ def _bank_of(
     """Return a bank of observations alone, with a response model once they suffice, if `join`."""
     parts = ("task", "metric", "filter", "scale", "doc_hashes", "prompts", "settings")
     blank = ItemBank.blank(bank.doc_ids, **{part: getattr(bank, part) for part in parts})
+    # Of too few answers, the bank knows which they were and nothing of the items.
     grown = blank
     if join and _Answered.of(bank, observations).suffice:
         grown = calibrate(table_of(blank, observations), "default")

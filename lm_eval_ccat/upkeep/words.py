@@ -62,6 +62,7 @@ def facts_of(bank: ItemBank) -> Facts:
 def report(table: ScoreTable, bank: ItemBank) -> Facts:
     """Report on a calibration, as JSON values on the metric's own scale."""
     means = table.scale.restore(table.overview.model_mean)
+    # The best model first, whichever way its metric goes.
     order = np.argsort(-means if table.scale.higher_is_better else means, kind="stable")
     removed = (bank.provenance.get("report") or {}).get("removed", {})
     return {
@@ -112,6 +113,7 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
         models = f"{len(means)}{several}, from {best} ({highest:.4g}) to {worst} ({lowest:.4g})"
     missing = f"; {facts['missing_scores']} scores missing" if facts.get("missing_scores") else ""
     removed = list(facts.get("removed", {}).items())
+    # Settings that were not stated say nothing.
     settings = {key: value for key, value in facts["settings"].items() if value is not None}
     lines = [
         ("trust", facts["trust"]),
@@ -207,6 +209,8 @@ def reveals(bank: ItemBank) -> list[str]:
         contents.append(f"the names of {len(bank.models)} models and how able they are")
     if bank.doc_hashes is not None:
         contents.append("hashes of the documents, which show whether a text is among them")
+    # Scores reveal more than parameters: whoever has the documents can see which ones a model
+    # fails.
     if bank.observations:
         contents.append(
             f"every score of {len({observation.model for observation in bank.observations})} models"
@@ -273,6 +277,7 @@ def age_in_words(bank: ItemBank, today: date | None = None) -> str:
     'renew it with `bank update` or a new calibration'
     """
     try:
+        # The date is text of a file, which a stranger may have written.
         day_made = date.fromisoformat(bank.made or "")
     except ValueError:
         return "made on an unrecorded date"

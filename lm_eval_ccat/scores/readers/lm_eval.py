@@ -91,11 +91,13 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     if query.scale is not None and query.scale.cap is None:
         ends, lower = query.scale.ends, not query.scale.higher_is_better
     metric = finding(range=ends, lower_is_better=lower)
+    # A direction that is only inferred may be the wrong one, and turns the ranking.
     if metric.directed_by:
         warnings.append(
             f"the task does not list {name}; as its one metric {metric.directed_by}, "
             f"a {'higher' if metric.scale.higher_is_better else 'lower'} one is taken to be better"
         )
+    # A scale that takes any number is none; the scores will have to suggest one.
     unknown, scale = metric.scale is _ANY_NUMBER, metric.scale
     # Where the scores of an unbounded metric are cut is the reader's choice.
     if query.beside is not None and None not in (scale.cap, query.beside.scale.cap):
@@ -292,6 +294,7 @@ def _require_one_direction(runs: Sequence[LoggedRun], name: str) -> None:
     for run in runs:
         sources = {} if known is not None else sources
         sources |= {direction: run.samples for direction in run.directions_of(metric)}
+        # Read either way, one half of the models would be ranked backwards.
         if len(sources) == 2:
             files = " and ".join(sorted({str(source) for source in sources.values()}))
             raise ScoreTableError(
