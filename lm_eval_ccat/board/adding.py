@@ -371,8 +371,8 @@ def notes_of(tables: Mapping[str, ScoreTable]) -> list[str]:
     return together({task: table.warnings for task, table in tables.items()})
 
 
-def first_documents(source: Path, task: str, table: ScoreTable) -> dict[str, str]:
-    """Return of each model of logs that was run with ``--limit`` why no row can be made of them.
+def why_limited(source: Path, task: str, table: ScoreTable) -> dict[str, str]:
+    """Return why no row is made of models that were run with ``--limit`` alone, by model.
 
     The first documents are often unlike the others, and no interval shows it.
     """
@@ -507,7 +507,7 @@ def _leave_out(
         What is not known of the documents of the others.
     """
     doubts: list[str] = []
-    bank, limited = board.banks[task], first_documents(source, task, table)
+    bank, limited = board.banks[task], why_limited(source, task, table)
     for model, scores in zip(table.models, table.model_scores()):
         asked = table.take(np.flatnonzero(np.isfinite(scores)))
         lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing

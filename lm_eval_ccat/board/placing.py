@@ -32,7 +32,7 @@ from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
 from ..shown import plural, together
-from .adding import IN_LEDGER, Added, first_documents, judge_documents, notes_of, tables_of
+from .adding import IN_LEDGER, Added, judge_documents, notes_of, tables_of, why_limited
 from .checking import figures_of, tasks_of
 from .folder import (
     CONFIDENCE,
@@ -548,7 +548,7 @@ def _refusals(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> A
         for model in (name for table in tables.values() for name in table.models):
             if model not in table.models:
                 refused.left_out[model] = f"no results on {task}"
-        bank, limited = board.banks[task], first_documents(source, task, table)
+        bank, limited = board.banks[task], why_limited(source, task, table)
         for model, row in zip(table.models, table.model_scores()):
             asked = table.take(np.flatnonzero(np.isfinite(row)))
             reason, doubt = judge_documents(bank, task, asked, model)

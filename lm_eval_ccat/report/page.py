@@ -324,7 +324,8 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
 
 #: Characters of all texts on the page; a browser opens a page of this size without delay.
 TEXT_BUDGET = 16_000_000
-LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 120)
+#: Characters of a text that are shown, the largest number first that all texts have room for.
+TEXT_LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 120)
 
 
 def documents(
@@ -359,7 +360,7 @@ def documents(
     numbers = sorted(range(len(table.docs)), key=importance)[:max_documents]
     # Even the shortest texts of all answers may be too much for a page; one document always fits.
     answers_so_far = np.cumsum(np.bincount(table.doc, minlength=len(spread))[numbers])
-    numbers = numbers[: max(int((answers_so_far <= TEXT_BUDGET // LIMITS[-1]).sum()), 1)]
+    numbers = numbers[: max(int((answers_so_far <= TEXT_BUDGET // TEXT_LIMITS[-1]).sum()), 1)]
     selected = [table.docs[number] for number in numbers]
     sizes = table.length[np.isin(table.doc, numbers)].tolist()
     sizes += [len(source) for doc in selected for source in run.sources.get(doc, ())]
@@ -421,10 +422,10 @@ def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:
     """
     # Long texts are cut before many are: the first characters tell most.
     sizes = np.asarray(lengths)
-    for limit in LIMITS:
+    for limit in TEXT_LIMITS:
         if np.minimum(sizes, limit).sum() <= budget:
             return limit
-    return LIMITS[-1]
+    return TEXT_LIMITS[-1]
 
 
 def _text(text: str, limit: int) -> tuple[str, int]:
