@@ -2554,4 +2554,65 @@ BUGS: tuple[Bug, ...] = (
         "higher = bool(higher)",
         ("tests/scores/test_table.py::test_a_direction_that_is_written_as_text_is_read",),
     ),
+    Bug(
+        "index: a changed member of a group has its task's settings",
+        "lm_eval_ccat/harness/internals/task_index",
+        'for key, value in changes.items() if key != "task"',
+        "for key, value in changes.items() if key not in base",
+        (
+            "tests/harness/test_harness_internals.py::test_a_group_changes_settings_of_a_member_that_stands_elsewhere",
+        ),
+    ),
+    Bug(
+        "check: a variant of a group has no settings of the group",
+        "lm_eval_ccat/harness/task_check",
+        '{"group": name + SUFFIX, **settings, "task": members}',
+        '{"group": name + SUFFIX, "task": members}',
+        (
+            "tests/cli/test_check_command.py::test_a_variant_of_a_group_keeps_what_the_group_sets_and_changes",
+        ),
+    ),
+    Bug(
+        "check: a variant of a member loses what the group changes",
+        "lm_eval_ccat/harness/task_check",
+        '[{**inner, "task": n} if inner else n for n in written]',
+        "list(written)",
+        (
+            "tests/cli/test_check_command.py::test_a_variant_of_a_group_keeps_what_the_group_sets_and_changes",
+        ),
+    ),
+    Bug(
+        "results: a disk that is full leaves half of the files",
+        "lm_eval_ccat/harness/evaluation",
+        'if ends != [b"}"] or rows_written != sorted(map(len, samples.values())):',
+        "if False:",
+        (
+            "tests/harness/test_harness_partial.py::test_files_of_results_are_written_whole_with_their_instruction_or_not_at_all",
+        ),
+    ),
+    Bug(
+        "results: the instruction to a model is not in its results",
+        "lm_eval_ccat/harness/evaluation",
+        'system_instruction=options.get("system_instruction"),',
+        "system_instruction=None,",
+        (
+            "tests/harness/test_harness_partial.py::test_files_of_results_are_written_whole_with_their_instruction_or_not_at_all",
+        ),
+    ),
+    Bug(
+        "results: samples stand in the order in which they were asked",
+        "lm_eval_ccat/harness/evaluation",
+        "for doc_id in sorted(run.administered)]",
+        "for doc_id in run.administered]",
+        ("tests/harness/test_harness_partial.py::test_the_target_and_the_budget_stop_it",),
+    ),
+    Bug(
+        "simulate: the mean of a benchmark orders the models by all",
+        "lm_eval_ccat/simulation/simulation",
+        "sets = hold_outs(kind, benchmark.models, means,",
+        "sets = hold_outs(kind, benchmark.models, -means,",
+        (
+            "tests/simulation/test_simulate.py::test_at_the_frontier_a_simulation_holds_out_the_best_whichever_end_is_better",
+        ),
+    ),
 )

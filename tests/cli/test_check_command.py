@@ -8,11 +8,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from lm_eval_ccat.cli.check import _in_words
 from lm_eval_ccat.errors import ScaleError
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.task_check import TaskCheck, check_config, check_tasks
+from lm_eval_ccat.harness.task_check import TaskCheck, check_config, check_tasks, write_variants
 from lm_eval_ccat.harness.task_metrics import metric_of_task
 
 ROWS = [
@@ -218,3 +219,18 @@ def test_exit_codes_and_one_line_errors(folder, ccat, arguments, code, said):
     step += f" --metric {metric}, with " if metric else ", with "
     assert (step in out) == (code == 0)
     assert err.count("\n") == 1 if said is None else said in " ".join(out.split())
+
+
+def test_a_variant_of_a_group_keeps_what_the_group_sets_and_changes(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "one.yaml").write_text("task: one\nnum_fewshot: 0\n")
+    means = {"aggregate_metric_list": [{"metric": "acc", "weight_by_size": False}]}
+    group = {"group": "g", "group_alias": "G", "task": [{"task": "one", "num_fewshot": 3}], **means}
+    (own / "g.yaml").write_text(yaml.safe_dump(group))
+    variants = write_variants(tmp_path / "new", ["g"], str(own))
+    written = yaml.safe_load(variants.files["g"].read_text())
+    assert written == {
+        "group": "g_adaptive", "group_alias": "G", **means,
+        "task": [{"task": "one_adaptive", "num_fewshot": 3}],
+    }  # fmt: skip

@@ -95,6 +95,15 @@ def test_a_group_of_ones_own_brings_its_stock_members_beside_others(tmp_path):
 # -- models -------------------------------------------------------------------------------------
 
 
+def test_a_group_changes_settings_of_a_member_that_stands_elsewhere(tmp_path):
+    (tmp_path / "one.yaml").write_text("task: one\nnum_fewshot: 0\nrepeats: 2\n")
+    (tmp_path / "g.yaml").write_text("group: g\ntask:\n- task: one\n  num_fewshot: 3\n")
+    manager = internals.task_manager(["g"], str(tmp_path))
+    for name, shots in ("g", 3), ("one", 0):
+        config = task_index.static_configs(manager, name)["one"]
+        assert (config["num_fewshot"], config["repeats"]) == (shots, 2)
+
+
 def test_each_answer_to_a_request_that_is_asked_several_times_is_kept():
     request = SimpleNamespace(resps=["of an earlier call"])
     lms.store([request, request], ["first", "second"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, MetricError, UsageError
 from lm_eval_ccat.harness import internals
+from lm_eval_ccat.harness.evaluation import save_results
 from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.metrics import find_metric
 
@@ -65,7 +67,9 @@ def test_the_target_and_the_budget_stop_it(bench):
     results = bench.adaptive(["choices"], bank, stop="se 0.4")
     wide = results["adaptive"]["choices"]
     assert wide["items"] < N_DOCS and wide["standard_error"] <= 0.4
-    assert wide["estimate"] != np.mean([row["acc"] for row in results["samples"]["choices"]])
+    rows = results["samples"]["choices"]
+    assert wide["estimate"] != np.mean([row["acc"] for row in rows])
+    assert [row["doc_id"] for row in rows] == sorted(row["doc_id"] for row in rows)
     for option, items, why in (
         ({"budget": {"items": 7}}, 7, "budget"),
         ({"max_items": 3}, 3, ""),
@@ -233,3 +237,23 @@ def test_what_a_run_observed_is_kept_in_a_bank(bench, tmp_path):
     assert set(SuiteBank.load(folder)) == {"choices", "sums", "texts"}
     with pytest.raises(UsageError, match="is a file, but banks of several tasks need a folder"):
         bench.adaptive(["choices", "sums"], None, lm, max_items=12, save_bank=file)
+
+
+def test_files_of_results_are_written_whole_with_their_instruction_or_not_at_all(
+    tmp_path, monkeypatch
+):
+    tracker = internals.resolve("lm_eval.loggers:EvaluationTracker")
+    results = {"results": {"t": {"acc,none": 1.0}}, "configs": {"t": {}}, "config": {"model": "x"}}
+    row = {"doc": {}, "target": "", "resps": [], "filtered_resps": [], "arguments": []}
+    row |= {"doc_hash": "d", "prompt_hash": "p", "target_hash": "t"}
+    rows = [{"doc_id": n, **row} for n in range(3)]
+    write = partial(save_results, str(tmp_path), "m", results, {"t": rows})
+    with monkeypatch.context() as patch:  # the tracker only logs that the disk is full
+        patch.setattr(tracker, "save_results_samples", lambda *_, **__: None)
+        with pytest.raises(OSError, match="does not take them whole"):
+            write({})
+    assert not [*tmp_path.rglob("*.json*")]
+    write({"system_instruction": "Be brief."})
+    [file], [log] = tmp_path.rglob("results_*.json"), tmp_path.rglob("samples_t_*.jsonl")
+    assert json.loads(file.read_text())["system_instruction"] == "Be brief."
+    assert [json.loads(row)["doc_id"] for row in log.read_text().splitlines()] == [0, 1, 2]

@@ -237,3 +237,12 @@ def test_each_seed_has_prices_of_its_own():
     seeds = [{"a": 1.0, "b": 2.0, "c": 3.0}, {"a": 4.0, "b": 5.0, "c": 6.0}]
     [fold] = _folds_of([HoldOut(["c", "a"], ["b"])], seeds)
     assert fold.prices == ({"c": 3.0, "a": 1.0}, {"c": 6.0, "a": 4.0})
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_at_the_frontier_a_simulation_holds_out_the_best_whichever_end_is_better(higher):
+    table = made(12, 40, scale=Scale(0, 100, higher))
+    best = np.argsort(table.raw.mean(axis=1) * (-1 if higher else 1))[:4]
+    replayed = simulate(table, ["random"], folds=3, kind="frontier", holdout=3, processes=1)
+    held_out = {model for run in replayed.runs for model in run["holdout"]}
+    assert held_out == {table.models[n] for n in best}
