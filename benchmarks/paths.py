@@ -5,9 +5,11 @@
 
 `make` plays pairs of models, real ones and pairs made equal (benchmarks/worlds.py), and keeps the
 belief about each after every answer: in --cache, under a hash of the code and data that made it.
-`read` says, by world, how often a rule calls equal models different, how many real pairs it decides
-at a horizon, after how many items, and how many of them wrongly. A rule of your own is a function
-of a path and a horizon; `table` takes it from a script.
+`read` says, by world, how often a rule calls equal models different, at how many real pairs it ever
+rules out the true difference, how many of these it decides at a horizon, after how many items, and
+how many wrongly. The second figure is the level that real models get: scores that are exchanged
+have lost what two models differ by on some kinds of items. A rule of your own is a function of a
+path and a horizon; `table` takes it from a script.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import argparse
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path as File
 from typing import NamedTuple
@@ -29,7 +32,7 @@ sys.path.insert(0, str(File(__file__).resolve().parents[1]))
 import numpy as np
 
 from benchmarks.sources import ROOT, code
-from benchmarks.worlds import WORLDS, Path, data_files, paths_of
+from benchmarks.worlds import COLUMNS, WORLDS, Path, data_files, paths_of
 from lm_eval_ccat.methods.belief import log_p_of_zeros, tail
 from lm_eval_ccat.metrics.scale import Floats
 from lm_eval_ccat.ranker.looks import Looks
@@ -148,6 +151,16 @@ def stop(rule: Rule, path: Path, horizon: int) -> Stop:
     return Stop(float(max(path.had_a[k], path.had_b[k])), True, bool(wrong))
 
 
+def less_the_truth(path: Path) -> Path:
+    """Return a path whose differences are those from the true one.
+
+    A rule decides it where the interval that inverts the rule excludes the true difference.
+    """
+    looks = path.looks.copy()
+    looks[:, COLUMNS.index("gap")] -= float(np.subtract(*path.truth))
+    return replace(path, looks=looks, truth=np.zeros(2))
+
+
 def share(values: Sequence[bool], cells: Sequence[object]) -> str:
     """Return a share in per cent with its standard error over cells."""
     if not len(values):
@@ -162,24 +175,33 @@ def share(values: Sequence[bool], cells: Sequence[object]) -> str:
 
 def table(paths: Sequence[Path], rules: dict[str, Rule], horizons: Sequence[int]) -> str:
     """Return, by horizon, world and rule, what is decided; ratios are to the first rule."""
-    lines = []
-    head = f"{'equal called different':>48}{'real decided':>16}  wrong  items  ratio"
+    lines, apart = [], [less_the_truth(path) for path in paths]
+    head = (
+        f"{'equal called different':>48}{'truth ruled out':>16}{'real decided':>16}"
+        "  wrong  items  ratio"
+    )
     for horizon in horizons:
         lines += [f"horizon {horizon}", head]
         stops = {
             name: [stop(rule, path, horizon) for path in paths] for name, rule in rules.items()
         }
+        off = {name: [stop(rule, path, horizon) for path in apart] for name, rule in rules.items()}
         first = next(iter(stops.values()))
         worlds = list(dict.fromkeys(path.world for path in paths))
         for world in (*worlds, "all"):
             chosen = [k for k, path in enumerate(paths) if world in (path.world, "all")]
             for name, found in stops.items():
-                lines.append(f"{world:12}{name:12}" + _row(paths, found, first, chosen))
+                row = _row(paths, found, off[name], first, chosen)
+                lines.append(f"{world:12}{name:12}{row}")
     return "\n".join(lines)
 
 
 def _row(
-    paths: Sequence[Path], found: Sequence[Stop], first: Sequence[Stop], chosen: Sequence[int]
+    paths: Sequence[Path],
+    found: Sequence[Stop],
+    off: Sequence[Stop],
+    first: Sequence[Stop],
+    chosen: Sequence[int],
 ) -> str:
     equal = [k for k in chosen if paths[k].equal]
     real = [k for k in chosen if not paths[k].equal]
@@ -187,12 +209,13 @@ def _row(
     both = [k for k in real if found[k].decided and first[k].decided]
     ratio = np.mean([np.log(found[k].items / first[k].items) for k in both]) if both else np.nan
     items = np.mean([found[k].items for k in real]) if real else np.nan
-    different, decided = (
-        share([found[k].decided for k in which], [cell[k] for k in which])
-        for which in (equal, real)
+    different, ruled_out, decided = (
+        share([stops[k].decided for k in which], [cell[k] for k in which])
+        for stops, which in ((found, equal), (off, real), (found, real))
     )
     wrong = sum(found[k].wrong for k in real)
-    return f"{different} of {len(equal):<6}{decided:>16}{wrong:7}{items:7.1f}{np.exp(ratio):7.3f}"
+    shares = f"{different} of {len(equal):<6}{ruled_out:>16}{decided:>16}"
+    return f"{shares}{wrong:7}{items:7.1f}{np.exp(ratio):7.3f}"
 
 
 def main() -> None:

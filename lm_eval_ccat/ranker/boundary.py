@@ -14,9 +14,9 @@ boundary by a look: from look to look it carries the density of z inside the bou
 and what is lost outside is the chance of a decision. C is the constant that uses up the level.
 The stretch w makes up for scores that few items know too little of: with 1 in its place, more than
 one in twenty equal models are told apart where scores are right or wrong and few (enumerated in the
-tests). It fades as the horizon grows, because of real equal models 2 to 3 per cent are called
-different within 50 to 200 items, and each per cent of the boundary costs two of the items
-(`benchmarks/paths.py`).
+tests). It fades as the horizon grows, because 4 to 5 per cent of real pairs ever rule out their
+true difference within 50 to 200 items (2 to 3 of those made equal are called different), and each
+per cent of the boundary costs two of the items (`benchmarks/paths.py`).
 
 Where answers are repeated in passes over the items, DELTA is 0.4, the clock is `clock_of_passes`,
 and the stretch is smaller: the tails of repeats know how little few events of noise tell

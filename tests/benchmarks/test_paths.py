@@ -52,6 +52,21 @@ def test_the_rankers_rule_stops_a_path_where_the_ranker_stops(method: str, horiz
     assert 0 < decided < len(PAIRS)
 
 
+def test_a_real_pair_says_whether_a_rule_ever_rules_out_its_true_difference() -> None:
+    # A true difference of .1: estimates .3 above it and at it, with several standard errors.
+    n = np.arange(10.0, 31.0)
+    rows = {"had_a": n, "had_b": n, "df": np.inf, "n": n, "mean_a": 0.6, "mean_b": 0.5}
+    for gap, error, expected in ((0.4, 0.1, True), (0.4, 0.4, False), (0.1, 0.01, False)):
+        figures = {**rows, "gap": gap, "variance": error**2}
+        looks = np.column_stack([figures.get(c, 0.0) * np.ones(21) for c in worlds.COLUMNS])
+        path = worlds.Path("made", "made", 0, False, 400, np.array([0.6, 0.5]), looks)
+        off = paths.stop(paths.one, paths.less_the_truth(path), 30)
+        assert off.decided == expected
+        assert paths.stop(paths.one, path, 30).decided == (gap > 1.96 * error)
+        said = paths.table([path], {"one": paths.one}, [30]).splitlines()[-1]
+        assert said.split()[:6] == ["all", "one", "-", "of", "0", f"{100.0 * expected:.1f}"]
+
+
 def test_paths_are_kept_and_read_as_they_were_played(tmp_path, monkeypatch) -> None:
     scores = worlds.Scores(list(TABLE.models), np.asarray(TABLE.scores))
     monkeypatch.setattr(worlds, "scores_of", lambda _: scores)
