@@ -549,18 +549,20 @@ class Field:
     def _next_move(self) -> Move:
         """Return whether the sequence's next item is chosen, drawn, or whichever tells more.
 
-        The first ``model.first`` items are chosen. Of those after, at least the bank's share or
-        `SHARE` are drawn; all, if the models stand at the edge of the bank's range or beyond.
+        The first ``model.first`` items are chosen, unless the models stand beyond the bank's range.
+        Of those after, at least the bank's share or `SHARE` are drawn; all, if the models stand at
+        the edge of that range or beyond.
         """
         n_after_first, nearness = len(self.sequence) + 1 - self.model.first, 0.0
-        if n_after_first <= 0:
-            return Move.CHOOSE
         # The bank tells little of models at its edge. Few scores do not show where a model stands.
         if min(member.n_told for member in self.members) >= FIRST // 2:
             for a in self._changed:
                 self.members[a].refresh(self.model.departures)
             distance = sum(abs(member.position) for member in self.members) / len(self.members)
             nearness = min(max((distance - EDGE) / (1.0 - EDGE), 0.0), 1.0)
+        if n_after_first <= 0:
+            # Beyond the bank its choices tell no more than draws do, which also measure it.
+            return Move.DRAW if nearness == 1.0 else Move.CHOOSE
         stated_share = self.model.share
         share = SHARE if stated_share is None else stated_share
         if self.sequence.n_drawn < (share + (1.0 - share) * nearness) * n_after_first:

@@ -422,16 +422,17 @@ def departures_of(
     }
     judged = Judged.by(checkpoints, priors)
     n_models = len(np.unique(judged.model))
-    last = max(
-        (
-            checkpoint.n
-            for checkpoint in checkpoints
-            if checkpoint.n <= FIRST and not checkpoint.moments.q.any()
-        ),
-        default=0,
+    undrawn = [
+        checkpoint
+        for checkpoint in checkpoints
+        if checkpoint.n <= FIRST and not checkpoint.moments.q.any()
+    ]
+    last = max((checkpoint.n for checkpoint in undrawn), default=0)
+    # Before the first draws, errors are those of the response model. Groups beyond their bank have
+    # draws sooner than others.
+    single, pair = (
+        Judged.by(undrawn, priors).excess(lambda n: n == last, n_models) if undrawn else (1.0, 1.0)
     )
-    # Before the first draws, errors are those of the response model.
-    single, pair = judged.excess(lambda n: n == last, n_models)
     priors = {
         group: replace(prior, single=single * prior.single, pair=pair * prior.pair)
         for group, prior in priors.items()

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from artificial import world
 from scipy.special import entr, logit, xlog1py, xlogy
 from scipy.stats import norm
 
-from lm_eval_ccat import ScoreTable
+from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.curves import AbilityBasis, Curves, fit_abilities, fit_intercepts
 from lm_eval_ccat.methods.default.fractional import FAR_SHARE, FAR_WIDTH
 from lm_eval_ccat.methods.default.items import fit_items
@@ -143,3 +144,17 @@ def test_what_scores_say_nothing_of_stays_where_it_was():
     assert abilities[0] > 0.8 and abilities[1] == pytest.approx(0.7)
     intercept, _ = fit_intercepts(curves, abilities, scores)
     assert (intercept[:10] > 0.81).all() and intercept[10:] == pytest.approx(0.8)
+
+
+def test_items_are_drawn_from_the_sixth_on_for_a_model_better_or_worse_than_the_bank():
+    """For one of the bank's kind they are chosen until the tenth."""
+    known = world(16, 200)
+    bank = calibrate(known.without(["m0", "m8", "m14", "m15"]))
+    usual = known.select(["m8"]).model_scores()[0]
+    for scores, n_chosen in ((np.ones(200), 5), (np.zeros(200), 5), (usual, 10)):
+        ranker, drawn = Ranker(bank, ["new"], stop="limits"), []
+        for _ in range(11):
+            [(_, item)] = ranker.ask(1)
+            drawn.append(ranker.probability("new", item) is not None)
+            ranker.tell("new", item, float(scores[int(item)]))
+        assert drawn == [False] * n_chosen + [True] * (11 - n_chosen)
