@@ -36,6 +36,7 @@ from lm_eval_ccat.harness.judge.rater import Usage
 from lm_eval_ccat.harness.served import Served
 from lm_eval_ccat.harness.transport import ServerCall, ServerError
 from lm_eval_ccat.metrics import Metric, Scale
+from lm_eval_ccat.metrics.text_pairs import MetricName
 from lm_eval_ccat.money import Tokens
 from lm_eval_ccat.ranker import Ranking
 
@@ -211,7 +212,7 @@ def test_every_attribute_that_is_read_is_listed():
         types.CodeType, io.StringIO, os.path, subprocess.Popen, hashlib.sha256(), Path,
         threading.Lock(),
         string.Template(""), datetime.timedelta, functools.partial(int),
-        Ranking, ItemBank, Metric, Scale, Listed,
+        Ranking, ItemBank, Metric, MetricName, Scale, Listed,
         internals.Requests, JudgeSettings, Usage, Served, ServerCall, ServerError("", ""), Tokens,
     ]  # fmt: skip
     listed = set(" ".join([*ATTRIBUTES.values(), *STOCK.values()]).split())

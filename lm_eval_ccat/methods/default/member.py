@@ -34,7 +34,7 @@ from scipy.linalg.lapack import dposv
 
 from ...metrics.scale import Floats
 from ..belief import Places
-from ..policy import Drawn, mean_by_draw
+from ..policy import Drawn, Mask, mean_by_draw
 from .departures import OUTSIDE, PER_DISTANCE, DefaultModel, Departures
 from .fractional import FractionalItems
 
@@ -292,6 +292,11 @@ class ScorePosterior:
     def variance(self) -> float:
         g = self._gradient
         return float(g.dot(self.covariance).dot(g) + self._noise_left) / self.n_items**2
+
+    @property
+    def has_score(self) -> Mask:
+        """Whether each item has a score; shape (n_items,)."""
+        return np.asarray(self._unseen == 0.0)
 
     def is_seen(self, item: int) -> bool:
         """Return whether an item has a score."""

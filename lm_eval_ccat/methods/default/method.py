@@ -188,14 +188,19 @@ class DefaultPolicy(Policy):
         """Return the sampling variance of the benchmark's items; shape (n_models, n_models).
 
         It is that of differences of mean scores, on the diagonal that of the means: the variance
-        over items of expected scores plus that of residuals, divided by the number of items.
+        over items, divided by their number, of the scores where they are known, and elsewhere that
+        of expected scores and of residuals.
         """
-        mu = np.array([member.posterior.mu for member in self._members])
+        posteriors = [member.posterior for member in self._members]
+        scores = np.array([np.where(p.has_score, p.score, p.mu) for p in posteriors])
         # One item shows no variance; no scores have more than a quarter.
-        over = np.cov(mu).reshape(len(mu), -1) if mu.shape[1] > 1 else 0.25 * np.eye(len(mu))
-        covariance = over + block_diag(*(field.moments().S for field in self.fields))
+        one_item = 0.25 * np.eye(len(scores))
+        over = np.cov(scores).reshape(one_item.shape) if scores.shape[1] > 1 else one_item
+        unseen = np.sqrt([1.0 - p.has_score.mean() for p in posteriors])
+        residuals = block_diag(*(field.moments().S for field in self.fields))
+        covariance = over + unseen[:, None] * unseen * residuals
         out = spread(covariance)
-        out.flat[:: len(mu) + 1] = covariance.diagonal()
+        out.flat[:: len(scores) + 1] = covariance.diagonal()
         return np.asarray(out / self._bank.n_items)
 
     def levers(self, belief: Belief) -> Levers:

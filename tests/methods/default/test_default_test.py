@@ -188,4 +188,4 @@ def test_what_is_known_in_full_is_a_sample_of_documents_like_these():
     found = drive(Ranker(the_bank(), list(SCORES), **options), SCORES)
     for model, scores in SCORES.items():
         assert len(found.items[model]) == n
-        assert found.standard_errors[model] == pytest.approx(scores.std(ddof=1) / n**0.5, rel=0.2)
+        assert found.standard_errors[model] == pytest.approx(scores.std(ddof=1) / n**0.5)
