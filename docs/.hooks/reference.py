@@ -286,7 +286,7 @@ def _small_run() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     from lm_eval_ccat import ScoreTable, calibrate
     from lm_eval_ccat.live.line import Line
     from lm_eval_ccat.money import Tokens
-    from lm_eval_ccat.records import Fail, Header, Interrupt, Lost, Session, Tell
+    from lm_eval_ccat.records import Fail, Header, Interrupt, Item, Lost, Session, Tell
     from lm_eval_ccat.runs.book import Book
     from lm_eval_ccat.runs.directory import RunDirectory, make_ranker
 
@@ -331,7 +331,7 @@ def _small_run() -> tuple[list[dict[str, Any]], dict[str, Any]]:
                 served=[{"request_id": "req-17", "model": "m-0613", "finish": ["stop"]}],
             )  # fmt: skip
             line.arrive([tell])
-        lost = Lost(model="m9", item=("", 4), why="timeout", column="unknown", usd=0.002)
+        lost = Lost(model="m9", item=Item(("", 4)), why="timeout", column="unknown", usd=0.002)
         book.event(lost)
         line.set_aside("m1", "3 documents failed in a row; last: HTTP 500")
         line.end("the budget of 600 seconds is used up")
