@@ -53,7 +53,7 @@ def test_the_smallest_difference_is_decided_in_about_80_of_100_rankings(world):
     at_random = Power.of_random_items(spreads_of({"t": bank}), N_ITEMS)
     for of, power in ((bank, by_bank), (blank, at_random)):
         gap = power.smallest(ITEMS)
-        assert 0.6 < share_decided(of, gap) < 0.95  # a share of 40 rankings has an error of 0.07
+        assert 0.55 < share_decided(of, gap) < 0.95  # a share of 40 rankings has an error of 0.07
         assert share_decided(of, 0.4 * gap, FEW) < 0.4
 
 
