@@ -157,10 +157,9 @@ class DefaultPolicy(Policy):
         """
         residuals = block_diag(*(field.moments().S for field in self.fields))
         usual = spread(residuals)
-        scores = np.array([member.posterior.score for member in self._members])
-        has_score = np.zeros(scores.shape)
-        for row, member in zip(has_score, self._members):
-            row[member.posterior.answered] = 1.0
+        posteriors = [member.posterior for member in self._members]
+        scores = np.array([p.score for p in posteriors])
+        has_score = np.array([p.has_score for p in posteriors], dtype=np.float64)
         # Sums over the items that both models have, of the row's scores and of their differences.
         common, squares = has_score @ has_score.T, (scores * scores) @ has_score.T
         sums, total = scores @ has_score.T, squares + squares.T - 2.0 * scores @ scores.T
@@ -177,7 +176,6 @@ class DefaultPolicy(Policy):
         of_item = (BANKED * usual + squares_about_mean) / (BANKED + np.maximum(common - 1.0, 0.0))
         noise = of_item * np.maximum(n[:, None], n)
         if (within := self.fields[0].model.within) is not None:
-            posteriors = [member.posterior for member in self._members]
             alone = np.array([within[p.answered] @ p.w[p.answered] for p in posteriors])
             measured = alone[:, None] + alone
             np.fill_diagonal(measured, alone)
