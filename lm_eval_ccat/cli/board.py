@@ -77,7 +77,7 @@ def place(args: argparse.Namespace) -> int:
             self.spent = " ".join([f"{answers} count.", *spent_in_words(result.content)])
 
     # The board is read first: one that is damaged must not cost a run.
-    board, display = boards.Board(args.board), Placing(json=args.json, yes=args.yes)
+    board, display = boards.Board(args.board), Placing(json=args.json)
     code = _say(args, board, boards.place(board, args.source, name=args.name, observer=display))
     if display.spent:
         display.note(display.spent)
@@ -171,7 +171,6 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
         "source=CONFIG_RUN_OR_LOGS": "a YAML file of `rank` with `models:`; the directory of "
         "a run made with the board's banks (DIR/suite); or logs of some of the documents",
         "--name NAME": "the model's name on the board, if it is one model",
-        "--yes": "do not ask before money is spent",
         **JSON,
     }),
     "publish": (publish, {
