@@ -27,7 +27,7 @@ from lm_eval_ccat.bank import ItemBank
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import Tokens
 from lm_eval_ccat.records import Header, Session, Tell, Windows
-from lm_eval_ccat.runs.book import Book
+from lm_eval_ccat.runs.book import Book, NewAsk
 from lm_eval_ccat.runs.directory import RunDirectory, load_banks, make_ranker, save_banks
 
 MODELS, SMALL = 20, 2000
@@ -84,7 +84,7 @@ def answer_some(book: Book, n_answers: int) -> None:
     rng, told = np.random.default_rng(book.n_told), 0
     while told < n_answers:
         asks = [book.place(*pair) for pair in book.ranker.ask(200)]
-        book.write_asks([(ask, book.n_told) for ask in asks])
+        book.write_asks([NewAsk(ask, book.n_told) for ask in asks])
         book.write(
             [
                 Tell(

@@ -150,7 +150,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     # A minute of silence, half of one before the first answer and a second before an ask is sent
     # again, all shortened as the latencies are: half a second would be usual.
-    channel.SILENCE, channel.AT_FIRST, channel.AT_LEAST = 2.0, 1.0, 2.0 * args.latency
+    channel.SILENCE, channel.FIRST_PATIENCE, channel.LEAST_PATIENCE = 2.0, 1.0, 2.0 * args.latency
     runs = [ranked(args, 0, n, slots=(1, 4, 8)[n % 3]) for n in range(args.seeds)]
     different = {repr(run[0]) for run in runs}
     print(f"{len(runs)} runs with 1, 4 and 8 slots: {len(different)} result(s)", flush=True)

@@ -42,8 +42,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model is set aside at exactly the allowed share of failures",
         "lm_eval_ccat/live/channel",
-        "failed > self.rule.share * tried",
-        "failed >= self.rule.share * tried",
+        "failed > self.failure_rule.share * tried",
+        "failed >= self.failure_rule.share * tried",
         ("tests/live/test_channel.py",),
     ),
     Bug(
@@ -98,7 +98,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the price of a judge is forgotten",
         "lm_eval_ccat/live",
-        "usd = judged if judge is None else judge",
+        "usd = judge_usd if judge is None else judge",
         "usd = 0.0",
         ("tests/live/test_charges.py",),
     ),
@@ -1673,8 +1673,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model with failed attempts to repeat gives up its place",
         "lm_eval_ccat/live/sender",
-        "bool(seat.retries or self.line.has_next(seat.name))",
-        "self.line.has_next(seat.name)",
+        "bool(holder.retries or self.line.has_next(holder.name))",
+        "self.line.has_next(holder.name)",
         (
             "tests/live/test_local_weights.py::test_an_attempt_that_is_to_be_repeated_keeps_a_model_in_its_place",
         ),
@@ -1813,8 +1813,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "what a judge costs is left out of what a run may cost",
         "lm_eval_ccat/live/ranking_run",
-        "judged = spec.judge.item or 0.0",
-        "judged = 0.0",
+        "judge_usd = spec.judge.item or 0.0",
+        "judge_usd = 0.0",
         (
             "tests/live/test_probe.py::test_the_cost_says_whose_lengths_it_takes_and_what_the_token_limit_allows",
         ),

@@ -826,13 +826,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a run that is to go to its limits stops when it is decided",
-            "decided = self.goal and not warming and ranker.decided",
+            "decided = self.ends_at_goal and not warming and ranker.decided",
             "decided = not warming and ranker.decided",
         ),
-        ("a single model that is left is asked on", "2 if self.needs_two else 1", "1"),
+        ("a single model that is left is asked on", "2 if self.compares_only else 1", "1"),
         (
             "a first answer does not tell a price before others are asked",
-            "return np.where(answers == 0, 1, windows) if self.one_first else windows",
+            "return np.where(answers == 0, 1, windows) if self.first_alone else windows",
             "return windows",
         ),
         (
@@ -854,8 +854,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "live/channel": (
         (
             "answers that are being scored take a slot",
-            "not (sending.second or (scoring and sending.asks[0].item in scoring))",
-            "not sending.second",
+            "not (sending.extra or (scoring and sending.asks[0].item in scoring))",
+            "not sending.extra",
         ),
         (
             "an attempt goes out before its pause is over",
@@ -864,23 +864,23 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the second answer to an ask counts",
-            "elif self.book.has(ask.pair) or ask.pair in new:",
-            "elif ask.pair in new:",
+            "elif self.book.has(ask.pair) or ask.pair in arrived:",
+            "elif ask.pair in arrived:",
         ),
         (
             "concurrent items pay the hourly price in full",
-            "answer.seconds / self.model.slots, answer",
-            "answer.seconds, answer",
+            "seconds=answer.seconds / self.model.slots",
+            "seconds=answer.seconds",
         ),
         (
             "a server's first silence is measured from nothing",
-            "if self._heard is None or not second or self.model.scoring:",
-            "if self._heard is None or self.model.scoring:",
+            "if self._silent_since is None or not asked_again or self.model.scoring:",
+            "if self._silent_since is None or self.model.scoring:",
         ),
         (
             "a model is not set aside by failures of its judge",
-            "self.in_a_row = self.in_a_row + 1 if lost else 0",
-            "self.in_a_row = self.in_a_row + 1",
+            "self.failed_in_a_row = self.failed_in_a_row + 1 if lost else 0",
+            "self.failed_in_a_row = self.failed_in_a_row + 1",
         ),
         (
             "a batch with one bad document is given up",
@@ -894,8 +894,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a document beyond the bank that fails is a failed item",
-            "            if ask.number < 0:\n                document",
-            "            if ask.number > 0 and False:\n                document",
+            "            if ask.is_beyond_bank:\n                document",
+            "            if False:\n                document",
         ),
         (
             "twins take turns as first attempts",

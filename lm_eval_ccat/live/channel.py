@@ -21,6 +21,8 @@ from ..harness.transport import ServerError
 from ..money import ASSUMED, BILLED
 from ..records import BeyondBank, Fail, Item, Lost, Record, Tell
 from ..runs.book import LEFT, OPEN, Ask
+from ..runs.kept_answers import Pair
+from .charges import Charge
 from .copies import Copies
 from .failures import Availability, Failure, Pace, Remedy, State
 from .line import Line
@@ -30,14 +32,11 @@ from .spec import FailureRule
 
 logger = logging.getLogger(__name__)
 
-#: An ask that holds up the line is sent again after this many median latencies of its model,
-RESEND = 5.0
-#: but not before so many seconds,
-AT_LEAST = 1.0
-#: and after so many seconds where the model has not answered yet.
-AT_FIRST = 30.0
+#: An ask that holds up the line is sent again after this many median latencies of its model, but
+#: not before so many seconds; and after so many seconds where the model has not answered yet.
+PATIENCE, LEAST_PATIENCE, FIRST_PATIENCE = 5.0, 1.0, 30.0
 #: Seconds without an answer after which to set a model aside that also failed, or left a second
-#: request unanswered; a slow model gets `RESEND` of its median latencies.
+#: request unanswered; a slow model gets `PATIENCE` of its median latencies.
 SILENCE = 60.0
 
 
@@ -55,16 +54,15 @@ class Sending:
         Attempts that found the server away.
     sent : float
         Time at which it went out.
-    second : bool
-        Whether it takes no slot: the second request for an ask that holds up the line, or a
-        probe.
+    extra : bool
+        Whether it takes no slot: a second request for an ask that holds up the line, or a probe.
     """
 
     asks: list[Ask]
     attempt: int = 1
     away: int = 0
     sent: float = 0.0
-    second: bool = False
+    extra: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +93,9 @@ class FailedCall:
 class Channel:
     """State of one model while a run asks it.
 
+    Methods named by a participle (`sent`, `answered`, `failed`, `displaced`) note what happened to
+    a call, and do what follows from it.
+
     Parameters
     ----------
     model : Model
@@ -111,20 +112,20 @@ class Channel:
         Waiting attempts, with the time from which they may go out.
     probe_asks : list of Ask
         Asks that were open when the model was set aside; probes use them.
-    in_a_row : int
+    failed_in_a_row : int
         Documents given up without a success between them.
-    refused : float or None
+    refused_since : float or None
         Time since which the server has refused every request for its rate.
     hangs : bool
         Whether it was set aside because it accepts requests and answers none.
     opened, to_open : bool
         Whether the model is loaded or connected, and whether it should be.
-    waited : int
+    minutes_reported : int
         Minutes of the present outage that were reported.
-    unheard, alone : set of item
+    failed_since_answer, failing_alone : set of item
         Items that failed since the last answer; those that failed while others were answered.
-    known_good : list of Ask
-        The last that was answered, or none: a probe asks it again where all that is open failed.
+    last_answered : list of Ask
+        The last ask that was answered, if any: a probe asks it again where all that is open failed.
     """
 
     model: Model
@@ -134,26 +135,28 @@ class Channel:
     wire: list[Sending] = field(default_factory=list)
     retries: list[tuple[float, Sending]] = field(default_factory=list)
     probe_asks: list[Ask] = field(default_factory=list)
-    in_a_row: int = 0
-    refused: float | None = None
+    failed_in_a_row: int = 0
+    refused_since: float | None = None
     hangs: bool = False
     opened: bool = False
     to_open: bool = False
-    waited: int = 0
-    _unscored: bool = False  # whether missing scores were warned of
-    _heard: float | None = None  # since when the server has been silent
-    _slow_scoring: bool = False  # whether slow scoring was warned of
-    _proof: float = -math.inf  # when the youngest request was sent that was answered
-    unheard: set[Item] = field(default_factory=set)
-    alone: set[Item] = field(default_factory=set)
-    known_good: list[Ask] = field(default_factory=list)
-    _tried: dict[Item, int] = field(default_factory=dict)  # attempts of items put back by an outage
+    minutes_reported: int = 0
+    _warned_of_unscored: bool = False
+    _warned_of_scoring: bool = False  # that it is slow
+    _silent_since: float | None = None  # last answer, or the first request of those on the wire
+    _youngest_answered: float = -math.inf  # when the youngest request was sent that was answered
+    failed_since_answer: set[Item] = field(default_factory=set)
+    failing_alone: set[Item] = field(default_factory=set)
+    last_answered: list[Ask] = field(default_factory=list)
+    #: Attempts of items that an outage put back into the line.
+    _earlier_attempts: dict[Item, int] = field(default_factory=dict)
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=99))
     _median: float | None = None
 
     def __post_init__(self) -> None:
-        rule = self.rule = self.plan.spec.failures
-        self.gate = Availability(60.0 * rule.outage_minutes, rule.backoff, rule.max_backoff)
+        rule = self.failure_rule = self.plan.spec.failures
+        self.outage_limit = 60.0 * rule.outage_minutes  # in seconds
+        self.gate = Availability(self.outage_limit, rule.backoff, rule.max_backoff)
         self.name, self.book = self.model.name, self.line.book
         self.copies = Copies(self.model.title)
         if self.plan.most_repeats > 1:  # a resumed run has answers already
@@ -165,7 +168,7 @@ class Channel:
         """Calls that may go out: second requests and answers that are being scored take no slot."""
         scoring = self.model.scoring
         busy = (
-            not (sending.second or (scoring and sending.asks[0].item in scoring))
+            not (sending.extra or (scoring and sending.asks[0].item in scoring))
             for sending in self.wire
         )
         return self.model.slots - sum(busy)
@@ -186,26 +189,29 @@ class Channel:
         """Note that a call has gone out."""
         sending.sent = moment
         if not self.wire:
-            self._heard = moment
+            self._silent_since = moment
         self.wire.append(sending)
         self.pace.sent(moment)
 
     def answered(self, sending: Sending, moment: float) -> None:
         """Note that a call has returned answers."""
-        self._heard, self.refused, self.hangs = moment, None, False
-        self._proof, self.known_good = max(self._proof, sending.sent), sending.asks[-1:]
+        self._silent_since, self.refused_since, self.hangs = moment, None, False
+        self._youngest_answered, self.last_answered = (
+            max(self._youngest_answered, sending.sent),
+            sending.asks[-1:],
+        )
         self._latencies.append(moment - sending.sent)
         self._median = None
-        waits = self.gate.state is State.PROBING
-        self._is_there(sending, moment)
+        probing = self.gate.state is State.PROBING
+        self._note_reply(sending, moment)
         # A server that has just come back may bear little.
-        if waits and self.gate.state is State.OPEN:
+        if probing and self.gate.state is State.OPEN:
             self.pace.begin_again(len(self.wire))
         self.pace.answered()
 
-    def _is_there(self, sending: Sending, moment: float) -> None:
+    def _note_reply(self, sending: Sending, moment: float) -> None:
         """Note that the server has replied to a call, if only by a refusal."""
-        self.unheard.clear()
+        self.failed_since_answer.clear()
         self.gate.succeeded(moment, sending.sent)
 
     @property
@@ -215,88 +221,96 @@ class Channel:
             self._median = statistics.median(self._latencies)
         return self._median
 
-    def second_at(self, sending: Sending) -> float:
-        """Return the time at which to resend an ask that holds up the line."""
+    def resend_at(self, sending: Sending) -> float:
+        """Return the time at which to send the ask of a call again if it holds up the line."""
+        # Its answer is there.
         if any(ask.item in self.model.scoring for ask in sending.asks):
-            return math.inf  # its answer is there
+            return math.inf
         median = self.median
-        patience = AT_FIRST if median is None else max(AT_LEAST, RESEND * median)
+        patience = FIRST_PATIENCE if median is None else max(LEAST_PATIENCE, PATIENCE * median)
         return sending.sent + patience
 
     def silent(self, moment: float) -> bool:
         """Whether a server has left even a second request unanswered for too long."""
-        second = any(sending.second for sending in self.wire)
+        asked_again = any(sending.extra for sending in self.wire)
         # An answer that is being scored shows that the server is there.
-        if self._heard is None or not second or self.model.scoring:
+        if self._silent_since is None or not asked_again or self.model.scoring:
             return False
-        return moment - self._heard > max(SILENCE, RESEND * (self.median or 0.0))
+        return moment - self._silent_since > max(SILENCE, PATIENCE * (self.median or 0.0))
 
     def give_up_if_alone(self, ask: Ask, moment: float) -> bool:
         """Give up an ask that is not answered while younger ones are: its model is not away."""
-        stuck = [attempt for attempt in self.wire if ask in attempt.asks]
+        stuck = [sending for sending in self.wire if ask in sending.asks]
         # Nothing that was sent later has been answered, so it may be the server.
-        if not stuck or stuck[0].sent >= self._proof:
+        if not stuck or stuck[0].sent >= self._youngest_answered:
             return False
-        # They take no slot any more; if one is answered yet, that is paid.
-        for attempt in stuck:
-            attempt.second = True
-        self._heard = moment
+        # These calls take no slot any more; if one is answered yet, that is paid.
+        for sending in stuck:
+            sending.extra = True
+        self._silent_since = moment
         error = ServerError("timeout", f"no answer within {moment - stuck[0].sent:.0f} s")
         call = FailedCall(stuck[0], [ask], Failure(error), moment)
         self._give_up(call, perhaps_server=False)
         return True
 
-    def gone(self, moment: float, longer: float = 0.0) -> bool:
+    def has_been_away(self, moment: float, longer: float = 0.0) -> bool:
         """Whether the server has been away for longer than `SILENCE` plus `longer`."""
         return self.gate.state is not State.OPEN and self.gate.outage(moment) > SILENCE + longer
 
     def refused_for(self, moment: float) -> float:
         """Return for how many seconds the server has refused every request for its rate."""
-        return 0.0 if self.refused is None else moment - self.refused
+        return 0.0 if self.refused_since is None else moment - self.refused_since
 
     def warn_of_scoring(self, sending: Sending, moment: float) -> None:
         """Warn once when an answer has arrived and scoring it takes long."""
-        if moment - sending.sent > AT_FIRST and not self._slow_scoring:
-            self._slow_scoring = True
+        if moment - sending.sent > FIRST_PATIENCE and not self._warned_of_scoring:
+            self._warned_of_scoring = True
             doc = self.book.journal.filed(sending.asks[0].item)
             what = "%s has answered document %r, and scoring it takes long: is a judge away?"
             logger.warning(what, self.name, doc)
 
-    def rest(self) -> float:
-        """Return the seconds to wait for calls in flight once nothing more is wanted."""
+    def last_wait(self) -> float:
+        """Return the seconds to wait for calls in flight once nothing more is asked."""
         return min(10.0, max(1.0, 3.0 * (self.median or 0.0)))
 
     # -- what came back --------------------------------------------------------------------
 
     def records(
-        self, sending: Sending, answers: Sequence[Answer], new: set[tuple[str, Item]]
+        self, sending: Sending, answers: Sequence[Answer], arrived: set[Pair]
     ) -> list[Record]:
-        """Return the records of answers, with costs; `new`: pairs answered in the same batch."""
+        """Return the records of a call's answers, with costs.
+
+        `arrived` are pairs whose answers were collected together with these: of two answers to one
+        ask the second is paid and does not count.
+        """
         asks = {ask.item: ask for ask in sending.asks}
         records: list[Record] = []
         for answer in answers:
             ask, tokens = asks[answer.item], answer.tokens
             # Items that run concurrently share the hourly price.
-            seconds, prior = answer.seconds / self.model.slots, answer.prior is not None
-            cost, usd = self.plan.charges.charge(
-                self.name, tokens, seconds, answer.judge_usd, prior
+            charge = self.plan.charges.charge(
+                self.name,
+                tokens,
+                seconds=answer.seconds / self.model.slots,
+                judge_usd=answer.judge_usd,
+                prior=answer.prior is not None,
             )
             details: dict[str, Any] = {
                 "model": self.name,
-                "cost": cost,
-                "usd": usd,
+                "cost": charge.cost,
+                "usd": charge.usd,
                 "attempts": sending.attempt if sending.attempt > 1 else None,
                 **answer.details(),
             }
-            if ask.number < 0:
+            if ask.is_beyond_bank:
                 records.append(BeyondBank(**details))
-            elif self.book.has(ask.pair) or ask.pair in new:
-                second = Lost(
-                    model=self.name, item=ask.item, why="second answer", usd=usd, cost=cost,
-                    column=BILLED if tokens is None or tokens.billed else ASSUMED,
-                    after=self.book.n_told,
+            elif self.book.has(ask.pair) or ask.pair in arrived:
+                column = BILLED if tokens is None or tokens.billed else ASSUMED
+                lost = Lost(
+                    model=self.name, item=ask.item, why="second answer", column=column,
+                    usd=charge.usd, cost=charge.cost, after=self.book.n_told,
                 )  # fmt: skip
-                records.append(second)
+                records.append(lost)
             elif answer.score is None:
                 reason = "; ".join(answer.unscored) or "the task reports no score for it"
                 records.append(Fail(n=self._number(ask), reason=reason, **details))
@@ -312,14 +326,14 @@ class Channel:
         """Count answers that a failed judge left without a score as failed items."""
         for answer in answers:
             lost = answer.score is None and bool(answer.unscored)
-            self.in_a_row = self.in_a_row + 1 if lost else 0
+            self.failed_in_a_row = self.failed_in_a_row + 1 if lost else 0
             reason, doc = "; ".join(answer.unscored), self.book.journal.filed(answer.item)
             if lost and self.name not in self.book.tally.set_aside:
                 logger.warning("%s failed on document %r: %s", self.name, doc, reason)
-                self._set_aside_if(self.in_a_row >= self.rule.in_a_row, reason)
+                self._set_aside_if(self.failed_in_a_row >= self.failure_rule.in_a_row, reason)
             elif reason and not lost:  # warn once per model, then write to the log file only
-                level = logging.INFO if self._unscored else logging.WARNING
-                self._unscored = True
+                level = logging.INFO if self._warned_of_unscored else logging.WARNING
+                self._warned_of_unscored = True
                 what = "%s, document %r: scores are missing, the others are kept: %s"
                 logger.log(level, what, self.name, doc, reason)
 
@@ -334,15 +348,24 @@ class Channel:
         item: Item,
         column: str | None,
         why: str,
-        cost: float | None = None,
-        usd: float | None = None,
+        charge: Charge | None = None,
     ) -> None:
-        """Record an attempt without an answer, which may have been billed all the same."""
+        """Record an attempt without an answer, which may have been billed all the same.
+
+        Parameters
+        ----------
+        item : Item
+        column : str or None
+            Whether it is billed, as `Failure.column` says.
+        why : str
+        charge : Charge, optional
+            What it counts as, if known; default: as `Charges.of_lost` estimates it.
+        """
         attempt = Lost(model=self.name, item=item, why=why)
         if column is not None:
-            if cost is None:
-                cost, usd = self.plan.charges.of_lost(self.name, item, column, self.book.tally)
-            attempt = replace(attempt, column=column, usd=usd, cost=cost)
+            if charge is None:
+                charge = self.plan.charges.of_lost(self.name, item, column, self.book.tally)
+            attempt = replace(attempt, column=column, usd=charge.usd, cost=charge.cost)
         self.line.lost(attempt)
 
     def failed(self, sending: Sending, error: Exception, moment: float) -> None:
@@ -354,7 +377,7 @@ class Channel:
         call = FailedCall(sending, self._asks_without_twins(sending), failure, moment)
         # An entry that has worked is right: its server has gone, and may return.
         if failure.address and not self.has_answered:
-            self._has_wrong_address(call)
+            self._refuse_address(call)
         else:
             is_there = self._note_failure(call)
             self._follow_up(call, unreachable=failure.on_the_way and not is_there)
@@ -369,7 +392,7 @@ class Channel:
         # Asking less often mends a rate limit. One that asks for a pause longer than `SILENCE`, or
         # that refuses the probe of a model set aside as away, is an outage.
         paced = failure.status == 429 and (failure.wait or 0.0) <= SILENCE and takes_part
-        hopeless = remedy is Remedy.DOCUMENT or call.is_last(self.rule)
+        hopeless = remedy is Remedy.DOCUMENT or call.is_last(self.failure_rule)
         if takes_part and self._fails_alone(call):
             self._give_up(call, perhaps_server=True)
         elif remedy is Remedy.MODEL:
@@ -378,7 +401,7 @@ class Channel:
         elif paced:
             self._slow_down(call)
         elif remedy is Remedy.AWAY or (retries and unreachable):
-            self._not_reached(call, unreachable)
+            self._handle_unreachable(call, unreachable)
         # One document may spoil the batch: each is asked by itself.
         elif len(asks) > 1:
             self.retries += [(call.moment, Sending([ask])) for ask in asks]
@@ -386,14 +409,14 @@ class Channel:
             self._give_up(call, perhaps_server=retries and failure.on_the_way)
         else:
             if not failure.on_the_way:
-                self._is_there(call.sending, call.moment)
+                self._note_reply(call.sending, call.moment)
             self._try_again(call, call.sending.away)
 
     def _remedy(self, call: FailedCall) -> Remedy:
         """Return the remedy of a failure; the refusal of a server that answered may be a hiccup."""
         remedy, status = call.failure.remedy, call.failure.status
         hiccup = self.median is not None and status in (401, 403, 404)
-        if remedy is Remedy.MODEL and hiccup and call.sending.attempt < self.rule.attempts:
+        if remedy is Remedy.MODEL and hiccup and call.sending.attempt < self.failure_rule.attempts:
             return Remedy.RETRY
         return remedy
 
@@ -416,7 +439,7 @@ class Channel:
             if part.usage is not None:
                 paid = self.plan.charges.of_part(self.name, part.usage)
                 if paid.cost or paid.usd:
-                    self.lose(sending.asks[0].item, BILLED, "part of a call", paid.cost, paid.usd)
+                    self.lose(sending.asks[0].item, BILLED, "part of a call", paid)
         for ask in sending.asks:
             self.lose(ask.item, failure.column, failure.kind)
 
@@ -439,11 +462,11 @@ class Channel:
     def _slow_down(self, call: FailedCall) -> None:
         """Ask a server less often that refuses a request for its rate; it is there."""
         sent, wait = call.sending.sent, call.failure.wait
-        if self.refused is None:
-            self.refused = sent
-        longest = 60.0 * self.rule.outage_minutes
-        self.pace.refused(call.moment, sent, None if wait is None else min(wait, longest))
-        self._is_there(call.sending, call.moment)
+        if self.refused_since is None:
+            self.refused_since = sent
+        wait = None if wait is None else min(wait, self.outage_limit)
+        self.pace.refused(call.moment, sent, wait)
+        self._note_reply(call.sending, call.moment)
         self.line.back(call.asks)
 
     def _note_failure(self, call: FailedCall) -> bool:
@@ -455,15 +478,16 @@ class Channel:
         """
         item, opened = call.sending.asks[0].item, self.gate.state is State.OPEN
         if self._of_item_or_server(call.failure):
-            later = call.sending.sent < self._proof
-            # Others were answered after it, or it had failed before the outage already.
-            if later or (opened and item in self._tried):
-                self.alone.add(item)
-            if not later:
-                self.unheard.add(item)
-        fresh = len(self.unheard - self.alone)
-        most = max(self.rule.in_a_row, self.model.slots)
-        return opened and fresh < self.rule.in_a_row and len(self.unheard) < most
+            others_answered = call.sending.sent < self._youngest_answered
+            failed_before_outage = opened and item in self._earlier_attempts
+            if others_answered or failed_before_outage:
+                self.failing_alone.add(item)
+            if not others_answered:
+                self.failed_since_answer.add(item)
+        against_server = len(self.failed_since_answer - self.failing_alone)
+        most = self.failure_rule.in_a_row
+        most_in_all = max(most, self.model.slots)
+        return opened and against_server < most and len(self.failed_since_answer) < most_in_all
 
     @staticmethod
     def _of_item_or_server(failure: Failure) -> bool:
@@ -473,79 +497,80 @@ class Channel:
     def _fails_alone(self, call: FailedCall) -> bool:
         """Whether an item has failed at all attempts, before and after others were answered."""
         asked = call.sending.asks
-        alone = bool(call.asks) and len(asked) == 1 and asked[0].item in self.alone
-        return alone and self._of_item_or_server(call.failure) and call.is_last(self.rule)
+        alone = bool(call.asks) and len(asked) == 1 and asked[0].item in self.failing_alone
+        return alone and self._of_item_or_server(call.failure) and call.is_last(self.failure_rule)
 
-    def sending(self, asks: list[Ask]) -> Sending:
-        """Return a call with asks of the line; attempts before an outage count."""
-        return Sending(asks, 1 + (self._tried.get(asks[0].item, 0) if len(asks) == 1 else 0))
+    def new_sending(self, asks: list[Ask]) -> Sending:
+        """Return a call with asks of the line; attempts of a single one before an outage count."""
+        before = self._earlier_attempts.get(asks[0].item, 0) if len(asks) == 1 else 0
+        return Sending(asks, attempt=before + 1)
 
-    def _not_reached(self, call: FailedCall, unreachable: bool) -> None:
+    def _handle_unreachable(self, call: FailedCall, unreachable: bool) -> None:
         """Try once more, or note that the server is away.
 
         A first failure may be a single dropped connection; a server that says how long to wait,
         several failures in a row or a probe that fails mean that the server is away.
         """
         told_to_wait = call.failure.wait is not None
-        if call.sending.away or told_to_wait or unreachable or call.is_last(self.rule):
-            self._is_away(call)
+        if call.sending.away or told_to_wait or unreachable or call.is_last(self.failure_rule):
+            self._note_outage(call)
         else:
             self._try_again(call, away=1)
 
-    def _has_wrong_address(self, call: FailedCall) -> None:
+    def _refuse_address(self, call: FailedCall) -> None:
         """Set a model aside at first contact: waiting will not mend what its entry says."""
         self._refuse_beyond(call.asks, call.failure)
         self.set_aside(f"wrong address {call.failure.address} ({call.failure.text})")
 
     def _try_again(self, call: FailedCall, away: int) -> None:
-        """Let a call's asks go out again after a pause; `away`: as of `Sending`."""
+        """Let a call's asks go out again after a pause; for `away` see `Sending`."""
         # Another call may have answered them, or carries them still.
         if call.asks:
             attempt, failure = call.sending.attempt + 1, call.failure
-            wait = failure.pause(self.rule, call.sending.attempt)
+            wait = failure.pause(self.failure_rule, call.sending.attempt)
             logger.info(
                 "%s, item %r: %s; attempt %d of %d in %.1f s", self.name,
                 self.book.journal.filed(call.asks[0].item), failure.text, attempt,
-                self.rule.attempts, wait,
+                self.failure_rule.attempts, wait,
             )  # fmt: skip
             self.retries.append((call.moment + wait, Sending(call.asks, attempt, away)))
 
-    def _is_away(self, call: FailedCall) -> None:
+    def _note_outage(self, call: FailedCall) -> None:
         """Stop asking a model that is away; keep its open asks until it is back."""
         gate, failure, moment = self.gate, call.failure, call.moment
         self._refuse_beyond(call.asks, failure)
         if gate.state is not State.PROBING:  # a probe that fails says nothing about its item
-            self._tried |= {ask.item: call.sending.attempt for ask in call.asks}
-            self._tried |= {
+            self._earlier_attempts |= {ask.item: call.sending.attempt for ask in call.asks}
+            self._earlier_attempts |= {
                 ask.item: retry.attempt - 1 for _, retry in self.retries for ask in retry.asks
             }
         self.line.back([*call.asks, *self._take_all()])
         before = gate.state
         gate.failed(moment, call.sending.sent, failure.text, failure.wait, failure.hung)
         if gate.state is State.CLOSED:
-            self.closed(gate.reason)
+            self.set_aside_for_outage(gate.reason)
         elif before is State.OPEN or gate.first_failure:
             logger.warning(
                 "%s does not answer (%s); the run waits for it for up to %g minutes", self.name,
-                gate.reason, self.rule.outage_minutes,
+                gate.reason, self.failure_rule.outage_minutes,
             )  # fmt: skip
-            self.waited = 0
-        elif (minutes := int(gate.outage(moment) // 60)) > self.waited:
-            self.waited = minutes
+            self.minutes_reported = 0
+        elif (minutes := int(gate.outage(moment) // 60)) > self.minutes_reported:
+            self.minutes_reported = minutes
             logger.warning(
                 "%s has not answered for %d of %g minutes", self.name, minutes,
-                self.rule.outage_minutes,
+                self.failure_rule.outage_minutes,
             )  # fmt: skip
 
     def _refuse_beyond(self, asks: Sequence[Ask], failure: Failure) -> None:
         """Raise for a failed document beyond the bank: a full run needs every document."""
         for ask in asks:
-            if ask.number < 0:
+            if ask.is_beyond_bank:
                 document = f"document {self.book.journal.filed(ask.item)!r}, which a full run needs"
                 raise RunError(f"{ask.model} does not answer {document}: {failure.text}")
 
     def _give_up(self, call: FailedCall, perhaps_server: bool) -> None:
-        """Record a failed item; `perhaps_server`: whether the server may be the cause."""
+        """Record a failed item; where the server may be the cause, it says nothing of the model."""
         [ask, *_], reason = call.asks, call.failure.text
         self._refuse_beyond([ask], call.failure)
         document = self.book.journal.filed(ask.item)
@@ -555,29 +580,29 @@ class Channel:
             reason=reason, attempts=call.sending.attempt, cost=0.0,
         )  # fmt: skip
         self.line.arrive([failed])
-        self.in_a_row += 1
-        many = self.in_a_row >= self.rule.in_a_row
+        self.failed_in_a_row += 1
+        too_many_in_a_row = self.failed_in_a_row >= self.failure_rule.in_a_row
         # The server answered, if only by refusing this document.
         if not perhaps_server:
-            self._is_there(call.sending, call.moment)
-        self._set_aside_if(many and not perhaps_server, reason)
+            self._note_reply(call.sending, call.moment)
+        self._set_aside_if(too_many_in_a_row and not perhaps_server, reason)
 
     # -- whether it takes part -------------------------------------------------------------
 
-    def _set_aside_if(self, many: bool, reason: str) -> None:
+    def _set_aside_if(self, too_many_in_a_row: bool, reason: str) -> None:
         """Set the model aside if too many of its items failed, in a row or overall."""
         tally = self.book.tally
         failed = len(tally.failures.get(self.name, ()))
         tried = failed + tally.answered.get(self.name, 0)
-        if many:
-            self.set_aside(f"{self.in_a_row} documents failed in a row; last: {reason}")
-        elif tried >= 10 and failed > self.rule.share * tried:
+        if too_many_in_a_row:
+            self.set_aside(f"{self.failed_in_a_row} documents failed in a row; last: {reason}")
+        elif tried >= 10 and failed > self.failure_rule.share * tried:
             what = "answers" if self.plan.most_repeats > 1 else "documents"
             self.set_aside(f"{failed} of {tried} {what} failed; last: {reason}")
 
-    def closed(self, reason: str) -> None:
+    def set_aside_for_outage(self, reason: str) -> None:
         """Set aside a model whose outage has lasted too long."""
-        minutes = self.rule.outage_minutes
+        minutes = self.failure_rule.outage_minutes
         self.set_aside(f"away for more than {minutes:g} minutes; last: {reason}")
 
     def set_aside(self, reason: str, away: bool = False) -> None:
@@ -592,7 +617,7 @@ class Channel:
         else:
             logger.warning("%s is set aside: %s", name, reason)
             self.probe_asks.clear()
-            self.refused = None
+            self.refused_since = None
         self._take_all()
         self.line.set_aside(name, reason, away)
 
@@ -602,8 +627,8 @@ class Channel:
         self.retries.clear()
         return asks
 
-    def back(self) -> None:
-        """Take up a model whose server answers again."""
+    def take_up(self) -> None:
+        """Ask a model again whose server answers again."""
         logger.warning("%s is back", self.name)
         self.probe_asks.clear()
         self.line.take_up(self.name)

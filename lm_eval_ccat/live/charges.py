@@ -95,15 +95,15 @@ class Charges:
         for model in spec.models:
             mean = largest = 1.0
             if model.price.known:
-                judged = spec.judge.item or 0.0
+                judge_usd = spec.judge.item or 0.0
                 # Assume one second per document until it is measured; observed costs correct it.
                 costs = [
-                    model.price.cost(tokens.usual, 1.0) + judged for tokens in expected.values()
+                    model.price.cost(tokens.usual, 1.0) + judge_usd for tokens in expected.values()
                 ]
                 largest = max(
                     model.price.cost(tokens.at_limit, 1.0) for tokens in expected.values()
                 )
-                mean, largest = sum(costs) / len(costs), max(largest + judged, *costs)
+                mean, largest = sum(costs) / len(costs), max(largest + judge_usd, *costs)
             forecasts[model.name] = Forecast(mean, largest, model.price.known)
         prices, units = dict.fromkeys(forecasts, 1.0), None
         if currency == "usd":
@@ -155,12 +155,18 @@ class Charges:
 
     def of_part(self, model: str, tokens: Tokens) -> Charge:
         """Return what an answered request of a lost document counts as."""
-        charge = self.charge(model, tokens, 0.0, 0.0)
+        charge = self.charge(model, tokens, seconds=0.0, judge_usd=0.0)
         # The document is no item that counts, and is asked again.
         return charge._replace(cost=0.0) if self.currency == "items" else charge
 
     def charge(
-        self, model: str, tokens: Tokens | None, seconds: float, judged: float, prior: bool = False
+        self,
+        model: str,
+        tokens: Tokens | None,
+        *,
+        seconds: float,
+        judge_usd: float,
+        prior: bool = False,
     ) -> Charge:
         """Return what one answer counts as, including its judging.
 
@@ -169,7 +175,7 @@ class Charges:
         price, judge = self.spec.model(model).price, self.spec.judge.item
         usd = None
         if price.known or (tokens is not None and tokens.usd is not None):
-            usd = judged if judge is None else judge
+            usd = judge_usd if judge is None else judge
             usd += 0.0 if prior else price.cost(tokens, seconds)
         if self.currency == "usd" and usd is not None:
             return Charge(usd, usd)

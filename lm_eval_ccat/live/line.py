@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..ranker.accounts import SLACK
 from ..records import Drop, End, Item, Lost, Record, Release, Restore
-from ..runs.book import OPEN, Ask, Book
+from ..runs.book import BEYOND_BANK, OPEN, Ask, Book, NewAsk
 
 #: Asks of one model that may run ahead of the processed answers, however many its server takes:
 #: all of them are paid, and those behind the deciding answer for nothing.
@@ -66,16 +66,16 @@ class Line:
         Whether to process answers as they arrive: more throughput, but not reproducible.
     warmup : int
         Asks that every model gets, whatever its answers.
-    at_once : bool
-        Whether these go out at once, however narrow the window.
-    one_first : bool
-        Whether a model's first answer tells what the next ones cost: it is asked nothing more
-        before.
-    needs_two : bool
+    warmup_at_once : bool
+        Whether the asks of the warm-up go out at once, however narrow the window.
+    first_alone : bool
+        Whether a model is asked a single item until that is answered, as the answer tells what the
+        next ones cost.
+    compares_only : bool
         Whether the run only compares models, so that a single remaining one is asked nothing.
     max_untold : int or None
         Most asks of all models together without a processed answer.
-    goal : bool
+    ends_at_goal : bool
         Whether the run ends when its goal is met; a single model is asked up to its limits.
 
     Attributes
@@ -89,18 +89,17 @@ class Line:
     growth: Mapping[str, float] = field(default_factory=dict)
     arrival: bool = False
     warmup: int = 0
-    at_once: bool = True
-    one_first: bool = False
-    needs_two: bool = True
+    warmup_at_once: bool = True
+    first_alone: bool = False
+    compares_only: bool = True
     max_untold: int | None = None
-    goal: bool = True
+    ends_at_goal: bool = True
 
     def __post_init__(self) -> None:
         self.over: str | None = None
         # Asks that are to be sent, by model and number.
         self._waiting: dict[str, deque[Ask]] = {model: deque() for model in self.windows}
-        # Asks that the journal lacks yet, each with the number of answers told before it.
-        self._new: list[tuple[Ask, int]] = []
+        self._new: list[NewAsk] = []
         self._started = False
 
     def start(self) -> None:
@@ -153,7 +152,7 @@ class Line:
     def beyond(self, model: str, items: Iterable[Item]) -> None:
         """Ask a model items that the Ranker does not offer, and nothing else."""
         self.over = self.over or ""
-        self._waiting[model].extend(Ask(-1, model, item) for item in items)
+        self._waiting[model].extend(Ask(BEYOND_BANK, model, item) for item in items)
 
     @property
     def head(self) -> Ask | None:
@@ -228,8 +227,8 @@ class Line:
         untold = np.array([self.book.untold[model] for model in active])
         warming = bool(((untold > 0) & (answers < self.warmup)).any())
         # What the warm-up asks is paid anyway, so it counts before a verdict may end the run.
-        decided = self.goal and not warming and ranker.decided
-        if decided or len(active) < (2 if self.needs_two else 1):
+        decided = self.ends_at_goal and not warming and ranker.decided
+        if decided or len(active) < (2 if self.compares_only else 1):
             if not self.away:
                 self._finish("" if decided else _alone(active))
             return
@@ -243,7 +242,7 @@ class Line:
         """Make asks of models until each has as many more as it has slots free."""
         book, ranker = self.book, self.book.ranker
         # Where every item will be asked anyway, no model waits for a better one.
-        share = WORTH if self.goal or math.isfinite(ranker.budget) else 0.0
+        share = WORTH if self.ends_at_goal or math.isfinite(ranker.budget) else 0.0
         most_asks = int(self._windows(self.windows).sum()) if self.arrival else math.inf
         most_untold = math.inf if self.max_untold is None else self.max_untold
         while free_slots and len(book.asks) < most_asks and book.n_untold < most_untold:
@@ -254,7 +253,7 @@ class Line:
             free_slots[ask.model] -= 1
             if not free_slots[ask.model]:
                 del free_slots[ask.model]
-            self._new.append((ask, book.n_told))
+            self._new.append(NewAsk(ask, after=book.n_told))
             if ask.state == OPEN:
                 self._waiting[ask.model].append(ask)
 
@@ -266,11 +265,11 @@ class Line:
         """
         answers = np.array([self.book.told_of[model] for model in models])
         windows = np.array([self.windows[model] for model in models])
-        if self.at_once:
+        if self.warmup_at_once:
             growth = np.array([self.growth.get(model, 0.0) for model in models])
-            grown = -answers if warming and self.goal else (growth * answers).astype(int)
+            grown = -answers if warming and self.ends_at_goal else (growth * answers).astype(int)
             windows = np.maximum(windows + grown, self.warmup - answers)
-        return np.where(answers == 0, 1, windows) if self.one_first else windows
+        return np.where(answers == 0, 1, windows) if self.first_alone else windows
 
     def _finish(self, reason: str, gaps: bool = False) -> None:
         """End the run; without a `reason` the Ranker has one. For `gaps` see `End`."""

@@ -261,8 +261,8 @@ def _ceiling(plan: Plan) -> _Ceiling:
             whose = "those of the bank's models"
             read, written = (fmean(counts) for counts in zip(*known))
             tokens = Tokens(read, written, "estimate")
-            judged = spec.judge.item or 0.0
-            usd = cap * sum(entry.price.cost(tokens, 1.0) + judged for entry in spec.models)
+            judge_usd = spec.judge.item or 0.0
+            usd = cap * sum(entry.price.cost(tokens, 1.0) + judge_usd for entry in spec.models)
         lengths = f" if answers are as long as {whose}, {dearest} at the token limit"
     return _Ceiling(f"{answers}, about {dollars(usd)}{lengths}", usd, lengths)
 

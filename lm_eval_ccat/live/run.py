@@ -259,24 +259,24 @@ class Run:
         CcatError
             The journal cannot be written, or no answer can ever be scored.
         """
-        sender, late = self._sender(), False
+        sender, out_of_time = self._sender(), False
         line, interrupts = sender.line, self.interrupts
         self.observer.begin(self.plan, self.book)
         try:
             with settled_heap():
                 sender.open_first()
                 sender.start()
-                while line.over is None and not late:
+                while line.over is None and not out_of_time:
                     interrupts.heed()
                     sender.check_servers(clock())
                     sender.take_turns()
                     for channel in sender.channels.values():
                         sender.feed(channel)
                     if line.over is None:
-                        sender.collect(sender.pause(clock()), refill=True)
+                        sender.collect(sender.pause(clock()), asking=True)
                         sender.tick()
-                    late = line.over is None and sender.late()
-                sender.finish(late)
+                    out_of_time = line.over is None and sender.is_out_of_time()
+                sender.finish(out_of_time)
             self.ended = True
         except (KeyboardInterrupt, CopiesError) as stopped:
             interrupts.held = True

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from .channel import Channel, Sending, clock
 from .failures import Failure, PlaceLost, State
 from .interrupts import Interrupts
 from .line import GROWTH, GROWTH_IN_TURNS, WINDOW, Line
-from .models import SCORING, Answer, Model, NoScoresError, taking_turns
+from .models import SCORING, Model, NoScoresError, taking_turns
 from .plan import Plan
 from .result import Observer
 
@@ -46,6 +46,29 @@ REPORT = 10.0
 CONTACT = 3.0
 
 
+class Returned(NamedTuple):
+    """A call that has come back: its answers, or the error that it raised."""
+
+    channel: Channel
+    sending: Sending
+    result: Any
+
+
+class WaitForNode(NamedTuple):
+    """When a model began to wait for a node, and when that was last reported."""
+
+    began: float
+    reported: float
+
+
+class CappedOutcome(NamedTuple):
+    """An outcome whose metric has no upper end, so that scores above the cap count as the cap."""
+
+    task: str
+    name: str
+    cap: float
+
+
 @dataclass
 class Arrived:
     """Results of calls that were collected together.
@@ -56,18 +79,18 @@ class Arrived:
         Time at which the last of them was collected.
     records : list of Record
         The records of all answers.
-    answers : list of (Channel, list of Answer)
-        The same answers, by call.
-    failed : list of (Channel, Sending, Exception)
-        Calls that their channels deal with.
+    answered : list of Returned
+        The calls that returned answers.
+    failed : list of Returned
+        Those with an error that their channels deal with.
     fatal : BaseException or None
         The first error that no channel can deal with: it ends the run.
     """
 
     moment: float = 0.0
     records: list[Record] = field(default_factory=list)
-    answers: list[tuple[Channel, list[Answer]]] = field(default_factory=list)
-    failed: list[tuple[Channel, Sending, Exception]] = field(default_factory=list)
+    answered: list[Returned] = field(default_factory=list)
+    failed: list[Returned] = field(default_factory=list)
     fatal: BaseException | None = None
 
 
@@ -96,28 +119,26 @@ class Sender:
         self.models = models
         self.book = book
         self.observer = observer
-        self.rule = plan.spec.failures
-        # The models that take turns; those of them that have a place; and the one for which a place
-        # is reserved on a cluster.
-        self._turns: list[Channel] = []
-        self._seats: list[Channel] = []
-        self._wish: Channel | None = None
+        self.failure_rule = plan.spec.failures
+        # The models that take turns, those of them that hold a place (they are open, or to be
+        # opened), and the one for which a further place is reserved on a cluster.
+        self._taking_turns: list[Channel] = []
+        self._holders: list[Channel] = []
+        self._reserved_for: Channel | None = None
         self.line = new_line(
             plan, book, {model.name: model.slots * model.batch for model in models}
         )
         self.channels = {model.name: Channel(model, plan, self.line) for model in models}
-        self._came: queue.SimpleQueue[tuple[Channel, Sending, Any] | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Returned | None] = queue.SimpleQueue()
         self.interrupts = interrupts
-        interrupts.wake = lambda: self._came.put(None)
-        # When a model began to wait for a node, and when that was last reported.
-        self._waits: dict[str, tuple[float, float]] = {}
+        interrupts.wake = lambda: self._results.put(None)
+        self._waiting_for_node: dict[str, WaitForNode] = {}
         self._began = self._ticked = clock()
-        # Outcomes without an upper end: task, name and cap.
         self._capped = [
-            (task, name, outcome.metric.scale.cap)
+            CappedOutcome(task, name, cap)
             for task, outcomes in plan.measured.items()
             for name, outcome in outcomes.items()
-            if outcome.weight > 0.0 and outcome.metric.scale.cap is not None
+            if outcome.weight > 0.0 and (cap := outcome.metric.scale.cap) is not None
         ]
 
     # -- the run ---------------------------------------------------------------------------
@@ -127,40 +148,47 @@ class Sender:
 
         Those for which a cluster has no room yet are opened later.
         """
-        channels, began = list(self._first()), clock()
+        channels, began = self._models_to_open_first(), clock()
         while True:
             for channel in channels:
                 self.feed(channel)
-            late = clock() - began > REPORT
+            waited_long = clock() - began > REPORT
             if not any(
-                channel.to_open and not (late and channel.model.missing) for channel in channels
+                channel.to_open and not (waited_long and channel.model.missing)
+                for channel in channels
             ):
                 return
             self.interrupts.heed()
             time.sleep(TICK)
 
-    def _first(self) -> Iterator[Channel]:
-        """Yield the models that stay open and the first that take turns; none once all is over."""
+    def _models_to_open_first(self) -> list[Channel]:
+        """Return the models that stay open and the first that take turns; none once all is over."""
         ranker, aside = self.book.ranker, self.book.tally.set_aside
-        spent = self.late() and self.book.n_told  # a new run gets answers, however short its time
-        if ranker.done or (self.line.goal and ranker.decided) or spent:
-            return
-        resident, self._turns = self._split()
-        for channel in self._turns:
-            others = [seat.model for seat in self._seats]
+        # A new run gets answers, however short its time.
+        out_of_time = self.is_out_of_time() and self.book.n_told
+        if ranker.done or (self.line.ends_at_goal and ranker.decided) or out_of_time:
+            return []
+        names, channels = self._names_taking_turns(), self.channels.values()
+        self._taking_turns = [channel for channel in channels if channel.name in names]
+        for channel in self._taking_turns:
+            others = [holder.model for holder in self._holders]
             if channel.name not in aside and channel.model.fits_beside(others):
-                self._seats.append(channel)
-        for channel in (*resident, *self._seats):
+                self._holders.append(channel)
+        staying_open = [channel for channel in channels if channel.name not in names]
+        to_open = [*staying_open, *self._holders]
+        for channel in to_open:
             channel.to_open = channel.name not in aside
-            yield channel
+        return to_open
 
     def start(self) -> None:
         """Ask the first items."""
-        if self._turns or any(
+        if self._taking_turns or any(
             channel.opened or channel.to_open for channel in self.channels.values()
         ):
             slots = {model.name: model.slots * model.batch for model in self.models}
-            in_turns = [channel.name for channel in self._turns]  # what they take is not known yet
+            in_turns = [
+                channel.name for channel in self._taking_turns
+            ]  # what they take is not known yet
             self.line.windows = windows_of(self.plan, slots | dict.fromkeys(in_turns, 1))
             self.line.growth = {**self.line.growth, **dict.fromkeys(in_turns, GROWTH_IN_TURNS)}
             windows = dict(self.line.windows)
@@ -169,7 +197,7 @@ class Sender:
         self.interrupts.wait = True
         self.line.start()
 
-    def late(self) -> bool:
+    def is_out_of_time(self) -> bool:
         """Whether the budget in seconds is used up."""
         seconds = self.plan.seconds
         return seconds is not None and self.book.elapsed() >= seconds
@@ -180,12 +208,12 @@ class Sender:
             self.observer.tick()
             self._ticked = clock()
 
-    def finish(self, late: bool) -> None:
+    def finish(self, out_of_time: bool) -> None:
         """Wait briefly for requests in flight after the deciding answer, or at the deadline."""
-        wait = max((channel.rest() for channel in self.channels.values()), default=0.0)
-        self._collect_for(GRACE if late else wait)
-        self._abandon("deadline" if late else "behind the deciding answer")
-        if late:
+        wait = max((channel.last_wait() for channel in self.channels.values()), default=0.0)
+        self._collect_for(GRACE if out_of_time else wait)
+        self._abandon("deadline" if out_of_time else "behind the deciding answer")
+        if out_of_time:
             self.line.end(f"the budget of {self.plan.seconds:g} seconds is used up")
 
     def leave(self) -> None:
@@ -209,7 +237,7 @@ class Sender:
             self.interrupts.wait = True
             while self.line.has_next(model) or channel.wire or channel.retries:
                 self.interrupts.heed()
-                if channel.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
+                if channel.refused_for(clock()) > channel.outage_limit:
                     raise RunError(
                         f"{channel.name} rejects every request because of its rate limit"
                     )
@@ -225,17 +253,13 @@ class Sender:
 
     # -- opening ---------------------------------------------------------------------------
 
-    def _split(self) -> tuple[list[Channel], list[Channel]]:
-        """Return the models that stay open, and those that take turns."""
-        turns = taking_turns(self.plan.spec, {model.name: model.memory for model in self.models})
-        placed = [model for model in self.models if model.bundle]
-        if placed and not placed[0].fits_beside(placed[1:]):
-            turns |= {model.name for model in placed}
-        channels = self.channels.values()
-        return (
-            [channel for channel in channels if channel.name not in turns],
-            [channel for channel in channels if channel.name in turns],
-        )
+    def _names_taking_turns(self) -> set[str]:
+        """Return the models that cannot all be open at once, here or on the nodes of a cluster."""
+        names = taking_turns(self.plan.spec, {model.name: model.memory for model in self.models})
+        on_nodes = [model for model in self.models if model.bundle]
+        if on_nodes and not on_nodes[0].fits_beside(on_nodes[1:]):
+            names |= {model.name for model in on_nodes}
+        return names
 
     def take_turns(self) -> None:
         """Give the places to the models whose asks come first in the line.
@@ -243,124 +267,131 @@ class Sender:
         The model at the head of the line gets the place of one that has nothing to do: all others
         wait for its answer anyway. A further model gets only the place of one with no open ask.
         """
-        if not self._turns:
+        if not self._taking_turns:
             return
-        for seat in [seat for seat in self._seats if seat.to_open]:
-            others = [other.model for other in self._seats if other is not seat]
-            if others and not seat.model.fits_beside(others):  # a node is gone
-                self._stand_up(seat)
-        ahead = list(dict.fromkeys(ask.model for ask in self.book.unanswered))
-        for place, name in enumerate(ahead):
+        for holder in [holder for holder in self._holders if holder.to_open]:
+            others = [other.model for other in self._holders if other is not holder]
+            # A node is gone since the place was given.
+            if others and not holder.model.fits_beside(others):
+                self._take_place(holder)
+        waiting = list(dict.fromkeys(ask.model for ask in self.book.unanswered))
+        for position, name in enumerate(waiting):
             channel = self.channels[name]
-            if channel in self._turns and channel not in self._seats:
+            if channel in self._taking_turns and channel not in self._holders:
                 idle = [
-                    seat
-                    for seat in self._seats
-                    if not self._is_busy(seat) and (place == 0 or seat.name not in ahead)
+                    holder
+                    for holder in self._holders
+                    if not self._is_busy(holder) and (position == 0 or holder.name not in waiting)
                 ]
-                if not self._sit_down(channel, idle):
-                    self._wish_for_place(channel, clock())
+                if not self._give_place(channel, idle):
+                    self._reserve_place(channel, clock())
                     return
 
-    def _sit_down(self, channel: Channel, idle: list[Channel]) -> bool:
+    def _give_place(self, channel: Channel, idle: list[Channel]) -> bool:
         """Give a model a place, if there is one or idle models leave one."""
-        staying = [seat.model for seat in self._seats if seat not in idle]
+        staying = [holder.model for holder in self._holders if holder not in idle]
         if not channel.model.fits_beside(staying):
             return False
-        while idle and not channel.model.fits_beside([seat.model for seat in self._seats]):
-            self._stand_up(idle.pop(0))
-        self._withdraw_wish(channel)
-        self._seats.append(channel)
+        while idle and not channel.model.fits_beside([holder.model for holder in self._holders]):
+            self._take_place(idle.pop(0))
+        self._free_reserved_place(channel)
+        self._holders.append(channel)
         channel.to_open = True
         return True
 
-    def _stand_up(self, seat: Channel) -> None:
+    def _take_place(self, holder: Channel) -> None:
         """Close a model, so that another gets its place."""
-        seat.model.close()
-        seat.opened = seat.to_open = False
-        self._seats.remove(seat)
+        holder.model.close()
+        holder.opened = holder.to_open = False
+        self._holders.remove(holder)
 
-    def _is_busy(self, seat: Channel) -> bool:
+    def _is_busy(self, holder: Channel) -> bool:
         """Whether a model has something to do besides having its last answers scored."""
-        if seat.to_open or seat.free < seat.model.slots:
+        if holder.to_open or holder.free < holder.model.slots:
             return True
-        return seat.opened and bool(seat.retries or self.line.has_next(seat.name))
+        return holder.opened and bool(holder.retries or self.line.has_next(holder.name))
 
-    def _wish_for_place(self, channel: Channel, moment: float) -> None:
+    def _reserve_place(self, channel: Channel, moment: float) -> None:
         """Reserve a further place for a model: an autoscaler may add a node for it."""
         if not channel.model.bundle:
             return
-        self._withdraw_wish(channel)
-        self._wish = channel
+        self._free_reserved_place(channel)
+        self._reserved_for = channel
         channel.model.ready()
         if channel.model.fits_beside([]):
-            self._waits.pop(channel.name, None)  # another model will leave it a place
+            self._waiting_for_node.pop(channel.name, None)  # another model will leave it a place
         else:
-            self._waits_for_node(channel, moment)
+            self._wait_for_node(channel, moment)
 
-    def _withdraw_wish(self, channel: Channel) -> None:
+    def _free_reserved_place(self, channel: Channel) -> None:
         """Free what is reserved for another model than this one."""
-        if self._wish is not None and self._wish is not channel:
-            self._wish.model.close()
-        self._wish = None
+        if self._reserved_for is not None and self._reserved_for is not channel:
+            self._reserved_for.model.close()
+        self._reserved_for = None
 
-    def _waits_for_node(self, channel: Channel, moment: float) -> None:
-        """Say what a model waits for, and set it aside once it has waited too long."""
+    def _wait_for_node(self, channel: Channel, moment: float) -> None:
+        """Say what a model waits for, and set it aside once it has minutes_reported too long."""
         if not (missing := channel.model.missing):
-            self._waits.pop(channel.name, None)  # it is loading
+            self._waiting_for_node.pop(channel.name, None)  # it is loading
             return
-        beginning, report = self._waits.setdefault(channel.name, (moment, moment))
-        limit = 60.0 * self.rule.outage_minutes
-        if (hopeless := channel.model.too_large) or moment - beginning >= limit:
-            late = "and none that may join has" if hopeless else f"within {limit:g} s"
-            channel.set_aside(f"no node had room for it {late}: {missing}")
+        wait = self._waiting_for_node.setdefault(channel.name, WaitForNode(moment, moment))
+        limit = channel.outage_limit
+        if (hopeless := channel.model.too_large) or moment - wait.began >= limit:
+            until = "and none that may join has" if hopeless else f"within {limit:g} s"
+            channel.set_aside(f"no node had room for it {until}: {missing}")
             channel.model.close()
             channel.to_open = False
-            self._seats = [seat for seat in self._seats if seat is not channel]
-        elif moment - report >= REPORT:
+            self._holders = [holder for holder in self._holders if holder is not channel]
+        elif moment - wait.reported >= REPORT:
             self.observer.warn(f"{channel.name} is waiting for a node: {missing}")
-            self._waits[channel.name] = beginning, moment
+            self._waiting_for_node[channel.name] = wait._replace(reported=moment)
 
     # -- sending ---------------------------------------------------------------------------
 
-    def feed(self, channel: Channel, extra: Sending | None = None) -> None:
+    def feed(self, channel: Channel, again: Sending | None = None) -> None:
         """Open a model if it should be open, and send it all asks that may go out now.
 
-        `extra` goes out first, in addition to the model's slots. A model that cannot be loaded is
-        set aside; a signal interrupts the loading.
+        A call that is sent `again` goes out first, in addition to the model's slots.
         """
         if channel.to_open and not channel.model.ready():
-            return self._waits_for_node(channel, clock())
+            return self._wait_for_node(channel, clock())
         if channel.to_open:
-            self._waits.pop(channel.name, None)
-            channel.to_open = self.interrupts.wait = False
-            trouble: Exception | None = None
-            try:
-                channel.model.open()
-            except Exception as error:  # a model type may raise anything
-                trouble = error
-            self.interrupts.wait = True
-            if isinstance(trouble, PlaceLost):
-                channel.to_open = True
+            self._open(channel)
+            if not channel.opened:
                 return
-            # This package refuses what no other model would mend either: the run ends.
-            if isinstance(trouble, CcatError):
-                raise trouble
-            if trouble is not None:
-                return channel.set_aside(f"cannot be loaded: {Failure(trouble).text}")
-            channel.opened = True
-            if channel.model.remote and channel.median is None:
-                # A wrong address, key or name shows at the first item, at the cost of one.
-                channel.gate.not_known_yet()
         free = channel.free  # counted once: with hundreds in flight, that is a walk
-        sending = extra or self._next(channel, free, clock())
+        sending = again or self._next(channel, free, clock())
         while sending is not None:
-            sending.second = sending.second or free <= 0
-            free -= not sending.second
+            sending.extra = sending.extra or free <= 0
+            free -= not sending.extra
             channel.sent(sending, clock())
-            items, come = [ask.item for ask in sending.asks], partial(self._bring, channel, sending)
-            channel.model.start(items, come, extra=sending.second)
+            on_result = partial(self._queue_result, channel, sending)
+            channel.model.start([ask.item for ask in sending.asks], on_result, sending.extra)
             sending = self._next(channel, free, clock())
+
+    def _open(self, channel: Channel) -> None:
+        """Open a model, or set it aside if it cannot be loaded; a signal interrupts the loading."""
+        self._waiting_for_node.pop(channel.name, None)
+        channel.to_open = self.interrupts.wait = False
+        trouble: Exception | None = None
+        try:
+            channel.model.open()
+        except Exception as error:  # a model type may raise anything
+            trouble = error
+        self.interrupts.wait = True
+        # This package refuses what no other model would mend either: the run ends.
+        if isinstance(trouble, CcatError):
+            raise trouble
+        # It may be opened on another node.
+        if isinstance(trouble, PlaceLost):
+            channel.to_open = True
+        elif trouble is not None:
+            channel.set_aside(f"cannot be loaded: {Failure(trouble).text}")
+        else:
+            channel.opened = True
+            # A wrong address, key or name shows at the first item, at the cost of one.
+            if channel.model.remote and channel.median is None:
+                channel.gate.not_known_yet()
 
     def _next(self, channel: Channel, free: int, moment: float) -> Sending | None:
         """Return what to send a model now: an attempt that is due, else its next asks."""
@@ -376,7 +407,7 @@ class Sender:
             asks = self._asks_of_a_task(channel)
         else:
             asks = []
-        return channel.sending(asks) if asks else None
+        return channel.new_sending(asks) if asks else None
 
     def _takes_a_call(self, channel: Channel, free: int, moment: float) -> bool:
         """Whether a model is open, has a slot free, and its server allows a further call."""
@@ -386,9 +417,9 @@ class Sender:
         probe_is_next = may_return and channel.gate.state is State.WAITING
         if not (channel.opened and takes_part and (free > 0 or probe_is_next)):
             return False
-        return not self._tries_out(channel, moment) and not channel.wait(moment)
+        return not self._awaits_first_contact(channel, moment) and not channel.wait(moment)
 
-    def _tries_out(self, channel: Channel, moment: float) -> bool:
+    def _awaits_first_contact(self, channel: Channel, moment: float) -> bool:
         """Whether a server gets no further call before every server has shown that it works."""
         return channel.model.remote and bool(channel.wire) and self._first_contact(moment)
 
@@ -400,20 +431,23 @@ class Sender:
         return [ask for ask, task in zip(asks, tasks) if task == tasks[0]]
 
     def _ask_to_probe(self, channel: Channel, moment: float) -> list[Ask]:
-        """Return the ask with which to find out whether a model's server works; none if none is.
+        """Return one ask with which to find out whether a model's server works, if there is any.
 
         After a failure it is of another item: perhaps the server fails on that one alone.
         """
         after_failure = channel.gate.outage(moment) > 0.0
         if after_failure:
-            asks = self.line.probe(channel.name, {*channel.unheard, *channel.alone})
+            asks = self.line.probe(
+                channel.name, {*channel.failed_since_answer, *channel.failing_alone}
+            )
         else:
             asks = self.line.next(channel.name)
-        if not asks and channel.probe_asks:  # each probe takes the next of them
+        # Probes go through the asks of a model that is set aside, one after the other and again.
+        if not asks and channel.probe_asks:
             channel.probe_asks.append(channel.probe_asks.pop(0))
             asks = [channel.probe_asks[-1]]
         if not asks and after_failure:
-            asks = channel.known_good or self.line.probe(channel.name, set())
+            asks = channel.last_answered or self.line.probe(channel.name, set())
         return asks
 
     def _first_contact(self, moment: float) -> bool:
@@ -437,21 +471,23 @@ class Sender:
 
     def _check_server(self, channel: Channel, moment: float) -> None:
         """Set a model aside whose server is away or silent; for good after too long."""
-        name, gate, limit = channel.name, channel.gate, 60.0 * self.rule.outage_minutes
+        name, gate, limit = channel.name, channel.gate, channel.outage_limit
         # Refusals for the rate are answers, so the model never counts as away by them.
         if channel.refused_for(moment) > limit:
-            channel.closed("the server refused every request because of its rate limit")
+            channel.set_aside_for_outage(
+                "the server refused every request because of its rate limit"
+            )
         elif name in self.line.away:
-            if channel.gone(moment, limit):
-                channel.closed(gate.reason)
+            if channel.has_been_away(moment, limit):
+                channel.set_aside_for_outage(gate.reason)
             # Nothing but this model is left to wait for, and each probe of it may be billed.
             elif channel.hangs and self._others_are_done():
                 channel.set_aside(gate.reason)
         elif name in self.book.tally.set_aside:
-            pass  # for good
+            return  # for good
         elif channel.silent(moment):
             self._note_silence(channel, moment)
-        elif channel.gone(moment):
+        elif channel.has_been_away(moment):
             channel.set_aside(gate.reason, away=True)
 
     def _note_silence(self, channel: Channel, moment: float) -> None:
@@ -475,14 +511,14 @@ class Sender:
         # The answer is there, and a judge holds it up: a second request would not help.
         if calls and head.item in channel.model.scoring:
             channel.warn_of_scoring(calls[0], moment)
-        waits, attempts = channel.gate.state is State.WAITING, max(2, self.rule.attempts)
+        waiting = channel.gate.state is State.WAITING
         # A second request is out already, or could not be answered, or would be one too many.
-        if len(calls) != 1 or waits or calls[0].attempt >= attempts:
+        if len(calls) != 1 or waiting or calls[0].attempt >= max(2, self.failure_rule.attempts):
             return
-        if moment >= channel.second_at(calls[0]):
+        if moment >= channel.resend_at(calls[0]):
             what = "%s, item %r holds up the others and is sent again"
             logger.info(what, channel.name, self.book.journal.filed(head.item))
-            self.feed(channel, Sending([head], calls[0].attempt, second=True))
+            self.feed(channel, again=Sending([head], calls[0].attempt, extra=True))
 
     def _others_are_done(self) -> bool:
         """Whether the remaining models can be ranked by themselves and have nothing left to do."""
@@ -492,7 +528,7 @@ class Sender:
             channel.wire or channel.retries or self.line.has_next(channel.name)
             for channel in present
         )
-        return len(present) >= (2 if self.line.needs_two else 1) and not busy
+        return len(present) >= (2 if self.line.compares_only else 1) and not busy
 
     def pause(self, moment: float) -> float:
         """Return the seconds until something is due even if no answer arrives."""
@@ -503,12 +539,14 @@ class Sender:
                 waits.append(channel.gate.wait(moment))
             may_send = channel.opened and channel.gate.state is State.OPEN
             if may_send and self.line.has_next(channel.name) and channel.free > 0:
-                # A first contact ends by an answer, which is waited for.
-                waits.append(POLL if self._tries_out(channel, moment) else channel.wait(moment))
+                # A first contact ends by an answer, which is minutes_reported for.
+                waits.append(
+                    POLL if self._awaits_first_contact(channel, moment) else channel.wait(moment)
+                )
         if (head := self.line.head) is not None:
             channel = self.channels[head.model]
             waits += [
-                channel.second_at(sending) - moment
+                channel.resend_at(sending) - moment
                 for sending in channel.wire
                 if head in sending.asks
             ]
@@ -516,22 +554,25 @@ class Sender:
 
     # -- what comes back -------------------------------------------------------------------
 
-    def _bring(self, channel: Channel, sending: Sending, result: Any) -> None:
+    def _queue_result(self, channel: Channel, sending: Sending, result: Any) -> None:
         """Queue the answers or the error of a call; runs in its thread."""
-        self._came.put(None if result is SCORING else (channel, sending, result))
+        # That answers are being scored frees a slot of the model: it only wakes the sender.
+        self._results.put(None if result is SCORING else Returned(channel, sending, result))
 
-    def _arrivals(self, timeout: float) -> Iterator[tuple[Channel, Sending, Any]]:
+    def _returned(self, timeout: float) -> Iterator[Returned]:
+        """Yield the calls that have come back; wait for the first of them."""
         with suppress(queue.Empty):
-            arrival = self._came.get(timeout=timeout)
+            returned = self._results.get(timeout=timeout)
             while True:
-                if arrival is not None:
-                    yield arrival
-                arrival = self._came.get_nowait()
+                if returned is not None:
+                    yield returned
+                returned = self._results.get_nowait()
 
-    def collect(self, timeout: float, refill: bool = False) -> None:
+    def collect(self, timeout: float, asking: bool = False) -> None:
         """Process results that have arrived: all answers together, then the failures.
 
-        With `refill`, the freed slots are filled first.
+        While the run is still `asking`, freed slots are filled first, and copies among repeats end
+        it; after the deciding answer neither.
         """
         arrived = self._arrived(timeout)
         # What arrived together with an error that ends the run is paid, and kept.
@@ -539,44 +580,45 @@ class Sender:
             self.line.arrive(arrived.records)
             raise arrived.fatal
         # Asks already made need not wait for the processing.
-        if refill and not arrived.failed:
-            remote = (channel.name for channel, _ in arrived.answers if channel.model.remote)
+        if asking and not arrived.failed:
+            remote = (call.channel.name for call in arrived.answered if call.channel.model.remote)
             for name in dict.fromkeys(remote):
                 self.feed(self.channels[name])
         self.line.arrive(arrived.records)
         self._require_below_caps()
-        for channel, answers in arrived.answers:
+        for channel, _, answers in arrived.answered:
             if channel.name in self.line.away and channel.gate.state is State.OPEN:
-                channel.back()
+                channel.take_up()
             channel.count_unscored(answers)
-        for channel, sending, trouble in arrived.failed:
-            if isinstance(trouble, PlaceLost):
-                self._displaced(channel)
-                channel.displaced(sending, trouble)
+        for channel, sending, error in arrived.failed:
+            if isinstance(error, PlaceLost):
+                self._reopen_elsewhere(channel)
+                channel.displaced(sending, error)
             else:
-                channel.failed(sending, trouble, arrived.moment)
-        # After the deciding answer, copies among what was left on the wire end nothing.
-        for channel, answers in arrived.answers if refill else ():
-            channel.note_copies(answers)
+                channel.failed(sending, error, arrived.moment)
+        if asking:
+            for channel, _, answers in arrived.answered:
+                channel.note_copies(answers)
 
     def _arrived(self, timeout: float) -> Arrived:
         """Take the results that have arrived off the wire, and sort them."""
         arrived = Arrived()
-        new: set[Pair] = set()
-        for channel, sending, result in self._arrivals(timeout):
+        pairs: set[Pair] = set()
+        for call in self._returned(timeout):
+            channel, sending, result = call
             arrived.moment = clock()
             channel.wire.remove(sending)
             channel.model.scoring.difference_update(ask.item for ask in sending.asks)
             if not isinstance(result, BaseException):
                 channel.answered(sending, arrived.moment)
-                records = channel.records(sending, result, new)
-                new.update(record.pair for record in records if isinstance(record, Answered))
+                records = channel.records(sending, result, pairs)
+                pairs.update(record.pair for record in records if isinstance(record, Answered))
                 arrived.records += records
-                arrived.answers.append((channel, result))
+                arrived.answered.append(call)
             elif isinstance(result, NoScoresError) or not isinstance(result, Exception):
                 arrived.fatal = arrived.fatal or result
             else:
-                arrived.failed.append((channel, sending, result))
+                arrived.failed.append(call)
         return arrived
 
     def _require_below_caps(self) -> None:
@@ -594,26 +636,29 @@ class Sender:
             if name not in aside
         ):
             return
-        for task, metric, cap in self._capped:
+        for task, name, cap in self._capped:
             raws = (
                 answer.raw for (_, item), answer in self.book.answers.items() if item.task == task
             )
-            scores = [raw.get(metric) if isinstance(raw, dict) else raw for raw in raws]
+            scores = [raw.get(name) if isinstance(raw, dict) else raw for raw in raws]
             if any(score is not None for score in scores):
-                share_above_cap(np.array(scores, dtype=float), cap, metric, f"task {task}")
+                share_above_cap(np.array(scores, dtype=float), cap, name, f"task {task}")
         self._capped = []  # later scores are of documents that were chosen by these
 
-    def _displaced(self, channel: Channel) -> None:
-        """Let a model whose node was lost, and all others of its cluster, take turns from now on.
+    def _reopen_elsewhere(self, channel: Channel) -> None:
+        """Open a model again whose node was lost; all models of the cluster may take turns now.
 
         They do so only if they no longer fit together.
         """
-        if not channel.opened or channel.model.ready():  # it was placed again since
+        # It was placed again since.
+        if not channel.opened or channel.model.ready():
             return
         logger.warning("%s: its node was lost; starting it again", channel.name)
-        if not self._turns:
-            self._turns = [other for other in self.channels.values() if other.model.bundle]
-            self._seats = [seat for seat in self._turns if seat.opened or seat.to_open]
+        if not self._taking_turns:
+            self._taking_turns = [other for other in self.channels.values() if other.model.bundle]
+            self._holders = [
+                holder for holder in self._taking_turns if holder.opened or holder.to_open
+            ]
         channel.opened, channel.to_open = False, True
 
     # -- the end ---------------------------------------------------------------------------
@@ -646,12 +691,12 @@ def new_line(plan: Plan, book: Book, slots: Mapping[str, int]) -> Line:
         growth=dict.fromkeys(slots, GROWTH),
         arrival=spec.order == "arrival",
         warmup=plan.first,
-        at_once=spec.ahead is None,
-        one_first="tokens" in spec.budget
+        warmup_at_once=spec.ahead is None,
+        first_alone="tokens" in spec.budget
         or ("usd" in spec.budget and any(model.price.by_tokens for model in spec.models)),
-        needs_two=spec.target_se is None and len(slots) > 1,
+        compares_only=spec.target_se is None and len(slots) > 1,
         max_untold=1 if spec.ahead == 1 else None,
-        goal=_may_end_early(plan, len(slots)),
+        ends_at_goal=_may_end_early(plan, len(slots)),
     )
 
 

@@ -17,7 +17,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import RunError
 from ..journal import Journal
@@ -43,6 +43,8 @@ from .tally import CUT, Tally
 
 #: States of an ask.
 OPEN, ANSWERED, TOLD, LEFT = "open", "answered", "told", "left"
+#: Number of an ask of an item beyond the bank.
+BEYOND_BANK = -1
 
 
 @dataclass
@@ -52,7 +54,7 @@ class Ask:
     Attributes
     ----------
     number : int
-        Its position in the line.
+        Its position in the line; `BEYOND_BANK` of an item that no ranker asks.
     model, item
     state : str
         ``"open"``, ``"answered"`` (but not told yet), ``"told"`` or ``"left"`` (its model was put
@@ -71,6 +73,18 @@ class Ask:
     def pair(self) -> Pair:
         """Model and item."""
         return self.model, self.item
+
+    @property
+    def is_beyond_bank(self) -> bool:
+        """Whether its item is none that the Ranker offers."""
+        return self.number == BEYOND_BANK
+
+
+class NewAsk(NamedTuple):
+    """An ask that the journal lacks yet, and how many answers were told before it was made."""
+
+    ask: Ask
+    after: int
 
 
 class Book:
@@ -298,16 +312,16 @@ class Book:
             ask.state, ask.answer = ANSWERED, late  # it came after its model was set aside
         return ask
 
-    def write_asks(self, asks: Sequence[tuple[Ask, int]]) -> None:
+    def write_asks(self, new: Sequence[NewAsk]) -> None:
         """Write asks in one line, each with the number of answers told before it."""
-        if not asks:
+        if not new:
             return
-        pairs = [ask.pair for ask, _ in asks]
+        pairs = [new_ask.ask.pair for new_ask in new]
         record = Asks(
-            n=asks[0][0].number,
+            n=new[0].ask.number,
             pairs=pairs,
             draws=[self.ranker.probability(*pair) for pair in pairs],
-            after=[after for _, after in asks],
+            after=[new_ask.after for new_ask in new],
         ).masked(round(self._clock(), 3))
         self.journal.append([record])
         self.tally.count(record)

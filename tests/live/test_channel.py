@@ -10,6 +10,7 @@ import pytest
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.channel import Channel, Sending
+from lm_eval_ccat.live.charges import Charge
 from lm_eval_ccat.live.failures import Pace, State
 from lm_eval_ccat.live.models import Answer
 from lm_eval_ccat.live.spec import FailureRule
@@ -61,7 +62,9 @@ def channel(**of_model: Any) -> Any:
     )
     line.arrive = line.arrived.extend
     line.set_aside = lambda name, reason, back: line.aside.append(reason)
-    charges = SimpleNamespace(charge=lambda *_: (1.0, 0.5), of_lost=lambda *_: (0.0, None))
+    charges = SimpleNamespace(
+        charge=lambda *_, **__: Charge(1.0, 0.5), of_lost=lambda *_: Charge(0.0, None)
+    )
     spec = SimpleNamespace(failures=FailureRule())
     plan: Any = SimpleNamespace(spec=spec, charges=charges, most_repeats=1)
     model: Any = SimpleNamespace(name="a", title="a", slots=4, scoring=set(), remote=True)
@@ -75,7 +78,7 @@ def call(*numbers: int, **about: Any) -> Sending:
 
 def test_a_slot_is_taken_by_calls_that_wait_for_the_model_and_by_no_other():
     made = channel(scoring={ITEMS[1]})
-    made.wire += [call(0), call(1), call(2, second=True)]
+    made.wire += [call(0), call(1), call(2, extra=True)]
     assert made.free == 3
     made.model.scoring.clear()  # it was scored, and another takes the slot
     assert made.free == 2
@@ -85,7 +88,7 @@ def test_a_server_is_silent_if_a_second_request_gets_no_answer_either():
     made = channel()
     made.sent(call(0), 0.0)
     assert not made.silent(1000.0)  # a single answer may take that long
-    made.sent(call(0, second=True), 30.0)
+    made.sent(call(0, extra=True), 30.0)
     assert not made.silent(59.0) and made.silent(61.0)
     made.model.scoring.add(ITEMS[1])
     assert not made.silent(61.0)
@@ -95,7 +98,7 @@ def test_failures_of_a_judge_are_in_a_row_if_no_answer_was_scored_between_them()
     made = channel()
     lost = Answer(item=ITEMS[0], score=None, unscored=("no rating",))
     scored = Answer(item=ITEMS[1], score=0.5)
-    most = made.rule.in_a_row
+    most = made.failure_rule.in_a_row
     made.count_unscored([*[lost] * (most - 1), scored, *[lost] * (most - 1)])
     assert not made.line.aside
     made.count_unscored([lost])
@@ -124,7 +127,7 @@ def test_a_second_answer_is_paid_and_does_not_count():
 @pytest.mark.parametrize(("status", "given_up"), [(429, 0), (500, 1)])
 def test_an_item_that_fails_alone_is_given_up_but_for_the_rate_of_its_server(status, given_up):
     made = channel()
-    refused, answered = call(0, attempt=made.rule.attempts), call(1)
+    refused, answered = call(0, attempt=made.failure_rule.attempts), call(1)
     made.sent(refused, 1.0)
     made.sent(answered, 2.0)
     made.wire.clear()
@@ -153,7 +156,7 @@ def test_who_has_answered_is_tried_again_when_it_is_refused_once():
         assert bool(made.line.aside) == (not has_answered)
         if not has_answered:
             continue
-        for attempt in range(2, made.rule.attempts + 1):
+        for attempt in range(2, made.failure_rule.attempts + 1):
             [(_, again)] = made.retries
             assert again.attempt == attempt and not made.line.aside
             made.retries.clear()
@@ -170,11 +173,13 @@ def test_documents_that_fail_with_no_answer_between_them_mean_that_the_server_is
         made = channel()
         if answered is not None:
             made.answered(call(9, sent=answered), 5.0)
-        for number in range(made.rule.in_a_row):
+        for number in range(made.failure_rule.in_a_row):
             assert made.gate.state is State.OPEN
             made.failed(call(number, sent=sent), BUSY, 6.0)
         assert (made.gate.state is State.WAITING) == away
-        assert len(made.retries) == (0 if away else made.rule.in_a_row)  # else each by itself
+        assert len(made.retries) == (
+            0 if away else made.failure_rule.in_a_row
+        )  # else each by itself
 
 
 def test_a_server_that_is_back_gets_few_requests_at_once():
@@ -210,8 +215,8 @@ def test_two_requests_for_one_document_have_no_more_attempts_than_one():
     """One that fails leaves the document to the other, which is then the next attempt."""
     made, ask = channel(), Ask(0, "a", ITEMS[0])
     failing = Sending([ask])
-    for attempt in range(2, made.rule.attempts + 1):
-        twin = Sending([ask], second=True)
+    for attempt in range(2, made.failure_rule.attempts + 1):
+        twin = Sending([ask], extra=True)
         made.wire[:] = [twin]
         made.failed(failing, BUSY, float(attempt))
         assert not made.retries and twin.attempt == attempt
@@ -219,4 +224,4 @@ def test_two_requests_for_one_document_have_no_more_attempts_than_one():
     made.wire.clear()
     made.failed(failing, BUSY, 99.0)
     [failed] = made.line.arrived
-    assert failed.attempts == made.rule.attempts and not made.retries
+    assert failed.attempts == made.failure_rule.attempts and not made.retries

@@ -29,13 +29,15 @@ def charges(price: dict[str, float], currency: str = "usd", **settings: Any) -> 
 def test_an_answer_that_was_paid_before_costs_its_judging_alone():
     made = charges(PRICE)
     tokens = Tokens(100, 50, "usage")
-    assert made.charge("a", tokens, 3.0, 0.5) == pytest.approx((0.1 + 0.2 + 0.25 + 0.5,) * 2)
-    assert made.charge("a", tokens, 3.0, 0.5, prior=True) == (0.5, 0.5)
-    assert made.charge("a", None, 0.0, 0.0, prior=True) == (0.0, 0.0)
+    assert made.charge("a", tokens, seconds=3.0, judge_usd=0.5) == pytest.approx(
+        (0.1 + 0.2 + 0.25 + 0.5,) * 2
+    )
+    assert made.charge("a", tokens, seconds=3.0, judge_usd=0.5, prior=True) == (0.5, 0.5)
+    assert made.charge("a", None, seconds=0.0, judge_usd=0.0, prior=True) == (0.0, 0.0)
     for currency, cost in (("items", 1.0), ("tokens", 150)):  # a budget of these counts new ones
         of_budget = charges(PRICE, currency)
-        assert of_budget.charge("a", tokens, 3.0, 0.5)[0] == cost
-        assert of_budget.charge("a", tokens, 3.0, 0.5, prior=True)[0] == 0.0
+        assert of_budget.charge("a", tokens, seconds=3.0, judge_usd=0.5)[0] == cost
+        assert of_budget.charge("a", tokens, seconds=3.0, judge_usd=0.5, prior=True)[0] == 0.0
 
 
 def test_a_lost_attempt_costs_what_is_usual_and_may_cost_the_most():

@@ -131,7 +131,7 @@ def test_a_run_to_its_limits_lets_no_model_wait_for_another():
     prices, scores = dict.fromkeys("abc", 1.0), random.Random(0)
     means = {"a": 0.1, "b": 0.6, "c": 0.62}
     book = Book(Ranker(ItemBank.blank(range(80)), prices, max_items=40, stop="limits"), Journal())
-    line = Line(book, dict.fromkeys("abc", 12), warmup=10, goal=False)
+    line = Line(book, dict.fromkeys("abc", 12), warmup=10, ends_at_goal=False)
     line.start()
     while line.over is None:
         open_asks = Counter(ask.model for ask in book.unanswered)
@@ -173,7 +173,7 @@ def test_a_rival_in_trouble_costs_what_a_calm_one_does(bench, monkeypatch):
     outage, content = spent(mood=trouble("status", 503, of="m05", when=first(1.0)), slots=1)
     assert facts(content) == facts(result)
     monkeypatch.setattr(channel, "SILENCE", 2.0)
-    monkeypatch.setattr(channel, "AT_FIRST", 1.0)
+    monkeypatch.setattr(channel, "FIRST_PATIENCE", 1.0)
     hanging, content = spent(mood=trouble("hang", 40.0, of="m05"))
     # Who takes requests and answers none is not waited for once the others are done.
     assert content["models"]["m05"]["set_aside"] == "no answer, not even to a second request"
@@ -185,7 +185,7 @@ def test_a_rival_in_trouble_costs_what_a_calm_one_does(bench, monkeypatch):
 def test_whom_nothing_can_be_ranked_without_is_waited_for(bench, server, monkeypatch):
     wakes_late = trouble("hang", 1.5, of="m05", when=first(1.2))
     monkeypatch.setattr(channel, "SILENCE", 0.6)
-    monkeypatch.setattr(channel, "AT_FIRST", 0.3)
+    monkeypatch.setattr(channel, "FIRST_PATIENCE", 0.3)
     server.mood = wakes_late
     config = bench.config(
         server.url, ["m05", "m11"], max_items=12, stop="limits",
@@ -246,14 +246,14 @@ def test_a_model_that_is_left_alone_is_asked_nothing_unless_it_may_be():
     line = line_of("ab")
     line.set_aside("b", "HTTP 401")
     assert line.over == "only a is left, with no model to compare it to"
-    line = line_of("a", needs_two=False)
+    line = line_of("a", compares_only=False)
     assert line.over is None and line.has_next("a")
     line.set_aside("a", "HTTP 401")
     assert line.over == "every model was set aside"
 
 
 def test_a_first_answer_tells_a_price_before_anything_else_is_asked():
-    line = line_of("ab", windows=6, warmup=4, one_first=True)
+    line = line_of("ab", windows=6, warmup=4, first_alone=True)
     assert Counter(ask.model for ask in line.book.unanswered) == {"a": 1, "b": 1}
     answer(line, "a")
     assert Counter(ask.model for ask in line.book.unanswered)["b"] == 1
@@ -288,7 +288,7 @@ def test_an_answer_takes_as_many_steps_among_many_models_as_among_few():
     def calls_an_answer(n_models: int) -> float:
         models, calls = [f"m{n}" for n in range(n_models)], Counter[str]()
         book = Book(Ranker(ItemBank.blank(range(200)), models, stop="limits"), Journal())
-        line = Line(book, dict.fromkeys(models, 4), goal=False)
+        line = Line(book, dict.fromkeys(models, 4), ends_at_goal=False)
         line.start()
         asks = [ask for _ in range(3) for model in models for ask in line.next(model, 1)]
         sys.setprofile(lambda frame, event, _: calls.update([event]))

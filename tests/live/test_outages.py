@@ -197,7 +197,7 @@ def test_a_fifth_of_the_documents_that_always_fail_are_given_up_and_no_model(
 def test_a_document_that_always_hangs_is_given_up_and_its_model_is_not(
     bench, server, monkeypatch, seconds, model_args, silence, requests
 ):
-    monkeypatch.setattr("lm_eval_ccat.live.channel.AT_LEAST", 0.2)
+    monkeypatch.setattr("lm_eval_ccat.live.channel.LEAST_PATIENCE", 0.2)
     monkeypatch.setattr("lm_eval_ccat.live.channel.SILENCE", silence)
     server.mood = trouble("hang", seconds, of="m01", when=lambda number, before: number == 59)
     content = bench.ranked(

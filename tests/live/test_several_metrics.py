@@ -266,7 +266,7 @@ def test_a_slow_judge_is_told_of_and_its_model_is_neither_asked_again_nor_called
         time.sleep(0.0 if n else 2.5)
         return "[[7]]"
 
-    for name, seconds in (("AT_FIRST", 0.3), ("AT_LEAST", 0.2), ("SILENCE", 0.6)):
+    for name, seconds in (("FIRST_PATIENCE", 0.3), ("LEAST_PATIENCE", 0.2), ("SILENCE", 0.6)):
         monkeypatch.setattr(f"lm_eval_ccat.live.channel.{name}", seconds)
     path = several.config(server.url, MODELS, metrics={"judged": 1, "share": 0}, max_items=10)
     with judged_by(slow_at_first):

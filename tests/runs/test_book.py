@@ -21,7 +21,7 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import Journal, JournalFile
 from lm_eval_ccat.money import Tokens, sum_of
 from lm_eval_ccat.records import BeyondBank, End, Header, Interrupt, Item, Lost, Session, Tell
-from lm_eval_ccat.runs.book import Book
+from lm_eval_ccat.runs.book import Book, NewAsk
 from lm_eval_ccat.runs.directory import LOG, RunDirectory
 from lm_eval_ccat.runs.kept_answers import KeptAnswers
 from lm_eval_ccat.runs.tally import Tally
@@ -41,7 +41,7 @@ def teller(lines: list[bytes] | None = None, clock: Callable[[], float] = time.t
 
 def numbered(book: Book, n: int) -> list[Tell]:
     """Asks as a line makes them; the records of their answers, by number."""
-    asks = [(book.place(*pair), book.n_told) for pair in book.ranker.ask(n)]
+    asks = [NewAsk(book.place(*pair), book.n_told) for pair in book.ranker.ask(n)]
     book.write_asks(asks)
     return [
         Tell(n=ask.number, model=ask.model, item=ask.item, score=0.5, cost=1.0) for ask, _ in asks

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_ccat.records import Drop, End, Fail, Record, Release, Restore, Tell
-from lm_eval_ccat.runs.book import Book
+from lm_eval_ccat.runs.book import Book, NewAsk
 from lm_eval_ccat.runs.directory import RunDirectory, load_banks, make_ranker
 
 
@@ -27,7 +27,7 @@ class Teller(Book):
     def ask(self, n: int = 1, model: str | None = None) -> list[tuple[str, Any]]:
         """Ask the Ranker for at most `n` pairs."""
         pairs = self.ranker.ask(n, model=model)
-        self.write_asks([(self.place(*pair), self.n_told) for pair in pairs])
+        self.write_asks([NewAsk(self.place(*pair), self.n_told) for pair in pairs])
         return pairs
 
     def answer(self, model: str, item: Any, score: Any, cost: float, **details: Any) -> None:
