@@ -501,7 +501,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a rate that is refused at once is not lowered",
         "lm_eval_ccat/live/failures",
-        "self.rate *= BELOW if self._settled else SEARCH",
+        "self.rate *= SLOWER if self._settled else SLOWER_AT_FIRST",
         "self.rate *= 1.0",
         (
             "tests/live/test_rates.py",

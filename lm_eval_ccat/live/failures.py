@@ -65,17 +65,17 @@ class Signs:
         Kind of a `ServerError`; "" of other errors.
     address : str
         Its address, if that is wrong.
-    final : bool
+    ends_model : bool
         Whether nothing that is sent to the model again can be answered.
     sent : bool
         Whether the request left.
-    lost : bool
+    disconnected : bool
         Whether there was no connection, or it broke.
-    late : bool
+    timed_out : bool
         Whether no answer came in time.
     on_the_way : bool
         Whether the error arose on the way to the model.
-    ours : bool
+    raised_here : bool
         Whether this package raised it, because of the document.
     """
 
@@ -83,47 +83,50 @@ class Signs:
     wait: float | None
     kind: str
     address: str
-    final: bool
+    ends_model: bool
     sent: bool
-    lost: bool
-    late: bool
+    disconnected: bool
+    timed_out: bool
     on_the_way: bool
-    ours: bool
+    raised_here: bool
 
     @classmethod
     def of(cls, error: BaseException) -> Signs:
         """Read an error and those that caused it."""
-        links = list(_chain(error))
-        status, wait = _of_http(links)
-        lost = any(
-            isinstance(link, ConnectionError) or "Connect" in type(link).__name__ for link in links
-        )
-        late = any("Timeout" in type(link).__name__ for link in links)
-        kind, address, final, sent = "", "", isinstance(error, ModelGone), True
+        causes = list(_chain(error))
+        # A `ServerError` says all this itself; of any other error its type and its causes tell.
         if isinstance(error, ServerError):
-            status, wait, kind = error.status, error.retry_after, error.kind
-            address, lost, late = error.address, kind == "connection", kind == "timeout"
-            final, sent = kind == "request" or error.final, error.sent and kind != "request"
+            status, wait, kind, address = error.status, error.retry_after, error.kind, error.address
+            disconnected, timed_out = kind == "connection", kind == "timeout"
+            unsendable = kind == "request"
+            ends_model, sent = unsendable or error.final, error.sent and not unsendable
+        else:
+            (status, wait), kind, address = _of_http(causes), "", ""
+            names = [type(cause).__name__ for cause in causes]
+            disconnected = any(isinstance(cause, ConnectionError) for cause in causes)
+            disconnected = disconnected or any("Connect" in name for name in names)
+            timed_out = any("Timeout" in name for name in names)
+            ends_model, sent = isinstance(error, ModelGone), True
         on_the_way = status is not None or any(
-            isinstance(link, OSError | TimeoutError | json.JSONDecodeError)
-            or type(link).__module__.partition(".")[0] in _CLIENTS
-            for link in links
+            isinstance(cause, OSError | TimeoutError | json.JSONDecodeError)
+            or type(cause).__module__.partition(".")[0] in _CLIENTS
+            for cause in causes
         )
-        ours = isinstance(error, CcatError)
-        late = late or status == 504  # the gateway waited for it
         return cls(
-            status=status, wait=wait, kind=kind, address=address, final=final, sent=sent,
-            lost=lost, late=late, on_the_way=on_the_way, ours=ours,
+            status=status, wait=wait, kind=kind, address=address, ends_model=ends_model, sent=sent,
+            disconnected=disconnected,
+            timed_out=timed_out or status == 504,  # the gateway waited for it
+            on_the_way=on_the_way, raised_here=isinstance(error, CcatError),
         )  # fmt: skip
 
 
 #: What to do, by the first case that applies.
 REMEDIES: tuple[tuple[Callable[[Signs], bool], Remedy], ...] = (
     (lambda signs: signs.kind == "cancelled", Remedy.CANCELLED),
-    (lambda signs: signs.status in MODEL_STATUSES or signs.final, Remedy.MODEL),
-    (lambda signs: signs.status in DOCUMENT_STATUSES or signs.ours, Remedy.DOCUMENT),
+    (lambda signs: signs.status in MODEL_STATUSES or signs.ends_model, Remedy.MODEL),
+    (lambda signs: signs.status in DOCUMENT_STATUSES or signs.raised_here, Remedy.DOCUMENT),
     (lambda signs: signs.status in AWAY_STATUSES, Remedy.AWAY),
-    (lambda signs: signs.status is None and signs.lost, Remedy.AWAY),
+    (lambda signs: signs.status is None and signs.disconnected, Remedy.AWAY),
     (lambda signs: True, Remedy.RETRY),
 )
 #: Whether the attempt is billed, by the first case that applies.
@@ -183,7 +186,7 @@ class Failure:
         self.on_the_way, self.address = signs.on_the_way, signs.address
         self.remedy = next(remedy for applies, remedy in REMEDIES if applies(signs))
         self.column = next(column for applies, column in BILLING if applies(signs))
-        self.hung = signs.late and self.column is not None
+        self.hung = signs.timed_out and self.column is not None
         name = type(error).__name__
         self.kind = f"HTTP {signs.status}" if signs.status is not None else signs.kind or name
         self.text = _one_line(error, signs.status)
@@ -235,11 +238,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or current.__context__
 
 
-def _of_http(links: Sequence[BaseException]) -> tuple[int | None, float | None]:
+def _of_http(causes: Sequence[BaseException]) -> tuple[int | None, float | None]:
     """Return the HTTP status and the requested wait of the first errors that have them."""
     status, wait = None, None
+    # Clients keep them on the error, or on the response that it holds.
     for holder in (
-        candidate for link in links for candidate in (link, getattr(link, "response", None))
+        candidate for cause in causes for candidate in (cause, getattr(cause, "response", None))
     ):
         for value in (getattr(holder, "status_code", None), getattr(holder, "status", None)):
             if status is None and isinstance(value, int) and 100 <= value < 600:
@@ -270,7 +274,8 @@ class Availability:
         Longest outage in seconds.
     backoff, max_backoff : float
         Seconds before the first probe; twice as long before each further one, up to the maximum and
-        at most `PROBE`. After a probe that hung, four times as long, up to `PROBE_OF_HUNG`.
+        at most `LONGEST_PROBE_PAUSE`. After a probe that hung, four times as long, up to
+        `LONGEST_HUNG_PAUSE`.
 
     Attributes
     ----------
@@ -294,36 +299,38 @@ class Availability:
     max_backoff: float = 30.0
     state: State = State.OPEN
     reason: str = ""
-    _since: float = 0.0  # beginning of the present outage
-    _until: float = 0.0  # when the next probe is due
-    _opened: float = float("-inf")  # end of the last outage
-    _probes: int = 0  # pauses of the present outage; 0 before any failure
-    _hung: int = 0  # failures that hung, in a row
+    _outage_began: float = 0.0
+    _probe_due: float = 0.0
+    _outage_ended: float = float("-inf")  # the last one before the present
+    _pauses: int = 0  # pauses of the present outage; 0 before any failure
+    _hung_in_a_row: int = 0  # failures that hung, in a row
 
     def admit(self, moment: float) -> bool:
         """Let a request out, or hold it back; the first that goes out after a wait is the probe."""
-        if self.state is State.WAITING and moment >= self._until:
+        if self.state is State.WAITING and moment >= self._probe_due:
             self.state = State.PROBING
             return True
         return self.state is State.OPEN
 
     def not_known_yet(self) -> None:
         """Let a single request find out whether the model works before any other goes out."""
-        self.state, self._until, self._probes = State.WAITING, float("-inf"), 0
+        self.state, self._probe_due, self._pauses = State.WAITING, float("-inf"), 0
 
     def wait(self, moment: float) -> float:
         """Return the seconds until the next probe is due; 0 if no probe is due."""
-        return max(0.0, self._until - moment) if self.state is State.WAITING else 0.0
+        return max(0.0, self._probe_due - moment) if self.state is State.WAITING else 0.0
 
     @property
     def first_failure(self) -> bool:
         """Whether the outage has just begun."""
-        return self._probes == 1
+        return self._pauses == 1
 
     def outage(self, moment: float) -> float:
         """Return the seconds that the present outage has lasted; 0 without an outage."""
         return (
-            0.0 if self.state is State.OPEN or not self._probes else max(0.0, moment - self._since)
+            0.0
+            if self.state is State.OPEN or not self._pauses
+            else max(0.0, moment - self._outage_began)
         )
 
     def succeeded(self, moment: float, sent: float) -> None:
@@ -332,8 +339,8 @@ class Availability:
         An answer to a request from before the outage does not reopen the model: it says nothing
         about the present.
         """
-        if self.state is State.PROBING and sent >= self._until:
-            self.state, self._opened, self._probes = State.OPEN, moment, 0
+        if self.state is State.PROBING and sent >= self._probe_due:
+            self.state, self._outage_ended, self._pauses = State.OPEN, moment, 0
 
     def failed(
         self,
@@ -357,24 +364,24 @@ class Availability:
             Whether no answer came in time, so that each probe may be billed.
         """
         # An older request failed in the outage before, which is over.
-        if self.state is State.CLOSED or sent < self._opened:
+        if self.state is State.CLOSED or sent < self._outage_ended:
             return
-        same_event = self.state is State.WAITING and self._probes > 0
+        same_event = self.state is State.WAITING and self._pauses > 0
         # Calls that were out when the outage began add nothing to it, unless the server names a
         # pause.
         if same_event and retry_after is None:
             return
-        if self.state is State.OPEN or not self._probes:
-            self._since, self._probes, self._hung = moment, 0, 0
-        end = self._since + self.limit
+        if self.state is State.OPEN or not self._pauses:
+            self._outage_began, self._pauses, self._hung_in_a_row = moment, 0, 0
+        end = self._outage_began + self.limit
         self.reason = reason
         # Only a probe shows that the server is away still: the limit alone closes nothing.
         if self.state is State.PROBING and moment >= end:
             self.state = State.CLOSED
             return
-        pause = doubled(self.backoff, self._probes, min(self.max_backoff, PROBE))
+        pause = doubled(self.backoff, self._pauses, min(self.max_backoff, LONGEST_PROBE_PAUSE))
         if hung:
-            pause = doubled(self.backoff, 2 * self._hung, PROBE_OF_HUNG)
+            pause = doubled(self.backoff, 2 * self._hung_in_a_row, LONGEST_HUNG_PAUSE)
         until = moment + max(pause, retry_after or 0.0)
         if until > end:
             # The user's limit wins over the server's wish, and the reason has to say so.
@@ -384,38 +391,39 @@ class Availability:
                     f"of {self.limit:.0f} s, which wins"
                 )
             until = max(end, moment)
-        self._until = max(until, self._until) if same_event else until
+        self._probe_due = max(until, self._probe_due) if same_event else until
         if not same_event:
-            self._probes += 1
-            self._hung = self._hung + 1 if hung else 0
+            self._pauses += 1
+            self._hung_in_a_row = self._hung_in_a_row + 1 if hung else 0
         self.state = State.WAITING
 
     def give_up_probe(self, moment: float) -> None:
         """Let another request probe, as nothing can be sent with which to probe now."""
         if self.state is State.PROBING:
-            self.state, self._until = State.WAITING, moment
+            self.state, self._probe_due = State.WAITING, moment
 
 
 #: Longest pause, in seconds, between two requests that ask whether a server is back: a run goes on
 #: so soon after its return.
-PROBE = 2.0
+LONGEST_PROBE_PAUSE = 2.0
 #: The same where requests time out: each may be billed, and 15 minutes take about 15.
-PROBE_OF_HUNG = 75.0
+LONGEST_HUNG_PAUSE = 75.0
 #: Factor on the rate at a refusal, once the limit is known and before.
-BELOW, SEARCH = 0.95, 0.6
-#: Answers that bring the rate back to where it was refused. After every `DOUBLING` answers without
-#: a refusal it grows twice as fast, up to `FASTEST`, in case the limit was raised or set too low.
-STEADY, DOUBLING, FASTEST = 65.0, 100, 0.05
-#: Answers in which the rate recovers, per answer that the pause after a refusal costs, if more.
-WORTH = 10.0
+SLOWER, SLOWER_AT_FIRST = 0.95, 0.6
+#: Answers in which the rate is back where it was refused: so many, or so many for each answer that
+#: the pause after the refusal costs, if these are more.
+RECOVERY, RECOVERY_PER_ANSWER = 65.0, 10.0
+#: After every `DOUBLING` answers without a refusal the rate grows twice as fast, up to `FASTEST`:
+#: the limit may have been raised, or set too low.
+DOUBLING, FASTEST = 100, 0.05
 #: Longest pause, in seconds, when the server asks for none.
-LONGEST = 60.0
+LONGEST_PAUSE = 60.0
 #: Fewest answers between two refusals that measure the limit.
-ENOUGH = 4
+ENOUGH_TO_MEASURE = 4
 #: Concurrent requests at the start, and how many more each answer allows.
-FIRST, MORE = 8, 7
+AT_ONCE, ADDED = 8, 7
 #: The same after the server was away.
-FIRST_AGAIN, MORE_AGAIN = 2, 1
+AT_ONCE_AGAIN, ADDED_AGAIN = 2, 1
 
 
 class Pace:
@@ -442,7 +450,7 @@ class Pace:
 
     def __init__(self) -> None:
         self.rate = math.inf
-        self._at_once, self._added_by_answer = FIRST, MORE
+        self._at_once, self._added_by_answer = AT_ONCE, ADDED
         self._began: float | None = None  # when the first request went out
         self._refusal: float | None = None  # time of the last one
         self._accepted = 0  # answers since the last refusal
@@ -463,9 +471,9 @@ class Pace:
     def begin_again(self, in_flight: int) -> None:
         """Begin with few requests again, besides those in flight: the server is back."""
         if self._accepted:  # it was away, not merely unknown
-            self._at_once, self._added_by_answer = in_flight + FIRST_AGAIN, MORE_AGAIN
+            self._at_once, self._added_by_answer = in_flight + AT_ONCE_AGAIN, ADDED_AGAIN
         else:
-            self._at_once = in_flight + FIRST
+            self._at_once = in_flight + AT_ONCE
 
     def sent(self, moment: float) -> None:
         """Note that a request has gone out."""
@@ -488,28 +496,40 @@ class Pace:
 
         Refusals of requests already in flight at the last refusal are the same event.
         """
-        since = self._began if self._refusal is None else self._refusal
         if self._refusal is None or sent >= self._refusal:
-            seconds = max(moment - (moment if since is None else since), 0.05)
-            # A pause says nothing about the rate.
-            measured = max(self._accepted, 1) / max(seconds - self._paused, 0.25 * seconds)
-            in_vain = self._refusal is not None and not self._accepted
-            self._in_vain = self._in_vain + 1 if in_vain else 0
-            if self._refusal is None:
-                self.rate = measured
-            elif self._in_vain > 1:
-                pass  # a limit per minute, say: pause longer rather than send more slowly
-            elif self._accepted >= ENOUGH:
-                self.rate = min(BELOW * self.rate, measured)
-            else:
-                self.rate *= BELOW if self._settled else SEARCH
-            self._settled = self._refusal is not None and self._accepted >= ENOUGH
-            if (longest := max(self._longest, pause or 0.0)) > 0.0:
-                # A server that is full, whoever asks, refuses as many at any rate.
-                self._longest, self.rate = longest, max(self.rate, 0.5 / longest)
-            self._refusal, self._accepted, self._paused = moment, 0, pause or 0.0
-            self._growth = -math.log(BELOW) / max(WORTH * self.rate * self._paused, STEADY)
+            self._lower_rate(moment, pause or 0.0)
         if pause is None:
-            pause = doubled(1.0 / self.rate, self._in_vain, LONGEST)
+            pause = doubled(1.0 / self.rate, self._in_vain, LONGEST_PAUSE)
         self._pause = max(self._pause, moment + pause)
         self._next = max(self._next, moment)
+
+    def _lower_rate(self, moment: float, pause: float) -> None:
+        """Lower the rate at a refusal, by what the server accepted since the one before."""
+        first, measures = self._refusal is None, self._accepted >= ENOUGH_TO_MEASURE
+        self._in_vain = 0 if first or self._accepted else self._in_vain + 1
+        if first:
+            self.rate = self._accepted_rate(moment)
+        # A limit per minute, say: pause longer rather than send more slowly.
+        elif self._in_vain > 1:
+            pass
+        elif measures:
+            self.rate = min(SLOWER * self.rate, self._accepted_rate(moment))
+        else:
+            self.rate *= SLOWER if self._settled else SLOWER_AT_FIRST
+        self._settled = measures and not first
+        # A server that is full, whoever asks, refuses as many at any rate.
+        self._longest = max(self._longest, pause)
+        if self._longest > 0.0:
+            self.rate = max(self.rate, 0.5 / self._longest)
+        self._refusal, self._accepted, self._paused = moment, 0, pause
+        answers = max(RECOVERY_PER_ANSWER * self.rate * pause, RECOVERY)
+        self._growth = -math.log(SLOWER) / answers
+
+    def _accepted_rate(self, moment: float) -> float:
+        """Return the requests a second that the server accepted since the last refusal.
+
+        A pause says nothing about the rate.
+        """
+        since = self._began if self._refusal is None else self._refusal
+        seconds = max(moment - (moment if since is None else since), 0.05)
+        return max(self._accepted, 1) / max(seconds - self._paused, 0.25 * seconds)

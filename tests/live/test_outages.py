@@ -46,7 +46,7 @@ def test_an_outage_ended_by_a_rate_limit_loses_no_model_or_document(bench, serve
 def test_a_server_that_hangs_is_probed_ever_less_often_and_missed_by_nobody(
     bench, server, monkeypatch
 ):
-    monkeypatch.setattr("lm_eval_ccat.live.failures.PROBE_OF_HUNG", 3.0)
+    monkeypatch.setattr("lm_eval_ccat.live.failures.LONGEST_HUNG_PAUSE", 3.0)
     began: list[float] = []
 
     def mood(model: str, prompt: str, before: int) -> tuple | None:
