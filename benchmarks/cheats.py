@@ -32,7 +32,7 @@ from lm_eval_ccat.board.cheats import (
     KNOWN_CHANCE,
     Likeness,
     PeerScores,
-    known_items,
+    gain_on_shown_items,
     same_texts,
 )
 from lm_eval_ccat.methods.curves import fit_abilities
@@ -144,7 +144,7 @@ def main() -> None:
             for share in SHARES:
                 seen = np.full(n, np.nan)
                 seen[asked] = np.where(often & (rng.random(n) < share), 1.0, scores)[asked]
-                chances[share].append(known_items(bank, seen, times, known)[1])
+                chances[share].append(gain_on_shown_items(bank, seen, times, known)[1])
         print(
             named,
             "warned of known items:",

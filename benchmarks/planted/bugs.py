@@ -1529,7 +1529,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models equal on the last task alone are copies",
         "lm_eval_ccat/board/publish",
-        'same.setdefault(model, []).append((file.partition(".")[0], digest))',
+        'digests_of.setdefault(model, []).append((file.partition(".")[0], digest))',
         'same[model] = [(file.partition(".")[0], digest)]',
         ("tests/board/test_board_tasks.py::test_copies_are_alike_on_every_task",),
     ),
@@ -1581,14 +1581,14 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "answers that were cut off are no other scoring",
         "lm_eval_ccat/board/scoring",
-        "if change in (SCORING_CODE, CUT_SHORT):",
+        "if difference.change in (SCORING_CODE, CUT_SHORT):",
         "if change == SCORING_CODE:",
         ("tests/board/test_scored_alike.py::test_answers_that_were_cut_off_elsewhere_take_no_row",),
     ),
     Bug(
         "the way in which fewest models drew their answers is the usual one",
         "lm_eval_ccat/board/publish",
-        "ways.most_common(1)[0][0]",
+        "counts.most_common(1)[0][0]",
         "ways.most_common()[-1][0]",
         (
             "tests/board/test_scored_alike.py::test_results_of_another_temperature_are_marked_by_name",

@@ -417,7 +417,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a board gets new banks and loses the old ones",
-            "bank.save(before.old_bank(bank.sha256))",
+            "bank.save(board.old_bank(bank.sha256))",
             "pass",
         ),
         (
@@ -471,8 +471,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "board/cheats": (
         (
             "relatives that share half of their errors are alike",
-            "unlike <= _NEAR * expected",
-            "unlike <= items",
+            "n_unequal <= _MAX_UNEQUAL * expected_unequal",
+            "n_unequal <= n_items",
         ),
         (
             "a model is as often wrong where another is as it is right",
@@ -481,18 +481,18 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the chance of equal scores is not shared among the known models",
-            "np.log(max(peers.sum(), 1)) - as_copy",
-            "-as_copy",
+            "np.log(max(peers.sum(), 1)) - log_copy",
+            "-log_copy",
         ),
         (
             "items that were shown as often as the median were shown often",
-            "times > np.median",
-            "times >= np.median",
+            "times_shown > np.median",
+            "times_shown >= np.median",
         ),
         (
             "a gain is compared by the deviation of one model's mean",
-            "* math.sqrt(1.0 + 1.0 / len(usual_gains))",
-            "* math.sqrt(1.0 / len(usual_gains))",
+            "* math.sqrt(1.0 + 1.0 / n_models)",
+            "* math.sqrt(1.0 / n_models)",
         ),
         ("a loss on shown items is suspicious", "-beyond / max(spread", "beyond / max(spread"),
         (
@@ -507,8 +507,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "perfect answers are the same word for word",
-            'out.texts[task, doc_id] = "" if value == 1.0 else text',
-            "out.texts[task, doc_id] = text",
+            'answers.texts[task, doc_id] = "" if value == 1.0 else text',
+            "answers.texts[task, doc_id] = text",
         ),
     ),
     "board/checking": (
@@ -544,8 +544,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a row of another version is refused",
-            "return Verdict(OLDER, f",
-            "return Verdict(REFUSED, f",
+            "return RowVerdict(OLDER, f",
+            "return RowVerdict(REFUSED, f",
         ),
         (
             "a model that was set aside has a row",

@@ -30,7 +30,7 @@ from ..metrics.scale import differing_scales
 from ..ranker.join import VERIFIED, fault_of
 from ..ranker.rows import Estimate
 from ..scores import ScoreTable
-from ..scores.configuration import differing_configurations, named_apart
+from ..scores.configuration import DifferingSetting, differing_configurations, named_apart
 from ..scores.prompts import compare_prompts
 from ..scores.reading import Logged
 from ..scores.table import read_beside, reader_of
@@ -52,19 +52,21 @@ from .folder import (
     Board,
     Rules,
     average,
+    changed_rules,
     keep_hashes,
     latest,
     metric_of,
-    not_comparable,
     one_bank_each,
     read_rules,
-    ruled,
+    why_not_comparable,
 )  # fmt: skip
 from .ledger import FULL, BoardRow, TaskScore, sha256_of
 from .scoring import forget_scoring, keep_scoring, other_scoring
 
-#: End of the reason for leaving out a model that was added before.
+#: End of the reason for leaving out a model that was added before; `Added.partial` goes by it.
 IN_LEDGER = "in the ledger already"
+#: A model's configuration on each task; see `TaskScore.configuration`.
+_Configurations = Mapping[str, Mapping[str, str]]
 
 
 @dataclass
@@ -142,7 +144,7 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
 
 
 def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
-    """Add models with full results, on which the board's banks may have been calibrated."""
+    """Add models with full results; `calibrated` says that the board's banks are made of them."""
     tables = tables_of(board, source)
     if not tables:
         raise UsageError(
@@ -155,24 +157,10 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
     with board.locked():
         rows = board.ledger.rows()
         full_rows = latest(rows, FULL)
-        tables = _named_apart(tables, latest(rows), added)
-        known = _Known({} if calibrated else full_rows, calibrated)
-        scores = _keep_scores(board, source, tables, added, known)
+        tables = _named_as_on_board(tables, latest(rows), added)
+        scores = _keep_scores(board, source, tables, added, full_rows, calibrated=calibrated)
         for model, tasks in scores.items():
-            # Only sampled answers have an interval, and with it a confidence.
-            drawn = any(task_score.low < task_score.high for task_score in tasks.values())
-            row = BoardRow(
-                model,
-                FULL,
-                *average(board, tasks, board.shares),
-                tasks,
-                date.today().isoformat(),
-                signature=f"full results|lm-eval-ccat:{__version__}",
-                made_by=__version__,
-                confidence=CONFIDENCE if drawn else None,
-                shares=board.shares,
-            )
-            earlier = full_rows.get(model)
+            row, earlier = _row_of_full_results(board, model, tasks), full_rows.get(model)
             if earlier is not None and _repeats(row, earlier):
                 added.left_out[model] = f"its full results stand {IN_LEDGER}"
             elif earlier is not None and (reason := _why_not_replaced(board, row, earlier)):
@@ -181,15 +169,32 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
                 added.rows.append(row)
         _say_unconfigured(added)
         board.ledger.append(added.rows)
-        # Scores were written before it was known whether a row needs them.
+        # Scores are written before it is known whether a row needs them.
         written = {score.evidence for tasks in scores.values() for score in tasks.values()}
-        proving = {file for row in (*rows, *added.rows) for file in row.evidence}
-        for file in written - proving:
+        needed = {file for row in (*rows, *added.rows) for file in row.evidence}
+        for file in written - needed:
             (board.path / file).unlink()
         # Logs of which nothing was added say nothing of the board.
         if added.rows and scorings:
             keep_scoring(board, scorings)
     return added
+
+
+def _row_of_full_results(board: Board, model: str, tasks: dict[str, TaskScore]) -> BoardRow:
+    """Return the row of a model by its full results on each task."""
+    # Only sampled answers have an interval, and with it a confidence.
+    drawn = any(task_score.low < task_score.high for task_score in tasks.values())
+    return BoardRow(
+        model,
+        FULL,
+        *average(board, tasks, board.shares),
+        tasks,
+        date.today().isoformat(),
+        signature=f"full results|lm-eval-ccat:{__version__}",
+        made_by=__version__,
+        confidence=CONFIDENCE if drawn else None,
+        shares=board.shares,
+    )
 
 
 def _asked_otherwise(board: Board, tables: Mapping[str, ScoreTable]) -> dict[str, str]:
@@ -205,74 +210,85 @@ def _asked_otherwise(board: Board, tables: Mapping[str, ScoreTable]) -> dict[str
     return refused
 
 
-def _named_apart(
+def _named_as_on_board(
     tables: Mapping[str, ScoreTable], rows: Mapping[str, BoardRow], added: Added
 ) -> dict[str, ScoreTable]:
     """Name models as the board does, and another configuration of one by what differs.
 
-    So no configuration of a model takes the place of another.
+    So no configuration of a model takes the place of another. `rows` has the latest row of each
+    model on the board; `added` is told who was renamed.
     """
-    named = {
+    configurations_on_board: dict[str, _Configurations] = {
         name: {task: score.configuration for task, score in row.tasks.items()}
         for name, row in rows.items()
     }
-    bases = {known.get("model") for tasks in named.values() for known in tasks.values()}
+    models_on_board = {
+        configuration.get("model")
+        for configurations in configurations_on_board.values()
+        for configuration in configurations.values()
+    }
     names, renamed = dict[str, str](), list[str]()
     for model in dict.fromkeys(name for table in tables.values() for name in table.models):
-        tasks = {task: table.configurations.get(model, {}) for task, table in tables.items()}
-        base = next((known["model"] for known in tasks.values() if known), None)
+        configurations: _Configurations = {
+            task: table.configurations.get(model, {}) for task, table in tables.items()
+        }
+        # What the harness calls the model, whatever its configuration.
+        base = next((known["model"] for known in configurations.values() if known), None)
         # A model that the board does not have keeps the name of its logs.
-        if base is None or base not in bases:
+        if base is None or base not in models_on_board:
             continue
-        names[model] = _name_among(named, base, tasks) or model
+        names[model] = _name_among(configurations_on_board, base, configurations) or model
         if names[model] != model:
             renamed.append(f"{model} is named {names[model]}")
-        named[names[model]] = tasks
+        configurations_on_board[names[model]] = configurations
     if renamed:
         added.notes.append(f"{first_of(renamed, 5)}, as the board has other configurations of them")
     return {task: table.renamed(names) for task, table in tables.items()}
 
 
 def _name_among(
-    named: Mapping[str, Mapping[str, Mapping[str, str]]],
+    configurations_on_board: Mapping[str, _Configurations],
     base: str,
-    tasks: Mapping[str, Mapping[str, str]],
+    configurations: _Configurations,
 ) -> str:
-    """Return the name of a configuration of a model among those that the board has, or "".
+    """Return the name of a configuration of a model among those that the board has.
+
+    That is "" if the board has no other configuration of the model to tell it from.
 
     Parameters
     ----------
-    named : mapping
-        The configuration on each task of every row, by its name.
+    configurations_on_board : mapping of str to (mapping of task to configuration)
+        By the names on the board.
     base : str
-        The name of the model whose configuration it is.
-    tasks : mapping
-        Its configuration on each task.
+        What the harness calls the model, whatever its configuration.
+    configurations : mapping of task to configuration
+        The model's.
     """
-    peers = {
-        name: _differing(tasks, peer)
-        for name, peer in named.items()
-        if name.startswith(base) and any(peer.get(task, {}).get("model") == base for task in tasks)
+    differences_from = {
+        name: _differences(configurations, peer)
+        for name, peer in configurations_on_board.items()
+        if name.startswith(base)
+        and any(peer.get(task, {}).get("model") == base for task in configurations)
     }
-    alike = [name for name, differing in peers.items() if not differing]
     # Full results of one configuration have one name, whatever their logs call it.
-    if alike:
-        return alike[0]
+    for name, differences in differences_from.items():
+        if not differences:
+            return name
+    # Each setting that differs: the model's own value, then those of the others.
     values: dict[str, list[str]] = {}
-    for key, value, of_peer in (entry for entries in peers.values() for entry in entries):
-        values.setdefault(key, [value]).append(of_peer)
-    return named_apart(base, values, named) if values else ""
+    for differences in differences_from.values():
+        for setting in differences:
+            values.setdefault(setting.key, [setting.value]).append(setting.peer_value)
+    return named_apart(base, values, configurations_on_board) if values else ""
 
 
-def _differing(
-    tasks: Mapping[str, Mapping[str, str]], peer: Mapping[str, Mapping[str, str]]
-) -> list[tuple[str, str, str]]:
-    """Return what differs between two configurations on the tasks on which both are known."""
+def _differences(configurations: _Configurations, peer: _Configurations) -> list[DifferingSetting]:
+    """Return what differs between two models' configurations, on tasks on which both are known."""
     return [
-        difference
-        for task, known in tasks.items()
-        if known and (of_peer := peer.get(task))
-        for difference in differing_configurations(known, of_peer)
+        setting
+        for task, configuration in configurations.items()
+        if configuration and (peer_configuration := peer.get(task))
+        for setting in differing_configurations(configuration, peer_configuration)
     ]
 
 
@@ -292,53 +308,59 @@ def _why_not_replaced(board: Board, row: BoardRow, earlier: BoardRow) -> str:
 
     Whoever runs a model again and again would keep the luckiest ones.
     """
-    entries = row, earlier
+    rows = row, earlier
     if _alike(row.score, earlier.score) or any(
-        not_comparable(entry, board.banks, board.shares) for entry in entries
+        why_not_comparable(either, board.banks, board.shares) for either in rows
     ):
         return ""
-    known = all(score.configuration for entry in entries for score in entry.tasks.values())
+    configured = all(score.configuration for either in rows for score in either.tasks.values())
     return (
         f"its full results of {earlier.date} ({earlier.score:.4g}) stand, and these "
         f"({row.score:.4g}) do not replace them: another configuration needs another name, and a "
         "correction another board"
-        + ("" if known else "; whether they are of one configuration is not known")
+        + ("" if configured else "; whether they are of one configuration is not known")
     )
 
 
 def _repeats(row: BoardRow, earlier: BoardRow) -> bool:
-    """Whether full results are those of an earlier row, and say no more of how they were made.
-
-    With other weights of the tasks, the score of all of them is another.
-    """
-    pairs = [(score, earlier.tasks.get(task)) for task, score in row.tasks.items()]
+    """Whether full results are those of an earlier row, and say no more of how they were made."""
     # Weights that the operator changed make a new row of the same scores.
     if any(not _alike(share, earlier.shares.get(task, 1.0)) for task, share in row.shares.items()):
         return False
-    return len(row.tasks) == len(earlier.tasks) and all(
-        known is not None
-        and _alike(known.score, score.score)
+    return row.tasks.keys() == earlier.tasks.keys() and all(
+        _alike(known.score, score.score)
         and (known.documents, known.metric) == (score.documents, score.metric)
         and score.version in (None, known.version)
         and (known.configuration or not score.configuration)
-        for score, known in pairs
+        for score, known in ((score, earlier.tasks[task]) for task, score in row.tasks.items())
     )
 
 
-def _evidence_holds(
-    board: Board, known: TaskScore, task: str, asked: ScoreTable, model: str
+def _proves(
+    board: Board, task_score: TaskScore, task: str, scores_of_model: ScoreTable, model: str
 ) -> bool:
-    """Whether the evidence of full results holds a model's score on each of these documents."""
+    """Whether the evidence of a row's `task_score` holds the same score of each document.
+
+    Parameters
+    ----------
+    board : Board
+    task_score : TaskScore
+        What the model's row says of the task.
+    task : str
+    scores_of_model : ScoreTable
+        Scores of the model that are added, of the documents that have one.
+    model : str
+    """
     # The mean is at hand; the evidence has to be read.
-    if not _alike(known.score, full_score(asked, model)["score"]):
+    if not _alike(task_score.score, full_score(scores_of_model, model)["score"]):
         return False
-    bank, path = board.banks[task], board.path / known.evidence
+    bank, path = board.banks[task], board.path / task_score.evidence
     evidence = read_beside(path, Logged(task, bank.metric, bank.filter), "the bank", bank.scale)
     if model not in evidence.models:
         return False
     earlier, scores = (
         bank.in_order(table.doc_ids, table.select([model]).model_scores())
-        for table in (evidence, asked)
+        for table in (evidence, scores_of_model)
     )
     return bool(np.allclose(earlier, scores, rtol=0.0, atol=1e-12, equal_nan=True))
 
@@ -351,12 +373,15 @@ def _alike(score: float, peer: float) -> bool:
 def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, ScoreTable]:
     """Read the scores of those tasks of the board that the source holds.
 
+    With `partial`, models may lack documents; else only models with full results are read.
+
     Raises
     ------
     CcatError
         If the source cannot be read, or is on another scale.
     """
     outcomes = reader_of(source).outcomes(source)
+    # A bank or a table that names no task is of the board's task.
     return {
         task: replace(scores_for(replace(bank, task=task), source, partial=partial), task=task)
         for task, bank in board.banks.items()
@@ -379,10 +404,11 @@ def why_limited(source: Path, task: str, table: ScoreTable) -> dict[str, str]:
     reasons: dict[str, str] = {}
     # A model that was run in full, too, is taken by that run.
     for model, runs in runs_by_model(source, table.task).items():
-        parts = [run.why_not_full() for run in runs]
-        if parts and all(part.reason and part.usable for part in parts):
+        lacks = [run.why_not_full() for run in runs]
+        # Usable rows of a run that is not full are those of its first documents.
+        if lacks and all(lack.reason and lack.usable for lack in lacks):
             reasons[model] = (
-                f"{task}: {parts[-1].reason}, and the first documents do not stand for the others: "
+                f"{task}: {lacks[-1].reason}, and the first documents do not stand for the others: "
                 "run all of them and `board add` it, or let `board place DIR MODELS.yaml` ask it, "
                 "where `prior: LOGS` takes over the answers that there are"
             )
@@ -390,9 +416,14 @@ def why_limited(source: Path, task: str, table: ScoreTable) -> dict[str, str]:
 
 
 class Judgement(NamedTuple):
-    """Why documents or prompts are not the board's, and what is not known of them; "" if nothing.
+    """What `judge_documents` finds of a model's documents and prompts.
 
-    A model with a `reason` gets no row; a `doubt` is told.
+    Attributes
+    ----------
+    reason : str
+        Why they are not the board's, so that the model gets no row; "" if they may be.
+    doubt : str
+        What is not known of them, which is told; "" if nothing.
     """
 
     reason: str = ""
@@ -400,7 +431,7 @@ class Judgement(NamedTuple):
 
 
 def judge_documents(
-    bank: ItemBank, task: str, asked: ScoreTable, model: str, calibrated: bool = False
+    bank: ItemBank, task: str, asked: ScoreTable, model: str, *, verified: bool = False
 ) -> Judgement:
     """Compare the documents and prompts of a model's scores with the board's.
 
@@ -411,8 +442,9 @@ def judge_documents(
     asked : ScoreTable
         The items that the model has scores on.
     model : str
-    calibrated : bool, optional
-        Whether the bank was calibrated on these scores, so that they are of its documents.
+    verified : bool, optional
+        Whether the scores are known to be of the board's documents, as its bank was calibrated on
+        them or a row has them already.
 
     Examples
     --------
@@ -430,32 +462,47 @@ def judge_documents(
             f"{len(foreign)} of its {asked.n_items} documents of {task} are not the board's "
             f"(doc_id {some(foreign, 3)}): run the board's documents"
         )
-    names = "the bank", "the source"
-    difference, doubt = compare_prompts(bank.marks, asked.prompts_of(model), names)
+    difference, doubt = compare_prompts(
+        bank.marks, asked.prompts_of(model), ("the bank", "the source")
+    )
     if difference:
         return Judgement(f"{task}: {difference}")
     doubts = [doubt] if doubt else []
     # Where hashes do not tell, the scores do: they must go with what the bank expects of its items.
-    if len(compared.same) < asked.n_items and not calibrated:
+    if len(compared.same) < asked.n_items and not verified:
         scores = bank.in_order(asked.doc_ids, asked.select([model]).model_scores())
         if fault := fault_of(bank, scores).words:
             return Judgement(f"{task}: {fault}; {VERIFIED}")
     if bank.doc_hashes is not None and not compared.same:
-        doubts.insert(0, f"{names[1]} states no hashes of documents, so ids alone name them")
-    elif not (compared.same or calibrated or method_of(bank).has_curves):
+        doubts.insert(0, "the source states no hashes of documents, so ids alone name them")
+    elif not (compared.same or verified or method_of(bank).has_curves):
         doubts.insert(0, "the board has no hashes of documents and no bank, so ids alone name them")
     return Judgement(doubt="; ".join(doubts))
 
 
 def _keep_scores(
-    board: Board, source: Path, tables: Mapping[str, ScoreTable], added: Added, known: _Known
+    board: Board,
+    source: Path,
+    tables: Mapping[str, ScoreTable],
+    added: Added,
+    full_rows: Mapping[str, BoardRow],
+    *,
+    calibrated: bool,
 ) -> dict[str, dict[str, TaskScore]]:
-    """Keep the scores of models with full results, and return each one's score on each task.
+    """Write the full results into the board's folder; return each model's score on each task.
 
-    Models that lack documents, or have others than the board's, are left out of `added`.
+    Models that lack documents, or have others than the board's, are left out, as `added` says.
+
+    Parameters
+    ----------
+    full_rows : mapping of str to BoardRow
+        The full results of each model that stands on the board.
+    calibrated : bool
+        Whether the board's banks were calibrated on these scores.
     """
     doubts = {
-        task: _leave_out(board, source, task, table, added, known) for task, table in tables.items()
+        task: _leave_out(board, source, task, table, added, full_rows, calibrated=calibrated)
+        for task, table in tables.items()
     }
     added.notes += together(doubts)
     by_model: dict[str, dict[str, TaskScore]] = {}
@@ -481,25 +528,19 @@ def _keep_scores(
     return by_model
 
 
-class _Known(NamedTuple):
-    """What a board knows of models whose full results are added.
-
-    Attributes
-    ----------
-    rows : mapping of str to BoardRow
-        The full results of each model that stands on the board.
-    calibrated : bool
-        Whether the banks were calibrated on these scores, so that no row need be compared.
-    """
-
-    rows: Mapping[str, BoardRow]
-    calibrated: bool
-
-
 def _leave_out(
-    board: Board, source: Path, task: str, table: ScoreTable, added: Added, known: _Known
+    board: Board,
+    source: Path,
+    task: str,
+    table: ScoreTable,
+    added: Added,
+    full_rows: Mapping[str, BoardRow],
+    *,
+    calibrated: bool,
 ) -> list[str]:
     """Leave out models whose scores on a task are not of all the board's documents.
+
+    See `_keep_scores` for the arguments.
 
     Returns
     -------
@@ -511,11 +552,13 @@ def _leave_out(
     for model, scores in zip(table.models, table.model_scores()):
         asked = table.take(np.flatnonzero(np.isfinite(scores)))
         lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
-        row = known.rows.get(model)
-        score = None if row is None else row.tasks.get(task)
+        row = full_rows.get(model)
+        task_score = None if row is None else row.tasks.get(task)
         # Scores that stand on the board already were verified when they came.
-        stands = score is not None and _evidence_holds(board, score, task, asked, model)
-        reason, doubt = judge_documents(bank, task, asked, model, known.calibrated or stands)
+        verified = calibrated or (
+            task_score is not None and _proves(board, task_score, task, asked, model)
+        )
+        reason, doubt = judge_documents(bank, task, asked, model, verified=verified)
         if doubt and doubt not in doubts:
             doubts.append(doubt)
         if reason:
@@ -529,31 +572,31 @@ def _leave_out(
 
 
 def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
-    """Return a model's mean over its items with its interval, and the numbers of items and repeats.
+    """Return the fields of a `TaskScore` that a model's full results give: mean, interval, counts.
 
-    The ends differ from the mean where answers are sampled: by the noise within items, which may be
-    all that items differ by where each has a single answer.
+    Low and high are the mean itself unless answers were sampled. Then the interval is as wide as
+    the noise of answers to one item makes it; where every item has a single answer, all that items
+    differ by may be that noise.
 
     Examples
     --------
-    >>> two = {"models": ["a", "a"], "configs": ["repeat 1", "repeat 2"]}
-    >>> full_score(ScoreTable.from_arrays([[0.0, 1.0] * 20, [1.0, 1.0] * 20], **two), "a")
+    >>> labels = {"models": ["a", "a"], "configs": ["repeat 1", "repeat 2"]}
+    >>> full_score(ScoreTable.from_arrays([[0.0, 1.0] * 20, [1.0, 1.0] * 20], **labels), "a")
     {'score': 0.75, 'low': 0.62..., 'high': 0.86..., 'items': 40, 'repeats': 2}
     """
     table = table.select([model])
-    scores = table.model_scores()[0]
+    [scores] = table.model_scores()
     answered = np.isfinite(scores)
     mean = float(scores[answered].mean())
     low, high, repeats = mean, mean, 1
     if table.repeated:
         answers = table.scores[:, answered]
         repeats = int(np.isfinite(answers).sum(axis=0).max())
+        # The spread of a mean is that of the difference from a model that scores 0 everywhere. The
+        # items are all there are, so that only the noise within them is left.
         spread = RepeatSums.of_answers(answers, np.zeros(answers.shape)).spread()
-        # The items are all there are, so that only the noise within them is left.
-        error, df, n = (
-            float(figure[0]) for figure in (spread.variance**0.5, spread.df, spread.answers)
-        )
-        low, high = Estimate(mean, error, df, n).interval(CONFIDENCE)
+        [error], [df], [n] = np.sqrt(spread.variance), spread.df, spread.answers
+        low, high = Estimate(mean, float(error), float(df), float(n)).interval(CONFIDENCE)
     score, low, high = (float(end) for end in table.scale.restore(np.array([mean, low, high])))
     low, high = sorted((low, high))
     return {
@@ -633,43 +676,42 @@ def init(
     ...     (board.rules.name, list(board.banks), board.shares)
     ('Mine', ['t'], {'t': 1.0})
     """
+    path, source_here = Path(folder), Path(source)
     # What is here comes before a public bank of the name.
-    place, path = Path(source), Path(folder)
-    source = place if place.exists() else located(source)
+    source = source_here if source_here.exists() else located(source)
     exists = (path / RULES).is_file()
     # An existing board keeps the rules that are not stated anew.
-    settled = ruled(read_rules(path / RULES) if exists else Rules(), rules)
-    file = source.name.removesuffix(".gz").endswith(".json")
+    settled = changed_rules(read_rules(path / RULES) if exists else Rules(), rules)
     # Banks and results may both be a folder; what lies in it tells them apart.
-    known = source != place or is_suite(source) or file or bool(bank_files(source))
-    if exists and not known:
+    has_banks = (
+        source != source_here
+        or is_suite(source)
+        or source.name.removesuffix(".gz").endswith(".json")
+        or bool(bank_files(source))
+    )
+    if exists and not has_banks:
         raise UsageError(
             f"{path} is a board already: add models with `lm-eval-ccat board add {path} {source}`, "
             "or give it new banks: --from BANKS"
         )
-    if known:
+    if has_banks:
         suite = SuiteBank.load(source, _tasks_named(source, task))
     else:
-        suite = _suite_of(source, task, metric, say)
-    one_bank_each(suite, source)
+        suite = _calibrated_suite(source, task, metric, say)
+    bank_of = one_bank_each(suite, source)
     try:
         with tempfile.TemporaryDirectory() as draft:
             # If anything fails, a folder that was not a board stays unchanged.
             target = path if exists else Path(draft, "board")
             if exists:
-                before = Board(path)
-                _require_scales(before, suite)
-                for bank in before.banks.values():
-                    bank.save(before.old_bank(bank.sha256))
-                # New banks may be of another version of a task, which is scored in its own way.
-                forget_scoring(before)
+                _retire_banks(Board(path), bank_of)
             target.mkdir(exist_ok=True)
             content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
             suite.save(target / SUITE_FOLDER)
             replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
             replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
             keep_hashes(target, [*target.glob(f"{SUITE_FOLDER}/*"), *target.glob(f"{BANKS}/*")])
-            if not known:
+            if not has_banks:
                 added = _add_full(Board(target), source, calibrated=True)
                 for line in (*added.notes, *added.reasons):
                     say(line)
@@ -682,31 +724,37 @@ def init(
     return Board(path)
 
 
-def _require_scales(board: Board, suite: SuiteBank) -> None:
-    """Refuse new banks on another scale than a board's, whose rows stay."""
-    for task, (new, *_) in ((task, [*outcomes.values()]) for task, outcomes in suite.items()):
+def _retire_banks(board: Board, new_banks: Mapping[str, ItemBank]) -> None:
+    """Move a board's banks to its earlier ones, unless the new ones are on another scale."""
+    for task, new in new_banks.items():
         old = board.banks.get(task)
-        # Rows of another metric stand apart anyway.
+        # Rows stay, and are of the old scale; rows of another metric stand apart anyway.
         if old is None or old.metric != new.metric:
             continue
         if words := differing_scales(new.metric, ("the board", old.scale), ("the bank", new.scale)):
             raise UsageError(f"{words}; calibrate with the board's scale, or begin another board")
+    for bank in board.banks.values():
+        bank.save(board.old_bank(bank.sha256))
+    # New banks may be of another version of a task, which is scored in its own way.
+    forget_scoring(board)
 
 
 def _tasks_named(source: Path, task: str | None) -> list[str] | None:
-    """Return the tasks of a folder of banks that are named; None for all."""
+    """Return those tasks of a folder of banks that the option `task` names; None for all."""
     if not task or not source.is_dir():
         return None
     names: list[str] = []
-    known = SuiteBank.tasks(source)
-    for name in tasks_of_bank(source, [name.strip() for name in task.split(",")]):
-        if not (tasks := fnmatch.filter(known, name)):
-            raise UsageError(f"{source} has no bank of task {name}; it has: {first_of(known, 20)}")
+    tasks_of_source = SuiteBank.tasks(source)
+    for pattern in tasks_of_bank(source, [name.strip() for name in task.split(",")]):
+        if not (tasks := fnmatch.filter(tasks_of_source, pattern)):
+            raise UsageError(
+                f"{source} has no bank of task {pattern}; it has: {first_of(tasks_of_source, 20)}"
+            )
         names += tasks
     return names
 
 
-def _suite_of(
+def _calibrated_suite(
     source: Path, task: str | None, metric: str | None, say: Callable[[str], object]
 ) -> SuiteBank:
     """Calibrate the banks of every task of some full results, and tell of tasks without one."""
@@ -718,14 +766,11 @@ def _suite_of(
 
     names = [name.strip() for name in (task or "*").split(",") if name.strip()]
     metrics = [metric.strip() for metric in metric.split(",")] if metric else None
-    # A name for such a table names its task; elsewhere it chooses among tasks.
     unnamed = {outcome.task for outcome in reader_of(source).outcomes(source)} == {None}
     suite = build(source, ["*"] if unnamed else names, metrics, on_bank=on_bank)
-    return SuiteBank(
-        {
-            (name := task or recorded if unnamed else recorded): {
-                k: replace(bank, task=name) for k, bank in outcomes.items()
-            }
-            for recorded, outcomes in suite.items()
-        }
-    )
+    banks: dict[str, dict[str, ItemBank]] = {}
+    for recorded, outcomes in suite.items():
+        # `task` names the task of a table that names none; elsewhere it chooses among tasks.
+        name = task if unnamed and task else recorded
+        banks[name] = {key: replace(bank, task=name) for key, bank in outcomes.items()}
+    return SuiteBank(banks)

@@ -37,24 +37,27 @@ from ..metrics.scale import Floats
 from ..records import Tell
 from ..scores import ScoreTable
 from ..shown import first_of
-from .checking import tasks_of
+from .checking import bank_hashes_of
 from .folder import Board, standing
 from .ledger import BoardRow, shown_items
 
-#: Chance below which equal scores, and a gain on shown items, are said.
+#: Chances below which equal scores, and a gain on shown items, are reported.
 COPY_CHANCE, KNOWN_CHANCE = 1e-6, 1e-3
-_COINCIDENCE = 0.1  # chance that two scores between 0 and 1 are equal
-_EQUAL = 1e-6  # scores closer than this are equal
-_RARE = 0.02  # least chance of a right and of a wrong answer
-_UNCHANGED = 19.0  # answers of a copy that are the other's to each that was changed
-_NEAR = 0.25  # most items on which a copy differs, of those on which models by themselves do
-_FEWEST = 8  # shown items, and others, from which a gain is tested
-_MODELS = 12  # with full results, to compare a gain with
-
-
-#: Letters of an answer that two models do not give by chance; answers to compare, and the share of
-#: them that are the same.
-_LONG, _ANSWERS, _SAME = 20, 8, 0.9
+#: Chance that two scores between 0 and 1 are equal; below it, the gap up to which scores are equal.
+_COINCIDENCE = 0.1
+_EQUAL = 1e-6
+#: Least chance of a right and of a wrong answer.
+_RARE = 0.02
+#: Of Beta(1, 19): to each answer that a copy changed, so many are those of the other.
+_UNCHANGED = 19.0
+#: A copy differs on at most this share of the items on which models that err by themselves do.
+_MAX_UNEQUAL = 0.25
+#: Least number of shown items, and of others, and of models with full results, to test a gain.
+_MIN_ITEMS, _MIN_MODELS = 8, 12
+#: Letters of an answer that two models do not give by chance.
+_LONG = 20
+#: Least number of long answers to compare, and least share of them that a copy has word for word.
+_MIN_ANSWERS, _SAME_SHARE = 8, 0.9
 
 
 class PlacedAnswers(NamedTuple):
@@ -83,7 +86,8 @@ class Likeness(NamedTuple):
     expected : float
         Number of items with equal scores if the new model errs by itself.
     chance : float
-        That it then scores as much alike as it does any of the models compared; an upper limit.
+        At most this is the chance that a model which errs by itself scores as much like any of the
+        models that were compared.
     """
 
     model: str
@@ -127,39 +131,42 @@ class PeerScores:
         new : mapping of task to ndarray of shape (n_items,)
             The new model's scores.
         itself : str, optional
-            The new model, if it is among the known ones.
+            The new model's name, if its scores are among those of `models`.
         """
-        items, unlike, expected, surprise = np.zeros((4, len(self.models)))
+        # Of each model: items in common, those with unequal scores, how many of them a new model
+        # that errs by itself would have, and the log chance of its scores then.
+        n_items, n_unequal, expected_unequal, log_alone = np.zeros((4, len(self.models)))
         for task, (curves, table) in self._tasks.items():
             if task not in new:
                 continue
             asked = np.flatnonzero(np.isfinite(new[task]))
             scores, peer_scores = new[task][asked], table[:, asked]
             [right] = curves.expected(fit_abilities(curves, new[task][None]))[:, asked]
-            differ = _chance_to_differ(np.clip(right, _RARE, 1.0 - _RARE), peer_scores)
-            differs = np.abs(peer_scores - scores) > _EQUAL
+            to_differ = _chance_to_differ(np.clip(right, _RARE, 1.0 - _RARE), peer_scores)
+            is_unequal = np.abs(peer_scores - scores) > _EQUAL
             common = np.isfinite(peer_scores)
-            items += common.sum(axis=1)
-            unlike += differs.sum(axis=1)
-            expected += np.where(common, differ, 0.0).sum(axis=1)
-            chances = np.where(differs, differ, 1.0 - differ)
-            surprise -= np.log(chances, where=common, out=np.zeros_like(chances)).sum(axis=1)
-        # As many models as are compared have a chance to be alike by accident.
+            n_items += common.sum(axis=1)
+            n_unequal += is_unequal.sum(axis=1)
+            expected_unequal += np.where(common, to_differ, 0.0).sum(axis=1)
+            chances = np.where(is_unequal, to_differ, 1.0 - to_differ)
+            log_alone += np.log(chances, where=common, out=np.zeros_like(chances)).sum(axis=1)
         peers = np.array([model != itself for model in self.models], dtype=bool)
-        as_copy = betaln(1.0 + unlike, _UNCHANGED + items - unlike) - betaln(1.0, _UNCHANGED)
-        log_chance = np.log(max(peers.sum(), 1)) - as_copy - surprise
+        n_equal = n_items - n_unequal
+        log_copy = betaln(1.0 + n_unequal, _UNCHANGED + n_equal) - betaln(1.0, _UNCHANGED)
+        # As many models as are compared have a chance to be alike by accident.
+        log_chance = np.log(max(peers.sum(), 1)) - log_copy + log_alone
         # Strong models agree on nearly all items; a copy agrees on those, too, where others err.
-        neighbours = peers & (items > 0) & (unlike <= _NEAR * expected)
-        close = np.flatnonzero(neighbours & (log_chance < math.log(COPY_CHANCE)))
+        may_be_copy = peers & (n_items > 0) & (n_unequal <= _MAX_UNEQUAL * expected_unequal)
+        alike = np.flatnonzero(may_be_copy & (log_chance < math.log(COPY_CHANCE)))
         return [
             Likeness(
                 self.models[n],
-                int(items[n] - unlike[n]),
-                int(items[n]),
-                float(items[n] - expected[n]),
-                math.exp(log_chance[n]),
+                same=int(n_equal[n]),
+                items=int(n_items[n]),
+                expected=float(n_items[n] - expected_unequal[n]),
+                chance=math.exp(log_chance[n]),
             )
-            for n in close[np.argsort(log_chance[close], kind="stable")]
+            for n in alike[np.argsort(log_chance[alike], kind="stable")]
         ]
 
 
@@ -177,12 +184,12 @@ def _chance_to_differ(right: Floats, peer_scores: Floats) -> Floats:
     return np.where(is_right, 1.0 - right, np.where(is_wrong, right, 1.0 - _COINCIDENCE))
 
 
-def alike(likenesses: Sequence[Likeness]) -> str:
+def alike_in_words(likenesses: Sequence[Likeness]) -> str:
     """Say which models a model scores like; "" if there are none.
 
     Examples
     --------
-    >>> alike([Likeness("a", 99, 100, 62.4, 3e-9), Likeness("b", 98, 100, 62.4, 2e-8)])
+    >>> alike_in_words([Likeness("a", 99, 100, 62.4, 3e-9), Likeness("b", 98, 100, 62.4, 2e-8)])
     'its scores equal those of a on 99 of 100, b on 98 of 100 documents in common, as an unrelated
     model does on about 62 (chance 3e-09): it may be the same model, or made of it'
     """
@@ -197,21 +204,21 @@ def alike(likenesses: Sequence[Likeness]) -> str:
 
 
 def likely_copies(board: Board, rows: Sequence[BoardRow]) -> dict[str, tuple[str, ...]]:
-    """Return the models whose scores a placed model's equal beyond chance, by placed model."""
+    """Return for each placed model those whose scores its own equal beyond chance."""
     full, answers = _scores(board, rows)
     placed = {model: answered.scores for model, answered in answers.items()}
-    known = PeerScores(board.banks, {**full, **placed})
+    peers = PeerScores(board.banks, {**full, **placed})
     return {
         model: tuple(likeness.model for likeness in likenesses)
         for model, scores in placed.items()
-        if (likenesses := known.like(scores, model))
+        if (likenesses := peers.like(scores, model))
     }
 
 
 def same_texts(
     new: Mapping[tuple[str, Any], str], placed: Mapping[str, Mapping[tuple[str, Any], str]]
 ) -> str:
-    """Say which placed models gave a new one's answers that are not fully right; else "".
+    """Say which placed model gave a new one's answers that are not fully right; "" if none did.
 
     Parameters
     ----------
@@ -230,7 +237,7 @@ def same_texts(
         # Of two likely answers all wrong ones are alike: a copy errs on the same items, too.
         common = {item for item in new.keys() & texts.keys() if new[item] or texts[item]}
         same = sum(new[item] == texts[item] for item in common)
-        if len(common) >= _ANSWERS and same >= _SAME * len(common):
+        if len(common) >= _MIN_ANSWERS and same >= _SAME_SHARE * len(common):
             return (
                 f"{same} of {len(common)} answers that are not fully right are those of {model}, "
                 "word for word: it may be the same model"
@@ -238,9 +245,24 @@ def same_texts(
     return ""
 
 
-def known_items(
-    bank: ItemBank, scores: Floats, times: Floats, known: Floats
-) -> tuple[float, float]:
+class Gain(NamedTuple):
+    """By how much a model scores more on often-shown items than its other answers predict.
+
+    Attributes
+    ----------
+    gain : float
+        Mean over these items, less the same of models with full results.
+    chance : float
+        One-sided p-value.
+    """
+
+    gain: float
+    chance: float
+
+
+def gain_on_shown_items(
+    bank: ItemBank, scores: Floats, times_shown: Floats, full_results: Floats
+) -> Gain:
     """Test whether a model answers items that were often shown better than the others.
 
     Parameters
@@ -248,61 +270,62 @@ def known_items(
     bank : ItemBank
     scores : ndarray of shape (n_items,)
         The model's scores on [0, 1] in bank order; NaN where missing.
-    times : ndarray of shape (n_items,)
+    times_shown : ndarray of shape (n_items,)
         How many models each item was shown to before.
-    known : ndarray of shape (n_models, n_items)
-        Full results of models that nobody asked by the bank.
+    full_results : ndarray of shape (n_models, n_items)
+        Scores of models that nobody asked by the bank.
 
     Returns
     -------
-    gain, p : float
-        Mean score of the items shown more than the median beyond what the others predict, less that
-        of the known models, and its one-sided p-value; (0, 1) where there are too few items or
-        models.
+    Gain
+        No gain, with chance 1, where there are too few items or models.
     """
-    asked = np.isfinite(scores)
-    if asked.sum() < 2 * _FEWEST or len(known) < _MODELS or not method_of(bank).has_curves:
-        return 0.0, 1.0
-    often = asked & (times > np.median(times[asked]))
+    nothing, asked = Gain(0.0, 1.0), np.isfinite(scores)
+    n_models = len(full_results)
+    if asked.sum() < 2 * _MIN_ITEMS or n_models < _MIN_MODELS or not method_of(bank).has_curves:
+        return nothing
+    often = asked & (times_shown > np.median(times_shown[asked]))
     seldom = asked & ~often
     # Early on a board, all items were shown about as often.
-    if min(often.sum(), seldom.sum()) < _FEWEST:
-        return 0.0, 1.0
-    curves, together = method_of(bank).curves(bank), np.vstack([scores, known])
+    if min(often.sum(), seldom.sum()) < _MIN_ITEMS:
+        return nothing
+    curves, table = method_of(bank).curves(bank), np.vstack([scores, full_results])
     # The seldom items say how able a model is; nobody had a reason to learn those.
-    mu = curves.expected(fit_abilities(curves, np.where(seldom, together, np.nan)))
-    gain, *usual_gains = (together - mu)[:, often].mean(axis=1).tolist()
+    expected = curves.expected(fit_abilities(curves, np.where(seldom, table, np.nan)))
+    gain, *usual_gains = (table - expected)[:, often].mean(axis=1).tolist()
     beyond = gain - float(np.mean(usual_gains))
-    spread = float(np.std(usual_gains, ddof=1)) * math.sqrt(1.0 + 1.0 / len(usual_gains))
-    return beyond, float(stdtr(len(usual_gains) - 1, -beyond / max(spread, 1e-9)))
+    spread = float(np.std(usual_gains, ddof=1)) * math.sqrt(1.0 + 1.0 / n_models)
+    return Gain(beyond, float(stdtr(n_models - 1, -beyond / max(spread, 1e-9))))
 
 
-def knew(
+def knew_items(
     banks: Mapping[str, ItemBank],
     new: Mapping[str, Floats],
-    known: Mapping[str, Mapping[str, Floats]],
-    times: Mapping[str, Mapping[Any, int]],
+    full_results: Mapping[str, Mapping[str, Floats]],
+    times_shown: Mapping[str, Mapping[Any, int]],
 ) -> str:
     """Say that a model answers often-shown items better than the others; "" if it does not.
 
     Parameters
     ----------
-    banks, new, known : mapping
-        Scores on [0, 1] in bank order, NaN where missing, and those of models with full results.
-    times : mapping of task to (mapping of doc_id to int)
+    banks : mapping of task to ItemBank
+    new : mapping of task to ndarray of shape (n_items,)
+        The model's scores on [0, 1] in bank order; NaN where missing.
+    full_results : mapping of model to (mapping of task to ndarray of shape (n_items,))
+    times_shown : mapping of task to (mapping of doc_id to int)
         How many models each item was shown to before.
     """
     for task, scores in new.items():
-        times_shown = np.array(
-            [times.get(task, {}).get(doc_id, 0) for doc_id in banks[task].doc_ids], dtype=float
-        )
+        times = [times_shown.get(task, {}).get(doc_id, 0) for doc_id in banks[task].doc_ids]
         # A model with gaps has no mean over the items that are shown most.
-        full = [
+        complete = [
             by_task[task]
-            for by_task in known.values()
+            for by_task in full_results.values()
             if task in by_task and np.isfinite(by_task[task]).all()
         ]
-        gain, chance = known_items(banks[task], scores, times_shown, np.array(full))
+        gain, chance = gain_on_shown_items(
+            banks[task], scores, np.array(times, dtype=float), np.array(complete)
+        )
         # The more tasks are tested, the more often one looks odd by accident.
         if chance * len(new) < KNOWN_CHANCE:
             return (
@@ -314,7 +337,7 @@ def knew(
 
 
 def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str, list[str]]:
-    """Return what should be looked at, by model.
+    """Return for each model what the operator should look at, in sentences.
 
     Of two models that are alike, the one whose row is the later names the other.
 
@@ -327,24 +350,24 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
     standing_rows = [place.row for place in standing(board).placed]
     full, answers = _scores(board, standing_rows)
     scores = {**full, **{model: answered.scores for model, answered in answers.items()}}
-    banks, rows, out = board.banks, board.ledger.rows(), dict[str, list[str]]()
-    known = PeerScores(banks, scores)
+    banks, rows, sentences = board.banks, board.ledger.rows(), dict[str, list[str]]()
+    all_scores = PeerScores(banks, scores)
     line_of = {row.model: rows.index(row) for row in standing_rows}
     for row in standing_rows:
         if models is not None and row.model not in models:
             continue
         new, line = scores.get(row.model, {}), line_of[row.model]
-        peers = known.like(new, row.model)
-        warnings = [alike([peer for peer in peers if line_of[peer.model] < line])]
+        peers = all_scores.like(new, row.model)
+        warnings = [alike_in_words([peer for peer in peers if line_of[peer.model] < line])]
         if row.estimated:
             texts = {
                 model: placed.texts for model, placed in answers.items() if line_of[model] < line
             }
             warnings.append(same_texts(answers[row.model].texts, texts))
-            warnings.append(knew(banks, new, full, shown_items(rows[:line])))
+            warnings.append(knew_items(banks, new, full, shown_items(rows[:line])))
         if any(warnings):
-            out[row.model] = [text for text in warnings if text]
-    return out
+            sentences[row.model] = [text for text in warnings if text]
+    return sentences
 
 
 def _scores(
@@ -357,38 +380,36 @@ def _scores(
 
 def _full_results(board: Board, rows: Sequence[BoardRow]) -> dict[str, dict[str, Floats]]:
     """Return the scores of models with full results on [0, 1], in the order of the banks."""
-    evidence = {
-        (task, task_score.evidence) for row in rows for task, task_score in row.tasks.items()
-    }
-    current = {
-        (row.model, task, task_score.evidence)
-        for row in rows
-        for task, task_score in row.tasks.items()
-    }
-    out: dict[str, dict[str, Floats]] = {}
-    for task, file in sorted(evidence):
-        bank = board.banks.get(task)
+    models_of: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        for task, task_score in row.tasks.items():
+            models_of.setdefault((task, task_score.evidence), set()).add(row.model)
+    full_results: dict[str, dict[str, Floats]] = {}
+    for (task, file), models in sorted(models_of.items()):
+        if (bank := board.banks.get(task)) is None:
+            continue
         try:
-            table = ScoreTable.read(board.path / file, partial=True) if bank else None
+            table = ScoreTable.read(board.path / file, partial=True)
         except CcatError:
             continue  # `check` names it
-        if bank is None or table is None:
-            continue
-        for model, scores in zip(table.models, table.model_scores()):
-            if (model, task, file) in current:
-                out.setdefault(model, {})[task] = _in_bank_order(bank, table.doc_ids, scores)
-    return out
+        scores = bank.in_order(table.doc_ids, table.model_scores())
+        for model, model_scores in zip(table.models, scores):
+            # Files hold models, too, whose rows were replaced since.
+            if model in models:
+                full_results.setdefault(model, {})[task] = model_scores
+    return full_results
 
 
 def _answers(board: Board, row: BoardRow) -> PlacedAnswers:
     """Return what a placed model answered, by its journals; nothing where one cannot be read."""
-    name, out = row.in_journal or row.model, PlacedAnswers({}, {})
+    name, answers = row.in_journal or row.model, PlacedAnswers({}, {})
     for file in row.evidence:
         try:
             journal, records = read_journal(board.path / file)
         except CcatError:
             continue
-        only = next(iter(tasks_of(journal.header)))
+        # Items of a run of one task do not name it.
+        first_task = next(iter(bank_hashes_of(journal.header)))
         for record in records:
             if not isinstance(record, Tell) or record.model != name:
                 continue
@@ -396,23 +417,14 @@ def _answers(board: Board, row: BoardRow) -> PlacedAnswers:
             # A model knew a document or not: its first answer says so.
             if item.is_repeat:
                 continue
-            task, doc_id = item.task or only, item.doc_id
+            task, doc_id = item.task or first_task, item.doc_id
             bank = board.banks.get(task)
             value = next(iter(score.values()), None) if isinstance(score, dict) else score
             if bank is not None and isinstance(value, (int, float)) and doc_id in bank.index:
-                of_task = out.scores.setdefault(task, np.full(bank.n_items, np.nan))
-                of_task[bank.index[doc_id]] = value
+                scores = answers.scores.setdefault(task, np.full(bank.n_items, np.nan))
+                scores[bank.index[doc_id]] = value
                 text = json.dumps(record.responses)
                 # Short wrong answers, such as a letter, are alike without being copied.
                 if value == 1.0 or len(text) >= _LONG:
-                    out.texts[task, doc_id] = "" if value == 1.0 else text
-    return out
-
-
-def _in_bank_order(bank: ItemBank, doc_ids: Sequence[Any], scores: Floats) -> Floats:
-    """Return scores of some documents in the order of a bank's items; NaN where missing."""
-    out = np.full(bank.n_items, np.nan)
-    for doc_id, score in zip(doc_ids, scores):
-        if (i := bank.index.get(doc_id)) is not None:
-            out[i] = score
-    return out
+                    answers.texts[task, doc_id] = "" if value == 1.0 else text
+    return answers

@@ -26,12 +26,24 @@ from ..scores.reading import Logged
 from ..scores.table import read_beside
 from ..shown import first_of, plural, visible_line
 from .adding import full_score
-from .folder import CONFIDENCE, FACTS, LEDGER, RESTORE, Board, Reserve, average, metric_of, offered
+from .folder import (
+    CONFIDENCE,
+    FACTS,
+    LEDGER,
+    RESTORE,
+    Board,
+    Reserve,
+    average,
+    metric_of,
+    without_reserve,
+)
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
-#: What rows need that cannot be rebuilt; and how many rows of one reason are named.
-_BANKS, _NAMED = "suite/ and banks/", 20
+#: What a row needs that cannot be rebuilt from its evidence.
+_BANKS = "suite/ and banks/"
+#: How many rows with one reason, or damaged files, are named.
+_NAMED = 20
 #: Exceptions that invalid content of a row may raise.
 _NONSENSE = (CcatError, ArithmeticError, LookupError, TypeError, ValueError)
 
@@ -54,8 +66,8 @@ class JournalledRun(NamedTuple):
     reserve: Reserve | None
 
 
-class Verdict(NamedTuple):
-    """The verdict on a row, why it is not sound, and what to restore; see `Checked`."""
+class RowVerdict(NamedTuple):
+    """The verdict on a row with its reason and what to restore, as `Checked` describes them."""
 
     verdict: str
     reason: str = ""
@@ -142,50 +154,53 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
             f"{board.ledger.path}: no row ends with {head[:12]}: rows that were published were "
             "changed or taken out since; restore the file from git"
         )
+    # A board without rows has nothing but its banks, which are verified as they are read.
     if not lines:
-        _ = board.banks  # which are all that such a board has
+        _ = board.banks
     # The hashes of a row that was changed prove nothing about its files.
-    damaged = broken_evidence(board, [None if line.damage else line.row for line in lines])
-    sound = [line.row for line, bad in zip(lines, damaged) if line.row and not (line.damage or bad)]
+    broken = broken_evidence(board, [None if line.damage else line.row for line in lines])
+    usable = [line.row for line, bad in zip(lines, broken) if line.row and not (line.damage or bad)]
     # Rebuilding takes seconds, and the models of one run share it.
-    runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
+    runs = list(dict.fromkeys(_run_of(row) for row in usable if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
-    read: dict[str, ScoreTable] = {}
+    tables: dict[str, ScoreTable] = {}
     checked = []
-    for line, bad in zip(lines, damaged):
-        verdict = Verdict(SOUND)
+    for line, bad in zip(lines, broken):
+        verdict = RowVerdict(SOUND)
         if bad is not None:
-            verdict = Verdict(REFUSED, bad.reason, bad.file)
+            verdict = RowVerdict(REFUSED, bad.reason, bad.file)
         elif line.damage:
-            verdict = Verdict(REFUSED, line.damage, LEDGER)
+            verdict = RowVerdict(REFUSED, line.damage, LEDGER)
         elif line.row is not None:
-            verdict = _compared(board, line.row, rebuilt, read)
+            verdict = _verdict_on(board, line.row, rebuilt, tables)
         checked.append(Checked(line.number, line.model, *verdict))
     return checked
 
 
-def _compared(
+def _verdict_on(
     board: Board,
     row: BoardRow,
     rebuilt: Mapping[JournalledRun, dict[str, BoardRow] | str],
-    read: dict[str, ScoreTable],
-) -> Verdict:
-    """Compare a row with what its evidence makes; `read` keeps tables for other rows."""
+    tables: dict[str, ScoreTable],
+) -> RowVerdict:
+    """Compare a row with the one that its evidence makes; `tables` keeps scores for other rows."""
     try:
-        again = _of_journal(row, rebuilt) if row.estimated else _of_scores(board, row, read)
-        reason = again if isinstance(again, str) else _difference(row, again)
+        recomputed = (
+            _row_by_journal(row, rebuilt) if row.estimated else _row_by_scores(board, row, tables)
+        )
+        reason = recomputed if isinstance(recomputed, str) else _difference(row, recomputed)
     except _NONSENSE as error:
-        return Verdict(REFUSED, " ".join(str(error).split()), _BANKS)
+        return RowVerdict(REFUSED, " ".join(str(error).split()), _BANKS)
     if not reason:
-        return Verdict(SOUND)
+        return RowVerdict(SOUND)
     # Another version may compute another figure from the same answers; that is no fraud.
     if row.made_by != __version__:
-        return Verdict(OLDER, f"made by {row.made_by or 'an unknown version'}: {reason}")
-    return Verdict(REFUSED, reason, LEDGER)
+        return RowVerdict(OLDER, f"made by {row.made_by or 'an unknown version'}: {reason}")
+    return RowVerdict(REFUSED, reason, LEDGER)
 
 
 def in_words(checked: Sequence[Checked]) -> list[str]:
-    """Say of each row why it is not sound; of many with one reason, the first are named.
+    """Say of each row why it is not sound; of many rows with one reason, name the first.
 
     Examples
     --------
@@ -276,13 +291,13 @@ def _rebuilt(run: JournalledRun, board: Board) -> dict[str, BoardRow] | str:
     """Return the rows of a journal, or why there are none."""
     try:
         [file] = run.files
-        rows, _ = figures_of(board, board.path / file, dict(run.bank_hashes), run.reserve)
+        rows, _ = rows_of_journal(board, board.path / file, dict(run.bank_hashes), run.reserve)
         return rows
     except _NONSENSE as error:
         return " ".join(str(error).split())
 
 
-def _of_journal(
+def _row_by_journal(
     row: BoardRow, rebuilt: Mapping[JournalledRun, dict[str, BoardRow] | str]
 ) -> BoardRow | str:
     """Return the estimate that its journal gives now, or why there is none."""
@@ -292,20 +307,20 @@ def _of_journal(
     return rebuilt_rows.get(name, f"its journal holds no answers of {name}")
 
 
-def _of_scores(board: Board, row: BoardRow, read: dict[str, ScoreTable]) -> BoardRow | str:
+def _row_by_scores(board: Board, row: BoardRow, tables: dict[str, ScoreTable]) -> BoardRow | str:
     """Return the row of full results that its scores give now, or why there is none."""
     tasks: dict[str, TaskScore] = {}
     for task, task_score in row.tasks.items():
-        if task_score.evidence not in read:
+        if task_score.evidence not in tables:
             metric, _, filter = task_score.metric.partition(",")
-            named = Logged(task, metric, None if filter == "none" else filter)
+            outcome = Logged(task, metric, None if filter == "none" else filter)
             path = board.path / task_score.evidence
             if task in board.banks:
-                table = read_beside(path, named, "the bank", board.banks[task].scale)
+                table = read_beside(path, outcome, "the bank", board.banks[task].scale)
             else:
-                table = ScoreTable.read(path, metric, task, named.filter)
-            read[task_score.evidence] = table
-        table = read[task_score.evidence]
+                table = ScoreTable.read(path, metric, task, outcome.filter)
+            tables[task_score.evidence] = table
+        table = tables[task_score.evidence]
         if row.model not in table.models:
             return f"{task_score.evidence} holds no scores of it"
         tasks[task] = replace(task_score, **full_score(table, row.model))
@@ -340,8 +355,8 @@ def _difference(row: BoardRow, recomputed: BoardRow) -> str:
 # -- from a journal -------------------------------------------------------------------------------
 
 
-def tasks_of(header: Header) -> dict[str, str]:
-    """Return the tasks of a run, each with the hash of its bank.
+def bank_hashes_of(header: Header) -> dict[str, str]:
+    """Return the hash of the bank of each task of a run.
 
     Parameters
     ----------
@@ -352,16 +367,17 @@ def tasks_of(header: Header) -> dict[str, str]:
     RunError
         If the run ranks a task by several metrics.
     """
+    # Runs of one task and metric state no outcomes.
     outcomes = header.report.get("outcomes") or {header.task["name"]: ["the only one"]}
     if any(len(metrics) > 1 for metrics in outcomes.values()):
         raise RunError("the run scores several metrics of one task; a board scores one")
     return dict(zip(outcomes, header.bank_sha256.split("+")))
 
 
-def figures_of(
-    board: Board, journal: Path, hashes: Mapping[str, str], reserve: Sequence[int] | None
+def rows_of_journal(
+    board: Board, journal: Path, bank_hashes: Mapping[str, str], reserve: Reserve | None
 ) -> tuple[dict[str, BoardRow], dict[str, str]]:
-    """Rebuild a ranking from its journal and the board's banks, at the board's confidence.
+    """Rebuild a ranking from its journal and the board's banks; return its models' rows.
 
     The answers and how their items were chosen are the run's; confidence, question and looks are
     the board's, as a run at 51% would get narrower intervals than the rows beside it.
@@ -370,17 +386,17 @@ def figures_of(
     ----------
     board : Board
     journal : path
-    hashes : mapping of task to str
-        SHA-256 of the whole bank of each task of the run.
-    reserve : (int, int) or None
-        The part of the banks' items that was held back, and the number of parts.
+    bank_hashes : mapping of task to str
+        SHA-256 of the board's bank of each task, before any items are held back.
+    reserve : Reserve or None
+        The part of the banks' items that was held back.
 
     Returns
     -------
     rows : dict of str to BoardRow
         By the names in the journal; without date and evidence.
     left_out : dict of str to str
-        Models that were set aside or not asked, with the reason.
+        Why models have no row: they were set aside, or not asked.
 
     Raises
     ------
@@ -389,20 +405,23 @@ def figures_of(
     """
     file, records = read_journal(journal)
     header = file.header
-    banks = {task: offered(board.bank_of(task, sha), task, reserve) for task, sha in hashes.items()}
-    for task, sha256 in tasks_of(header).items():
+    banks = {
+        task: without_reserve(board.bank_of(task, sha256), task, reserve)
+        for task, sha256 in bank_hashes.items()
+    }
+    for task, sha256 in bank_hashes_of(header).items():
         if task not in banks or banks[task].sha256 != sha256:
             raise RunError(f"it was made with another bank of {task} ({sha256[:12]})")
     outcomes = header.report.get("outcomes")
-    by_task: Any = {
+    banks_of_run: Any = {
         task: dict.fromkeys(metrics, banks[task]) for task, metrics in (outcomes or {}).items()
     }
     # Runs of one task and metric state no outcomes.
     if outcomes is None:
-        [by_task] = banks.values()
+        [banks_of_run] = banks.values()
     of_board = {"confidence": CONFIDENCE, "familywise": False, "question": BENCHMARK}
     file.header = replace(header, ranker={**header.ranker, **of_board, "looks": "every"})
-    ranking = book_of(by_task, file, records).ranker.result()
+    ranking = book_of(banks_of_run, file, records).ranker.result()
     rows: dict[str, BoardRow] = {}
     left_out: dict[str, str] = {}
     for model in ranking.estimates:
@@ -412,7 +431,7 @@ def figures_of(
         if model in ranking.set_aside or not ranking.items[model]:
             left_out[model] = ranking.set_aside.get(model, "it was not asked anything")
         else:
-            rows[model] = _row(board, ranking, model, header, banks, hashes, reserve)
+            rows[model] = _row(board, ranking, model, header, banks, bank_hashes, reserve)
     return rows, left_out
 
 
@@ -422,15 +441,17 @@ def _row(
     model: str,
     header: Header,
     banks: Mapping[str, ItemBank],
-    hashes: Mapping[str, str],
-    reserve: Sequence[int] | None,
+    bank_hashes: Mapping[str, str],
+    reserve: Reserve | None,
 ) -> BoardRow:
-    """Return a model's row, on the scale of each task and of all tasks together."""
+    """Return a model's row: on each task, on the task's own scale, and over all tasks."""
 
     def figures(part: Ranking, scale: Scale) -> tuple[float, float, float]:
+        """Return score, low and high; `part` is the ranking by one task or by all."""
         low, high = sorted(float(scale.restore(end)) for end in part.interval(model))
         return float(scale.restore(part.estimates[model])), low, high
 
+    # A run of some of the board's tasks may have a scale of its own, if these share one.
     scales = {bank.scale for bank in banks.values()}
     settings = header.task.get("settings") or {}
     weighting = header.ranker.get("weights") or {task: {"": 1.0} for task in banks}
@@ -450,7 +471,7 @@ def _row(
             documents=bank.n_items,
             metric=metric_of(bank),
             version=None if version is None else str(version),
-            bank=hashes[task],
+            bank=bank_hashes[task],
             sample=_sample(part, model, bank.scale),
             repeats=int((header.ranker.get("repeats") or {}).get(task, 1)),
             configuration=configurations_in(header, task).get(model, {}),
@@ -471,7 +492,7 @@ def _row(
 
 
 def _sample(part: Ranking, model: str, scale: Scale) -> list[float] | None:
-    """Return estimate, standard error and number of the items drawn at random; None without."""
+    """Return `TaskScore.sample`: what the items drawn at random say alone; None without any."""
     drawn = part.samples.get(model)
     if drawn is None:
         return None

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -54,6 +54,7 @@ CONFIDENCE = 0.95
 OTHER_WEIGHTS = "other weights of the tasks"
 #: What to do with a file that was changed or lost.
 RESTORE = "restore it from git or another copy of the board"
+#: How long a process waits until another one has written to the board.
 _LOCK_SECONDS = 60
 
 
@@ -209,12 +210,15 @@ class Board:
         """Return the file of an earlier bank, or of a bank that was used elsewhere."""
         return self.path / BANKS / f"{sha256[:16]}.bank.json"
 
-    def turn(self, rows: list[BoardRow]) -> Reserve | None:
-        """Return the part of the items that is held back now; None if there is none."""
+    def current_reserve(self, rows: list[BoardRow]) -> Reserve | None:
+        """Return the part of the items that is held back now; None if there is none.
+
+        The parts take turns: after `Rules.rotate_after` placed models comes the next.
+        """
         parts = self.rules.reserve
         if not parts or self.draws_at_random:
             return None
-        # Full results show no items, so that they use up no turn.
+        # Full results show no items, so that they bring the next part no nearer.
         placed = sum(row.estimated for row in rows)
         return Reserve(placed // self.rules.rotate_after % parts, parts)
 
@@ -237,6 +241,7 @@ class Board:
 
 
 def _hashes_in(folder: Path) -> dict[str, str]:
+    """Read `Board.hashes` from a board's folder."""
     file = folder / HASHES
     try:
         hashes = json.loads(file.read_text(encoding="utf-8"))
@@ -284,36 +289,35 @@ def one_bank_each(suite: SuiteBank, source: Path) -> dict[str, ItemBank]:
     return {task: next(iter(outcomes.values())) for task, outcomes in suite.items()}
 
 
-def offered(bank: ItemBank, task: str, reserve: Sequence[int] | None) -> ItemBank:
-    """Return a bank in which one part of the items is held back.
+def without_reserve(bank: ItemBank, task: str, reserve: Reserve | None) -> ItemBank:
+    """Return a bank that offers all its items but the part that is held back.
 
     Parameters
     ----------
     bank : ItemBank
     task : str
-    reserve : (int, int) or None
-        The part to hold back, and the number of parts; an item's part is the same on every machine.
+    reserve : Reserve or None
+        The part to hold back; an item is in the same part on every machine.
 
     Examples
     --------
     >>> bank = ItemBank.blank(range(100))
-    >>> [int(offered(bank, "t", [part, 2]).kept.sum()) for part in (0, 1)]
+    >>> [int(without_reserve(bank, "t", Reserve(part, 2)).kept.sum()) for part in (0, 1)]
     [42, 58]
-    >>> offered(bank, "t", None) is bank
+    >>> without_reserve(bank, "t", None) is bank
     True
     """
     if reserve is None:
         return bank
-    part, parts = reserve
     # By a hash, an item keeps its part when the bank grows.
     texts = (json.dumps([task, doc_id]).encode() for doc_id in bank.doc_ids)
     parts_of_items = [
-        int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % parts for text in texts
+        int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % reserve.parts for text in texts
     ]
-    return replace(bank, kept=bank.kept & (np.array(parts_of_items) != part))
+    return replace(bank, kept=bank.kept & (np.array(parts_of_items) != reserve.part))
 
 
-def ruled(rules: Rules, changes: Mapping[str, Any]) -> Rules:
+def changed_rules(rules: Rules, changes: Mapping[str, Any]) -> Rules:
     """Return rules with some of them replaced; None leaves a rule as it is.
 
     Raises
@@ -343,7 +347,7 @@ def read_rules(path: Path) -> Rules:
             raise ValueError("no JSON object")
         if values.pop("format", None) != FORMAT or values.pop("version", None) != VERSION:
             raise ValueError(f"not of format {FORMAT}, version {VERSION}")
-        return ruled(Rules(), values)
+        return changed_rules(Rules(), values)
     except FileNotFoundError:
         raise UsageError(
             f"{path.parent} is not a board (it has no {RULES}); begin one with `lm-eval-ccat "
@@ -356,18 +360,19 @@ def read_rules(path: Path) -> Rules:
 def average(
     board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, float]
 ) -> tuple[float, float, float]:
-    """Return the weighted mean of full results, on the board's scale, and its interval's ends."""
+    """Return score, low and high of full results: their weighted mean, on the board's scale."""
     total = sum(shares[task] for task in tasks)
+    # On [0, 1], how far the interval reaches below the mean and above it.
     mean, below, above = 0.0, 0.0, 0.0
     for task, task_score in tasks.items():
         scale, share = board.banks[task].scale, shares[task] / total
-        unit, *ends = (
+        score, *ends = (
             share * float(scale.normalise(figure))
             for figure in (task_score.score, task_score.low, task_score.high)
         )
-        mean += unit
+        mean += score
         # Errors of the tasks are independent, so that their squares add up.
-        below, above = math.hypot(below, unit - min(ends)), math.hypot(above, max(ends) - unit)
+        below, above = math.hypot(below, score - min(ends)), math.hypot(above, max(ends) - score)
     restore = board.scale.restore
     low, high = sorted((float(restore(mean - below)), float(restore(mean + above))))
     return float(restore(mean)), low, high
@@ -405,7 +410,7 @@ class Placed:
 
     @property
     def lead_in_words(self) -> str:
-        """The lead, without interval no finer than the four digits that scores are shown by.
+        """The lead as a text; one without an interval in the digits by which scores are shown.
 
         Examples
         --------
@@ -417,6 +422,7 @@ class Placed:
         if self.lead is None:
             return ""
         gap, size = self.lead.difference, abs(self.row.score) or 1.0
+        # Scores are shown by four digits.
         decimals = max(0, 3 - math.floor(math.log10(size)))
         # An interval shows how many digits matter.
         if self.lead.low < self.lead.high or not gap:
@@ -503,7 +509,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     ----------
     board : Board
     refused : collection of int
-        Positions of the ledger rows to leave out.
+        Positions of ledger rows, from 0, that nothing proves: they get no rank.
 
     Returns
     -------
@@ -517,7 +523,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
         history.setdefault(row.model, []).append(row)
         if number in refused:
             continue
-        if reason := not_comparable(row, board.banks, board.shares):
+        if reason := why_not_comparable(row, board.banks, board.shares):
             apart[row.model] = (row, reason)
         else:
             comparable.append(row)
@@ -529,13 +535,14 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
         current.values(), key=lambda row: (-sign * row.score, row.estimated, row.model)
     )
     scores = sign * np.array([row.score for row in ordered])
+    # Half widths of the intervals; that of a lead is the root sum of squares of two.
     arms = np.array([max(row.high - row.score, row.score - row.low) for row in ordered])
-    places = zip(ordered, *(counts.tolist() for counts in outside(scores, arms)))
-    gaps = zip((scores[:-1] - scores[1:]).tolist(), np.hypot(arms[:-1], arms[1:]).tolist())
-    leads = [Lead(gap, gap - reach, gap + reach) for gap, reach in gaps]
+    n_above, n_below = (counts.tolist() for counts in outside(scores, arms))
+    gaps, reaches = (scores[:-1] - scores[1:]).tolist(), np.hypot(arms[:-1], arms[1:]).tolist()
+    leads = [Lead(gap, gap - reach, gap + reach) for gap, reach in zip(gaps, reaches)]
     placed = [
-        Placed(row, n, 1 + above, len(ordered) - below, lead)
-        for n, ((row, above, below), lead) in enumerate(zip(places, [*leads, None]), 1)
+        Placed(row, rank=i + 1, best=1 + n_above[i], worst=len(ordered) - n_below[i], lead=lead)
+        for i, (row, lead) in enumerate(zip(ordered, [*leads, None]))
     ]
     return BoardStanding(placed, list(apart.values()), history)
 
@@ -545,7 +552,7 @@ def latest(rows: Iterable[BoardRow], kind: str | None = None) -> dict[str, Board
     return {row.model: row for row in rows if kind in (None, row.kind)}
 
 
-def not_comparable(
+def why_not_comparable(
     row: BoardRow, banks: Mapping[str, ItemBank], shares: Mapping[str, float]
 ) -> str:
     """Return why a row is not comparable with the others; "" if it is.
@@ -562,7 +569,7 @@ def not_comparable(
     for task, bank in banks.items():
         result = row.tasks.get(task)
         version = bank.settings.get("task_version")
-        # An updated bank is of the same items, and its estimates of the same mean.
+        # Banks of which the board's is an update: of the same items, and so of the same mean.
         descent = [update["previous"] for update in bank.provenance.get("updates", [])]
         if result is None:
             reasons.append(f"no results on {task}")

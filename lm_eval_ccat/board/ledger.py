@@ -97,8 +97,8 @@ class BoardRow:
 
     Examples
     --------
-    >>> one = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
-    >>> row = BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")
+    >>> score = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
+    >>> row = BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": score}, "2026-01-31")
     >>> BoardRow.from_dict({**row.to_dict(), "later": 1}) == row, row.items, row.documents
     (True, 9, 9)
     """
@@ -156,10 +156,10 @@ class BoardRow:
         ValueError
             A value is not of its field's kind; a stranger may have written the line.
         """
-        row_values = _sound(cls, values)
+        row_values = _fields(cls, values)
         tasks = {
-            str(task): TaskScore(**_sound(TaskScore, of_task))
-            for task, of_task in row_values.pop("tasks").items()
+            str(task): TaskScore(**_fields(TaskScore, task_values))
+            for task, task_values in row_values.pop("tasks").items()
         }
         row = cls(tasks=tasks, **row_values)
         # Figures of a kind that this version does not know cannot be verified.
@@ -193,8 +193,8 @@ def _object_of(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda values: isinstance(values, dict) and all(map(is_sound, values.values()))
 
 
-#: What the fields of rows and of their task scores may hold.
-_SOUND: dict[str, Callable[[Any], bool]] = {
+#: Whether a value may stand in a field of a row or of its task scores, by the field's name.
+_SOUND_VALUE: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys("score low high".split(), _is_number),
     **dict.fromkeys("items documents repeats".split(), _is_count),
     **dict.fromkeys(
@@ -211,13 +211,13 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _sound(kind: type[BoardRow] | type[TaskScore], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the fields of a row or a task score; refuse odd ones by name."""
-    known = {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
-    for name, value in known.items():
-        if not _SOUND[name](value):
+def _fields(kind: type[BoardRow] | type[TaskScore], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those values that are fields of a row or a task score; refuse odd ones by name."""
+    fields = {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
+    for name, value in fields.items():
+        if not _SOUND_VALUE[name](value):
             raise ValueError(f"{name} is {short(repr(value), 40)}")
-    return known
+    return fields
 
 
 @dataclass(frozen=True)
@@ -255,10 +255,10 @@ class BoardLedger:
     Examples
     --------
     >>> import tempfile
-    >>> one = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
+    >>> score = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ledger = BoardLedger(Path(folder, "ledger.jsonl"))
-    ...     ledger.append([BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")])
+    ...     ledger.append([BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": score}, "2026-01-31")])
     ...     [(line.number, line.model, line.damage) for line in ledger.lines()]
     [(1, 'a', '')]
     """
@@ -288,7 +288,7 @@ class BoardLedger:
         parsed: list[LedgerLine] = []
         # Not `splitlines`: JSON texts may hold characters that it takes for ends of lines.
         for number, line in enumerate(filter(None, text.split("\n")), 1):
-            parsed.append(_read(number, line, parsed[-1].link if parsed else ""))
+            parsed.append(_read_line(number, line, parsed[-1].link if parsed else ""))
         return parsed
 
     def rows(self) -> list[BoardRow]:
@@ -328,12 +328,13 @@ class BoardLedger:
         for row in rows:
             link, line = _sealed(row.to_dict(), link)
             text += f"{line}\n"
-        how: dict[str, Any] = {"encoding": "utf-8", "newline": "\n"}
-        with writing(self.path, RunError), self.path.open("a", **how) as stream:
+        with (
+            writing(self.path, RunError),
+            self.path.open("a", encoding="utf-8", newline="\n") as stream,
+        ):
             stream.write(text)
             stream.flush()
-            # The run itself is removed once its row is written, so the row must outlive a power
-            # cut.
+            # The run is removed once its row is written, so the row must outlive a power cut.
             sync_file(stream.fileno())
 
 
@@ -362,7 +363,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _sealed(values: Mapping[str, Any], before: str) -> tuple[str, str]:
-    """Return a row's link of the chain, and its line."""
+    """Return a row's link of the chain after the link `before`, and the line that holds both."""
     body = json.dumps(values, allow_nan=False)
     # Names of models may hold halves of characters, which strict UTF-8 refuses.
     text = f"{before}\n{body}".encode("utf-8", "surrogatepass")
@@ -370,7 +371,8 @@ def _sealed(values: Mapping[str, Any], before: str) -> tuple[str, str]:
     return link, f'{body[:-1]}, "chain": "{link}"}}'
 
 
-def _read(number: int, text: str, before: str) -> LedgerLine:
+def _read_line(number: int, text: str, before: str) -> LedgerLine:
+    """Read a line of the ledger; `before` is the link of the chain at the end of the last one."""
     try:
         values = json.loads(text)
         link, model = str(values.pop("chain", "")), str(values.get("model", ""))

@@ -33,18 +33,19 @@ from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
 from ..shown import plural, together
 from .adding import IN_LEDGER, Added, judge_documents, notes_of, tables_of, why_limited
-from .checking import figures_of, tasks_of
+from .checking import bank_hashes_of, rows_of_journal
 from .folder import (
     CONFIDENCE,
     JOURNALS,
     OTHER_WEIGHTS,
     RULES,
     RUNS,
+    SUITE_FOLDER,
     Board,
     Reserve,
     keep_hashes,
-    offered,
     standing,
+    without_reserve,
 )  # fmt: skip
 from .ledger import BoardRow, sha256_of
 from .scoring import other_scoring
@@ -56,18 +57,20 @@ _OTHER_PROMPTS = (
     "ask as the board's models were asked, or begin a board of these prompts: "
     "`lm-eval-ccat board init NEW_DIR --from LOGS`"
 )
-#: Settings of the harness that make a configuration of each model.
-_ASKING = (
+#: Settings of the harness that are part of every model's configuration: they change its answers.
+_HARNESS_SETTINGS = (
     "num_fewshot", "gen_kwargs", "apply_chat_template", "fewshot_as_multiturn",
     "system_instruction",
 )  # fmt: skip
 #: Share of empty answers and refusals above which a model gets no row, without `fail_on_empty`.
-_MOST_UNANSWERED = 0.9
-_CORRECT_IT = (
+_MAX_UNANSWERED = 0.9
+#: What to do with a model of which so many answers are empty.
+_PLACE_AGAIN = (
     "and no row can be withdrawn: correct its entry (chat template, token limit, stop sequences) "
     "and place it again; a configuration with `fail_on_empty: 1` places it as it is"
 )
-_NOT_ACCEPTED = f"`rank` it without `accept_change: {PROMPTS}`, which widens the bank's prior"
+#: What to do with a run that accepted other prompts than its bank's.
+_WITHOUT_ACCEPTING = f"`rank` it without `accept_change: {PROMPTS}`, which widens the bank's prior"
 
 
 def place(
@@ -161,40 +164,44 @@ def _ask(
     spec = Spec.read(config)
     _require_newcomers(board, spec, name)
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
-    work = board.path / RUNS / stem
-    limit = _MOST_UNANSWERED if spec.fail_on_empty is None else spec.fail_on_empty
-    resume = (work / JOURNAL).is_file()
-    # Nothing of such a run is worth going on with: its entries are corrected, maybe behind the same
-    # settings.
-    if resume and {model.name for model in spec.models} <= _unanswered(work, limit).keys():
-        _put_aside(work)
+    run_dir = board.path / RUNS / stem
+    # Beside the run and not in it, whose folder `rank` must find new or as it left it.
+    known_file = run_dir.with_name(f"{stem}.known.parquet")
+    max_share = _MAX_UNANSWERED if spec.fail_on_empty is None else spec.fail_on_empty
+    resume = (run_dir / JOURNAL).is_file()
+    # A run in which all models answered next to nothing is begun anew: whoever comes again has
+    # corrected their entries, maybe without a change of any setting that would tell.
+    if resume and {model.name for model in spec.models} <= _unanswered(run_dir, max_share).keys():
+        _put_aside(run_dir)
         resume = False
-    options = _options_of_board(board, spec, work if resume else None)
-    for text in _set_by_board(board, spec, options):
+    options = _options_of_board(board, spec, run_dir if resume else None)
+    for text in _overruled(board, spec, options):
         (observer or Observer()).warn(text)
-    if (known := _write_known(board, work)) is not None:
-        options["known"] = str(known)
+    if _write_known(board, known_file):
+        options["known"] = str(known_file)
     try:
-        result = rank(spec, run_dir=work, resume=resume, observer=observer, **options)
+        result = rank(spec, run_dir=run_dir, resume=resume, observer=observer, **options)
     except PromptMismatchError as error:
         raise UsageError(f"{error.difference}; {_OTHER_PROMPTS}") from None
     except OtherSettingsError as error:
         raise RunError(
             f"{error.args[0]}. Use those, or give this configuration a file of another name and "
-            f"`prior: {work.resolve()}`: a new run that takes over the answers which still hold"
+            f"`prior: {run_dir.resolve()}`: a new run that takes over the answers which still hold"
         ) from None
     if result.interrupted:
-        raise RunError(f"interrupted; answers are kept in {work}: run the same command to continue")
-    added = _add_run(board, work, name, limit)
+        raise RunError(
+            f"interrupted; answers are kept in {run_dir}: run the same command to continue"
+        )
+    added = _add_run(board, run_dir, name, max_share)
     # The board's copy of the journal is evidence enough; answers of models without a row stay here.
-    if added.rows or not _unanswered(work, limit):
-        shutil.rmtree(work)
-    (work.parent / f"{work.name}.known.parquet").unlink(missing_ok=True)
+    if added.rows or not _unanswered(run_dir, max_share):
+        shutil.rmtree(run_dir)
+    known_file.unlink(missing_ok=True)
     return added
 
 
 def _require_newcomers(board: Board, spec: Spec, name: str | None) -> None:
-    """Refuse a configuration of which a model stands on the board, or asks other prompts."""
+    """Refuse a configuration that accepts other prompts, or names a model that the board has."""
     if PROMPTS in spec.accept_change:
         raise UsageError(
             f"rows of a board answer the same prompts; leave out `accept_change: {PROMPTS}`"
@@ -214,11 +221,11 @@ def _options_of_board(board: Board, spec: Spec, resumed: Path | None) -> dict[st
 
     A run that is `resumed` keeps its seed and the items that it held back.
     """
-    reserve, seed = board.turn(board.ledger.rows()), randbits(32)
+    reserve, seed = board.current_reserve(board.ledger.rows()), randbits(32)
     if resumed is not None:
         header = RunDirectory(resumed).read_header()
-        seed, reserve = header.ranker["seed"], _reserve_of(board, tasks_of(header), reserve)
-    banks = {task: offered(bank, task, reserve) for task, bank in board.banks.items()}
+        seed, reserve = header.ranker["seed"], _reserve_of(board, bank_hashes_of(header), reserve)
+    banks = {task: without_reserve(bank, task, reserve) for task, bank in board.banks.items()}
     options: dict[str, Any] = {
         "tasks": _as_stated(list(banks), spec.tasks),
         "confidence": CONFIDENCE,
@@ -233,41 +240,50 @@ def _options_of_board(board: Board, spec: Spec, resumed: Path | None) -> dict[st
     return options
 
 
-def _set_by_board(board: Board, spec: Spec, options: Values) -> list[str]:
-    """Say which keys of a configuration the board answers otherwise."""
-    # Only what the configuration states is worth a word; defaults were not asked for.
-    usual, suite = type(spec)(), board.path / "suite"
+def _overruled(board: Board, spec: Spec, options: Values) -> list[str]:
+    """Say what a configuration states and the board sets otherwise."""
+    suite = board.path / SUITE_FOLDER
     is_ours = isinstance(spec.bank, str | Path) and Path(spec.bank).resolve() == suite.resolve()
     tasks = [task for task in spec.tasks if not task.endswith(YAML)]
-    set_by_board: dict[str, tuple[Any, Any]] = {
-        **{key: (options[key], getattr(spec, key)) for key in ("max_items", "confidence")},
-        "exposure": (options["exposure"], spec.exposure),
-        "task": (
-            ", ".join(board.banks),
-            "" if set(tasks) <= set(board.banks) else ", ".join(tasks),
-        ),
-        "bank": (suite, suite if is_ours else spec.bank),
-        "weights": (board.rules.weights, spec.weights),
-        "known": ("its full results", spec.known),
-        "seed": ("a random one", spec.seed),
+    of_board = {
+        "max_items": options["max_items"], "confidence": options["confidence"],
+        "exposure": options["exposure"], "task": ", ".join(board.banks), "bank": suite,
+        "weights": board.rules.weights, "known": "its full results", "seed": "a random one",
+    }  # fmt: skip
+    stated = {
+        **{key: getattr(spec, key, "") for key in of_board},
+        "task": "" if set(tasks) <= set(board.banks) else ", ".join(tasks),
+        "bank": suite if is_ours else spec.bank,
     }
+    # Only what the configuration states is worth a word; defaults were not asked for.
+    defaults = type(spec)()
     return [
-        f"the board sets {key}: {of_board}, not {of_config}"
-        for key, (of_board, of_config) in set_by_board.items()
-        if of_config not in (getattr(usual, key, ""), of_board, "")
+        f"the board sets {key}: {value}, not {stated[key]}"
+        for key, value in of_board.items()
+        if stated[key] not in (getattr(defaults, key, ""), value, "")
     ]
 
 
 def _why_not_placed(
     board: Board, model: str, configuration: Values | None, placed: Mapping[str, Values]
 ) -> str:
-    """Return why a model cannot be placed; "" unless a comparable row of it stands already.
+    """Return why a model is not placed; "" if it is.
 
-    Under another name, too, the same configuration asked again may only be luckier. `placed` has
-    the configurations that are placed with it, by name.
+    A comparable row of it stands already, under whatever name: the same configuration asked again
+    may only be luckier.
+
+    Parameters
+    ----------
+    board : Board
+    model : str
+        The model's name on the board.
+    configuration : mapping or None
+        As `_configuration_of` returns it.
+    placed : mapping of str to mapping
+        The configurations that are placed at the same time, by name.
     """
-    for peer, known in placed.items() if configuration else ():
-        if configuration == known:
+    for peer, peer_configuration in placed.items():
+        if configuration and configuration == peer_configuration:
             return (
                 f"{peer} and {model} are one configuration, of which the luckier row would lead: "
                 "place one of them"
@@ -297,14 +313,17 @@ def _configuration_of_row(board: Board, row: BoardRow) -> Values | None:
 
 
 def _configuration_of(config: Mapping[str, Any], model: str) -> Values | None:
-    """Return what makes a model of a configuration of `rank` what it is; None if it has none."""
+    """Return type, arguments and settings of a model in the file for `rank`; None without them.
+
+    Two models for which these are the same are one configuration.
+    """
     for entry in config.get("models") or ():
         if entry["name"] == model:
-            kind, arguments, harness = entry["model"], entry["model_args"], config["harness"]
+            model_type, arguments, harness = entry["model"], entry["model_args"], config["harness"]
             return {
-                **configuration_of(model_name_of(kind, arguments), arguments, {}),
-                "type": kind,
-                **{key: harness.get(key) or None for key in _ASKING},
+                **configuration_of(model_name_of(model_type, arguments), arguments, {}),
+                "type": model_type,
+                **{key: harness.get(key) or None for key in _HARNESS_SETTINGS},
             }
     return None
 
@@ -324,112 +343,112 @@ def _as_stated(tasks: Sequence[str], entries: Sequence[str]) -> list[str]:
     return [paths.get(task, task) for task in tasks]
 
 
-def _write_known(board: Board, work: Path) -> Path | None:
-    """Write the full results to place newcomers among as one table; None if there are none."""
+def _write_known(board: Board, target: Path) -> bool:
+    """Write the full results to place newcomers among as one table; False if there are none."""
     import pyarrow as pa
     from pyarrow import parquet
 
     # Estimates would pass their errors on to the newcomers.
     full = [place.row for place in standing(board).placed if not place.row.estimated]
     if not full:
-        return None
+        return False
     tables = []
     for file in sorted({file for row in full for file in row.evidence}):
         models = [row.model for row in full if file in row.evidence]
         tables.append(parquet.read_table(board.path / file, filters=[("model", "in", models)]))
-    # Beside the run and not in it, whose folder `rank` must find new or as it left it.
-    target = work.parent / f"{work.name}.known.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(pa.concat_tables(tables, promote_options="default"), target)
-    return target
+    return True
 
 
-def _unanswered(run: Path, limit: float) -> dict[str, str]:
-    """Say of each model of a run how many answers are empty or refusals, if the share is too large.
+def _unanswered(run_dir: Path, max_share: float) -> dict[str, str]:
+    """Say of which models of a run more answers than this share are empty or refusals.
 
-    That is larger than `limit`: a wrong chat template or token limit makes such answers, and a row
-    cannot be withdrawn.
+    A wrong chat template or token limit makes such answers, and a row cannot be withdrawn.
     """
     tally = Tally()
-    for record in read_journal(run / JOURNAL)[1]:
+    for record in read_journal(run_dir / JOURNAL)[1]:
         if isinstance(record, Tell):
             tally.count_answer(record)
     counts = {model: tally.empty_outputs[model] + tally.refusals[model] for model in tally.answered}
     return {
         model: f"{n} of {tally.answered[model]} answers are empty or refusals"
         for model, n in counts.items()
-        if n > limit * tally.answered[model]
+        if n > max_share * tally.answered[model]
     }
 
 
-def _put_aside(work: Path) -> None:
+def _put_aside(run_dir: Path) -> None:
     """Give a run directory of the board the next free name, so that its answers are kept."""
     # Nothing is overwritten: answers were paid for.
     number = 1
-    while (aside := work.with_name(f"{work.name}.{number}")).exists():
+    while (aside := run_dir.with_name(f"{run_dir.name}.{number}")).exists():
         number += 1
-    work.rename(aside)
+    run_dir.rename(aside)
 
 
-def _add_run(board: Board, run: Path, name: str | None, limit: float = _MOST_UNANSWERED) -> Added:
+def _add_run(
+    board: Board, run_dir: Path, name: str | None, max_share: float = _MAX_UNANSWERED
+) -> Added:
     """Copy a run's journal into the board's folder, and add its models.
 
-    Models of which a larger share of the answers than `limit` says nothing are left out.
+    A model of which more answers than `max_share` are empty or refusals is left out.
     """
-    header = RunDirectory(run).read_header()
-    bank_hashes = tasks_of(header)
+    header = RunDirectory(run_dir).read_header()
+    bank_hashes = bank_hashes_of(header)
     if not set(bank_hashes) & set(board.banks):
         raise UsageError(
-            f"{run} is a run of {', '.join(bank_hashes)}; the board is of {', '.join(board.banks)}"
+            f"{run_dir} is a run of {', '.join(bank_hashes)}; "
+            f"the board is of {', '.join(board.banks)}"
         )
     with board.locked():
         earlier = board.ledger.rows()
         # A run that held items back has banks of its own: the board's without these items.
-        reserve = _reserve_of(board, bank_hashes, board.turn(earlier))
+        reserve = _reserve_of(board, bank_hashes, board.current_reserve(earlier))
         if reserve is not None:
             bank_hashes = {task: board.banks[task].sha256 for task in bank_hashes}
-        _keep_other_banks(board, run, bank_hashes)
-        rows, left_out = figures_of(board, run / JOURNAL, bank_hashes, reserve)
+        _keep_other_banks(board, run_dir, bank_hashes)
+        rows, left_out = rows_of_journal(board, run_dir / JOURNAL, bank_hashes, reserve)
         # A name for several models would make them one.
         if name is not None and len(rows) != 1:
             raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
-        sha256 = sha256_of(run / JOURNAL)
+        sha256 = sha256_of(run_dir / JOURNAL)
         evidence = f"{JOURNALS}/{sha256[:16]}.jsonl"
         other_prompts, doubts = _judge_prompts(board, header)
         added = Added(left_out=left_out, notes=doubts)
         placed: dict[str, Values] = {}
-        unanswered = _unanswered(run, limit)
-        silent: list[str] = []
+        unanswered = _unanswered(run_dir, max_share)
         for model, row in rows.items():
             name_on_board = name or model
-            configuration = _configuration_of(header.config, model)
             if other_prompts:
-                added.left_out[name_on_board] = other_prompts
-            elif any(_is_of(earlier_row, evidence, model) for earlier_row in earlier):
-                added.left_out[name_on_board] = f"this run of it stands {IN_LEDGER}"
+                reason = other_prompts
+            elif any(_is_row_of(earlier_row, evidence, model) for earlier_row in earlier):
+                reason = f"this run of it stands {IN_LEDGER}"
             elif model in unanswered:
-                added.left_out[name_on_board] = unanswered[model]
-                silent.append(name_on_board)
+                reason = unanswered[model]
             else:
+                configuration = _configuration_of(header.config, model)
                 reason = _why_not_placed(board, name_on_board, configuration, placed)
-                # Whatever becomes of it, its configuration takes no second name.
+                # Whether it gets a row or not, no other name of its configuration does.
                 if configuration is not None:
                     placed.setdefault(name_on_board, configuration)
-                if reason:
-                    added.left_out[name_on_board] = reason
-                else:
-                    added.rows.append(_proven(row, name_on_board, evidence, sha256))
-        kept_in = board.path / evidence if added.rows else run
-        for name_on_board in silent:
-            added.left_out[name_on_board] += f" (kept in {kept_in}), {_CORRECT_IT}"
+            if reason:
+                added.left_out[name_on_board] = reason
+            else:
+                added.rows.append(_proven(row, name_on_board, evidence, sha256))
+        # Where the answers are kept depends on whether another model of the run has a row.
+        kept_in = board.path / evidence if added.rows else run_dir
+        for model, reason in unanswered.items():
+            if added.left_out.get(name or model) == reason:
+                added.left_out[name or model] += f" (kept in {kept_in}), {_PLACE_AGAIN}"
         if added.rows:
             (board.path / JOURNALS).mkdir(exist_ok=True)
-            shutil.copyfile(run / JOURNAL, board.path / evidence)
+            shutil.copyfile(run_dir / JOURNAL, board.path / evidence)
             board.ledger.append(added.rows)
     return added
 
 
-def _is_of(row: BoardRow, evidence: str, model: str) -> bool:
+def _is_row_of(row: BoardRow, evidence: str, model: str) -> bool:
     """Whether a row is that of a model in a journal, which may call it otherwise."""
     return evidence in row.evidence and model == (row.in_journal or row.model)
 
@@ -465,15 +484,19 @@ def _keep_other_banks(board: Board, run: Path, bank_hashes: Mapping[str, str]) -
 
 
 def _judge_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
-    """Return why a run's prompts are not the board's, and what is not known of them.
+    """Compare a run's prompts with the board's, whose rows all answer the same ones.
 
-    A run may have accepted other prompts than its bank's, and its answers are paid for; but rows of
-    a board answer the same prompts.
+    Returns
+    -------
+    reason : str
+        Why the run gets no row; "" if it may get one.
+    doubts : list of str
+        What is not known of the prompts.
     """
     # The models of logs were compared one by one, before a run was made of them.
     if "logs" in header.config:
         return "", []
-    tasks = sorted(tasks_of(header).keys() & board.banks.keys())
+    tasks = sorted(bank_hashes_of(header).keys() & board.banks.keys())
     doubts: dict[str, list[str]] = {task: [] for task in tasks}
     for task in tasks:
         marks = dict(enumerate(header.task.get("prompts", {}).get(task, ())))
@@ -483,24 +506,26 @@ def _judge_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
             return f"{task}: {difference}; {_OTHER_PROMPTS}", []
         # A run that accepted it has widened its prior, which the board's other rows have not.
         if doubt and PROMPTS in header.report.get("accepted", ()):
-            return f"{task}: {doubt}, and the run accepted that: {_NOT_ACCEPTED}", []
+            return f"{task}: {doubt}, and the run accepted that: {_WITHOUT_ACCEPTING}", []
         doubts[task] += [doubt] if doubt else []
     return "", together(doubts)
 
 
 def _reserve_of(
-    board: Board, bank_hashes: Mapping[str, str], turn: Reserve | None
+    board: Board, bank_hashes: Mapping[str, str], current: Reserve | None
 ) -> Reserve | None:
     """Return the part of the board's items that a run held back.
 
-    `turn` is the part that is held back now. None if the run held back nothing, or its banks are
-    not made of the board's.
+    That is None if it held back nothing, or its banks are not made of the board's. `current` is the
+    part that is held back now.
     """
     parts = board.rules.reserve
-    # A run tells its part only by the hashes of its banks; most runs are of this turn.
-    for reserve in [turn, *(Reserve(part, parts) for part in range(parts))]:
+    # A run tells its part only by the hashes of its banks. Most held back the current part, which
+    # is tried first, as a hash takes time.
+    for reserve in [current, *(Reserve(part, parts) for part in range(parts))]:
         if reserve is not None and all(
-            task in board.banks and offered(board.banks[task], task, reserve).sha256 == sha256
+            task in board.banks
+            and without_reserve(board.banks[task], task, reserve).sha256 == sha256
             for task, sha256 in bank_hashes.items()
         ):
             return reserve
@@ -524,7 +549,7 @@ def _add_logs(board: Board, source: Path, name: str | None) -> Added:
     models = [
         model for model in next(iter(tables.values())).models if model not in refused.left_out
     ]
-    # A run of no models is none.
+    # No run is made of no models.
     if not models:
         return refused
     with TemporaryDirectory() as folder:
@@ -532,7 +557,7 @@ def _add_logs(board: Board, source: Path, name: str | None) -> Added:
         run.start(_header_of(board, source, tables, models))
         for task, table in tables.items():
             for model in models:
-                run.journal.append(_answers(board.banks[task], task, model, table))
+                run.journal.append(_records(board.banks[task], task, model, table))
         run.journal.close()
         added = _add_run(board, run.path, name)
     left_out = {**refused.left_out, **added.left_out}
@@ -544,8 +569,9 @@ def _refusals(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> A
     refusals, notes, _ = other_scoring(board, source, tables)
     refused = Added(left_out=refusals, notes=[*notes_of(tables), *notes])
     doubts: dict[str, list[str]] = {task: [] for task in tables}
+    models = dict.fromkeys(model for table in tables.values() for model in table.models)
     for task, table in tables.items():
-        for model in (name for table in tables.values() for name in table.models):
+        for model in models:
             if model not in table.models:
                 refused.left_out[model] = f"no results on {task}"
         bank, limited = board.banks[task], why_limited(source, task, table)
@@ -554,8 +580,7 @@ def _refusals(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> A
             reason, doubt = judge_documents(bank, task, asked, model)
             if doubt and doubt not in doubts[task]:
                 doubts[task].append(doubt)
-            # All of the documents are a sample of nothing: only a part of them may be the first
-            # ones.
+            # A model with scores on all documents was not limited to the first ones.
             if model not in refused.left_out and asked.n_items < bank.n_items:
                 reason = reason or limited.get(model, "")
             if reason:
@@ -594,15 +619,17 @@ def _header_of(
     )
 
 
-def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:
-    """Return a journal's records of a model's scores, for those items that the bank keeps."""
+def _records(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:
+    """Return what a journal says of a model's scores on the items that the bank keeps."""
     [scores] = table.select([model]).model_scores()
     scores_of_items = [
         (Item((task, doc_id)), float(score))
         for doc_id, score in zip(table.doc_ids, scores)
         if np.isfinite(score) and doc_id in bank.index and bank.kept[bank.index[doc_id]]
     ]
-    pairs, n = [(model, item) for item, _ in scores_of_items], len(scores_of_items)
+    n = len(scores_of_items)
+    pairs = [(model, item) for item, _ in scores_of_items]
+    # Logs say neither with which probability an item was drawn, nor after how many answers.
     asks = Asks(pairs=pairs, draws=[None] * n, after=[0] * n)
     tells = [
         Tell(model=model, item=item, score={bank.metric: score}, cost=1.0)

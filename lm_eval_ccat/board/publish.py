@@ -31,9 +31,12 @@ from .ledger import BoardRow, TaskScore, shown_items
 from .scoring import unknown_scoring
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
+#: Digits of figures in the page's data.
 _DIGITS = 6
 #: Largest number of incomparable rows on the page; the JSON has all.
-_APART = 200
+_MAX_APART = 200
+#: Largest number of notes at the head of the page.
+_MAX_NOTES = 8
 #: First characters of a cell of which a spreadsheet makes a formula, and the mark against that.
 _COMPUTED = ("=", "+", "-", "@", "\t", "\r", "'")
 
@@ -88,18 +91,25 @@ def publish(
     state.apart.extend((rows[n], f"refused: {bad.reason}") for n, bad in broken.items())
     times_shown, target = shown_items(rows), Path(site)
     exposure = [
-        [task, *n_models]
+        [task, doc_id, n_models]
         for task, counts in times_shown.items()
-        for n_models in counts.most_common()
+        for doc_id, n_models in counts.most_common()
     ]
     facts = facts_of_models(board)
+    _require_some_evidence(broken.values(), len(rows))
     for line in (
-        _lacking(broken.values(), len(rows)), _unknown(facts, rows), state.weighed_otherwise,
-    ):  # fmt: skip
+        _without_evidence(broken.values(), len(rows)),
+        _unknown_models(facts, rows),
+        state.weighed_otherwise,
+    ):
         if line:
             say(line)
-    # Full results are compared whole, estimates by chance.
-    twins = {**copies(board, state), **likely_copies(board, [place.row for place in state.placed])}
+    # A model with full results is a copy if all its scores are another's; of a placed model, which
+    # has scores of some items, it is said where they are more alike than chance makes them.
+    copies_of = {
+        **copies(board, state),
+        **likely_copies(board, [place.row for place in state.placed]),
+    }
     with writing(board.path / EXPOSURE, RunError):
         replace_text(board.path / EXPOSURE, _csv([["task", "doc_id", "models"], *exposure]))
         # The operator's facts are sealed as they are published, so that a later change shows.
@@ -116,16 +126,16 @@ def publish(
         "hashes": board.hashes,
         "rows": [
             {"rank": place.rank, "rank_range": [place.best, place.worst],
-             "lead": place.lead and _difference(place.lead, board.scale), **_public(place.row),
-             "copies": list(twins.get(place.row.model, ())),
+             "lead": place.lead and _difference_of(place.lead, board.scale), **_public(place.row),
+             "copies": list(copies_of.get(place.row.model, ())),
              "facts": facts.get(place.row.model, {})}
             for place in state.placed
         ],
         "not_comparable": [{"reason": reason, **_public(row)} for row, reason in state.apart],
     }  # fmt: skip
     texts = {
-        "index.html": mask_text(_page(board, state, times_shown, facts, twins)),
-        "board.csv": _csv(_as_table(state, list(board.banks), twins)),
+        "index.html": mask_text(_page(board, state, times_shown, facts, copies_of)),
+        "board.csv": _csv(_as_table(state, list(board.banks), copies_of)),
         "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
     }
     with writing(target / "index.html", RunError):
@@ -135,43 +145,52 @@ def publish(
 
 
 def _as_table(
-    state: BoardStanding, tasks: Sequence[str], twins: Mapping[str, Collection[str]]
+    state: BoardStanding, tasks: Sequence[str], copies_of: Mapping[str, Collection[str]]
 ) -> list[list[Any]]:
-    """Return the rows of ``board.csv``, its head first; `twins` are the copies of each model."""
+    """Return the rows of ``board.csv``, its head first."""
     head = "rank best worst model kind score low high confidence items documents date".split()
-    ends = {
-        task: (
-            "",
-            "_low",
-            "_high",
-            *("_repeats",) * any(place.row.tasks[task].repeats > 1 for place in state.placed),
-        )
-        for task in tasks
+    # A task has a column of repeats only if some model answered it more than once.
+    repeated = {
+        task: any(place.row.tasks[task].repeats > 1 for place in state.placed) for task in tasks
     }
-    of_tasks = [f"{task}{end}" for task in tasks for end in ends[task]]
-    rows = [
-        [place.rank, place.best, place.worst, *(getattr(place.row, name) for name in head[3:]),
-         *(end for task in tasks for end in _ends(place.row.tasks[task])[: len(ends[task])]),
-         " ".join(twins.get(place.row.model, ()))]
-        for place in state.placed
-    ]  # fmt: skip
-    return [[*head, *of_tasks, "copies"], *rows]
+    for task in tasks:
+        head += [task, f"{task}_low", f"{task}_high", *[f"{task}_repeats"] * repeated[task]]
+    table: list[list[Any]] = [[*head, "copies"]]
+    for place in state.placed:
+        row = place.row
+        cells = [
+            place.rank, place.best, place.worst, row.model, row.kind, row.score, row.low, row.high,
+            row.confidence, row.items, row.documents, row.date,
+        ]  # fmt: skip
+        for task in tasks:
+            score = row.tasks[task]
+            cells += [score.score, score.low, score.high, *[score.repeats] * repeated[task]]
+        table.append([*cells, " ".join(copies_of.get(row.model, ()))])
+    return table
 
 
-def _lacking(broken: Collection[BrokenEvidence], n_rows: int) -> str:
-    """Say which rows stand apart as nothing proves them; refuse to publish nothing but these."""
+def _require_some_evidence(broken: Collection[BrokenEvidence], n_rows: int) -> None:
+    """Refuse to publish a board no row of which is proven."""
+    # A page on which everything is refused is likelier a lost folder than a fraud.
+    if broken and len(broken) == n_rows:
+        raise RunError(f"nothing proves any row: {_reasons_and_remedy(broken)}")
+
+
+def _without_evidence(broken: Collection[BrokenEvidence], n_rows: int) -> str:
+    """Say which rows stand apart as nothing proves them; "" if all are proven."""
     if not broken:
         return ""
+    extent = f"{len(broken)} of {plural(n_rows, 'row')}"
+    return f"{extent} stand apart: {_reasons_and_remedy(broken)}"
+
+
+def _reasons_and_remedy(broken: Collection[BrokenEvidence]) -> str:
     reasons = first_of(list(dict.fromkeys(bad.reason for bad in broken)), 3)
     files = first_of(list(dict.fromkeys(bad.file for bad in broken)), 3)
-    remedy = f"restore {files} from git or another copy of the board"
-    # A page on which everything is refused is likelier a lost folder than a fraud.
-    if len(broken) == n_rows:
-        raise RunError(f"nothing proves any row: {reasons}; {remedy}")
-    return f"{len(broken)} of {plural(n_rows, 'row')} stand apart: {reasons}; {remedy}"
+    return f"{reasons}; restore {files} from git or another copy of the board"
 
 
-def _unknown(facts: Mapping[str, object], rows: Sequence[BoardRow]) -> str:
+def _unknown_models(facts: Mapping[str, object], rows: Sequence[BoardRow]) -> str:
     """Say which models of the operator's file are not on the board; "" if all are."""
     unknown = sorted(facts.keys() - {row.model for row in rows})
     if not unknown:
@@ -182,12 +201,12 @@ def _unknown(facts: Mapping[str, object], rows: Sequence[BoardRow]) -> str:
     )
 
 
-def _difference(lead: Lead, scale: Scale) -> dict[str, float]:
+def _difference_of(lead: Lead, scale: Scale) -> dict[str, float]:
     """Return a lead as the score of a row less that of the next, as ``result.json`` states pairs.
 
     Examples
     --------
-    >>> _difference(Lead(0.2, 0.1, 0.4), Scale(0, 1, higher_is_better=False))
+    >>> _difference_of(Lead(0.2, 0.1, 0.4), Scale(0, 1, higher_is_better=False))
     {'difference': -0.2, 'low': -0.4, 'high': -0.1}
     """
     sign = 1.0 if scale.higher_is_better else -1.0
@@ -196,7 +215,7 @@ def _difference(lead: Lead, scale: Scale) -> dict[str, float]:
 
 
 def _public(row: BoardRow) -> dict[str, object]:
-    """Return a row without the items that its model was asked."""
+    """Return what the site says of a row: all but the items that its model was asked."""
     return {name: value for name, value in row.to_dict().items() if name != "asked"}
 
 
@@ -253,10 +272,13 @@ def facts_of_models(board: Board) -> dict[str, dict[str, str]]:
 
 
 def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
-    """Return the models whose full results equal a model's on every document, by model."""
+    """Return for each model with full results those whose scores equal its own on every document.
+
+    Models without such copies are left out.
+    """
     rows = [place.row for place in state.placed if not place.row.estimated]
     files = {file for row in rows for file in row.evidence}
-    same: dict[str, list[tuple[str, bytes]]] = {}
+    digests_of: dict[str, list[tuple[str, bytes]]] = {}
     for file in sorted(files):
         try:
             table = ScoreTable.read(board.path / file, partial=True)
@@ -265,15 +287,16 @@ def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
         for model, scores in zip(table.models, table.model_scores()):
             # A digest keeps a thousand models' scores out of memory.
             digest = hashlib.blake2b(scores.tobytes(), digest_size=16).digest()
-            same.setdefault(model, []).append((file.partition(".")[0], digest))
+            # The file's name begins with its task.
+            digests_of.setdefault(model, []).append((file.partition(".")[0], digest))
     full = {row.model for row in rows}
     groups: dict[tuple[tuple[str, bytes], ...], list[str]] = {}
-    for model, digests in same.items():
+    for model, digests in digests_of.items():
         # Files hold models, too, whose rows were replaced since.
         if model in full:
             groups.setdefault(tuple(sorted(digests)), []).append(model)
     return {
-        model: tuple(twin for twin in group if twin != model)
+        model: tuple(peer for peer in group if peer != model)
         for group in groups.values()
         for model in group
         if len(group) > 1
@@ -281,9 +304,10 @@ def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(map(_quoted, line) for line in lines)
-    return out.getvalue()
+    """Write lines as CSV, no cell of which a spreadsheet computes."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(map(_quoted, line) for line in lines)
+    return stream.getvalue()
 
 
 def _quoted(cell: Any) -> Any:
@@ -310,12 +334,14 @@ def _page(
     state: BoardStanding,
     times_shown: Mapping[str, Mapping[Any, int]],
     facts: Mapping[str, Mapping[str, str]],
-    twins: Mapping[str, Sequence[str]],
+    copies_of: Mapping[str, Sequence[str]],
 ) -> str:
+    """Return the HTML of the site, with `copies_of` each model."""
     tasks = list(board.banks)
     ends = [end for place in state.placed for end in (place.row.low, place.row.high)]
-    kinds = dict.fromkeys(
-        kind for model_facts in facts.values() for kind in model_facts if kind != "link"
+    # Columns of the operator's file; a link is no column, but part of the model's name.
+    columns = dict.fromkeys(
+        column for model_facts in facts.values() for column in model_facts if column != "link"
     )
     data = {
         "tasks": tasks if len(tasks) > 1 else [],
@@ -323,29 +349,26 @@ def _page(
         "taskHigher": [bank.scale.higher_is_better for bank in board.banks.values()],
         "ends": [min(ends), max(ends)] if ends else [0, 1],
         "version": __version__,
-        "facts": [visible_line(kind) for kind in kinds],
+        "facts": [visible_line(column) for column in columns],
         "rows": [
-            [
-                *_row(place, tasks, state.history[place.row.model]),
-                100 * (place.row.confidence or 0),
-                [visible_line(facts.get(place.row.model, {}).get(kind, "")) for kind in kinds],
-                _link(facts.get(place.row.model, {}).get("link", "")),
-                [visible_line(twin) for twin in twins.get(place.row.model, ())],
+            _row(place, board, state.history[place.row.model])
+            + _row_facts(facts.get(place.row.model, {}), columns)
+            + [
+                [visible_line(peer) for peer in copies_of.get(place.row.model, ())],
                 "; ".join(_samples(place.row, board)),
                 place.lead_in_words,
             ]
             for place in state.placed
         ],
     }
-    estimated = sum(place.row.estimated for place in state.placed)
     content = {
         "title": board.rules.name,
         "headline": state.headline,
-        "notes": _notes(board, state, estimated, times_shown),
+        "notes": _notes(board, state, times_shown),
         "apart": [
             {"model": visible_line(row.model), "score": f"{row.score:.4g}", "reason": reason,
              "documents": f"{row.items:,} of {row.documents:,}", "date": row.date}
-            for row, reason in state.apart[:_APART]
+            for row, reason in state.apart[:_MAX_APART]
         ],
         "n_apart": len(state.apart),
         "tasks": data["tasks"],
@@ -361,20 +384,27 @@ def _page(
     return str(environment().from_string(asset("site.html.j2", __package__)).render(**content))
 
 
-def _row(place: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> list[Any]:
-    """Return a row as the page's script reads it; ``site.js`` names the fields."""
+def _row(place: Placed, board: Board, history: Sequence[BoardRow]) -> list[Any]:
+    """Return the first fields of a row of the page's data; ``site.js`` names all of them."""
 
     def figures(row: BoardRow) -> list[Any]:
         ends = _short(row.score), _short(row.low), _short(row.high)
         return [int(row.estimated), *ends, row.items, row.documents]
 
-    row = place.row
-    scores = [_of_task(row.tasks[task], row.estimated) for task in tasks] if tasks[1:] else []
+    row, tasks = place.row, list(board.banks)
+    # Of a single task the score is that of the row.
+    scores = [_of_task(row.tasks[task], row.estimated) for task in tasks] if len(tasks) > 1 else []
     past = [[row.date, *figures(row), row.made_by] for row in history] if len(history) > 1 else []
     return [
         place.rank, place.best, place.worst, visible_line(row.model), *figures(row), row.date,
-        scores, row.made_by, past,
+        scores, row.made_by, past, 100 * (row.confidence or 0),
     ]  # fmt: skip
+
+
+def _row_facts(facts: Mapping[str, str], columns: Iterable[str]) -> list[Any]:
+    """Return the fields of a row that hold what the operator says of its model."""
+    texts = [visible_line(facts.get(column, "")) for column in columns]
+    return [texts, _link(facts.get("link", ""))]
 
 
 def _of_task(task_score: TaskScore, estimated: bool) -> Any:
@@ -394,18 +424,17 @@ def _samples(row: BoardRow, board: Board) -> Iterator[str]:
             yield f"{items}, {WHATEVER_THE_BANK}: {estimate:.4g} ± {error:.2g}"
 
 
-def _ends(task_score: TaskScore) -> tuple[float, float, float, int]:
-    return task_score.score, task_score.low, task_score.high, task_score.repeats
-
-
 def _link(text: str) -> str:
     """Return a link that the page may have; "" for any that is no web address."""
     return text if text.startswith(("https://", "http://")) else ""
 
 
 def _drawn_otherwise(state: BoardStanding) -> list[str]:
-    """Return which models drew their answers otherwise than most, as far as rows state it."""
-    draws = {
+    """Return a note on models that drew their answers otherwise than most; none if all drew alike.
+
+    Only rows that state their configuration count.
+    """
+    drawing_of = {
         place.row.model: ", ".join(
             dict.fromkeys(
                 f"{key} {score.configuration[key]}"
@@ -417,12 +446,15 @@ def _drawn_otherwise(state: BoardStanding) -> list[str]:
         for place in state.placed
         if all(score.configuration for score in place.row.tasks.values())
     }
-    ways = Counter(draws.values())
-    # Where all models draw alike, nothing has to be said.
-    if len(ways) < 2:
+    counts = Counter(drawing_of.values())
+    if len(counts) < 2:
         return []
-    usual = ways.most_common(1)[0][0]
-    models = [f"{model} ({way or 'greedy'})" for model, way in draws.items() if way != usual]
+    usual = counts.most_common(1)[0][0]
+    models = [
+        f"{model} ({drawing or 'greedy'})"
+        for model, drawing in drawing_of.items()
+        if drawing != usual
+    ]
     return [
         f"Answers of {some(models, 8)} are drawn otherwise than those of most rows "
         f"({usual or 'greedy'}), so chance is part of their differences."
@@ -434,20 +466,13 @@ def _short(value: float) -> float:
 
 
 def _notes(
-    board: Board, state: BoardStanding, estimated: int, times_shown: Mapping[str, Mapping[Any, int]]
+    board: Board, state: BoardStanding, times_shown: Mapping[str, Mapping[Any, int]]
 ) -> list[str]:
-    n = len(board.banks)
-    better = "higher" if board.scale.higher_is_better else "lower"
-    if n == 1:
-        [(task, bank)] = board.banks.items()
-        what = f"mean {bank.metric} over the {bank.n_items:,} documents of {task}"
-    else:
-        total = sum(bank.n_items for bank in board.banks.values())
-        weighed = "equal weights" if board.rules.weights == "equal" else "weights by documents"
-        what = f"average over {n} tasks ({total:,} documents, {weighed})"
-    levels = {f"{100 * place.row.confidence:g}%" for place in state.placed if place.row.confidence}
+    """Return the sentences at the head of the page: what scores are, and how to read them."""
+    estimated = sum(place.row.estimated for place in state.placed)
     drawn = sum(place.row.drawn for place in state.placed)
-    notes = [f"Score: {what}; {better} is better."]
+    better = "higher" if board.scale.higher_is_better else "lower"
+    notes = [f"Score: {_score_in_words(board)}; {better} is better."]
     if estimated:
         notes.append(
             f"≈ marks {plural(estimated, 'estimate')} from some of the documents; all other rows "
@@ -458,6 +483,7 @@ def _notes(
             f"The full results of {plural(drawn, 'model')} are sampled answers: a score is that of "
             "the draws, and its interval is for the model's expected score."
         )
+    levels = {f"{100 * place.row.confidence:g}%" for place in state.placed if place.row.confidence}
     if estimated or drawn:
         notes.append(
             f"Intervals are at {' or '.join(sorted(levels))}. Where they leave the order open, a "
@@ -469,9 +495,19 @@ def _notes(
     for task, counts in times_shown.items():
         if task in board.banks and counts:
             highest, never = max(counts.values()), board.banks[task].n_items - len(counts)
-            of_task = f" of {task}" if n > 1 else ""
+            of_task = f" of {task}" if len(board.banks) > 1 else ""
             notes.append(
                 f"Of {board.banks[task].n_items:,} documents{of_task}, the most used was shown to "
                 f"{plural(highest, 'model')}, and {never:,} to none."
             )
-    return notes[:8]
+    return notes[:_MAX_NOTES]
+
+
+def _score_in_words(board: Board) -> str:
+    """Say what the score of a row is the mean of."""
+    if len(board.banks) == 1:
+        [(task, bank)] = board.banks.items()
+        return f"mean {bank.metric} over the {bank.n_items:,} documents of {task}"
+    total = sum(bank.n_items for bank in board.banks.values())
+    weights = "equal weights" if board.rules.weights == "equal" else "weights by documents"
+    return f"average over {len(board.banks)} tasks ({total:,} documents, {weights})"

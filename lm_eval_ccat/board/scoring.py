@@ -25,7 +25,7 @@ Scorings = dict[str, Scoring]
 
 
 def unknown_scoring(board: Board) -> str:
-    """Return that no file says how full results of logs were scored; "" if one does.
+    """Say that no file tells how full results of logs were scored; "" if one does.
 
     Raises
     ------
@@ -43,6 +43,7 @@ def unknown_scoring(board: Board) -> str:
 
 
 def _name(task: str, version: Any) -> str:
+    """Return the name under which the board keeps how a version of a task is scored."""
     return task if version is None else f"{task} {version}"
 
 
@@ -51,8 +52,8 @@ def other_scoring(
 ) -> tuple[dict[str, str], list[str], Scorings]:
     """Compare how models of logs were asked and scored with the board's full results.
 
-    Of a task of which the board does not know it, most models of the logs say it. Tables of scores
-    do not tell.
+    Where the board does not know how a task is scored, it learns it from most models of the logs.
+    Of tables of scores nothing is known, so that nothing differs.
 
     Returns
     -------
@@ -85,11 +86,12 @@ def other_scoring(
         models: dict[str, list[str]] = {}
         for model, scoring in scorings.items():
             differences = known[name].differences(scoring, ("the board", "the source"))
-            for text, change, _ in differences:
-                if not change:
-                    models.setdefault(text, []).append(model)
-                if change in (SCORING_CODE, CUT_SHORT):  # prompts are compared by themselves
-                    refused.setdefault(model, f"{task}: {text}; {_REMEDY}")
+            for difference in differences:
+                if not difference.change:
+                    models.setdefault(difference.text, []).append(model)
+                # Differing prompts are refused elsewhere (`judge_documents`).
+                if difference.change in (SCORING_CODE, CUT_SHORT):
+                    refused.setdefault(model, f"{task}: {difference.text}; {_REMEDY}")
         notes[task] = [f"{some(names, 3)}: {text}" for text, names in models.items()]
     # To write what these logs say would hide that the file was lost.
     if missing := unknown_scoring(board):
@@ -98,12 +100,13 @@ def other_scoring(
 
 
 def _digest(scoring: Scoring) -> int:
+    """Return a number that is the same for models which are scored alike."""
     texts = json.dumps([scoring.settings, scoring.generation], sort_keys=True)
     return hash((texts, frozenset(scoring.documents.targets.items())))
 
 
 def forget_scoring(board: Board) -> None:
-    """Keep how earlier full results were scored, and let the next logs say it of new banks."""
+    """Mark what is known as of earlier banks; the next logs say it of the new ones."""
     known = _read(board)
     keep_scoring(board, {name.removesuffix(_BEFORE) + _BEFORE: known[name] for name in known})
 
@@ -123,6 +126,7 @@ def keep_scoring(board: Board, scorings: Scorings) -> None:
 
 
 def _read(board: Board) -> Scorings:
+    """Return how the tasks of a board were scored, by its file; empty without one."""
     file = board.path / SCORING
     if not file.is_file():
         return {}

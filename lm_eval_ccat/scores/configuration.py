@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..records import Header
 from .prompts import DIGITS, hash_of
@@ -257,10 +257,18 @@ def names_by_model(configurations: Mapping[str, Mapping[str, str]]) -> dict[str,
     }
 
 
+class DifferingSetting(NamedTuple):
+    """A setting in which two configurations differ, with the value of each; "" if it has none."""
+
+    key: str
+    value: str
+    peer_value: str
+
+
 def differing_configurations(
-    known: Mapping[str, str], peer: Mapping[str, str]
-) -> list[tuple[str, str, str]]:
-    """Return the settings that make two configurations differ, each with both values.
+    configuration: Mapping[str, str], peer: Mapping[str, str]
+) -> list[DifferingSetting]:
+    """Return the settings that make two configurations differ.
 
     Examples
     --------
@@ -268,18 +276,20 @@ def differing_configurations(
     >>> differing_configurations(written, {"model": "m", "chat_template": "70b499c5"})
     []
     >>> differing_configurations(written, {"model": "m"})
-    [('chat_template', 'yes', '')]
+    [DifferingSetting(key='chat_template', value='yes', peer_value='')]
     """
-    triples = [(key, known.get(key, ""), peer.get(key, "")) for key in {**known, **peer}]
-    return [
-        (key, value, of_peer)
-        for key, value, of_peer in triples
-        if value != of_peer
-        # A template whose text is not known may be any.
-        and not (
-            key == "chat_template" and value and of_peer and UNKNOWN_TEMPLATE in (value, of_peer)
-        )
+    settings = [
+        DifferingSetting(key, configuration.get(key, ""), peer.get(key, ""))
+        for key in {**configuration, **peer}
     ]
+    return [setting for setting in settings if _differs(setting)]
+
+
+def _differs(setting: DifferingSetting) -> bool:
+    values = {setting.value, setting.peer_value}
+    # A template whose text is not known may be any.
+    may_be_any = setting.key == "chat_template" and "" not in values and UNKNOWN_TEMPLATE in values
+    return len(values) > 1 and not may_be_any
 
 
 def model_args_of(results: Mapping[str, Any]) -> Any:

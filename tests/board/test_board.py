@@ -22,7 +22,13 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, Checked, add, check, init, place, publish, standing
 from lm_eval_ccat.board.checking import in_words
-from lm_eval_ccat.board.folder import Rules, keep_hashes, not_comparable, offered
+from lm_eval_ccat.board.folder import (
+    Reserve,
+    Rules,
+    keep_hashes,
+    why_not_comparable,
+    without_reserve,
+)
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
 from lm_eval_ccat.board.publish import copies
 from lm_eval_ccat.errors import RunError, UsageError
@@ -74,7 +80,7 @@ def test_newcomers_stand_where_their_full_results_would(world, board):
             assert abs(estimate - truth[row.model]) < 4 * error and 10 <= n < row.items
             assert row.items == len(row.asked[TASK]) <= board.rules.max_items < row.documents == 120
             assert "exposure:5" in row.signature
-            bank = offered(board.banks[TASK], TASK, row.reserve)
+            bank = without_reserve(board.banks[TASK], TASK, Reserve(*row.reserve))
             assert all(bank.kept[bank.index[d]] for d in row.asked[TASK])
             assert 70 < bank.kept.sum() < 120
         else:
@@ -332,10 +338,10 @@ def test_only_results_of_the_same_benchmark_are_compared(board, change, reason):
     row = board.ledger.rows()[0]
     tasks = {} if change is None else {TASK: replace(row.tasks[TASK], **change)}
     banks = {TASK: replace(board.banks[TASK], settings={"task_version": 2.0})}
-    assert not_comparable(replace(row, tasks=tasks), banks, board.shares) == reason
+    assert why_not_comparable(replace(row, tasks=tasks), banks, board.shares) == reason
     if not reason:
         other = replace(row, shares={TASK: 0.5})
-        assert not_comparable(other, banks, board.shares) == "other weights of the tasks"
+        assert why_not_comparable(other, banks, board.shares) == "other weights of the tasks"
 
 
 def test_full_results_count_before_an_estimate(world, board, tmp_path):
@@ -877,4 +883,4 @@ def test_ranks_are_those_of_every_pair_compared():
 def test_the_part_that_is_held_back_changes_after_so_many_models(placed, part):
     board: Any = SimpleNamespace(rules=Rules(reserve=2, rotate_after=3), draws_at_random=False)
     rows: Any = [SimpleNamespace(estimated=True)] * placed + [SimpleNamespace(estimated=False)] * 4
-    assert Board.turn(board, rows) == (part, 2)
+    assert Board.current_reserve(board, rows) == (part, 2)

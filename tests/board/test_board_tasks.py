@@ -15,8 +15,8 @@ from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing, suspicions
-from lm_eval_ccat.board.checking import figures_of
-from lm_eval_ccat.board.folder import Reserve, offered
+from lm_eval_ccat.board.checking import rows_of_journal
+from lm_eval_ccat.board.folder import Reserve, without_reserve
 from lm_eval_ccat.board.placing import _reserve_of
 from lm_eval_ccat.board.publish import copies
 from lm_eval_ccat.journal import JournalFile
@@ -160,7 +160,10 @@ def test_a_model_without_results_on_a_task_is_left_out_by_name(board, tables, tm
 def test_a_run_held_back_what_every_task_of_it_held_back(board):
     """Else a run with banks of its own for one task is taken for one of the board."""
     parts = [
-        {task: offered(bank, task, [part, 5]).sha256 for task, bank in board.banks.items()}
+        {
+            task: without_reserve(bank, task, Reserve(part, 5)).sha256
+            for task, bank in board.banks.items()
+        }
         for part in range(5)
     ]
     for part, hashes in enumerate(parts):
@@ -178,7 +181,7 @@ def test_whoever_knows_what_one_task_holds_back_knows_nothing_of_another(board):
         kept = [
             {doc_id for doc_id in common if bank.kept[bank.index[doc_id]]}
             for task, full in board.banks.items()
-            for bank in [offered(full, task, [part, 3])]
+            for bank in [without_reserve(full, task, Reserve(part, 3))]
         ]
         held_back = [set(common) - of_task for of_task in kept]
         assert 0 < len(held_back[0] & held_back[1]) < 0.7 * min(map(len, held_back))
@@ -189,11 +192,11 @@ def test_a_model_that_was_set_aside_has_no_row(board, tables, tmp_path):
     place(board, written(tmp_path / "some", *logs))
     [journal] = (board.path / "journals").iterdir()
     hashes = {task: bank.sha256 for task, bank in board.banks.items()}
-    assert list(figures_of(board, journal, hashes, None)[0]) == ["m6", "m7"]
+    assert list(rows_of_journal(board, journal, hashes, None)[0]) == ["m6", "m7"]
     file = JournalFile(journal)
     list(file.read_new())
     file.append([Drop(model="m6", reason="its server is gone")])
-    rows, left_out = figures_of(board, journal, hashes, None)
+    rows, left_out = rows_of_journal(board, journal, hashes, None)
     assert list(rows) == ["m7"] and left_out == {"m6": "its server is gone"}
 
 

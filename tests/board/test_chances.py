@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import beta
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
-from lm_eval_ccat.board.cheats import PeerScores, alike, known_items
+from lm_eval_ccat.board.cheats import PeerScores, alike_in_words, gain_on_shown_items
 from lm_eval_ccat.board.ledger import BoardRow, TaskScore
 from lm_eval_ccat.methods.curves import fit_abilities
 from lm_eval_ccat.methods.method import method_of
@@ -89,7 +89,7 @@ def test_a_chance_is_shared_among_all_the_models_that_might_be_alike(bank):
         first = np.where(np.arange(60) < n, scores, np.nan)
         if alone := like(bank, first, {"twin": first}):
             break
-    assert "equal those of twin on" in alike(alone) and 1e-9 < alone[0].chance < 1e-6
+    assert "equal those of twin on" in alike_in_words(alone) and 1e-9 < alone[0].chance < 1e-6
     assert like(bank, first, {"twin": first, **others}) == []
 
 
@@ -109,10 +109,10 @@ def test_items_shown_as_often_as_the_median_count_with_the_others(bank):
     scores = answers(bank, 5)
     times = np.array([1.0] * 45 + [2.0] * 15)
     scores[45:] = 1.0
-    gain, p = known_items(bank, scores, times, known)
+    gain, p = gain_on_shown_items(bank, scores, times, known)
     assert gain > 0.1 and p < 0.5
     times[:] = 1.0
-    assert known_items(bank, scores, times, known) == (0.0, 1.0)
+    assert gain_on_shown_items(bank, scores, times, known) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "0.5", None])

@@ -13,7 +13,12 @@ from worlds.boards import draw
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import BoardRow, TaskScore, init, publish, suspicions
-from lm_eval_ccat.board.cheats import PeerScores, alike, known_items, same_texts
+from lm_eval_ccat.board.cheats import (
+    PeerScores,
+    alike_in_words,
+    gain_on_shown_items,
+    same_texts,
+)
 from lm_eval_ccat.board.ledger import sha256_of
 
 RNG = np.random.default_rng(3)
@@ -40,7 +45,7 @@ def test_a_copy_is_named_and_models_that_are_alike_are_not(bank):
         items = RNG.permutation(300)[:n_items]
         copy = KNOWN[12].copy()
         copy[items[:changed]] = 1.0 - copy[items[:changed]]
-        said = alike(among.like({"t": part(copy, items)}))
+        said = alike_in_words(among.like({"t": part(copy, items)}))
         same = f"its scores equal those of k12 on {n_items - changed} of {n_items} documents"
         assert said.startswith(same) and "may be the same model" in said
         for scores in NEW:
@@ -59,13 +64,13 @@ def test_who_knows_the_items_that_are_shown_most_is_named_and_nobody_else(bank):
     chances = []
     for scores in NEW:
         items = np.concatenate([RNG.permutation(150)[:50], 150 + RNG.permutation(150)[:50]])
-        chances.append(known_items(bank, part(scores, items), times, KNOWN)[1])
+        chances.append(gain_on_shown_items(bank, part(scores, items), times, KNOWN)[1])
         cheat = part(np.where(times > 0, 1.0, scores), items)
-        gain, chance = known_items(bank, cheat, times, KNOWN)
+        gain, chance = gain_on_shown_items(bank, cheat, times, KNOWN)
         if scores.mean() < 0.5:  # who is right anyway gains nothing
             assert gain > 0.2 and chance < 1e-3
     assert min(chances) > 1e-3
-    assert known_items(bank, part(NEW[0], items[:10]), times, KNOWN) == (0.0, 1.0)
+    assert gain_on_shown_items(bank, part(NEW[0], items[:10]), times, KNOWN) == (0.0, 1.0)
 
 
 def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
