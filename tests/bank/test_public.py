@@ -4,6 +4,7 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,9 +13,11 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE
 from lm_eval_ccat.bank.file import public_banks
 from lm_eval_ccat.errors import BankError, UsageError
+from lm_eval_ccat.live import forecast
 from lm_eval_ccat.live.outcomes import banks_of, tasks_of_bank
 from lm_eval_ccat.live.plan import plan_of_banks
 from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.metrics import Scale
 
 TASK = "mmlu_pro_history"
 
@@ -146,3 +149,19 @@ def test_a_board_begins_with_a_public_bank_of_the_tasks_that_are_named(tmp_path,
         assert TASK in out and len(list(Path(f"of_{n}", "suite").glob("*.bank.json"))) == n
     said = ccat("board", "init", "none", "--from", "mmlu_pro", "--task", "gsm8k", code=2).err
     assert "no bank of task gsm8k" in said and not Path("none").exists()
+
+
+def test_a_public_bank_is_offered_where_it_saves_items(monkeypatch):
+    def offer(by_bank, at_random):
+        ways = {
+            way: SimpleNamespace(items=lambda gap: None, items_for_error=lambda error, n=n: n)
+            for way, n in (("bank", by_bank), ("random", at_random))
+        }
+        monkeypatch.setattr(forecast, "powers", lambda plan: ways)
+        return forecast.offer_in_words(plan)
+
+    spec = SimpleNamespace(bank=None)
+    plan = SimpleNamespace(spec=spec, scale=Scale(), items=lambda: range(100))
+    public = SimpleNamespace(spec=SimpleNamespace(bank="public"))
+    monkeypatch.setattr(forecast, "with_public_bank", lambda plan: public)
+    assert "after 40 items, not 41" in offer(40, 41) and offer(40, 40) == ""

@@ -192,3 +192,18 @@ def test_the_live_page_of_a_run_and_its_report_stand_in_its_folder(tmp_path, cca
     said = ccat("rank", config, "--watch", 7, code=3).err
     run = tmp_path / "two.run"
     assert written == [(run, 7.0), run] and f"Live page: {run / 'report.html'}" in said
+
+
+def test_the_chart_of_a_plan_is_of_the_kind_that_its_name_says(ccat, tmp_path, monkeypatch):
+    from lm_eval_ccat.cli import plan
+
+    content = {"smallest_gap_by_items": {10: {"random": 0.2}, 20: {"random": 0.1}},
+               "metric": "acc", "chance": 0.8, "task": "t"}  # fmt: skip
+    monkeypatch.setattr(plan.ranking_run, "dry_run", lambda *_, **__: content)
+    monkeypatch.setattr(plan, "forecast_lines", lambda _: [])
+    for name in ("c.svg", "c"):
+        ccat("plan", "--task", "t", "--models", 2, "-o", tmp_path / name)
+        assert (tmp_path / "c.svg").read_bytes().startswith(b"<svg")
+        (tmp_path / "c.svg").unlink()
+    error = ccat("plan", "--task", "t", "--models", 2, "-o", tmp_path / "c.gif", code=2).err
+    assert "svg, png and pdf, not 'gif'" in error

@@ -92,6 +92,22 @@ def test_a_group_of_ones_own_brings_its_stock_members_beside_others(tmp_path):
     assert "arc_easy" in index_of(str(tmp_path / "musr.yaml"))
 
 
+def test_of_two_definitions_of_a_task_the_harness_and_we_take_the_same(tmp_path, monkeypatch):
+    """Whichever file is read first."""
+    from lm_eval.tasks import TaskManager
+
+    for folder in ("b", "a", "c"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "t.yaml").write_text(f"task: twice\ndescription: {folder}\n")
+    files = {str(file): file.read_text() for file in tmp_path.rglob("*.yaml")}
+    manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
+    harness = manager.task_index["twice"]
+    for texts in (files, dict(reversed(files.items()))):
+        monkeypatch.setattr(task_index, "_texts", lambda texts=texts: texts)
+        ours = task_index._stock_entries(["twice"], {})["twice"]
+        assert ours.yaml_path == harness.yaml_path
+
+
 # -- models -------------------------------------------------------------------------------------
 
 

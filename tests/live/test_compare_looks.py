@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from math import inf, log, log1p, nan, pi, sqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from lm_eval_ccat import ItemBank, Ranker, compare
 from lm_eval_ccat.live.comparison import Compared, Comparison
-from lm_eval_ccat.live.live_comparison import MarginKnown
+from lm_eval_ccat.live.live_comparison import MarginKnown, _differences, _losses
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference
+from lm_eval_ccat.records import Item, Tell
 
 CODES = {"worse": 5, "not known": 3}
 UNIT = Scale()
@@ -291,3 +293,29 @@ def test_runs_of_a_family_get_the_verdict_of_the_reference(shape, tmp_path):
                     float(np.clip(end, -1, 1)), abs=1e-9
                 )  # fmt: skip
                 assert holds
+
+
+def test_a_live_comparison_shows_the_answers_of_each_side_under_its_name():
+    item = Item(("t", 3))
+    answers = {
+        (model, item): Tell(model=model, item=item, score=score, responses=[[text]])
+        for model, score, text in (("old", 1.0, "right"), ("new", 0.0, "wrong"))
+    }
+    run = SimpleNamespace(book=SimpleNamespace(answers=answers))
+    [loss] = _losses(run, ("old", "new"), Scale())
+    assert (loss.doc_id, loss.answers) == (3, ("right", "wrong"))
+
+
+def test_the_answer_for_documents_like_these_is_of_one_look_at_its_end():
+    """Looks at these 60 documents decide; what they spent and found is no evidence about others."""
+    gains = np.where(np.arange(60) % 2, 0.13, -0.04)
+    ranker = Ranker(ItemBank.blank(range(60)), ["old", "new"], stop=MarginKnown(0.0))
+    while asked := ranker.ask(2):
+        for model, item in asked:
+            ranker.tell(model, item, 0.5 + (gains[item] if model == "new" else 0.0))
+    offered = SimpleNamespace(metric=SimpleNamespace(scale=Scale()))
+    plan = SimpleNamespace(outcome=offered, offered=range(60), most_repeats=1)
+    run = SimpleNamespace(plan=plan, book=SimpleNamespace(ranker=ranker))
+    on_these, on_others = _differences(run, 0.0)
+    assert (on_these.verdict, on_others.verdict) == ("better", "not known")
+    assert on_these.low > 0.0 > on_others.low

@@ -201,6 +201,14 @@ def test_the_nodes_that_may_join_are_those_that_the_autoscaler_states(monkeypatc
     assert all(map(nodes.may_ever_hold, sizes))  # without an autoscaler any node may join
 
 
+def test_a_node_that_is_gone_has_nothing_to_give(monkeypatch):
+    from lm_eval_ccat.live.ray import Nodes
+
+    nodes = [{"Alive": there, "Resources": {"CPU": n}} for there, n in ((True, 2.0), (False, 9.0))]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    assert Nodes().amounts == [{"CPU": 2.0}]
+
+
 def test_a_model_behind_a_server_reserves_no_cpu():
     from lm_eval_ccat.live.spec import Spec
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.live.keep import _observed
+from lm_eval_ccat.records import Item, Tell
 
 
 def test_a_bank_grows_from_ranking_to_ranking(bench, server, tmp_path, capsys):
@@ -53,3 +57,19 @@ def test_a_model_that_answered_every_item_is_saved_with_the_score_of_each(bench,
     assert len(saved.items) == bank.n_items == bench.n_docs, "it answered all"
     for item, score in zip(saved.items, saved.scores):
         assert score == pytest.approx(truth[bank.doc_ids[item]], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("draws", "chosen"), [((0.5, 0.25), "drawn"), ((0.5, None), "adaptive"), ((), "adaptive")]
+)
+def test_answers_are_a_random_sample_if_all_of_them_were_drawn(draws, chosen):
+    """Chosen ones among them may be the easy ones."""
+    probability = dict(enumerate(draws))
+    answers = {
+        ("m", Item(("t", n))): Tell(model="m", item=Item(("t", n)), score=1.0) for n in (0, 1)
+    }
+    ranker = SimpleNamespace(probability=lambda model, item: probability.get(item.doc_id))
+    plan = SimpleNamespace(spec=SimpleNamespace(models=[SimpleNamespace(name="m")]))
+    book = SimpleNamespace(answers=answers, ranker=ranker)
+    [observed] = _observed(plan, book, "t", "acc", ItemBank.blank(range(4)), {})
+    assert observed.chosen == chosen and (observed.probabilities is None) == (not draws)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from worlds.bench import TASK
+
+from lm_eval_ccat.live import logs_of_run
 
 
 def changed(row):
@@ -127,3 +131,16 @@ def test_a_page_of_another_result_and_a_changed_configuration_are_told(bench, se
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "confidence": 0.99}))
     assert "config.json: confidence is 0.99, in the journal 0.95" in ccat("verify", run, code=1).out
+
+
+def test_one_text_of_several_that_the_journal_has_not_is_found(monkeypatch):
+    for logged, found in (("own", False), ("other", True)):
+        answer = SimpleNamespace(doc_id=3, responses=[["own", logged]])
+        monkeypatch.setattr(logs_of_run, "earlier_answers", lambda *_, answer=answer: [answer])
+        texts = list(logs_of_run._other_texts(Path("m"), "m", "t", {("m", "t", 3): {"own"}}))
+        assert (
+            texts
+            == ["m: the samples of t have another answer to document 3 than the journal"][
+                : int(found)
+            ]
+        )

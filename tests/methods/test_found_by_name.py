@@ -3,6 +3,7 @@
 `test_contributing.py` adds one from outside, which passes the same suite.
 """
 
+import math
 import pickle
 import sys
 
@@ -102,3 +103,21 @@ class TestPaper(MethodSuite):
 
 class TestSample(MethodSuite):
     method = methods.method("sample")
+
+
+def test_a_method_that_knows_nothing_of_sampled_answers_is_given_none():
+    class Plain(PaperPolicy):
+        def __init__(self, bank, n_models, *, seed=0):
+            super().__init__(bank, n_models, seed=seed)
+
+    plain, bank = Method("plain", "of expected scores", Plain), calibrate(TABLE, "paper")
+    assert isinstance(plain.rank(bank, 1, 0, 0.0), Plain)
+    with pytest.raises(UsageError, match="question: run"):
+        plain.rank(bank, 1, 0, 0.0, sampled=True)
+
+
+@pytest.mark.parametrize("name", ["default", "paper"])
+def test_a_model_without_a_score_tells_a_calibration_nothing_and_is_named(name):
+    scores = [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [math.nan] * 3, [0.0, 0.3, 1.0]]
+    with pytest.raises(BankError, match="model 'silent' has no score at all"):
+        calibrate(ScoreTable.from_arrays(scores, models=["a", "b", "silent", "c"]), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,12 +12,14 @@ from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.curves import STRAIGHT, Curves
-from lm_eval_ccat.ranker.join import join_of
+from lm_eval_ccat.ranker import join
+from lm_eval_ccat.ranker.join import FEWEST, join_of
 
 SCORES = draw(np.linspace(-1.5, 1.5, 14), 300, seed=4)
 TESTED = {f"m{n}": SCORES[n] for n in (2, 6, 11)}
 
 
+@cache
 def bank_of(method="default"):
     rest = [n for n in range(14) if f"m{n}" not in TESTED]
     table = ScoreTable.from_arrays(SCORES[rest], [f"m{n}" for n in rest], task="t")
@@ -127,3 +130,21 @@ def test_scores_that_do_not_vary_and_a_blank_bank_prove_nothing():
     blank = Ranker(ItemBank.blank(range(300)), list(TESTED), max_items=60, confidence=0.999)
     drive(blank, 60)
     assert not blank.join.findings
+
+
+def test_a_bank_is_tested_at_every_fifth_item(monkeypatch):
+    """At every answer, a right bank would be set aside by chance five times as often."""
+    tested = []
+
+    def counting(curves, scores):
+        tested.append(int(np.isfinite(scores).any(axis=0).sum()))
+        return join_of(curves, scores)
+
+    monkeypatch.setattr(join, "join_of", counting)
+    # Every other score is another item's, so that the bank is neither trusted nor set aside.
+    own = TESTED["m2"]
+    scores = np.where(np.arange(len(own)) % 2, own, np.roll(own, 150))
+    ranker = Ranker(bank_of(), ["m2"])
+    for item in range(46):
+        ranker.tell("m2", item, scores[item])
+    assert tested == [FEWEST, 25, 30, 35, 40, 45]

@@ -82,6 +82,11 @@ def test_a_model_that_cannot_be_the_best_is_not_said_to_be_as_good_as_the_first(
     assert "between a and b" not in headline(content)
     models["b"]["rank_range"] = [1, 3]
     assert "3 of 3 may be the best; between a and b no difference seen" in headline(content)
+    # One that leads is probably the best where its chance is more than even.
+    pairs[0].update(difference=0.02, low=-0.01, high=0.05)
+    for chance, words in ((0.5, "a leads b by"), (0.51, "a is probably the best (51%)")):
+        models["a"]["p_best"] = chance
+        assert words in headline(content), chance
 
 
 def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(found):

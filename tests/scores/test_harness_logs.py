@@ -23,11 +23,12 @@ from lm_eval_ccat.errors import (
     UnknownMetricError,
     UnknownScoresError,
 )
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
 from lm_eval_ccat.scores.answers import earlier_answers, read_answers
 from lm_eval_ccat.scores.readers.samples import tail_of
-from lm_eval_ccat.scores.reading import share_above_cap
-from lm_eval_ccat.scores.table import READERS
+from lm_eval_ccat.scores.reading import Logged, share_above_cap
+from lm_eval_ccat.scores.table import READERS, read_beside
 from lm_eval_ccat.testing.readers import ReaderSuite
 
 
@@ -710,3 +711,21 @@ def test_a_bank_made_from_logs_plans_without_its_task(tmp_path, capsys):
     needed = json.loads(capsys.readouterr().out)["by_gap"]
     full = next(iter(needed.values()))["full"]
     assert (full["input_tokens"], full["output_tokens"]) == (2 * 30 * 3, 2 * 30 * 20)
+
+
+def test_logs_of_a_metric_without_an_upper_end_are_cut_where_what_they_are_beside_is(tmp_path):
+    # Pairs of reference and answer, and edits per 100 words.
+    edits = {
+        ("a b", "a b"): 0.0,
+        ("a b", "a c"): 50.0,
+        ("x", "a b c"): 300.0,
+        ("y", "a b c"): 300.0,
+    }
+    for model in "ab":
+        rows = [sample_row(n, {"ter": list(pair)}) for n, pair in enumerate(edits)]
+        write_run(tmp_path, model, rows)
+    for cap in (310.0, 400.0):  # above the metric's own, beyond which most of the scores lie
+        table = read_beside(tmp_path, Logged("demo", "ter", "none"), "the bank", Scale(cap=cap))
+        assert table.scale == Scale(cap=cap)
+        expected = 1.0 - np.minimum([*edits.values()], cap) / cap
+        assert table.model_scores() == pytest.approx(np.tile(expected, (2, 1)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kendalltau, norm, t, ttest_rel
+from scipy.stats import binom, kendalltau, norm, t, ttest_rel
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import family_of
@@ -298,6 +298,10 @@ def test_claims_are_held_against_full_results_and_a_model_set_aside_has_no_place
     ]  # fmt: skip
     assert judged["decided"] == {"held": 1, "of": 2}
     assert judged["ties"] == {"truly_tied": 0, "of": 1}
+    assert judged["intervals"]["chance"] == pytest.approx(binom.sf(1, 4, 0.05))
+    known = {**ranking["models"], "d": {**SAID, "n_items": 0}}  # its results are no claim
+    judged = audit({**ranking, "models": known}, table).to_dict()
+    assert judged["intervals"]["chance"] == pytest.approx(binom.sf(1, 3, 0.05))
     with pytest.raises(UsageError, match="scales of my: the run 0 to 1, lower is better"):
         audit({**ranking, "scale": Scale(higher_is_better=False).to_dict()}, table)
 

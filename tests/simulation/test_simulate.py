@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.simulation import stage
+from lm_eval_ccat.simulation import simulation, stage
 from lm_eval_ccat.simulation.folds import HoldOut, drawn_prices
 from lm_eval_ccat.simulation.simulation import _folds_of
 
@@ -246,3 +247,11 @@ def test_at_the_frontier_a_simulation_holds_out_the_best_whichever_end_is_better
     replayed = simulate(table, ["random"], folds=3, kind="frontier", holdout=3, processes=1)
     held_out = {model for run in replayed.runs for model in run["holdout"]}
     assert held_out == {table.models[n] for n in best}
+
+
+def test_a_warning_of_some_folds_says_of_how_many(monkeypatch):
+    warned = [["few models", "few models"], ["few models", "gaps"], ["few models"]]
+    replayed = [SimpleNamespace(outcomes=[], warnings=texts, seconds={}) for texts in warned]
+    monkeypatch.setattr(simulation, "in_processes", lambda *_: replayed)
+    found = simulation._replay(range(3), None, None, 1, None)
+    assert found.warnings == ["few models", "gaps (1 of 3 folds)"]

@@ -75,7 +75,7 @@ def score(*translations):
     return comet_scores(["s"] * len(translations), translations, ["a b"] * len(translations))
 
 
-def test_the_model_is_loaded_once_and_a_failed_call_does_not_end_it(loaded, monkeypatch):
+def test_the_model_is_loaded_once_and_a_failed_call_does_not_end_it(loaded, monkeypatch, tmp_path):
     assert score("", " ") == [0.0, 0.0] and not loaded.exists()
     assert score("a", "", "a b") == [0.51, 0.0, 1.0]  # clipped
     with pytest.raises(MetricError, match="RuntimeError: CUDA out of memory"):
@@ -87,6 +87,12 @@ def test_the_model_is_loaded_once_and_a_failed_call_does_not_end_it(loaded, monk
         score("die")
     assert score("b") == [0.51]  # started again
     assert loaded.read_text().split() == ["Unbabel/wmt22-comet-da", "another", "another"]
+    # COMET's own command writes a folder, in which the checkpoint has this place.
+    (tmp_path / "trained").mkdir()
+    monkeypatch.setenv("CCAT_COMET_MODEL", str(tmp_path / "trained"))
+    assert score("b") == [0.51]
+    trained = tmp_path / "trained" / "checkpoints" / "model.ckpt"
+    assert loaded.read_text().splitlines()[-1] == str(trained)
 
 
 def test_setup_makes_an_environment_and_says_what_failed(tmp_path, monkeypatch, capsys):

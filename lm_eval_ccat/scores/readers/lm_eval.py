@@ -99,9 +99,6 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         )
     # A scale that takes any number is none; the scores will have to suggest one.
     unknown, scale = metric.scale is _ANY_NUMBER, metric.scale
-    # Where the scores of an unbounded metric are cut is the reader's choice.
-    if query.beside is not None and None not in (scale.cap, query.beside.scale.cap):
-        scale = query.beside.scale
     labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
     by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)

@@ -1,5 +1,8 @@
 """The ability that scores speak for, also of models better or weaker than all that a bank knows."""
 
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 import pytest
 from artificial import world
@@ -146,15 +149,42 @@ def test_what_scores_say_nothing_of_stays_where_it_was():
     assert (intercept[:10] > 0.81).all() and intercept[10:] == pytest.approx(0.8)
 
 
+USUAL = world(16, 200)
+
+
+@cache
+def usual_bank():
+    return calibrate(USUAL.without(["m0", "m8", "m14", "m15"]))
+
+
 def test_items_are_drawn_from_the_sixth_on_for_a_model_better_or_worse_than_the_bank():
     """For one of the bank's kind they are chosen until the tenth."""
-    known = world(16, 200)
-    bank = calibrate(known.without(["m0", "m8", "m14", "m15"]))
-    usual = known.select(["m8"]).model_scores()[0]
+    bank, usual = usual_bank(), USUAL.select(["m8"]).model_scores()[0]
     for scores, n_chosen in ((np.ones(200), 5), (np.zeros(200), 5), (usual, 10)):
-        ranker, drawn = Ranker(bank, ["new"], stop="limits"), []
-        for _ in range(11):
-            [(_, item)] = ranker.ask(1)
-            drawn.append(ranker.probability("new", item) is not None)
-            ranker.tell("new", item, float(scores[int(item)]))
+        drawn = drawn_first(11, bank, scores)
         assert drawn == [False] * n_chosen + [True] * (11 - n_chosen)
+
+
+def drawn_first(n, bank, scores):
+    """Whether each of the first items of a new model is drawn."""
+    ranker, drawn = Ranker(bank, ["new"], stop="limits"), []
+    for _ in range(n):
+        [(_, item)] = ranker.ask(1)
+        drawn.append(ranker.probability("new", item) is not None)
+        ranker.tell("new", item, float(scores[int(item)]))
+    return drawn
+
+
+def test_beyond_the_bank_all_items_but_ten_are_drawn_whatever_share_the_bank_states():
+    bank = replace(usual_bank(), constants={**usual_bank().constants, "draws": 0.5})
+    assert sum(drawn_first(30, bank, np.ones(200))) == 20
+
+
+@pytest.mark.parametrize(("score", "side"), [(1.0, "better"), (0.0, "worse")])
+def test_a_model_beyond_the_bank_is_called_better_or_worse_as_its_scores_are(score, side):
+    ranker = Ranker(usual_bank(), ["new"], stop="limits")
+    for item in range(12):
+        ranker.tell("new", item, score)
+    assert [finding.split(":")[0] for finding in ranker.result().findings["new"]] == [
+        f"may score {side} than every model of the bank"
+    ]

@@ -11,11 +11,13 @@ import pytest
 from artificial import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior, spread
 from lm_eval_ccat.methods.default.field import EXCESS_ALONE, Field, ItemSequence, Joint, Moments
 from lm_eval_ccat.methods.default.fit import model_of
+from lm_eval_ccat.methods.default.method import UNLIKE, DefaultPolicy
 
 
 @cache
@@ -262,3 +264,34 @@ def test_the_interval_of_a_model_that_refuses_items_holds_from_its_first_answers
         low, high = ranker.result().interval("new")
         held.append(low <= scores.mean() <= high)
     assert np.mean(held) >= 0.93
+
+
+def test_a_draw_with_an_item_in_flight_before_it_says_nothing_until_that_item_has_ended():
+    """Its estimate needs the score on that item, or, if it failed, what was expected there."""
+    field, score = Field(model_of(tiny()), 1), 0.9
+    member = field.members[0]
+    before = member.posterior.mu.copy()
+    field.place(0, 4, 0.25)
+    field.place(0, 2, 0.2)
+    field.learn(0, [2], [score])
+    assert member.sample() is None
+    member.stop_waiting(4)
+    left = before.sum() - before[4] + member.posterior.mu[4]
+    expected = (left + (score - before[2]) / 0.2) / 7
+    assert member.sample().estimate == pytest.approx(expected)
+
+
+def test_as_few_models_like_those_of_the_bank_are_called_unlike_as_is_stated():
+    """Departures beyond the quantile of either side are found, and none within it."""
+    policy = DefaultPolicy(calibrate(world(12, 30, seed=2)), 1)
+    for item in range(20):
+        policy.placed(0, item, 1.0 / (30 - item))
+        policy.told(0, item, 0.5)
+    field = policy.fields[0]
+    moments = field.moments()
+    edge = t.isf(UNLIKE / 2.0, field.model.departures.df)
+    for away, word in ((0.95, ""), (-0.95, ""), (1.05, "more"), (-1.05, "less")):
+        rbar = away * edge * np.sqrt(moments.M.diagonal() + moments.T.diagonal())
+        field._moments = moments._replace(rbar=rbar)
+        found = [text for text in policy.describe(0).findings if "is unlike" in text]
+        assert len(found) == bool(word) and all(f" {word} than" in text for text in found)

@@ -194,3 +194,11 @@ def test_the_noise_of_a_bank_is_kept_in_its_file_and_checked(measured, tmp_path)
 def test_single_answers_and_copies_tell_no_noise(rows: int, copied: bool) -> None:
     table = answered(unlike(4, 5), rows, 6, copied)
     assert "within" not in calibrate(table).parameters
+
+
+def test_the_noise_of_an_item_is_its_own() -> None:
+    """Half of the items are guessed anew at each answer; on the others a model is always sure."""
+    p = np.random.default_rng(9).random((KNOWN, MANY))
+    p = np.where(np.arange(MANY) < MANY // 2, 0.5, p > 0.5)
+    within = calibrate(answered(p, ANSWERED, 6)).parameters["within"]
+    assert within[: MANY // 2].min() > 0.7 and within[MANY // 2 :].max() < 0.4

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit
+from scipy.special import expit, logit
+from scipy.stats import norm
 from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.methods.paper.method import USUAL, Misfit, PaperPolicy
-from lm_eval_ccat.methods.paper.test import JITTER, PaperTest
+from lm_eval_ccat.methods.paper.test import JITTER, PaperTest, information
 from lm_eval_ccat.methods.policy import largest
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
@@ -198,3 +199,31 @@ def test_a_bank_that_measured_nothing_has_the_usual_misfit(lacking, wrong):
         damaged = replace(lacking, constants={**lacking.constants, "misfit": broken})
         with pytest.raises(BankError, match="misfit"):
             Ranker(damaged, {"m": 1.0})
+
+
+# -- items -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mu", "k"), [(0.2, 0.5), (0.5, 1.0), (0.93, 0.1)])
+def test_the_information_is_that_of_a_normal_score_about_its_mean_and_variance(mu, k):
+    """The mean square of the derivative of its log density, by Gauss and Hermite."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    ability, step = logit(mu), 1e-4
+
+    def log_density(theta, y):
+        mean = expit(theta)
+        return norm.logpdf(y, mean, np.sqrt(k * mean * (1.0 - mean)))
+
+    y = mu + np.sqrt(k * mu * (1.0 - mu)) * nodes
+    slope = (log_density(ability + step, y) - log_density(ability - step, y)) / (2.0 * step)
+    expected = weights @ slope**2 / weights.sum()
+    assert information(mu, k, full=True) == pytest.approx(expected, rel=1e-5)
+
+
+def test_an_item_that_goes_neither_with_nor_against_ability_stays():
+    scores = np.array([[0.0, 0.0, 0.9, 0.1], [0.5, 0.5, 0.1, 0.9], [1.0, 1.0, 0.9, 0.1]])
+    table = made(scores[:, [0, 1, 2, 3]])
+    abilities = logit(scores.mean(axis=1))
+    for item in (2, 3):
+        assert np.corrcoef(abilities, scores[:, item])[0, 1] == pytest.approx(0.0, abs=1e-12)
+    assert calibrate(table, "paper").kept.all()

@@ -8,7 +8,7 @@ import pytest
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.methods.method import method
 from lm_eval_ccat.methods.sample.first_pass import FirstPassPolicy
-from lm_eval_ccat.methods.sample.passes import Passes, RepeatedPairs
+from lm_eval_ccat.methods.sample.passes import Passes, RepeatedPairs, RepeatsPolicy
 from lm_eval_ccat.methods.sample.repeats import RepeatSums
 
 N_ITEMS, REPEATS = 6, 3
@@ -140,3 +140,24 @@ def test_a_first_pass_ends_with_the_items_that_the_bank_keeps():
     by_answers = policy.passes.belief()
     assert policy.belief().variance == pytest.approx(by_answers.variance)
     assert by_answers.variance != pytest.approx(first.belief().variance)
+
+
+def test_an_imposed_slot_comes_after_those_that_any_model_is_done_with() -> None:
+    """What pairs of a fast model have counted would not be a beginning of the passes any more."""
+    policy = RepeatsPolicy(ItemBank.blank(range(6)), 2, repeats=2)
+    order = policy.sequence.order.copy()
+    for slot in order[:3].tolist():
+        policy.told(0, slot, 0.5)
+    policy.placed(1, int(order[5]), 0.2)
+    assert policy.sequence.order[:4].tolist() == [*order[:3].tolist(), order[5]]
+
+
+def test_noise_is_stated_from_the_tenth_second_answer_on() -> None:
+    """Of few, the noise of the items between them would be taken for that of answers."""
+    policy = RepeatsPolicy(ItemBank.blank(range(12)), 1, repeats=2)
+    scores = np.random.default_rng(0).random(24)
+    stated = []
+    for slot in policy.sequence.order.tolist():
+        policy.told(0, slot, float(scores[slot]))
+        stated.append(policy.describe(0).noise is not None)
+    assert stated == [False] * 21 + [True] * 3
