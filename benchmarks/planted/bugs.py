@@ -2332,8 +2332,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models: the batch size auto takes one request",
         "lm_eval_ccat/harness/internals/lms",
-        "        return 1, QUEUE\n",
-        "        return 1, 1\n",
+        "        return Width(1, QUEUE)\n",
+        "        return Width(1, 1)\n",
         ("tests/harness/test_harness_internals.py::test_how_many_requests_a_model_takes_at_once",),
     ),
     Bug(

@@ -1075,18 +1075,18 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an answer with an unscored metric of weight 0 has no score",
-            "decides = any(outcomes[name].weight > 0.0 for name in scored)",
-            "decides = all(outcomes[name].weight > 0.0 for name in scored)",
+            "counts = any(outcomes[name].weight > 0.0 for name in scored)",
+            "counts = all(outcomes[name].weight > 0.0 for name in scored)",
         ),
         (
             "a document with several requests takes as many slots as one",
-            "self.slots * size // max(per_document, size)",
+            "self.slots * width.requests // max(per_document, width.requests)",
             "self.slots",
         ),
         (
             "the client retries as well",
-            "self._tries = internals.own_retries(lm, 1)",
-            "self._tries = None",
+            "self._client_attempts = internals.set_client_attempts(lm, 1)",
+            "self._client_attempts = None",
         ),
         (
             "an answer that was given earlier takes time",
@@ -1117,8 +1117,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "responses stand where they came",
-            "for position, response in zip(call.positions, self.read(call, answer)):",
-            "for position, response in enumerate(self.read(call, answer)):",
+            "for position, response in zip(call.positions, self.read(call, answer.content)):",
+            "for position, response in enumerate(self.read(call, answer.content)):",
         ),
         (
             "requests of different settings share a call",
@@ -1142,7 +1142,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "others go on after a failed call",
-            "                part.cancel()",
+            "                sending.cancel()",
             "                pass",
         ),
         ("a redirection is followed", '"allow_redirects": False', '"allow_redirects": True'),
@@ -1202,7 +1202,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a session shares its documents with the task's code",
-            "document = self._instances.document(doc_id)  #",
+            "document = self._requests.document(doc_id)  #",
             "document = internals.documents(task)[doc_id]  #",
         ),
     ),

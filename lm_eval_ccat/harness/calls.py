@@ -7,7 +7,16 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Call(NamedTuple):
+    """A function to call with arguments, and who takes the result; see `Calls.start`."""
+
+    on_result: Callable[[Any], object]
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    gather: float
 
 
 class Calls:
@@ -36,18 +45,18 @@ class Calls:
         self.name = name
         self.max_threads = max_threads
         self._threads = 0
-        self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)  # counts the threads that wait for work
         self._lock = threading.Lock()  # models close while others start calls
 
     def start(
         self,
-        come: Callable[[Any], object],
-        call: Callable[..., Any],
-        *args: Any,
+        on_result: Callable[[Any], object],
+        function: Callable[..., Any],
+        *arguments: Any,
         gather: float = 0.0,
     ) -> None:
-        """Start a call; pass its result, or the error that it raised, to `come`.
+        """Call a function in a thread; pass its result, or the error it raised, to `on_result`.
 
         A thread that was idle waits `gather` seconds for further calls, and makes them together:
         waking it, and whoever awaits the results, costs as much for one as for ten.
@@ -57,7 +66,7 @@ class Calls:
                 self._threads += 1
                 serving = (self._work, self._idle)
                 threading.Thread(target=_serve, args=serving, name=self.name, daemon=True).start()
-            self._work.put((come, call, args, gather))
+            self._work.put(Call(on_result, function, arguments, gather))
 
     def close(self) -> None:
         """Let each thread end after its present call; `start` may be called again."""
@@ -67,17 +76,16 @@ class Calls:
             self._threads, self._work, self._idle = 0, queue.SimpleQueue(), threading.Semaphore(0)
 
 
-def _serve(work: queue.SimpleQueue[Any], idle: threading.Semaphore) -> None:
+def _serve(work: queue.SimpleQueue[Call | None], idle: threading.Semaphore) -> None:
     """Make the calls that arrive in `work` until None does."""
     last_pause = -math.inf
-    while (job := work.get()) is not None:
-        come, call, args, gather = job
-        if gather and time.monotonic() - last_pause > gather:
-            time.sleep(gather)
+    while (call := work.get()) is not None:
+        if call.gather and time.monotonic() - last_pause > call.gather:
+            time.sleep(call.gather)
             last_pause = time.monotonic()
         try:
-            result = call(*args)
+            result = call.function(*call.arguments)
         except BaseException as error:
             result = error
         idle.release()
-        come(result)
+        call.on_result(result)

@@ -9,6 +9,7 @@ documents are built.
 from __future__ import annotations
 
 import copy
+import math
 import os
 import threading
 import time
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..bank.settings import TOKEN_LIMITS
 from ..errors import HarnessError
@@ -42,10 +43,10 @@ from .transport import Transport, server_calls
 
 #: A row of the harness's sample log.
 Row = dict[str, Any]
-#: Number of documents searched for the longest prompt, and a margin for longer prompts elsewhere.
-_LOOKED_AT, _MARGIN = 256, 1.25
-#: Tokens of an answer if the task states no limit; the harness's own default.
-_ANSWER = 256
+#: Number of documents searched for the longest prompt, and a factor for longer ones elsewhere.
+_PROMPTS_LOOKED_AT, _MARGIN = 256, 1.25
+#: Most tokens of an answer if the task states no limit; the harness's own default.
+_DEFAULT_ANSWER = 256
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,31 @@ class Administered:
         return replace(self, samples=samples)
 
 
+class AnsweredCall(NamedTuple):
+    """Documents whose requests were answered together, and are yet to be scored.
+
+    Attributes
+    ----------
+    doc_ids : sequence of int
+    groups : list of list of Instance
+        The requests of each document, which hold the responses.
+    cached : list of bool
+        Whether the harness's response cache answered those of each document.
+    tokens : list of (Tokens or None)
+        Tokens of each document.
+    served : sequence of Served
+        What the server reported about each request.
+    seconds : float
+    """
+
+    doc_ids: Sequence[int]
+    groups: Sequence[list[Any]]
+    cached: Sequence[bool]
+    tokens: Sequence[Tokens | None]
+    served: Sequence[Served]
+    seconds: float
+
+
 @dataclass
 class TaskSession:
     """One task bound to one model.
@@ -142,8 +168,8 @@ class TaskSession:
     options: Mapping[str, Any] = field(default_factory=dict)
     count_tokens: bool = False
     fewshot_seed: int | None = None
-    #: Whether each answer is scored as a document of its own, whatever `repeats` the task states.
-    each_alone: bool = False
+    #: Whether each answer is scored by itself, whatever `repeats` the task states.
+    scores_each_answer: bool = False
 
     def __post_init__(self) -> None:
         internals.require_supported_version()
@@ -151,14 +177,14 @@ class TaskSession:
         announce(self.lm)
         if self.fewshot_seed is None:
             self.fewshot_seed = internals.fewshot_seed(self.task)
-        self._instances = internals.Requests(self.task, self.lm, self.options, self.fewshot_seed)
+        self._requests = internals.Requests(self.task, self.lm, self.options, self.fewshot_seed)
         self._scoring = threading.Lock()
         self.scoring = Calls(f"scoring {self.name}", max_threads=1)
         self._prompt_hashes: dict[int, str] = {}
         self._bind()
 
     def _bind(self) -> None:
-        self._batch: int | None = None
+        self._batch_size: int | None = None
         self.bind(self.lm)
         self.settle_batch()
 
@@ -190,12 +216,12 @@ class TaskSession:
     @property
     def doc_ids(self) -> tuple[int, ...]:
         """Every document of the task, in the harness's numbering."""
-        return tuple(self._instances)
+        return tuple(self._requests)
 
     @property
     def doc_hashes(self) -> tuple[str, ...]:
         """The harness's ``doc_hash`` of each of `doc_ids`."""
-        return tuple(self._instances.hashes.values())
+        return tuple(self._requests.hashes.values())
 
     @property
     def filters(self) -> list[str]:
@@ -268,15 +294,15 @@ class TaskSession:
 
     def target(self, doc_id: int) -> str:
         """Return the reference of a document, as the text whose hash the harness logs."""
-        return str(internals.target(self.task, self._instances.document(doc_id)))
+        return str(internals.target(self.task, self._requests.document(doc_id)))
 
     def prompts(self, doc_id: int) -> tuple[str, ...]:
         """Return the text of each request of a document, as a full run sends it."""
-        return tuple(map(internals.prompt, self._instances[doc_id]))
+        return tuple(map(internals.prompt, self._requests[doc_id]))
 
-    def asked(self, doc_id: int, write: Callable[[Any], str] = canonical) -> str:
+    def request_text(self, doc_id: int, write: Callable[[Any], str] = canonical) -> str:
         """Return what the requests of a document ask, as one text (see `scores.prompts.asked`)."""
-        return _asked(self._instances[doc_id], write)
+        return _asked(self._requests[doc_id], write)
 
     def prompt_hash(self, doc_id: int) -> str:
         """Return the hash of what is sent for a document: of all contexts and continuations.
@@ -284,13 +310,13 @@ class TaskSession:
         Where a model generates, it is the one that the harness logs.
         """
         if doc_id not in self._prompt_hashes:
-            self._prompt_hashes[doc_id] = hash_of(self.asked(doc_id, as_sent))
+            self._prompt_hashes[doc_id] = hash_of(self.request_text(doc_id, as_sent))
         return self._prompt_hashes[doc_id]
 
     @cached_property
     def marks(self) -> dict[Any, str]:
         """Mark of each document's prompt: of its text, or of its messages before any template."""
-        requests = self._instances
+        requests = self._requests
         if not self.options.get("apply_chat_template"):
             return {doc_id: self.prompt_hash(doc_id)[:DIGITS] for doc_id in requests}
         if not isinstance(self.lm, internals.PlaceholderLM):
@@ -310,19 +336,25 @@ class TaskSession:
             return self.marks
         return {
             doc_id: written_mark(self.prompt_hash(doc_id), str(template))
-            for doc_id in self._instances
+            for doc_id in self._requests
         }
 
     def n_requests(self, doc_id: int) -> int:
         """Return the number of model answers that one document takes (choices, repeats)."""
-        requests = self._instances[doc_id]
-        return len(requests) if self.each_alone else sum(request.repeats for request in requests)
+        requests = self._requests[doc_id]
+        return (
+            len(requests)
+            if self.scores_each_answer
+            else sum(request.repeats for request in requests)
+        )
 
     @property
     def token_limit(self) -> int:
         """Most tokens of one generated answer: the task's limit, or the harness's default."""
         settings = self.config.get("generation_kwargs") or {}
-        return int(next((settings[key] for key in TOKEN_LIMITS if settings.get(key)), _ANSWER))
+        return int(
+            next((settings[key] for key in TOKEN_LIMITS if settings.get(key)), _DEFAULT_ANSWER)
+        )
 
     def settle_batch(self) -> None:
         """Detect the batch size of a model that chooses its own (``auto``), once.
@@ -332,16 +364,18 @@ class TaskSession:
         model = internals.unwrapped(self.lm)
         if getattr(model, "batch_size", 1) != "auto" or not hasattr(model, "_detect_batch_size"):
             return
-        if self._batch is None:
-            ids = self.doc_ids
-            sample = ids[:: -(-len(ids) // _LOOKED_AT)]
+        if self._batch_size is None:
+            doc_ids = self.doc_ids
+            sample = doc_ids[:: math.ceil(len(doc_ids) / _PROMPTS_LOOKED_AT)]
             prompts = [prompt for doc_id in sample for prompt in self.prompts(doc_id)]
             answer = self.token_limit if self._generates else 1
             longest = max((len(model.tok_encode(prompt)) for prompt in prompts), default=1)
             tokens = min(int(model.max_length), int(longest * _MARGIN) + answer)
-            self._batch = int(model._detect_batch_size([(None, [0] * max(1, tokens), [0])], 0))
-            log.info("batch size %d found for prompts of up to %d tokens", self._batch, tokens)
-        model.batch_size_per_gpu = self._batch
+            # A request as the harness has it: its texts, the tokens read, and those to be rated.
+            request = (None, [0] * max(1, tokens), [0])
+            self._batch_size = int(model._detect_batch_size([request], 0))
+            log.info("batch size %d found for prompts of up to %d tokens", self._batch_size, tokens)
+        model.batch_size_per_gpu = self._batch_size
 
     # -- running documents --------------------------------------------------------------------
 
@@ -367,19 +401,21 @@ class TaskSession:
         Exception
             Whatever the model or the task raises; then no document of the call counts.
         """
-        return self.ask(doc_ids, lm)()
+        return self.ask(doc_ids, lm=lm)()
 
     def ask(
-        self, doc_ids: Sequence[int], lm: Any = None, repeats: Sequence[int] = ()
+        self, doc_ids: Sequence[int], repeats: Sequence[int] = (), lm: Any = None
     ) -> Callable[[], list[Administered]]:
         """Run documents as `administer` does; return a function that scores the answers.
 
         Scoring needs no model, so that the next one may be loaded meanwhile. `repeats` says which
-        answer to each document is asked, if not the first: those no response cache gives.
+        answer to each document is asked, if not the first.
         """
+        # A response cache knows one answer to each request, and would give it again.
         if any(repeat > 1 for repeat in repeats):
             lm = internals.unwrapped(self.lm if lm is None else lm)
-        groups, requests = self._unasked(doc_ids, repeats)
+        groups = self._copied_requests(doc_ids, repeats)
+        requests = [request for group in groups for request in group]
         if not requests:
             return list
         if lm is None:
@@ -388,15 +424,16 @@ class TaskSession:
         lm = self.lm if lm is None else lm
         cached = [all(internals.in_cache(lm, request) for request in group) for group in groups]
         started = time.perf_counter()
-        with noting() as call:
+        with noting() as notes:
             internals.send(lm, requests)
         seconds = time.perf_counter() - started
-        tokens = self._tokens_of(groups, call.served, cached)
-        return partial(self._read, doc_ids, groups, call.served, seconds, cached, tokens)
+        tokens = self._tokens_of(groups, notes.served, cached)
+        call = AnsweredCall(doc_ids, groups, cached, tokens, notes.served, seconds)
+        return partial(self._scored_call, call)
 
     @property
     def sends_texts(self) -> bool:
-        """Whether all requests are plain texts, which `put` can send without blocking.
+        """Whether all requests are plain texts, which `ask_server` can send without blocking.
 
         The harness's response cache and tokenizers behind a server would block.
         """
@@ -404,29 +441,31 @@ class TaskSession:
         waits = inner is not self.lm or getattr(inner, "tokenizer_backend", None) == "remote"
         return not internals.is_multimodal(self.task) and not waits
 
-    async def put(
+    async def ask_server(
         self,
         doc_ids: Sequence[int],
         transport: Transport,
-        come: Callable[[Any], object],
+        on_result: Callable[[Any], object],
         repeats: Sequence[int] = (),
     ) -> None:
-        """Send documents to a server as `administer` does, from the event loop, without blocking.
+        """Ask a server as `ask` does, from the event loop, without blocking.
 
         Parameters
         ----------
         doc_ids : sequence of int
         transport : Transport
-        come : callable
+        on_result : callable
             Called with a function that reads and scores the answers, which may take long; or with
             the error.
         repeats : sequence of int, optional
             As for `ask`.
         """
         try:
-            groups, requests = self._unasked(doc_ids, repeats)
-            repeated = [request for request in requests for _ in range(request.repeats)]
-            calls = server_calls(self.lm, repeated)
+            groups = self._copied_requests(doc_ids, repeats)
+            requests = [
+                request for group in groups for request in group for _ in range(request.repeats)
+            ]
+            calls = server_calls(self.lm, requests)
             started = time.perf_counter()
             # Nearly every document is one request, which needs no tasks of its own.
             if len(calls) == 1:
@@ -435,32 +474,34 @@ class TaskSession:
                 answers = await transport.send_all(calls)
             seconds = time.perf_counter() - started
         except BaseException as error:
-            come(error)
+            on_result(error)
             return
 
         def read() -> list[Administered]:
-            internals.store(repeated, transport.read_all(calls, answers, len(repeated)))
-            heard, cached = [served for _, served in answers], [False] * len(groups)
-            tokens = self._tokens_of(groups, heard, cached)
-            return self._read(doc_ids, groups, heard, seconds, cached, tokens)
+            internals.store(requests, transport.read_all(calls, answers, len(requests)))
+            served, cached = [answer.served for answer in answers], [False] * len(groups)
+            tokens = self._tokens_of(groups, served, cached)
+            call = AnsweredCall(doc_ids, groups, cached, tokens, served, seconds)
+            return self._scored_call(call)
 
-        come(read)
+        on_result(read)
 
-    def _unasked(
+    def _copied_requests(
         self, doc_ids: Sequence[int], repeats: Sequence[int] = ()
-    ) -> tuple[list[list[Any]], list[Any]]:
-        """Copy documents' requests: several models share them, and one model may ask one twice.
+    ) -> list[list[Any]]:
+        """Return a copy of each document's requests, to hold the responses of one call.
 
-        Where a server takes a seed, the second answer has the seed after the first one's, which the
-        task's settings or the model state, and so on.
+        Several models share the requests, and one model may ask them repeatedly. Where a server
+        takes a seed, the second answer has the seed after the first one's, which the task's
+        settings or the model state, and so on.
         """
         seed = internals.seed_of(self.lm) if any(repeat > 1 for repeat in repeats) else None
         groups = []
         for doc_id, repeat in zip(doc_ids, repeats or [1] * len(doc_ids)):
             group = []
-            for instance in self._instances[doc_id]:
+            for instance in self._requests[doc_id]:
                 changed: dict[str, Any] = {"resps": [], "filtered_resps": {}}
-                if self.each_alone:
+                if self.scores_each_answer:
                     changed["metadata"] = (instance.task_name, instance.doc_id, 1)
                 if seed is not None and repeat > 1:
                     prompt, settings, *further = instance.args
@@ -471,31 +512,22 @@ class TaskSession:
                     )  # fmt: skip
                 group.append(replace(instance, **changed))
             groups.append(group)
-        return groups, [instance for group in groups for instance in group]
+        return groups
 
-    def _read(
-        self,
-        doc_ids: Sequence[int],
-        groups: Sequence[list[Any]],
-        served: Sequence[Served],
-        seconds: float,
-        cached: Sequence[bool],
-        tokens: Sequence[Tokens | None],
-    ) -> list[Administered]:
+    def _scored_call(self, call: AnsweredCall) -> list[Administered]:
         """Score documents whose requests have been answered, by the response cache or the model."""
-        requests = [instance for group in groups for instance in group]
-        asked = [group for group, is_cached in zip(groups, cached) if not is_cached]
+        requests = [instance for group in call.groups for instance in group]
+        asked = [group for group, is_cached in zip(call.groups, call.cached) if not is_cached]
         n_asked = sum(instance.repeats for group in asked for instance in group)
-        seconds_per_request = seconds / max(1, n_asked)
-        withheld = any(
-            server_report.null and "content_filter" in server_report.finish
-            for server_report in served
-        )
-        answered = []
+        seconds_per_request = call.seconds / max(1, n_asked)
+        withheld = any(served.null and "content_filter" in served.finish for served in call.served)
+        administered = []
         with self._scoring:  # metric objects of HF `evaluate` are not thread-safe
             for pipeline in internals.pipelines(self.task):
                 internals.attribute(pipeline, "apply|apply_filter")(requests)
-            for doc_id, group, is_cached, used in zip(doc_ids, groups, cached, tokens):
+            for doc_id, group, is_cached, tokens in zip(
+                call.doc_ids, call.groups, call.cached, call.tokens
+            ):
                 samples: dict[str, Row] = {}
                 values: dict[tuple[str, str], Any] = {}
                 with noting() as notes:
@@ -511,29 +543,29 @@ class TaskSession:
                     values = {}
                     notes.unscored.insert(0, "the server's filter withheld the answer")
                 n_requests = sum(instance.repeats for instance in group)
-                answered.append(
+                administered.append(
                     Administered(
                         doc_id,
                         values,
                         samples,
                         prompts=tuple(map(internals.prompt, group)),
                         responses=answers,
-                        tokens=used,
+                        tokens=tokens,
                         seconds=0.0 if is_cached else seconds_per_request * n_requests,
                         unscored=tuple(dict.fromkeys(notes.unscored)),
-                        served=tuple(served),
+                        served=tuple(call.served),
                         judge_usd=notes.judge_usd,
                         cached=is_cached,
                     )
                 )
-        return answered
+        return administered
 
     def _scored(
         self, doc_id: int, group: list[Any], pipeline: Any
     ) -> tuple[Row, Mapping[str, Any]]:
         """Return the row that the harness logs for a document, and its metrics."""
         task, filter = self.task, pipeline.name
-        document = self._instances.document(doc_id)  # a fresh one: tasks may write into it
+        document = self._requests.document(doc_id)  # a fresh one: tasks may write into it
         filtered = [instance.filtered_resps[filter] for instance in group]
         repeated: dict[str, object] = {}
         if hasattr(pipeline, "score_instances"):
@@ -544,10 +576,10 @@ class TaskSession:
             scored = task._try_process_results(documents, filter)
             scored = scored or pipeline.score_instances(documents)
             metrics = dict(pipeline.reduce(scored)[doc_id])
-            of_each = {
-                name: value for name, value in scored[doc_id].scores.items() if len(value) > 1
+            by_metric = {
+                name: scores for name, scores in scored[doc_id].scores.items() if len(scores) > 1
             }
-            repeated = {"scores_per_repeat": of_each} if of_each else {}
+            repeated = {"scores_per_repeat": by_metric} if by_metric else {}
         else:
             metrics = dict(task.process_results(document, filtered))
         target = internals.target(task, document)
@@ -560,7 +592,7 @@ class TaskSession:
             "filtered_resps": filtered,
             "filter": filter,
             "metrics": list(metrics),
-            "doc_hash": self._instances.hashes[doc_id],
+            "doc_hash": self._requests.hashes[doc_id],
             "prompt_hash": internals.hash_text(group[0].arguments[0]),
             "target_hash": internals.hash_text(str(target)),
             **metrics,
@@ -579,9 +611,9 @@ class TaskSession:
         # To count takes a moment per document, and nobody asks for it.
         if not (self.count_tokens or billed):
             return [None] * len(groups)
-        asked = [group for group, known in zip(groups, cached) if not known]
+        asked = [group for group, is_cached in zip(groups, cached) if not is_cached]
         counted = iter(self._counted(asked, served))
-        return [None if known else next(counted) for known in cached]
+        return [None if is_cached else next(counted) for is_cached in cached]
 
     def _counted(self, groups: Sequence[list[Any]], served: Sequence[Served]) -> list[Tokens]:
         """Return the tokens of documents that were asked, from the most reliable source."""

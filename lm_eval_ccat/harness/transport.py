@@ -20,12 +20,11 @@ import threading
 import urllib.request
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import TimeoutError as TooLate
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ..errors import HarnessError
@@ -36,8 +35,6 @@ from .served import Served, note_served, pause_of, seconds_to_wait
 
 __all__ = ["ServerError", "Transport", "begin", "pooled", "seconds_to_wait", "server_calls"]
 
-Answers = list[tuple[Any, Served]]
-
 #: Statuses that a retry cannot fix, because they are about the model: wrong key, no permission, no
 #: such model or address.
 MODEL_STATUSES = frozenset({401, 402, 403, 404})
@@ -45,8 +42,8 @@ MODEL_STATUSES = frozenset({401, 402, 403, 404})
 DOCUMENT_STATUSES = frozenset({400, 413, 422, 451})
 #: Statuses of a server that is temporarily unavailable to everyone.
 AWAY_STATUSES = frozenset({429, 502, 503, 504, 529})
-#: Number of characters to keep of a server's message.
-WORDS = 500
+#: Most characters to keep of a server's message.
+LONGEST_MESSAGE = 500
 #: Largest answer to read, in bytes; likelihoods of a large batch take some ten million.
 LARGEST_BODY = 128 * 1024 * 1024
 #: Error codes after which the account gets no more answers, however long one waits.
@@ -54,7 +51,7 @@ _FINAL = frozenset(
     "insufficient_quota billing_hard_limit_reached billing_not_active account_deactivated".split()
 )
 #: Methods of a model that go through its transport.
-_ASKING = ("generate_until", "loglikelihood")
+_REPLACED_METHODS = ("generate_until", "loglikelihood")
 
 
 @dataclass
@@ -148,6 +145,21 @@ class ServerCall:
     read: Callable[[Any], list[Any]]
 
 
+class ServerAnswer(NamedTuple):
+    """The JSON of an answer, and what the server reported with it."""
+
+    content: Any
+    served: Served
+
+
+class Target(NamedTuple):
+    """Where a request goes: address, headers, and aiohttp's time limit."""
+
+    url: str
+    headers: dict[str, str]
+    timeout: Any
+
+
 def pooled(lm: Any) -> bool:
     """Whether a model sends its requests as the harness's own `TemplateAPI` does."""
     inner, sending = internals.unwrapped(lm), internals.SENDING
@@ -197,15 +209,15 @@ class Transport:
         self._finalizers: list[weakref.finalize[Any, Any]] = []  # which close sessions
         self._slots: asyncio.Semaphore | None = None  # made on the loop, with the session
         self._cancelled = False
-        self._settings: Any = None  # from which address, headers and limit of requests were made
-        self._request_parts: tuple[str, Any, Any] = "", {}, None
+        self._settings: Any = None  # of the model, from which its target was made
+        self._made_target: Target | None = None
         for name in ("parse_generations", "parse_logprobs"):  # so that answers are not noted twice
             vars(lm).pop(name, None)
-        for name in _ASKING:
+        for name in _REPLACED_METHODS:
             setattr(lm, name, partial(self._ask, getattr(lm, name)))
 
-    async def send(self, call: ServerCall) -> tuple[Any, Served]:
-        """Send one request, from the loop; return its answer's JSON, and what came with it.
+    async def send(self, call: ServerCall) -> ServerAnswer:
+        """Send one request, from the loop.
 
         Raises
         ------
@@ -224,19 +236,23 @@ class Transport:
         # The connector notes in it how far the request came.
         task, progress = asyncio.current_task(), RequestProgress()
         _PROGRESS.set(progress)
-        kind, why, address = "", "", ""
         try:
             url, headers, limit = self._target()
             data = json.dumps(call.payload).encode()
         except (ValueError, TypeError) as error:
             why = f"the request cannot be sent: {_reason(error)}"
             raise ServerError("request", why, sent=False) from error
-        how: dict[str, Any] = {
+        options: dict[str, Any] = {
             "headers": headers, "proxy": self._proxy, "timeout": limit, "allow_redirects": False
         }  # fmt: skip
+
+        def failed(kind: str, why: str, address: str = "") -> ServerError:
+            return ServerError(kind, why, sent=progress.sent, address=address)
+
+        failure: ServerError | None = None
         self._waiting.add(task)
         try:
-            async with self._slots, self._session.post(url, data=data, **how) as response:
+            async with self._slots, self._session.post(url, data=data, **options) as response:
                 body = bytearray()
                 async for piece in response.content.iter_any():
                     body += piece
@@ -246,67 +262,76 @@ class Transport:
         except ServerError:
             raise
         except asyncio.CancelledError:
-            kind, why = "cancelled", "the request was cancelled"
+            failure = failed("cancelled", "the request was cancelled")
         except TimeoutError:
-            kind, why = "timeout", f"no answer within {limit.total:g} s"
+            failure = failed("timeout", f"no answer within {limit.total:g} s")
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-            kind = "request"
             why = f"the request cannot be sent: {_reason(error)} (base_url begins with http://)"
+            failure = failed("request", why)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            kind, why = "connection", f"the connection failed: {_reason(error)}"
-            if remedy := _to_correct(error):
-                address = f"{mask_text(url)}: {remedy}"
-            ended = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
-            connector = getattr(self._session, "connector", None)  # none once it is closed
-            lasting = connector is not None and not connector.force_close
-            if ended and progress.reused and lasting and not self._cancelled:
-                # Some servers close idle connections without a word. Whether they had read, and
-                # bill, the request that was under way, cannot be known, so that from now on each
-                # request has a connection of its own.
-                self._connect(force_close=True)
+            remedy = _remedy_of_connection(error)
+            address = f"{mask_text(url)}: {remedy}" if remedy else ""
+            failure = failed("connection", f"the connection failed: {_reason(error)}", address)
+            if progress.reused:
+                self._distrust_idle_connections(error)
         finally:
             self._waiting.discard(task)
-        if kind:  # without the error's status: aiohttp invents one if the answer is not HTTP
-            raise ServerError(kind, why, sent=progress.sent, address=address)
+        # Raised here, without its cause: aiohttp invents a status if the answer is not HTTP.
+        if failure is not None:
+            raise failure
         # To follow a redirect would hand prompts and the key to an address that nobody named.
-        status, heads = response.status, response.headers
-        if 300 <= status < 400 and (location := heads.get("Location")):
+        status, received = response.status, response.headers
+        if 300 <= status < 400 and (location := received.get("Location")):
             raise _redirected(url, location)
-        answer = _checked(status, heads, body, url, headers, chat="messages" in call.payload)
-        return answer, Served.of(answer, heads, call.payload)
+        answer = _checked(status, received, body, url, headers, chat="messages" in call.payload)
+        return ServerAnswer(answer, Served.of(answer, received, call.payload))
 
-    def _target(self) -> tuple[str, Any, Any]:
-        """Return a request's address, headers and time limit, made anew where they change."""
+    def _distrust_idle_connections(self, error: Exception) -> None:
+        """Give each request a connection of its own if the server closed one that was idle.
+
+        Some do so without a word. Whether they had read, and bill, the request that was under way,
+        cannot be known.
+        """
+        import aiohttp
+
+        closed = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+        connector = getattr(self._session, "connector", None)  # none once it is closed
+        lasting = connector is not None and not connector.force_close
+        if closed and lasting and not self._cancelled:
+            self._connect(force_close=True)
+
+    def _target(self) -> Target:
+        """Return where requests go, made anew where the model's settings have changed."""
         import aiohttp
 
         lm = self._lm
         settings = str(lm.base_url), {**(lm.header or {})}, float(lm.timeout)
-        if settings != self._settings:
+        if self._made_target is None or settings != self._settings:
             address, header, seconds = settings
             url, headers = _authorized(address, header)
             headers = {"Content-Type": "application/json", **headers}
-            self._request_parts = url, headers, aiohttp.ClientTimeout(total=seconds)
+            self._made_target = Target(url, headers, aiohttp.ClientTimeout(total=seconds))
             self._settings = settings
-        return self._request_parts
+        return self._made_target
 
-    async def send_all(self, calls: Sequence[ServerCall]) -> Answers:
+    async def send_all(self, calls: Sequence[ServerCall]) -> list[ServerAnswer]:
         """Send several requests as `send` does; after the first error, cancel the others."""
-        parts = [asyncio.ensure_future(self.send(call)) for call in calls]
+        sendings = [asyncio.ensure_future(self.send(call)) for call in calls]
         try:
-            return list(await asyncio.gather(*parts))
+            return list(await asyncio.gather(*sendings))
         except ServerError as error:
-            done = [
-                part
-                for part in parts
-                if part.done() and not part.cancelled() and part.exception() is None
+            answered = [
+                sending
+                for sending in sendings
+                if sending.done() and not sending.cancelled() and sending.exception() is None
             ]
-            error.served = tuple(part.result()[1] for part in done)
+            error.served = tuple(sending.result().served for sending in answered)
             raise
         finally:
-            for part in parts:  # after an error nobody waits for the others
-                part.cancel()
+            for sending in sendings:  # after an error nobody waits for the others
+                sending.cancel()
 
-    def submit(self, calls: Sequence[ServerCall]) -> Answers:
+    def submit(self, calls: Sequence[ServerCall]) -> list[ServerAnswer]:
         """Call `send_all` from another thread, and wait."""
         return asyncio.run_coroutine_threadsafe(self.send_all(calls), _loop()).result()
 
@@ -314,18 +339,21 @@ class Transport:
         self, stock: Callable[..., Any], requests: Sequence[Any], disable_tqdm: bool = False
     ) -> list[Any]:
         """Answer requests as the model's own method does."""
-        if any(len(request.args) > 2 for request in requests):  # images go through the harness
+        # Images go through the harness.
+        if any(len(request.args) > 2 for request in requests):
             return list(stock(requests, disable_tqdm=disable_tqdm))
         calls = server_calls(self._lm, requests)
         answers = self.submit(calls)
-        note_served([served for _, served in answers])
+        note_served([answer.served for answer in answers])
         return self.read_all(calls, answers, len(requests))
 
-    def read_all(self, calls: Sequence[ServerCall], answers: Answers, n: int) -> list[Any]:
-        """Return `n` responses by position."""
-        responses: list[Any] = [None] * n
-        for call, (answer, _) in zip(calls, answers):
-            for position, response in zip(call.positions, self.read(call, answer)):
+    def read_all(
+        self, calls: Sequence[ServerCall], answers: Sequence[ServerAnswer], n_requests: int
+    ) -> list[Any]:
+        """Return the response to each of the requests that the calls answer."""
+        responses: list[Any] = [None] * n_requests
+        for call, answer in zip(calls, answers):
+            for position, response in zip(call.positions, self.read(call, answer.content)):
                 responses[position] = response
         return responses
 
@@ -346,7 +374,7 @@ class Transport:
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             trouble = f"the server's answer does not have the expected form ({error!r})"
         if trouble:
-            words = short(json.dumps(answer, ensure_ascii=False), WORDS)
+            words = short(json.dumps(answer, ensure_ascii=False), LONGEST_MESSAGE)
             raise ServerError("answer", f"{trouble}: {words}", words=words)
         return read
 
@@ -364,7 +392,7 @@ class Transport:
     def close(self) -> None:
         """Cancel all requests in flight, close the connections, and restore the model."""
         self.cancel()
-        for name in _ASKING:
+        for name in _REPLACED_METHODS:
             vars(self._lm).pop(name, None)
         self._session = None
         while self._finalizers:
@@ -406,16 +434,16 @@ class Transport:
 
 def _redirected(url: str, location: str) -> ServerError:
     """Return the error of an answer that names another address, without credentials in it."""
-    to = urlsplit(urljoin(url, location))
-    place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
+    address = urlsplit(urljoin(url, location))
+    bare = address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment="")
     return ServerError(
         "request",
-        f"the server redirects to {place.geturl()}; neither prompts nor key are sent there (if "
+        f"the server redirects to {bare.geturl()}; neither prompts nor key are sent there (if "
         "that is intended, set it as base_url)",
     )
 
 
-def _remedy_of(status: int, url: str, headers: Mapping[str, str], chat: bool) -> str:
+def _remedy_of_status(status: int, url: str, headers: Mapping[str, str], chat: bool) -> str:
     """Return what a status says of an entry's address or key, to end an error; "" if nothing.
 
     An address that replaces the server's words begins with a comma.
@@ -438,7 +466,7 @@ def _json(body: bytes | bytearray) -> Any:
 
 def _checked(
     status: int,
-    heads: Mapping[str, str],
+    received_headers: Mapping[str, str],
     body: bytes | bytearray,
     url: str,
     sent_headers: Mapping[str, str],
@@ -453,14 +481,14 @@ def _checked(
         return answer
     code, http_status = _code_and_status(answer)
     words, refused = _words(answer, body), status >= 300
-    remedy = _remedy_of(status, url, sent_headers, chat)
+    remedy = _remedy_of_status(status, url, sent_headers, chat)
     message = trouble if remedy.startswith(",") else f"{trouble}: {words or 'no words'}"
     raise ServerError(
         "status" if refused else "answer",
         message + remedy,
         status=status if refused else http_status,
         words=words,
-        headers=dict(heads),
+        headers=dict(received_headers),
         code=code,
     )
 
@@ -492,13 +520,16 @@ def _words(answer: Any, body: bytes | bytearray) -> str:
     words: Any = answer.get("error", answer) if isinstance(answer, dict) else None
     if isinstance(words, dict):
         words = words.get("message") or words.get("detail") or json.dumps(words, ensure_ascii=False)
-    return short(str(words) if words else body[: 4 * WORDS].decode(errors="replace"), WORDS)
+    return short(
+        str(words) if words else body[: 4 * LONGEST_MESSAGE].decode(errors="replace"),
+        LONGEST_MESSAGE,
+    )
 
 
 def _reason(error: Exception) -> str:
     refused = getattr(error, "certificate_error", None)  # aiohttp repeats address and settings
     text = getattr(refused, "verify_message", None) or str(error)
-    return short(text, WORDS) or type(error).__name__
+    return short(text, LONGEST_MESSAGE) or type(error).__name__
 
 
 def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -522,8 +553,8 @@ def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, st
 
 _THREAD = "ccat-transport"
 _LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
-#: Coroutines handed to the loop of a process and not yet begun.
-_HANDED: dict[int, list[Coroutine[Any, Any, object]]] = {}
+#: Coroutines handed over to the loop of a process and not yet begun.
+_HANDED_OVER: dict[int, list[Coroutine[Any, Any, object]]] = {}
 _LOCK = threading.Lock()
 
 
@@ -542,18 +573,18 @@ def begin(work: Coroutine[Any, Any, object]) -> None:
 
     def begin_all() -> None:
         with _LOCK:
-            handed = _HANDED.pop(process, [])
-        for coroutine in handed:
+            coroutines = _HANDED_OVER.pop(process, [])
+        for coroutine in coroutines:
             loop.create_task(coroutine)
 
     with _LOCK:
-        waiting = _HANDED.setdefault(process, [])
+        waiting = _HANDED_OVER.setdefault(process, [])
         if not waiting:  # woken first: after a Ctrl-C in between, the next caller wakes it again
             loop.call_soon_threadsafe(begin_all)
         waiting.append(work)
 
 
-def _to_correct(error: BaseException) -> str:
+def _remedy_of_connection(error: BaseException) -> str:
     """Say what to correct if a connection fails as with a wrong address; "" if it does not."""
     import aiohttp
 
@@ -592,7 +623,7 @@ def _close(session: Any) -> None:
     """Close a pool of connections, even if its model was never closed."""
     closing = asyncio.run_coroutine_threadsafe(session.close(), _loop())
     if threading.current_thread().name != _THREAD:
-        with suppress(TooLate):  # the loop then closes the connections later
+        with suppress(TimeoutError):  # the loop then closes the connections later
             closing.result(5.0)
 
 
@@ -665,6 +696,7 @@ def _likelihoods(lm: Any, requests: Sequence[Any]) -> Iterator[ServerCall]:
         chunk = encoded[start : start + size]
         inputs, contexts, keys = lm.batch_loglikelihood_requests([chunk])
 
+        # Its defaults hold this chunk: the loop has gone on before an answer is read.
         def read(
             answer: Any, inputs: Any = inputs, contexts: Any = contexts, keys: Any = keys
         ) -> list[Any]:

@@ -223,7 +223,7 @@ def prepare(
     warnings = check_session(measured, session, agrees) if spec.bank else []
     measured, accepted, doubts = as_prompted(measured, session, spec.accept_change)
     warnings += [*shared, *doubts]
-    session.each_alone = not internals.scores_answers_together(session.task)
+    session.scores_each_answer = not internals.scores_answers_together(session.task)
     sampled = is_sampled(spec, [session])
     known = known_means(
         spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled,

@@ -176,7 +176,7 @@ def _complete(
     left = [item for item in plan.documents() if item not in answered]
     if left:
         model.open()
-        fitting = [item for item in left if model.has_at_hand(item)]
+        fitting = [item for item in left if model.has_prior_answer(item)]
         # Logs of another configuration would cost a whole run that the user thinks is paid.
         if run.spec.prior and not answered and not fitting:
             raise UsageError(

@@ -40,7 +40,7 @@ from .spec import Spec
 SUFFIX = ".run"
 
 
-def answers_at_hand(
+def latest_prior_answers(
     prior: Mapping[str, Sequence[str]],
     models: Iterable[str],
     repeats: Mapping[str, int],

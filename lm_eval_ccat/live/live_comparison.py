@@ -30,7 +30,7 @@ from ..scores.reading import Logged
 from ..shown import plural
 from .asked import AskedSide, checked_prompts
 from .comparison import Compared, Comparison, require_margin
-from .earlier import answers_at_hand
+from .earlier import latest_prior_answers
 from .losses import MOST_LETTERS, Loss, losses_of
 from .models import HarnessModel, StoredModel
 from .plan import Plan, make_plan
@@ -272,7 +272,7 @@ class StoredSides:
     logs: Mapping[str, Sequence[str]]
     margin: float
     observer: Observer
-    at_hand: dict[str, dict[Item, EarlierAnswer]] = field(default_factory=dict)
+    prior_answers: dict[str, dict[Item, EarlierAnswer]] = field(default_factory=dict)
 
     def plan(self, spec: Spec) -> Plan:
         """Return the plan of the comparison."""
@@ -291,7 +291,9 @@ class StoredSides:
         outcome, names = plan.outcome, [entry.name for entry in spec.models]
         session, warnings, accepted = plan.sessions[outcome.task], [*plan.warnings], []
         drawn = False
-        self.at_hand = answers_at_hand(self.logs, names, plan.repeats, self.observer.warn)
+        self.prior_answers = latest_prior_answers(
+            self.logs, names, plan.repeats, self.observer.warn
+        )
         for name in self.logs:
             # The data may have changed since the logs were written.
             if changed := self._leave_out_changed(name, session):
@@ -342,14 +344,16 @@ class StoredSides:
         """
         hashes = dict(zip(session.doc_ids, session.doc_hashes))
         answers = {
-            item: answer for item, answer in self.at_hand[name].items() if item.doc_id in hashes
+            item: answer
+            for item, answer in self.prior_answers[name].items()
+            if item.doc_id in hashes
         }
         changed = {
             item.doc_id
             for item, answer in answers.items()
             if answer.doc_hash not in (None, hashes[item.doc_id])
         }
-        self.at_hand[name] = {
+        self.prior_answers[name] = {
             item: answer for item, answer in answers.items() if item.doc_id not in changed
         }
         return len(changed)
@@ -358,7 +362,7 @@ class StoredSides:
         """Return how many answers to an item the logs of all sides have, at most `repeats`."""
         answers = (item, *(Item((*item, repeat)) for repeat in range(2, repeats + 1)))
         return min(
-            sum(1 for _ in takewhile(self.at_hand[name].__contains__, answers))
+            sum(1 for _ in takewhile(self.prior_answers[name].__contains__, answers))
             for name in self.logs
         )
 
@@ -372,14 +376,15 @@ class StoredSides:
         """
         templated = bool(spec.template_for(spec.model(name)))
         logged = {
-            item.doc_id: answer.mark_for(templated) for item, answer in self.at_hand[name].items()
+            item.doc_id: answer.mark_for(templated)
+            for item, answer in self.prior_answers[name].items()
         }
 
         def texts(doc_ids: Sequence[Any]) -> Texts:
             [source] = self.logs[name]
             marks = {doc_id: logged[doc_id] for doc_id in doc_ids}
             first = prompts_in(source, session.name, marks)
-            return {doc_id: (text, session.asked(doc_id)) for doc_id, text in first.items()}
+            return {doc_id: (text, session.request_text(doc_id)) for doc_id, text in first.items()}
 
         names = f"the logs of {name}", f"task {session.name} now"
         return checked_prompts((logged, session.marks), names, texts, spec.accept_change)
@@ -401,7 +406,7 @@ class StoredSides:
             Answers are cut off in another way, or the task has another version, and that is not
             accepted.
         """
-        doc_ids = dict.fromkeys(item.doc_id for item in self.at_hand[name])
+        doc_ids = dict.fromkeys(item.doc_id for item in self.prior_answers[name])
         asked = Scoring.of_task(session, _logged(outcome, session), doc_ids)
         names = f"the logs of {name}", f"task {session.name} now"
         for difference in scoring.differences(asked, names):
@@ -417,6 +422,6 @@ class StoredSides:
         for name in self.logs:
             entry = run.spec.model(name)
             model = StoredModel(entry, run.spec, run.plan.measured, run.warn_once)
-            model.at_hand = self.at_hand[name]
+            model.prior_answers = self.prior_answers[name]
             models.append(model)
         return models

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..bank.outcome import Outcome
 from ..bank.settings import check_bank, check_prompts
@@ -34,16 +34,16 @@ from .spec import ModelSpec, Spec
 from .tasks import open_tasks
 
 Measured = Mapping[str, Mapping[str, Outcome]]
-#: Callback for the result of a call, or the error that it raised; may run in any thread. A local
-#: model calls it with `SCORING` before.
-Come = Callable[[Any], object]
-#: Comes before the result of a call whose answers are being scored: the model is free.
+#: Takes the result of a call, or the error that it raised, in any thread. A local model calls it
+#: with `SCORING` before.
+OnResult = Callable[[Any], object]
+#: In place of a result: the answers are there and are being scored, so that the model is free.
 SCORING = None
 #: For this share of its latency, and at most so many seconds, an answer waits for others that are
 #: then scored, kept and followed up together.
 GATHER, LONGEST_GATHER = 0.01, 0.01
 #: Answers without a score after which a metric counts as absent although the task declares it.
-UNSCORED = 10
+ENOUGH_UNSCORED = 10
 
 
 class NoScoresError(MetricError):
@@ -166,9 +166,9 @@ class Model(ABC):
     def ask(self, items: Sequence[Item]) -> list[Answer]:
         """Ask the model items of one task; block until it has answered, and pass on its errors."""
 
-    def start(self, items: Sequence[Item], come: Come, extra: bool = False) -> None:
+    def start(self, items: Sequence[Item], on_result: OnResult, extra: bool = False) -> None:
         """As `ask`, without waiting; `extra`: in addition to what ``slots`` allow."""
-        self._calls.start(come, self.ask, items)
+        self._calls.start(on_result, self.ask, items)
 
     def close(self) -> None:
         """Free the model's resources."""
@@ -228,14 +228,16 @@ class HarnessModel(Model):
         self.measured = {task: dict(outcomes) for task, outcomes in measured.items()}
         self.administered: dict[Item, Administered] = {}
         #: Earlier answers, which are used instead of asking again.
-        self.at_hand: dict[Item, EarlierAnswer] = {}
+        self.prior_answers: dict[Item, EarlierAnswer] = {}
         self._spec = spec
         self._warn = warn
         self._loaded = dict(sessions or {})
         self.sessions = self._loaded if entry.model is None else {}
         self._scored: set[tuple[str, str]] = set()  # (task, outcome) with a score so far
         self._lm: Any = None  # while it is open
-        self._tries: int | None = None  # the client's own number of attempts, while it has one
+        self._client_attempts: int | None = (
+            None  # the client's own number of attempts, while it has one
+        )
         self._transport: Transport | None = None
 
     def open(self) -> None:
@@ -246,55 +248,65 @@ class HarnessModel(Model):
         BankMismatchError
             See `check_session`.
         """
-        entry, harness = self.entry, self._spec.harness
-        if entry.model is None:
-            lm = next(iter(self.sessions.values())).lm
-        else:
-            internals.register_models()
-            settings = {key: harness.get(key) for key in ("batch_size", "max_batch_size", "device")}
-            settings["batch_size"] = entry.batch_size or settings["batch_size"]
-            settings["device"] = entry.device or settings["device"]
-            lm = internals.make_lm(entry.model, entry.model_args, settings)
-            if cache := harness.get("use_cache"):
-                lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
-        self._lm = lm
+        lm = self._lm = self._loaded_lm()
         for session in self.sessions.values():
             session.bind(lm)
+        # The first time its tasks are opened, too.
         if not self.sessions:
-            sessions = self._open_sessions(lm)
-            # Without a bank, the items always fit the task.
-            agrees = PROMPTS in self._spec.accept_change
-            of_banks = {
-                session.name: check_session(self.measured[session.name], session, agrees)
-                for session in (sessions.values() if self._spec.bank else ())
-            }
-            for warning in together(of_banks):
-                self._warn(warning)
-            self.sessions = sessions
+            self.sessions = self._checked_sessions(lm)
         # Switch off the client's retries: the channel retries, and journals each attempt.
-        self._tries = internals.own_retries(lm, 1)
+        self._client_attempts = internals.set_client_attempts(lm, 1)
         if self._transport is None and pooled(lm):
-            self._transport = Transport(lm, entry.concurrency)
+            self._transport = Transport(lm, self.entry.concurrency)
         self.remote = self._transport is not None
         self._set_width(lm)
 
+    def _loaded_lm(self) -> Any:
+        """Return the harness's model: that of the sessions, or a new one by the entry."""
+        entry, harness = self.entry, self._spec.harness
+        if entry.model is None:
+            return next(iter(self.sessions.values())).lm
+        internals.register_models()
+        settings = {key: harness.get(key) for key in ("batch_size", "max_batch_size", "device")}
+        settings["batch_size"] = entry.batch_size or settings["batch_size"]
+        settings["device"] = entry.device or settings["device"]
+        lm = internals.make_lm(entry.model, entry.model_args, settings)
+        if cache := harness.get("use_cache"):
+            lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
+        return lm
+
+    def _checked_sessions(self, lm: Any) -> dict[str, TaskSession]:
+        """Open the tasks, and warn where a bank may not fit them as this model is asked."""
+        sessions = self._open_sessions(lm)
+        accepts_prompts = PROMPTS in self._spec.accept_change
+        warnings = {
+            session.name: check_session(self.measured[session.name], session, accepts_prompts)
+            for session in sessions.values()
+            if self._spec.bank  # without one, the items always fit the task
+        }
+        for warning in together(warnings):
+            self._warn(warning)
+        return sessions
+
     def _set_width(self, lm: Any) -> None:
         """Set ``slots`` and ``batch``; all requests of a document count towards the limit."""
-        at_once, size = internals.requests_at_once(lm)
+        width = internals.requests_at_once(lm)
         session = next(iter(self.sessions.values()))
         per_document = max(1, session.n_requests(session.doc_ids[0]))
-        self.slots, self.batch = self.entry.concurrency or at_once, max(1, size // per_document)
+        self.slots = self.entry.concurrency or width.calls
+        self.batch = max(1, width.requests // per_document)
+        # A document of more requests than a call takes several calls.
         if self.slots > 1:
-            self.slots = max(1, self.slots * size // max(per_document, size))
+            self.slots = max(1, self.slots * width.requests // max(per_document, width.requests))
 
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
         counts, template = self._spec.counts_tokens(self.entry), self._spec.template_for(self.entry)
-        judged = any(s.judged for s in self._loaded.values())
+        judged = any(session.judged for session in self._loaded.values())
         if self._loaded and not (template or judged):
-            return {name: s.bound(lm, counts) for name, s in self._loaded.items()}
+            return {name: session.bound(lm, counts) for name, session in self._loaded.items()}
         return open_tasks(self._spec, lm, count_tokens=counts, apply_chat_template=template)[0]
 
-    def start(self, items: Sequence[Item], come: Come, extra: bool = False) -> None:
+    def start(self, items: Sequence[Item], on_result: OnResult, extra: bool = False) -> None:
         """As `ask`, without waiting; `extra`: in addition to what ``slots`` allow.
 
         Waiting for a server takes no thread; one thread per task scores the answers of all models
@@ -304,26 +316,26 @@ class HarnessModel(Model):
         # All slots may be held by calls that hang.
         if extra and transport is not None:
             transport.widen()
-        if self.at_hand or self._lm is None:  # its logs, or an actor, answer
-            return super().start(items, come, extra)
+        if self.prior_answers or self._lm is None:  # its logs, or an actor, answer
+            return super().start(items, on_result, extra)
 
         def score(answered: Any) -> None:
             # A call that failed leaves nothing to score.
             if isinstance(answered, BaseException):
-                come(answered)
+                on_result(answered)
             else:
                 self.scoring.update(items)
                 gather = min(GATHER * (time.monotonic() - began), LONGEST_GATHER)
-                session.scoring.start(come, self._answers, items, answered, gather=gather)
+                session.scoring.start(on_result, self._answers, items, answered, gather=gather)
                 if transport is None:
-                    come(SCORING)
+                    on_result(SCORING)
 
-        session, docs, repeats = self.sessions[task], *_docs_and_repeats(items)
-        began = time.monotonic()
+        session, began = self.sessions[task], time.monotonic()
+        doc_ids, repeats = _doc_ids_and_repeats(items)
         if transport is None or not session.sends_texts:
-            self._calls.start(score, session.ask, docs, None, repeats)
+            self._calls.start(score, session.ask, doc_ids, repeats)
         else:
-            begin(session.put(docs, transport, score, repeats))
+            begin(session.ask_server(doc_ids, transport, score, repeats))
 
     def close(self) -> None:
         """Close the connections, and free the weights if this loaded them; keep the sessions."""
@@ -334,9 +346,9 @@ class HarnessModel(Model):
         if self._transport is not None:
             self._transport.close()
             self._transport = None
-        if self._tries is not None:
-            internals.own_retries(lm, self._tries)
-            self._tries = None
+        if self._client_attempts is not None:
+            internals.set_client_attempts(lm, self._client_attempts)
+            self._client_attempts = None
         if self.entry.model is None:
             return  # the caller loaded it and frees it
         for session in self.sessions.values():
@@ -360,31 +372,32 @@ class HarnessModel(Model):
         """Run documents of one task through the harness, or score their earlier answers."""
         answers, to_ask = [], []
         for item in items:
-            fits, earlier = self.has_at_hand(item), self.at_hand.pop(item, None)
+            fits, earlier = self.has_prior_answer(item), self.prior_answers.pop(item, None)
             if fits and earlier is not None:
                 administered = self._replay(item, earlier.responses)
                 answers.append(self._answer(item, administered, earlier.source))
             else:
                 to_ask.append(item)
         if to_ask:
-            docs, repeats = _docs_and_repeats(to_ask)
+            doc_ids, repeats = _doc_ids_and_repeats(to_ask)
             session = self.sessions[to_ask[0].task]
-            answers += self._answers(to_ask, lambda: session.ask(docs, None, repeats)())
+            answers += self._answers(to_ask, session.ask(doc_ids, repeats))
         return answers
 
     def _answers(
-        self, items: Sequence[Item], read: Callable[[], Sequence[Administered]]
+        self, items: Sequence[Item], score: Callable[[], Sequence[Administered]]
     ) -> list[Answer]:
+        """Return what a run keeps of items that were asked, once `score` has scored them."""
         answers = []
-        for item, administered in zip(items, read()):
+        for item, administered in zip(items, score()):
             answers.append(self._answer(item, administered))
             self.administered[item] = administered
         self._require_scores(items[0].task)
         return answers
 
-    def has_at_hand(self, item: Item) -> bool:
+    def has_prior_answer(self, item: Item) -> bool:
         """Whether an earlier answer to exactly the same requests is at hand."""
-        session, earlier = self.sessions[item.task], self.at_hand.get(item)
+        session, earlier = self.sessions[item.task], self.prior_answers.get(item)
         return (
             earlier is not None
             and earlier.prompt_hash == session.prompt_hash(item.doc_id)
@@ -397,13 +410,13 @@ class HarnessModel(Model):
         outcomes = self.measured[item.task]
         scored = scores_of(outcomes, administered)
         self._scored.update((item.task, name) for name in scored)
-        raw, score = _by_outcome(outcomes, scored)
+        kept = _kept_scores(outcomes, scored)
         sample = administered.samples[leading(outcomes).filter]
         prior = "the response cache" if administered.cached else prior
         return Answer(
             item=item,
-            score=score,
-            raw=raw,
+            score=kept.score,
+            raw=kept.raw,
             seconds=administered.seconds if prior is None else 0.0,
             tokens=administered.tokens if prior is None else None,
             judge_usd=administered.judge_usd,
@@ -441,7 +454,7 @@ class HarnessModel(Model):
             metric = outcome.metric.name
             # A metric that the task declares may be missing for single documents; one that it does
             # not, never comes.
-            if outcome.metric.source not in declared or len(scored) >= UNSCORED:
+            if outcome.metric.source not in declared or len(scored) >= ENOUGH_UNSCORED:
                 reported = sorted(
                     metric for metric, filter in scored[0].values if filter == outcome.filter
                 )
@@ -460,7 +473,7 @@ class HarnessModel(Model):
         The model is loaded nevertheless if its chat template shapes the prompts.
         """
         if not self.sessions and self._spec.template_for(self.entry):
-            HarnessModel.open(self)
+            HarnessModel.open(self)  # in this process, even if an actor of a cluster answers
         # Texts of the task's own need no model: a placeholder builds the same requests.
         elif not self.sessions:
             self.sessions = self._open_sessions(internals.PlaceholderLM())
@@ -471,7 +484,7 @@ class HarnessModel(Model):
     def _replay(self, item: Item, responses: Any) -> Administered:
         """Score an earlier answer again."""
         session = self.sessions[item.task]
-        if session.each_alone:  # a log of a full run may have more answers than are asked
+        if session.scores_each_answer:  # a log of a full run may have more answers than are asked
             responses = [group[:1] for group in responses]
         [administered] = session.administer([item.doc_id], Recorded(responses))
         self.administered[item] = administered
@@ -486,9 +499,9 @@ class StoredModel(HarnessModel):
         if not self.sessions:
             self.sessions = self._open_sessions(internals.PlaceholderLM())
 
-    def has_at_hand(self, item: Item) -> bool:
+    def has_prior_answer(self, item: Item) -> bool:
         """Whether the logs answer this item; whoever gave the answers has compared the prompts."""
-        return item in self.at_hand
+        return item in self.prior_answers
 
     def ask(self, items: Sequence[Item]) -> list[Answer]:
         """Score the answers in the logs.
@@ -499,14 +512,14 @@ class StoredModel(HarnessModel):
             The logs have no answer.
         """
         for item in items:
-            if not self.has_at_hand(item):
+            if not self.has_prior_answer(item):
                 raise MetricError(
                     f"the logs of {self.name} have no answer to document {item.doc_id!r}"
                 )
         return super().ask(items)
 
 
-def _docs_and_repeats(items: Sequence[Item]) -> tuple[list[Any], list[int]]:
+def _doc_ids_and_repeats(items: Sequence[Item]) -> tuple[list[Any], list[int]]:
     """Return the documents of items of one task, and which answer to each it is."""
     return [item.doc_id for item in items], [item.repeat for item in items]
 
@@ -552,11 +565,11 @@ def taking_turns(spec: Spec, memory: Mapping[str, float | None]) -> set[str]:
 
 
 def check_session(
-    outcomes: Mapping[str, Outcome], session: TaskSession, agrees: bool = False
+    outcomes: Mapping[str, Outcome], session: TaskSession, accepts_prompts: bool = False
 ) -> list[str]:
     """Check the banks of a task against the task as one model is asked it; return warnings.
 
-    `agrees` says whether other prompts than the banks' are accepted.
+    `accepts_prompts` says whether the user accepts other prompts than the banks'.
 
     Raises
     ------
@@ -576,25 +589,31 @@ def check_session(
         )
     ]
     for outcome in outcomes.values():
-        # What a template wrote is known only now that there is a model. Settings come first:
+        # What a template wrote is known only now that there is a model. Settings on_result first:
         # another number of examples explains why every prompt differs.
         if any(str(mark).startswith(WRITTEN) for mark in outcome.bank.prompts or ()):
-            check_prompts(outcome.bank, session.marks_like(outcome.bank.marks), agrees)
+            check_prompts(outcome.bank, session.marks_like(outcome.bank.marks), accepts_prompts)
     return warnings
 
 
-def _by_outcome(
-    outcomes: Mapping[str, Outcome], scored: Mapping[str, RawAndScore]
-) -> tuple[Any, Any]:
-    """Return the raw scores and the scores, each by outcome; of a single outcome, its two numbers.
+class _KeptScores(NamedTuple):
+    """The scores of an answer as `Answer` has them: by outcome, or that of a single outcome."""
 
-    None stands for no score; without one of any weighted outcome, there are raw scores alone.
+    raw: Any
+    score: Any
+
+
+def _kept_scores(outcomes: Mapping[str, Outcome], scored: Mapping[str, RawAndScore]) -> _KeptScores:
+    """Return the scores that a run keeps of an answer; None stands for no score.
+
+    Without a score of any weighted outcome, there are raw scores alone.
     """
     if len(outcomes) == 1:
-        return next(iter(scored.values()), (None, None))
-    decides = any(outcomes[name].weight > 0.0 for name in scored)
+        return _KeptScores(*next(iter(scored.values()), (None, None)))
+    counts = any(outcomes[name].weight > 0.0 for name in scored)
     raw = {name: pair.raw for name, pair in scored.items()}
-    return raw or None, {name: pair.score for name, pair in scored.items()} if decides else None
+    scores = {name: pair.score for name, pair in scored.items()}
+    return _KeptScores(raw or None, scores if counts else None)
 
 
 def scores_of(

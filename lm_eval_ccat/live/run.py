@@ -29,7 +29,7 @@ from ..scores.configuration import configurations_in
 from ..scores.prompts import WRITTEN, compare_prompts
 from .channel import clock
 from .copies import CopiesError
-from .earlier import answers_at_hand
+from .earlier import latest_prior_answers
 from .fields import HUB
 from .identity import SCORING, facts_of_plan, identity_of
 from .interrupts import Interrupts
@@ -174,7 +174,7 @@ class Run:
             names, warn = [entry.name for entry in spec.models], self.warn_once
             header, repeats = identity_of(self.plan), self.plan.repeats
             configurations = {task: configurations_in(header, task) for task in repeats}
-            earlier = answers_at_hand(spec.prior, names, repeats, warn, configurations)
+            earlier = latest_prior_answers(spec.prior, names, repeats, warn, configurations)
             counts = {name: len(answers) for name, answers in earlier.items()}
             asked_anew = {
                 entry.name: sum(
@@ -196,7 +196,7 @@ class Run:
                 sentences.append(f"When the ranking reaches {whose}, it scores them at no cost.")
             self.observer.note(" ".join(sentences))
             for model in models:
-                model.at_hand = earlier[model.name]
+                model.prior_answers = earlier[model.name]
         return models
 
     def _has_another_prompt(self, item: Item, answer: EarlierAnswer, templated: bool) -> bool:

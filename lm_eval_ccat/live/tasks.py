@@ -126,7 +126,7 @@ def open_tasks(
     options = {**session_options(spec), **overrides}
     sessions, groups = open_sessions(names, lm, include_path=folders, **options)
     for session in sessions.values():
-        session.each_alone = not internals.scores_answers_together(session.task)
+        session.scores_each_answer = not internals.scores_answers_together(session.task)
     return sessions, groups
 
 

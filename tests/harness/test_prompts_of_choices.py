@@ -66,7 +66,7 @@ def test_other_choices_or_another_order_of_them_are_another_prompt(bench, tasks)
             session(bench, task, num_fewshot=0, apply_chat_template=chat) for task in tasks
         )
         for other in others:
-            texts = {7: (own.asked(7), other.asked(7))}
+            texts = {7: (own.request_text(7), other.request_text(7))}
             refusal, _ = compare_prompts(own.marks, other.marks, texts=lambda _, texts=texts: texts)
             assert f"{N_DOCS} of {N_DOCS} prompts differ" in refusal
             assert "from character" in refusal
@@ -81,8 +81,8 @@ def test_answers_to_other_choices_are_not_used_again(bench, tasks, tmp_path):
     assert len(answers) == N_DOCS
     for task in tasks:
         sessions = {"t": session(bench, task, num_fewshot=0)}
-        model = SimpleNamespace(sessions=sessions, at_hand=answers)
-        fits = {HarnessModel.has_at_hand(model, item) for item in answers}
+        model = SimpleNamespace(sessions=sessions, prior_answers=answers)
+        fits = {HarnessModel.has_prior_answer(model, item) for item in answers}
         assert fits == {task == "choices"}, task
 
 
@@ -98,8 +98,8 @@ def test_a_metric_of_mutual_information_asks_the_same_prompts_and_takes_more_ans
     logged(tmp_path, "copyist", log_samples=True, **arguments)
     answers = {Item(("t", a.doc_id)): a for a in earlier_answers(tmp_path, "choices")}
     for opened, fits in ((own, True), (mutual, False)):
-        model = SimpleNamespace(sessions={"t": opened}, at_hand=answers)
-        assert HarnessModel.has_at_hand(model, Item(("t", 3))) == fits
+        model = SimpleNamespace(sessions={"t": opened}, prior_answers=answers)
+        assert HarnessModel.has_prior_answer(model, Item(("t", 3))) == fits
 
 
 def test_without_arguments_the_choices_are_unknown_and_a_generating_prompt_is_not(bench, tmp_path):

@@ -88,7 +88,7 @@ def test_a_further_answer_to_a_document_has_a_seed_of_its_own(bench):
     lm = Seeded()
     assert "seed" in inspect.signature(lm._create_payload).parameters
     opened = session(bench, lm=lm)
-    opened.ask([3, 3, 3], None, [1, 2, 3])
+    opened.ask([3, 3, 3], [1, 2, 3])
     seeds = [settings.get("seed") for _, settings in lm.seen]
     assert seeds == [None, 71, 72]
     assert len({prompt for prompt, _ in lm.seen}) == 1

@@ -22,7 +22,7 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness import transport as transport_module
 from lm_eval_ccat.harness.served import Served
-from lm_eval_ccat.harness.transport import ServerError, Transport, begin, pooled
+from lm_eval_ccat.harness.transport import ServerAnswer, ServerError, Transport, begin, pooled
 from lm_eval_ccat.live.failures import Failure, Remedy
 from lm_eval_ccat.money import Tokens
 
@@ -349,7 +349,7 @@ def test_the_loop_sends_what_threads_send(task, bench, tokenizer):
         bodies = [sent(server)]
         server.bodies.clear()
         came = queue.SimpleQueue()
-        begin(session.put([3, 1], transport, came.put))
+        begin(session.ask_server([3, 1], transport, came.put))
         found = came.get(timeout=10)()
     assert sent(server) == bodies[0]
     for a, b in zip(asked, found, strict=True):
@@ -418,7 +418,7 @@ def test_after_a_call_that_failed_nobody_waits_for_the_others():
 
     async def send(call):
         if call == "answered":
-            return "text", answered
+            return ServerAnswer("text", answered)
         if call == "refused":
             await asyncio.sleep(0)  # the first answer is there
             raise ServerError("status", "no", status=400)

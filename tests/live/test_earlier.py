@@ -8,7 +8,7 @@ from scores.test_harness_logs import rows_of, write_run
 
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank.outcome import Outcome
-from lm_eval_ccat.live.earlier import answers_at_hand, known_means, logged_config
+from lm_eval_ccat.live.earlier import known_means, latest_prior_answers, logged_config
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.scores.configuration import configuration_of
 
@@ -42,7 +42,7 @@ def test_answers_of_logs_are_those_of_the_model_that_they_are_named_for(tmp_path
         write_run(tmp_path, model, rows_of(scores, answer=f"says {model}"))
     for prior, answered in (({"a": []}, ["a"]), ({"b": []}, ["b"]), ({"": []}, ["a", "b"])):
         named = {name: [str(tmp_path)] for name in prior}
-        found = answers_at_hand(named, ["a", "b", "c"], {"demo": 1}, lambda text: None)
+        found = latest_prior_answers(named, ["a", "b", "c"], {"demo": 1}, lambda text: None)
         assert [model for model, answers in found.items() if answers] == answered
         for model in answered:
             assert {a.responses[0][0] for a in found[model].values()} == {f"says {model}"}
@@ -58,7 +58,7 @@ def test_answers_of_another_configuration_are_named_and_not_used(tmp_path):
     said: list[str] = []
 
     def found(logs, prior="", names=("a", "b"), repeats=1):
-        return answers_at_hand(
+        return latest_prior_answers(
             {prior: [str(logs)]}, names, {"demo": repeats}, said.append, RANKED
         )  # fmt: skip
 

@@ -107,7 +107,7 @@ def test_an_attempt_that_is_to_be_repeated_keeps_a_model_in_its_place(
 def test_the_next_model_is_loaded_while_the_last_answers_are_scored(
     bench, entries, monkeypatch, ccat
 ):
-    genuine_open, genuine_read = HarnessModel.open, TaskSession._read
+    genuine_open, genuine_read = HarnessModel.open, TaskSession._scored_call
     opened, weights = threading.Event(), list[weakref.ref[Any]]()
 
     def open_model(model):
@@ -118,15 +118,15 @@ def test_the_next_model_is_loaded_while_the_last_answers_are_scored(
         if model.name == TWO[1]:
             opened.set()
 
-    def read(session, docs, *about):
+    def read(session, call):
         if len(scored) == 3:  # the last of one's first window of 16
             assert opened.wait(60)
-        scored.append(len(docs))
-        return genuine_read(session, docs, *about)
+        scored.append(len(call.doc_ids))
+        return genuine_read(session, call)
 
     scored = list[int]()
     monkeypatch.setattr(HarnessModel, "open", open_model)
-    monkeypatch.setattr(TaskSession, "_read", read)
+    monkeypatch.setattr(TaskSession, "_scored_call", read)
     config = bench.config(
         "", [], models=entries, max_items=16, stop="limits",
         harness={"include_path": "tasks", "gen_kwargs": {"max_gen_toks": 4}},

@@ -124,7 +124,7 @@ def test_a_model_that_logs_do_not_hold_is_named(monkeypatch):
     logged = [("t", SimpleNamespace(model=f"m0{n}", doc_id=0, configuration={})) for n in (1, 2)]
     monkeypatch.setattr(earlier, "_of_any", lambda *about: logged)
     with pytest.raises(UsageError, match="logs holds no answers of 'm03'; did you mean m02"):
-        earlier.answers_at_hand({"m03": ["logs"]}, ["m03"], {"t": 1}, print)
+        earlier.latest_prior_answers({"m03": ["logs"]}, ["m03"], {"t": 1}, print)
 
 
 def test_answers_to_another_prompt_are_not_said_to_cost_nothing(bench, server, had, capsys):

@@ -11,7 +11,7 @@ from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import HarnessError
 from ...plugins import near_path, our_extra
@@ -318,8 +318,8 @@ def token_counter(lm: Any) -> Callable[[str], int] | None:
     return count
 
 
-def own_retries(lm: Any, attempts: int) -> int | None:
-    """Set the model's own number of retries; return the old one, None if it has no such setting."""
+def set_client_attempts(lm: Any, attempts: int) -> int | None:
+    """Set how often a model's client tries; return the old number, None if it has no such one."""
     inner = unwrapped(lm)
     before: int | None = getattr(inner, "max_retries", None)
     if before is not None:
@@ -415,8 +415,15 @@ def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
 # -- how many requests a model takes at once ------------------------------------------------------
 
 
-def requests_at_once(lm: Any) -> tuple[int, int]:
-    """Return how many calls a model takes at the same time, and how many requests per call.
+class Width(NamedTuple):
+    """How many calls a model takes at the same time, and how many requests per call."""
+
+    calls: int
+    requests: int
+
+
+def requests_at_once(lm: Any) -> Width:
+    """Return how many requests a model takes at the same time.
 
     API models take ``num_concurrent`` calls of ``batch_size`` prompts; local ones one call of
     ``batch_size``. A model that fills its batches itself takes calls of `QUEUE`.
@@ -424,14 +431,14 @@ def requests_at_once(lm: Any) -> tuple[int, int]:
     inner = unwrapped(lm)
     # Only models behind a server take several calls at a time.
     if hasattr(inner, "_concurrent"):
-        return max(1, int(inner._concurrent)), max(1, int(getattr(inner, "_batch_size", 1)))
+        return Width(max(1, int(inner._concurrent)), max(1, int(getattr(inner, "_batch_size", 1))))
     size = getattr(inner, "batch_size", 1)
     if str(size).startswith("auto"):
-        return 1, QUEUE
+        return Width(1, QUEUE)
     try:
-        return 1, max(1, int(size))
+        return Width(1, max(1, int(size)))
     except (TypeError, ValueError):  # a model without a batch size
-        return 1, 1
+        return Width(1, 1)
 
 
 def halve_batch_size(lm: Any) -> bool:
