@@ -339,19 +339,25 @@ class BoardLedger:
 
 
 def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
-    """Count the models that each item was shown to, by task.
+    """Count the models that each item was shown to, by task; a model counts once.
 
     Examples
     --------
+    >>> from dataclasses import replace
     >>> row = BoardRow("a", "estimate", 0.5, 0.4, 0.6, {}, "2026-01-31", asked={"t": [3, 7]})
-    >>> shown_items([row, row])
-    {'t': Counter({3: 2, 7: 2})}
+    >>> shown_items([row, row, replace(row, model="b", asked={"t": [3]})])
+    {'t': Counter({3: 2, 7: 1})}
     """
-    times_shown: dict[str, Counter[Any]] = {}
+    # A model that was placed again, after an update of the banks, has several rows.
+    asked_of: dict[str, dict[str, dict[Any, None]]] = {}
     for row in rows:
         for task, items in row.asked.items():
-            times_shown.setdefault(task, Counter()).update(items)
-    return times_shown
+            models = asked_of.setdefault(task, {})
+            models.setdefault(row.model, {}).update(dict.fromkeys(items))
+    return {
+        task: Counter(item for items in models.values() for item in items)
+        for task, models in asked_of.items()
+    }
 
 
 def sha256_of(path: Path) -> str:
