@@ -38,8 +38,10 @@ _MISLEADING = re.compile(
     "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 )
 _ENDS_LINE = re.compile("[\t\n\r]")
-_FINEST = 1e-6  # half width of an interval that six decimals do not show
-_KIND = 4  # words by which the kind of a warning is known
+#: Half width of an interval that six decimals do not show.
+_FINEST = 1e-6
+#: Number of first words by which the kind of a warning is known.
+_WORDS_OF_KIND = 4
 #: Characters with a meaning in an order; a name that has one is shown in quotation marks.
 _OF_AN_ORDER = re.compile(r"[<>{}~=,\u201c\u201d\"]|^\s|\s$|^$")
 
@@ -125,7 +127,7 @@ def together(warnings: Mapping[str, Sequence[str]]) -> list[str]:
     for name, texts in warnings.items():
         for text in texts:
             words = [word for word in text.split() if not re.search(r"[\d/\\]", word)]
-            kinds.setdefault(tuple(words[:_KIND]), {}).setdefault(name, text)
+            kinds.setdefault(tuple(words[:_WORDS_OF_KIND]), {}).setdefault(name, text)
     lines = []
     for text_of in kinds.values():
         [(name, text), *further] = text_of.items()
@@ -187,8 +189,8 @@ def whole_percent(share: float) -> str:
     return "<1" if share < 0.005 else f"{100 * share:.0f}"
 
 
-def difference(low: float, middle: float, high: float, margin: float = 0.0) -> list[str]:
-    """Format a difference and the ends of its interval, with decimals to match its width.
+def difference_texts(low: float, middle: float, high: float, margin: float = 0.0) -> list[str]:
+    """Return low, middle and high of a difference as texts, with decimals to match their distance.
 
     Whether an interval excludes 0 can be read from it: an end that is not 0 is not rounded to 0,
     nor is the difference where both ends are on one side. What is right beside 0, as a pair that
@@ -197,17 +199,17 @@ def difference(low: float, middle: float, high: float, margin: float = 0.0) -> l
 
     Examples
     --------
-    >>> difference(-0.0381123, -0.0190812, -0.0000507)
+    >>> difference_texts(-0.0381123, -0.0190812, -0.0000507)
     ['-0.0381', '-0.0191', '-0.0001']
-    >>> difference(-0.0381123, -0.0190812, 0.0021)
+    >>> difference_texts(-0.0381123, -0.0190812, 0.0021)
     ['-0.038', '-0.019', '+0.002']
-    >>> difference(float("-inf"), 0.25, float("inf"))
+    >>> difference_texts(float("-inf"), 0.25, float("inf"))
     ['-inf', '+0.25', '+inf']
-    >>> difference(2.0215, 11.24, 22.09, margin=2.0)
+    >>> difference_texts(2.0215, 11.24, 22.09, margin=2.0)
     ['+2.02', '+11.24', '+22.09']
-    >>> difference(1e-12, 0.066, 0.145), difference(-0.0, -0.0, -0.0)
+    >>> difference_texts(1e-12, 0.066, 0.145), difference_texts(-0.0, -0.0, -0.0)
     (['>0', '+0.066', '+0.145'], ['+0', '+0', '+0'])
-    >>> difference(1e-12, 0.0004, 0.19), difference(1e-9, 2e-9, 3e-9)
+    >>> difference_texts(1e-12, 0.0004, 0.19), difference_texts(1e-9, 2e-9, 3e-9)
     (['>0', '+0.0004', '+0.1900'], ['+1e-09', '+2e-09', '+3e-09'])
     """
     half, values = (high - low) / 2.0, (low, middle, high)

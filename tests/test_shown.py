@@ -18,7 +18,7 @@ from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live.result import Result
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.headline import order_in_words
-from lm_eval_ccat.shown import difference, visible, visible_json, visible_line, visible_name
+from lm_eval_ccat.shown import difference_texts, visible, visible_json, visible_line, visible_name
 
 NASTY = "a|<b>*x*\x1b[31m"
 
@@ -153,7 +153,7 @@ VALUES = st.one_of(st.just(0.0), SIZES, SIZES.map(lambda size: -size))
 def test_a_printed_interval_lies_to_the_side_of_0_where_it_lies(values, one_side):
     """Both ends keep their sign, and so does a difference whose interval excludes 0."""
     low, middle, high = sorted(map(abs, values) if one_side else values)
-    texts = difference(low, middle, high)
+    texts = difference_texts(low, middle, high)
     beside = {">0": 5e-324, "<0": -5e-324}
     printed = [beside.get(text) or float(text) for text in texts]
     signs = np.sign(printed) == np.sign([low, middle, high])

@@ -590,8 +590,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a document that two models answered alike weighs in their order",
         "lm_eval_ccat/report/page",
-        "evidence[asked] = np.abs(a - b)",
-        "evidence[asked] = np.abs(a + b)",
+        "evidence[asked] = np.abs(first - second)",
+        "evidence[asked] = np.abs(first + second)",
         ("tests/report/test_page.py",),
     ),
     Bug(
@@ -639,14 +639,14 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the half width of an interval is its width",
         "lm_eval_ccat/report/stored_run",
-        "half.append((high - low) / 2.0)",
-        "half.append(high - low)",
+        "half_widths.append((high - low) / 2.0)",
+        "half_widths.append(high - low)",
         ("tests/report/test_one_truth.py",),
     ),
     Bug(
         "the page shows answers that came after the deciding one",
         "lm_eval_ccat/report/stored_run",
-        "if 0 <= n < len(of_model) and of_model[n]:",
+        "if 0 <= number < len(of_model) and of_model[number]:",
         "if True:",
         ("tests/report/test_one_truth.py",),
     ),
@@ -667,7 +667,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a comparison prints the probability of being worse",
         "lm_eval_ccat/report/plain",
-        "whole_percent(contrast.p_better)}",
+        "whole_percent(difference.p_better)}",
         "whole_percent(1 - contrast.p_better)}",
         ("tests/report/test_plain_pages.py",),
     ),
@@ -702,8 +702,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surprise is measured against the wrong document",
         "lm_eval_ccat/report/page",
-        "_number(figures[run.place[answer.doc]])",
-        "_number(figures[0])",
+        "_number(by_item[run.positions[answer.doc]])",
+        "_number(by_item[0])",
         ("tests/report/test_one_truth.py", "tests/report/test_page.py"),
     ),
     Bug(

@@ -184,13 +184,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "neighbours are decided though they are tied",
-            '"near_decided": sum(pair == (1, "decided") for pair in once),',
-            '"near_decided": sum(pair[0] == 1 for pair in once),',
+            'decided_neighbours=pairs.count((1, "decided")),',
+            "decided_neighbours=sum(distance == 1 for distance, _ in pairs),",
         ),
         (
             "pairs that do not stand beyond the benchmark count twice",
-            "len(stands) // 2, sum(stands) // 2",
-            "len(stands), sum(stands)",
+            "len(holds) // 2, sum(holds) // 2",
+            "len(holds), sum(holds)",
         ),
         (
             "answers that serve two pairs are counted in each",
@@ -202,14 +202,18 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             'answers_needed[model] * row["cost"] / row["n_items"]',
             'answers_needed[model] * row["cost"]',
         ),
-        ("a model that was not asked has figures in a part", 'if row["n_items"]\n        }', "}"),
+        (
+            "a model that was not asked has figures in a part",
+            'if row["n_items"]\n            }',
+            "}",
+        ),
         ("an hour has a hundred minutes", "{minutes // 60} h", "{minutes // 100} h"),
         ("a small share has no decimal", "if share < 10 else", "if share < 1 else"),
     ),
     "report/terminal": (
         (
             "a table is a column too wide",
-            "_fitted(columns, room - min(name_width, _NAME))",
+            "_fitted(columns, left_width - min(longest_name, _NAME_WIDTH))",
             "_fitted(columns, room)",
         ),
         (
@@ -263,8 +267,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the gravest warning comes last",
-            "sorted(grave, key=lambda fact: GRAVE.index(fact.topic))",
-            "sorted(grave, key=lambda fact: -GRAVE.index(fact.topic))",
+            "sorted(grave, key=lambda remark: GRAVE.index(remark.topic))",
+            "sorted(grave, key=lambda remark: -GRAVE.index(remark.topic))",
         ),
         (
             "a command that was typed is not the one to type again",
@@ -280,8 +284,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a budget that is to decide a pair forgets what was spent",
-            "_rounded_up(spent + first['likely_cost'], 2)",
-            "_rounded_up(first['likely_cost'], 2)",
+            "_rounded_up(spent + pair['likely_cost'], 2)",
+            "_rounded_up(pair['likely_cost'], 2)",
         ),
         ("an amount is rounded down", "step * -(-amount // step)", "step * (amount // step)"),
         (
@@ -308,15 +312,15 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a reported metric is not said to be one",
-            "beside = outcome.scale if outcome.decisive else",
+            "note = outcome.scale if outcome.decisive else",
             "beside = outcome.scale if not outcome.decisive else",
         ),
     ),
     "report/chart": (
         (
             "a place below an axis is on it",
-            "return min(100.0, max(0.0, self.share(value)))",
-            "return self.share(value)",
+            "return min(100.0, max(0.0, self.uncut_place(value)))",
+            "return self.uncut_place(value)",
         ),
         (
             "a vertical axis has 0 at the top",

@@ -122,8 +122,13 @@ def compare(args: argparse.Namespace) -> int:
         compared = replace(compared, outcomes=outcomes)
     for path, text in outputs:
         write_file(path, text(compared))
-    keeps_answers = not live or args.run_dir is not None
-    next_step = after_comparison(compared, pages, live, options.get("max_items"), keeps_answers)
+    next_step = after_comparison(
+        compared,
+        pages,
+        live=live,
+        max_items=options.get("max_items"),
+        keeps_answers=not live or args.run_dir is not None,
+    )
     emit(args.json, compared.to_dict(), [*lines(compared), next_step])
     warn(*(warning for warning in warnings if warning not in display.warned))
     return compared.exit_code

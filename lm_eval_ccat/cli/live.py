@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ..errors import UsageError
 from ..live.result import Result
-from ..report.following import following
+from ..report.following import after_ranking
 from ..report.terminal import Progress, print_result
 from ..shown import plural, to_draw
 from .parsing import emit, prints_json
@@ -71,5 +71,5 @@ def show(result: Result, target: str | None, out: TextIO) -> None:
     if not content.get("finished", True):
         asked = plural(len(content["in_flight"]), "document")
         print(f"Not finished; {asked} unanswered.", file=out)
-    elif next_step := following(content, result.run_dir):
+    elif next_step := after_ranking(content, result.run_dir):
         print(next_step, file=out)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..content import PlaceContent, RankingContent
 from ..methods.belief import POPULATION, RUN
 from ..money import in_unit
-from ..shown import difference, visible_name, whole_percent
+from ..shown import difference_texts, visible_name, whole_percent
 from .verdicts import EQUIVALENT, WORDS
 
 #: What the score of several metrics or tasks is called.
@@ -37,7 +37,9 @@ class Lead(NamedTuple):
         return f"{middle}{f' {unit}' if unit else ''}{ends}"
 
     def _texts(self) -> tuple[str, str]:
-        low, middle, high = (text.lstrip("+") for text in difference(self.low, self[0], self.high))
+        low, middle, high = (
+            text.lstrip("+") for text in difference_texts(self.low, self.difference, self.high)
+        )
         return middle, f" ({low} to {high})" if self.low < self.high else ""
 
     @property

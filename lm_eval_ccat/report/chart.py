@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import RunError, UsageError
 from ..files import replace_bytes, writing
@@ -24,20 +24,21 @@ from ..shown import visible_line
 
 
 def asset(name: str, package: str = __package__) -> str:
-    """Return the text of a template file."""
+    """Return the text of a file in a package's folder of templates."""
     return (resources.files(package) / "templates" / name).read_text(encoding="utf-8")
 
 
-#: The colours of the page by daylight, as its style sheet states them for old browsers.
-_OF_PAGE = dict(re.findall(r"--(\w+):(#\w+)", asset("style.css")))
+#: The colours of the page by daylight, by name, as its style sheet states them for old browsers.
+_PAGE_COLOURS = dict(re.findall(r"--(\w+):(#\w+)", asset("style.css")))
 INK, SOFT, LINE, ACCENT, BAD, TIE_FILL = (
-    _OF_PAGE[name] for name in ("ink", "soft", "line", "accent", "bad", "tie")
+    _PAGE_COLOURS[name] for name in ("ink", "soft", "line", "accent", "bad", "tie")
 )
-COLOURS = tuple(_OF_PAGE[f"c{n}"] for n in range(8))
+COLOURS = tuple(_PAGE_COLOURS[f"c{n}"] for n in range(8))
 FORMATS = ("svg", "png", "pdf")
-#: Width in pixels of a letter at 11 px; below it, the largest number of letters in a label.
+#: Width in pixels of a letter at 11 px.
 LETTER = 6.3
-_LONGEST = 44
+#: Largest number of letters in a label.
+_MAX_LETTERS = 44
 _FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 
@@ -46,10 +47,15 @@ _FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 @dataclass(frozen=True)
 class Axis:
-    """A linear axis.
+    """A linear axis, with places in per cent of it, which serve as percentages of a width.
 
-    ``share`` maps a value to per cent of the axis, so that the same numbers serve percentages of a
-    width; ``place`` does so for marks that must stay on the axis.
+    Attributes
+    ----------
+    low, high : float
+        The values at its ends.
+    ticks : tuple of float
+    labels : tuple of str
+        One for each tick.
     """
 
     low: float
@@ -59,14 +65,14 @@ class Axis:
 
     def place(self, value: float) -> float:
         """Return a value's place in per cent of the axis, cut to [0, 100]."""
-        return min(100.0, max(0.0, self.share(value)))
+        return min(100.0, max(0.0, self.uncut_place(value)))
 
-    def share(self, value: float) -> float:
+    def uncut_place(self, value: float) -> float:
         """Return a value's place in per cent of the axis; beyond the axis, below 0 or over 100."""
         return round(100.0 * (value - self.low) / (self.high - self.low), 3)
 
     def marks(self, down: bool = False) -> list[dict[str, Any]]:
-        """Return place and label of each tick; `down` for a vertical axis with 0 at the top."""
+        """Return place (``at``) and label of each tick; `down` if places count from the top."""
         return [
             {"at": round(100.0 - self.place(tick), 3) if down else self.place(tick), "label": label}
             for tick, label in zip(self.ticks, self.labels)
@@ -99,10 +105,11 @@ def between(low: float, high: float, count: int = 5) -> Axis:
     >>> between(-0.01, 0.01, 2).labels
     ('-0.01', '0.00', '0.01')
     """
-    raw = (high - low) / max(count, 1)
-    power = 10.0 ** math.floor(math.log10(raw))
+    wanted_step = (high - low) / max(count, 1)
+    power = 10.0 ** math.floor(math.log10(wanted_step))
+    # The next step that is 1, 2, 5 or 10 times a power of ten; sums of floats err a little.
     step = power * next(
-        (factor for factor in (1.0, 2.0, 5.0) if raw <= factor * power * 1.0000001), 10.0
+        (factor for factor in (1.0, 2.0, 5.0) if wanted_step <= factor * power * 1.0000001), 10.0
     )
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     ticks = tuple(step * i for i in range(first, last + 1))
@@ -135,22 +142,22 @@ class Box:
     height: float = 100.0
 
     def x(self, value: float) -> float:
-        """Where a value of the horizontal axis lies, kept inside."""
+        """Return where a value of the horizontal axis lies, kept inside."""
         return round(self.width * self.across.place(value) / 100.0, 3)
 
     def y(self, value: float) -> float:
-        """Where a value of the vertical axis lies, kept inside; 0 is at the top."""
+        """Return where a value of the vertical axis lies, kept inside; 0 is at the top."""
         return round(self.height * (1.0 - self.up.place(value) / 100.0), 3)
 
     def _points(self, xs: Iterable[float], ys: Iterable[float]) -> list[tuple[float, str]]:
         """Return each value and the place of its point, which may lie outside."""
         return [
-            (y, f"{self.x(x):g} {round(self.height * (1.0 - self.up.share(y) / 100.0), 3):g}")
+            (y, f"{self.x(x):g} {round(self.height * (1.0 - self.up.uncut_place(y) / 100.0), 3):g}")
             for x, y in zip(xs, ys)
         ]
 
     def line(self, xs: Iterable[float], ys: Iterable[float]) -> str:
-        """An SVG path through points; a NaN breaks it."""
+        """Return an SVG path through points; a NaN breaks it."""
         parts, pen = [], "M"
         for y, point in self._points(xs, ys):
             if math.isfinite(y):
@@ -162,7 +169,7 @@ class Box:
     def area(
         self, xs: Iterable[float], high: Iterable[float], low: Iterable[float] | None = None
     ) -> str:
-        """A closed SVG path between two lines, or down to the bottom; NaNs are left out."""
+        """Return a closed SVG path between two lines, or down to the bottom, without NaNs."""
         bottom = itertools.repeat(self.up.low)
         rows = [row for row in zip(xs, high, low or bottom) if all(map(math.isfinite, row))]
         # One point has no area.
@@ -176,7 +183,7 @@ class Box:
 # -- drawings -------------------------------------------------------------------------------------
 
 
-def label(name: str, longest: int = _LONGEST) -> str:
+def label(name: str, longest: int = _MAX_LETTERS) -> str:
     """Return a model's name as a label, with visible characters and a limited length."""
     visible_name = visible_line(name)
     return visible_name if len(visible_name) <= longest else visible_name[: longest - 1] + "…"
@@ -229,7 +236,7 @@ class Chart:
         self, x: float, y: float, words: object, anchor: str | None = None, fill: str = INK,
         **style: Any,
     ) -> None:  # fmt: skip
-        """Write on the base line `y`; `anchor` is "middle", "end", or the start."""
+        """Write words on the base line `y`; `x` is their start, or their `anchor`: middle, end."""
         escaped = escape(visible_line(words))
         self.draw("text", escaped, x=x, y=y, text_anchor=anchor, fill=fill, **style)
 
@@ -301,14 +308,23 @@ class Chart:
         return written
 
 
+class Area(NamedTuple):
+    """A rectangle of a chart, in pixels from its top left."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
 class Panel:
     """A part of a chart with axes: converts figures to places on the chart.
 
     Parameters
     ----------
     chart : Chart
-    box : (float, float, float, float)
-        Left, top, width and height of the plotting area.
+    area : Area
+        The plotting area.
     across : Axis
     up : Axis, optional
         Without it, the panel has no horizontal grid lines and no labels at its left.
@@ -317,10 +333,10 @@ class Panel:
     """
 
     def __init__(
-        self, chart: Chart, box: tuple[float, float, float, float], across: Axis,
+        self, chart: Chart, area: Area, across: Axis,
         up: Axis | None = None, title: str = "", name: str = "",
     ) -> None:  # fmt: skip
-        x, y, width, height = box
+        x, y, width, height = area
         self.chart, self._left, self._top = chart, x, y
         self._box = Box(across, up or between(0.0, 1.0), width, height)
         if title:
@@ -337,11 +353,11 @@ class Panel:
             chart.text(x + width, y + height + 30, name, "end", SOFT)
 
     def x(self, value: float) -> float:
-        """Where a value of the horizontal axis lies."""
+        """Return where a value of the horizontal axis lies on the chart."""
         return self._left + self._box.x(value)
 
     def y(self, value: float) -> float:
-        """Where a value of the vertical axis lies."""
+        """Return where a value of the vertical axis lies on the chart."""
         return self._top + self._box.y(value)
 
     def curve(
@@ -363,6 +379,7 @@ class Panel:
         self._inside(self._box.area(xs, high, low), fill=fill, opacity=opacity)
 
     def _inside(self, path: str, **style: Any) -> None:
+        """Draw a path of `Box`, cut off at the edges of the plotting area."""
         box, drawn = self._box, element("path", d=path, **style) if path else ""
         self.chart.draw("svg", drawn, x=self._left, y=self._top, width=box.width, height=box.height)
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _AGAIN = "the same command with --resume"
 
 
-def following(content: RankingContent, run_dir: Path | None) -> str:
-    """Return the sentence that names the next command; empty if nothing is kept to go on from.
+def after_ranking(content: RankingContent, run_dir: Path | None) -> str:
+    """Return the sentence that names the command after a ranking; "" if nothing is kept of it.
 
     Parameters
     ----------
@@ -30,10 +30,10 @@ def following(content: RankingContent, run_dir: Path | None) -> str:
 
     Examples
     --------
-    >>> following({"models": {}, "open_pairs": []}, Path("x.run"))
+    >>> after_ranking({"models": {}, "open_pairs": []}, Path("x.run"))
     'Next: lm-eval-ccat report x.run'
     """
-    # A result that nobody keeps cannot be gone on from.
+    # Nobody can go on from a ranking that is not kept.
     if run_dir is None:
         return ""
     aside = [name for name, row in content["models"].items() if row.get("set_aside")]
@@ -65,10 +65,10 @@ def to_decide(content: RankingContent) -> str:
     answers_in_full = content.get("answers_of_benchmark", n_items)
     if not pairs or not content.get("finished", True) or pairs[0].get("out_of_reach"):
         return ""
-    first, stopped = pairs[0], content.get("stopped_because") or ""
-    # As the difference may still go the other way, what probably decides and not what just does.
-    models, answers_needed = content["models"], first["likely_items"]
-    names = visible_line(f"{first['a']} and {first['b']}") + " in 4 of 5 cases"
+    pair, stopped = pairs[0], content.get("stopped_because") or ""
+    # What decides in most cases, not on average: the difference may still shrink.
+    models, answers_needed = content["models"], pair["likely_items"]
+    names = visible_line(f"{pair['a']} and {pair['b']}") + " in 4 of 5 cases"
     # The limit that stopped the run is the one to raise.
     if "items per model" in stopped:
         largest = max(models[name]["n_items"] + n for name, n in answers_needed.items())
@@ -78,10 +78,10 @@ def to_decide(content: RankingContent) -> str:
     if "budget" in stopped and "seconds" not in stopped:
         spent = content.get("cost", 0.0)
         if content.get("cost_unit") == "usd":
-            amount = f"--budget_usd {_rounded_up(spent + first['likely_cost'], 2)}"
-            return f"To decide {names}: {_AGAIN} {amount} ({dollars(first['likely_cost'])} more)"
+            amount = f"--budget_usd {_rounded_up(spent + pair['likely_cost'], 2)}"
+            return f"To decide {names}: {_AGAIN} {amount} ({dollars(pair['likely_cost'])} more)"
         if content.get("cost_unit") == "tokens":
-            tokens = _rounded_up(spent + first["likely_cost"], 0)
+            tokens = _rounded_up(spent + pair["likely_cost"], 0)
             return f"To decide {names}: {_AGAIN} `budget: {{tokens: {tokens}}}`"
         answers_of_all = answers_in_full * len(models)
         budget = min(round(spent + sum(answers_needed.values())), answers_of_all)
@@ -92,8 +92,9 @@ def to_decide(content: RankingContent) -> str:
 def after_comparison(
     comparison: Comparison,
     pages: Sequence[Path],
+    *,
     live: bool,
-    max_items: int | None,
+    max_items: int | None = None,
     keeps_answers: bool = True,
 ) -> str:
     """Return what to type after `compare`.
@@ -105,16 +106,16 @@ def after_comparison(
         Pages of it that were written.
     live : bool
         Whether models were asked.
-    max_items : int or None
-        The limit of documents that stopped it, if any.
-    keeps_answers : bool
+    max_items : int, optional
+        The limit of documents that stopped it.
+    keeps_answers : bool, optional
         Whether the same command goes on from the answers.
 
     Examples
     --------
     >>> from lm_eval_ccat import ScoreTable, compare
     >>> table = ScoreTable.from_arrays([[0.2, 0.5, 0.1] * 30], ["same"])
-    >>> after_comparison(compare(table, table), [Path("a.html")], False, None)
+    >>> after_comparison(compare(table, table), [Path("a.html")], live=False)
     'Next: open a.html'
     """
     anew = "" if keeps_answers else " (it asks all anew; --run_dir DIR would keep the answers)"
@@ -126,8 +127,8 @@ def after_comparison(
     if comparison.verdict == NOT_KNOWN and undecided:
         deciding = _DecidingDocuments.of(undecided)
         if live and max_items is not None and deciding.answered < deciding.n_items:
-            # Where all is asked anew, a second limit too low would cost everything once more.
-            larger = deciding.probably if keeps_answers else deciding.n_items
+            # Where all is asked anew, another limit that is too low would cost it all once more.
+            larger = deciding.likely_limit if keeps_answers else deciding.n_items
             return f"To decide it: the same command with --max_items {larger}{anew}"
         if not live and deciding.answered < deciding.needed <= deciding.n_items:
             return (
@@ -143,29 +144,28 @@ def after_comparison(
 
 
 class _DecidingDocuments(NamedTuple):
-    """Documents that a comparison has, needs until it is probably decided, and could have."""
+    """Numbers of documents: with answers, needed to decide (by estimate), and of the benchmark."""
 
     answered: int
     needed: int
     n_items: int
 
     @property
-    def probably(self) -> int:
+    def likely_limit(self) -> int:
         """A limit of documents that probably decides; at most all."""
         return min(self.needed, self.n_items)
 
     @classmethod
     def of(cls, outcomes: Sequence[Compared]) -> _DecidingDocuments:
         """Return the numbers of documents for the outcome that needs most."""
-        sides = [(outcome.overall, outcome.n_items or 0) for outcome in outcomes]
         return cls(
-            answered=max(overall.documents for overall, _ in sides),
-            # Without an estimate of what would decide, all documents do where models are asked.
+            answered=max(outcome.overall.documents for outcome in outcomes),
+            # Without an estimate of what would decide, all documents are needed.
             needed=max(
-                overall.documents + (overall.more_documents or n_items)
-                for overall, n_items in sides
+                outcome.overall.documents + (outcome.overall.more_documents or outcome.n_items or 0)
+                for outcome in outcomes
             ),
-            n_items=max(n_items for _, n_items in sides),
+            n_items=max(outcome.n_items or 0 for outcome in outcomes),
         )
 
 
@@ -215,7 +215,7 @@ def after_simulation(scores: str, task: str | None, metric: str | None, file: st
     return " ".join(words)
 
 
-def to_rank(tasks: Sequence[str], own_tasks: bool = False, **flags: str | None) -> str:
+def to_rank(tasks: Sequence[str], *, own_tasks: bool = False, **flags: str | None) -> str:
     """Return how to rank models on these tasks, with flags that are not None.
 
     With `own_tasks` the tasks may be files of the user's, whose folder is not known.

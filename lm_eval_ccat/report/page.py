@@ -32,7 +32,7 @@ from ..plugins import Plugins
 from ..ranker import columns
 from ..ranker.columns import columns_of, model_cells, paid
 from ..ranker.headline import held, leads, question
-from ..shown import difference, visible, visible_line, whole_percent
+from ..shown import difference_texts, visible, visible_line, whole_percent
 from . import tables
 from .chart import asset, axis
 from .following import to_decide
@@ -105,9 +105,9 @@ def sections_of(
 
 #: Models up to which the pairwise matrix is a table of text; beyond, the page draws it.
 MATRIX_AS_TABLE = 24
-#: Seconds between two updates of a page, and the share of the time that writing may take.
+#: Seconds between two updates of a page, and the largest share of the time that writing takes.
 SECONDS = 10.0
-_SHARE = 0.1
+_WRITING_SHARE = 0.1
 
 
 def write_report(
@@ -189,19 +189,19 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
 
 
 def _data(run: StoredRun, past: History | None, max_documents: int | None) -> tuple[int, str]:
-    """Return how many documents the page shows, and what its script draws them and pairs from."""
+    """Return the number of documents on the page, and the JSON from which its script draws."""
     order = run.result["order"]
-    place = {model: j for j, model in enumerate(run.models)}
+    position = {model: j for j, model in enumerate(run.models)}
     entries = documents(run, None if past is None else past.expected, max_documents)
-    percent = {pair: round(100 * percent, 2) for pair, percent in run.pairwise.items()}
+    percent = {pair: round(100 * chance, 2) for pair, chance in run.pairwise.items()}
     lead_of = leads(run.result)
     data = {
         "models": [visible_line(model) for model in run.models],
-        "order": [place[model] for model in order],
+        "order": [position[model] for model in order],
         "confidence": run.result["confidence"],
-        # Row by row in the order; -1 on the diagonal, and between two models with full results.
+        # P(better) in per cent, row by row; -1 on the diagonal and between two known models.
         "p": [[percent.get((a, b), -1) for b in order] for a in order],
-        # How far each model leads those below it; "" between two models with full results.
+        # How far each model leads those below it, in words; "" between two known models.
         "leads": [
             [lead_of[a, b].in_words() if (a, b) in lead_of else "" for b in order[n:]]
             for n, a in enumerate(order, 1)
@@ -217,11 +217,11 @@ def _data(run: StoredRun, past: History | None, max_documents: int | None) -> tu
 def view(run: StoredRun, past: History | None) -> dict[str, Any]:
     """Return all that the page shows of a run and its course, except for the documents' texts."""
     result = run.result
-    line = tables.chain(result)
-    known = len(run.models) - len(run.tested)
+    links = tables.chain(result)
+    n_known = len(run.models) - len(run.tested)
     asked = {model: result["models"][model] for model in run.tested}
     spending = _spending(result, asked)
-    among = f" among {known} known ones" if known else ""
+    among = f" among {n_known} known ones" if n_known else ""
     headline, ranks = result["headline"], tables.rank_rows(result)
     ranks_open = ranks is not None and any(row.best < row.worst for row in ranks.cells)
     models = f"{len(asked)} {'model' if len(asked) == 1 else 'models'}{among}"
@@ -232,12 +232,12 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "title": f"{models} on {_task(run) or 'a benchmark'}, {run.facts['metric']}",
         "held": held(result.get("looks"), result["confidence"]),
         "headline": headline,
-        # The headline tells a short order; where ranks are open, the line below shows which.
+        # Whether the headline tells the order, so that the chain of its parts need not.
         "order_told": not ranks_open and all(name in headline for name in result["order"]),
         "question": question(result),
-        "beyond": tables.stands_beyond(result),
-        "chain": line,
-        "not_shown": len(result["order"]) - sum(len(part.names) for part in line),
+        "beyond": tables.beyond_these_items(result),
+        "chain": links,
+        "not_shown": len(result["order"]) - sum(len(link.names) for link in links),
         "parts": tables.parts(result),
         "ranks": ranks,
         "ranks_open": ranks_open,
@@ -247,7 +247,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "trust": list(sentences(run)),
         "confidence": f"{100 * result['confidence']:g}%",
         "facts": list(_facts(run, spending)),
-        "warnings": list(warnings(run, past is not None)),
+        "warnings": list(warnings(run, with_course=past is not None)),
         "forest": axis(
             [end for model in run.models for end in result["models"][model]["interval"]], 7
         ),
@@ -266,7 +266,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
 
 
 def _spending(result: RankingContent, asked: Mapping[str, ModelContent]) -> dict[str, Any]:
-    """Return what the models that were asked cost, and would have cost in full."""
+    """Return what asking the models took, and what asking each of them everything would have."""
     in_full = result.get("answers_of_benchmark", result["items_of_benchmark"])
     costs = {model: paid(row) for model, row in asked.items()}
     return {
@@ -287,11 +287,12 @@ def _spending(result: RankingContent, asked: Mapping[str, ModelContent]) -> dict
 
 
 def _task(run: StoredRun) -> str:
+    """Return the name of a run's task; "" if it has none."""
     return str(run.header.task.get("name") or "")
 
 
 def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the figures at the head of the page, each with its meaning."""
+    """Yield the figures at the head of the page, each with its meaning in words."""
     result = run.result
     asked, full = result["items_administered"], spending["in_full"] * len(run.tested)
     share = tables.percent(asked, full)
@@ -307,14 +308,14 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
         yield (f"{result['cost']:,.0f}", "tokens spent, read and written")
     elif usd := result.get("usd"):
         yield (dollars(usd), "spent, where the price is known")
-    pairs = tables.pairs_decided(result)
+    counts = tables.count_pairs(result)
     # A single model has no pairs, and an empty figure would look like a fault.
-    if pairs["pairs"]:
-        same = f", {pairs['equivalent']} equivalent" if pairs["equivalent"] else ""
+    if counts.pairs:
+        equivalent = f", {counts.equivalent} equivalent" if counts.equivalent else ""
         yield (
-            f"{pairs['decided']:,} of {pairs['pairs']:,}",
-            f"pairs decided at {100 * result['confidence']:g}% confidence{same}; "
-            f"of neighbours {pairs['near_decided']} of {pairs['near']}",
+            f"{counts.decided:,} of {counts.pairs:,}",
+            f"pairs decided at {100 * result['confidence']:g}% confidence{equivalent}; "
+            f"of neighbours {counts.decided_neighbours} of {counts.neighbours}",
         )
     if run.started and run.ended and run.ended > run.started:
         yield (tables.duration(run.ended - run.started), "from start to end")
@@ -353,7 +354,7 @@ def documents(
     spread = dict(zip(table.docs, table.spread().tolist()))
 
     def importance(number: int) -> tuple[float, float, str]:
-        """The most important document of the table has the least of these."""
+        """Return what sorts the documents of the table, the most important first."""
         doc = table.docs[number]
         return -weight[doc], -spread[doc], str(doc)
 
@@ -376,7 +377,8 @@ def documents(
             "w": round(100.0 * weight[doc], 3),
             "a": [answer.cells for answer in answers],
         }
-        for key, text in zip("pt", run.sources.get(doc, ())):
+        prompt, target = run.sources.get(doc, ("", ""))
+        for key, text in (("p", prompt), ("t", target)):
             if text:
                 entry[key] = list(_text(text, limit))
         entries.append(entry)
@@ -384,7 +386,16 @@ def documents(
 
 
 class _ShownAnswer(NamedTuple):
-    """An answer on the page: place of its model in `run.models`, score, and what stands there."""
+    """An answer on the page.
+
+    Attributes
+    ----------
+    model : int
+        Position in `run.models`.
+    score : float
+    cells : list
+        What the page's script draws it from; see ``a`` of `documents`.
+    """
 
     model: int
     score: float
@@ -400,12 +411,12 @@ def _answers_of(
     for answer in run.answers:
         if answer.doc in answers_of:
             model = position[answer.model]
-            figures = None if expected is None else expected[answer.model]
+            by_item = None if expected is None else expected[answer.model]
             cells = [
                 model,
                 _number(answer.raw),
                 round(answer.score, 4),
-                None if figures is None else _number(figures[run.place[answer.doc]]),
+                None if by_item is None else _number(by_item[run.positions[answer.doc]]),
                 *_text(answer.output, limit),
             ]
             answers_of[answer.doc].append(_ShownAnswer(model, answer.score, cells))
@@ -434,6 +445,7 @@ def _text(text: str, limit: int) -> tuple[str, int]:
 
 
 def _number(value: float | None) -> float | None:
+    """Return a figure for JSON, which has no NaN."""
     return None if value is None or not np.isfinite(value) else round(value, 4)
 
 
@@ -462,6 +474,7 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
     np.add.at(counts, (answers.model, answers.doc), 1.0)
     rows = [run.models.index(model) for model in order]
     sums, counts = sums[rows], counts[rows]
+    # Each model's mean score of each document over its repeats; NaN where it was not asked.
     scores = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0.0)
     total = np.zeros(n_docs)
     bank = run.bank if run.has_curves else None
@@ -471,8 +484,8 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
         abilities = [run.result["models"][model].get("ability") or 0.0 for model in order]
     for n, pair_scores in enumerate(pairwise(scores)):
         if bank is None:
-            a, b = pair_scores
-            evidence = np.nan_to_num(np.abs(a - b))
+            first, second = pair_scores
+            evidence = np.nan_to_num(np.abs(first - second))
         else:
             between = 0.5 * (abilities[n] + abilities[n + 1]) - curves.origin
             asked = np.flatnonzero(np.isfinite(pair_scores).any(axis=0))
@@ -480,12 +493,12 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
             coefficients, noise = curves.coefficients[items[asked]], curves.noise[items[asked]]
             expected, weight = expit(coefficients @ value), (coefficients @ slope) / noise
             # Each model has items of its own: one that was not asked adds nothing to either side.
-            a, b = (
+            first, second = (
                 np.nan_to_num(weight * (model_scores[asked] - expected))
                 for model_scores in pair_scores
             )
             evidence = np.zeros(n_docs)
-            evidence[asked] = np.abs(a - b)
+            evidence[asked] = np.abs(first - second)
         # Every pair counts alike, however large its scores are.
         total += evidence / (evidence.sum() or 1.0)
     shares = total / (total.sum() or 1.0)
@@ -535,11 +548,11 @@ class LivePage:
             # The run has not begun; failures to write are reported at the end.
             except CcatError:
                 continue
-            pause = max(self._seconds, (time.monotonic() - began) / _SHARE)
+            pause = max(self._seconds, (time.monotonic() - began) / _WRITING_SHARE)
 
 
 def own_files(**texts: str) -> dict[str, str]:
-    """Return script and style of a page, and the hashes by which its policy allows only these."""
+    """Return script and style of a page, each with the hash by which the page allows no others."""
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
     hashes = {
         f"{n}_hash": f"sha256-{base64.b64encode(digest).decode()}" for n, digest in digests.items()
@@ -560,7 +573,7 @@ def environment() -> jinja2.Environment:
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters["dollars"] = dollars
-    environment.filters["difference"] = difference
+    environment.filters["difference"] = difference_texts
     environment.filters["whole_percent"] = whole_percent
     environment.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     for name in ("item_text", "percent", "plain"):

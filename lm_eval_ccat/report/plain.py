@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -15,7 +15,7 @@ from ..live.losses import MOST_LOSSES
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..ranker.verdicts import BETTER, EQUIVALENT, NOT_KNOWN, NOT_WORSE, WORDS, WORSE
-from ..shown import difference, in_markdown, plural, whole_percent
+from ..shown import difference_texts, in_markdown, plural, whole_percent
 from .chart import asset, axis
 from .page import environment, own_files
 
@@ -42,9 +42,10 @@ def lines(comparison: Comparison) -> list[str]:
     """Return one line per outcome, followed by its groups."""
     texts = []
     for outcome in comparison.outcomes:
-        beside = outcome.scale if outcome.decisive else f"reported; {outcome.scale}"
+        # An outcome that does not decide the verdict is only reported.
+        note = outcome.scale if outcome.decisive else f"reported; {outcome.scale}"
         texts.append(
-            f"{outcome.name} ({beside}), {about(outcome)}: "
+            f"{outcome.name} ({note}), {about(outcome)}: "
             + in_words(comparison, outcome, outcome.overall)
         )
         width = max(map(len, outcome.groups), default=0)
@@ -72,6 +73,18 @@ def markdown(comparison: Comparison) -> str:
     )  # fmt: skip
 
 
+class _TestCase(NamedTuple):
+    """A case of a test report: an outcome of a comparison, or a group of its documents.
+
+    One with a `verdict` may fail; "" is only shown.
+    """
+
+    outcome: str
+    name: str
+    verdict: str
+    text: str
+
+
 def junit(comparison: Comparison) -> str:
     """Return a test report: an outcome fails if the candidate is worse, is an error if not known.
 
@@ -79,7 +92,7 @@ def junit(comparison: Comparison) -> str:
     """
     # Among many groups some look worse by chance, so groups are shown but never fail.
     cases = [
-        (
+        _TestCase(
             outcome.name,
             name,
             difference.verdict if outcome.decisive and difference is outcome.overall else "",
@@ -93,29 +106,8 @@ def junit(comparison: Comparison) -> str:
 
 def comparison_page(comparison: Comparison) -> str:
     """Return the HTML page of a comparison, which loads no other resources."""
-    margin, tables = comparison.margin, []
-    for outcome in comparison.outcomes:
-        rows = [("all documents", outcome.overall), *outcome.groups.items()]
-        places = axis(
-            [
-                *(end for _, difference in rows for end in (difference.low, difference.high)),
-                0.0,
-                -margin,
-                margin,
-            ],
-            6,
-        )
-        first = f"{about(outcome)}: {in_words(comparison, outcome, outcome.overall)}"
-        answers = map(str.strip, (first, *other_answer(comparison, outcome)))
-        text = " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers)
-        tables.append(
-            {
-                "title": f"{outcome.name} ({outcome.scale})", "text": text, "places": places,
-                "margin": margin,
-                "rows": rows, "losses": outcome.losses,
-                "answers_at_hand": any(any(loss.answers) for loss in outcome.losses),
-            }
-        )  # fmt: skip
+    margin = comparison.margin
+    tables = [_table(comparison, outcome) for outcome in comparison.outcomes]
     headline = sentence(comparison, comparison.verdict)
     deciding = [outcome for outcome in comparison.outcomes if outcome.decisive]
     # The verdict of all metrics is that of the worst, which need not be all of them.
@@ -123,7 +115,7 @@ def comparison_page(comparison: Comparison) -> str:
         n = sum(outcome.overall.verdict == comparison.verdict for outcome in deciding)
         headline += f" by {n} of {len(deciding)} metrics"
     headline += f", {about(comparison.outcomes[0])}"
-    # The clause begins a sentence here.
+    # The only clause that does not begin with a model's name begins a sentence here.
     if headline.startswith("it is"):
         headline = f"I{headline[1:]}"
     margin_words = f"margin {margin:g}, " if margin else ""
@@ -144,14 +136,33 @@ def comparison_page(comparison: Comparison) -> str:
     )  # fmt: skip
 
 
+def _table(comparison: Comparison, outcome: Compared) -> dict[str, Any]:
+    """Return what the page shows of an outcome: its answers in words, and its rows with an axis."""
+    margin = comparison.margin
+    rows = [("all documents", outcome.overall), *outcome.groups.items()]
+    ends = [end for _, difference in rows for end in (difference.low, difference.high)]
+    first = f"{about(outcome)}: {in_words(comparison, outcome, outcome.overall)}"
+    answers = map(str.strip, (first, *other_answer(comparison, outcome)))
+    return {
+        "title": f"{outcome.name} ({outcome.scale})",
+        "text": " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers),
+        "places": axis([*ends, 0.0, -margin, margin], 6),
+        "margin": margin,
+        "rows": rows,
+        "losses": outcome.losses,
+        "answers_at_hand": any(any(loss.answers) for loss in outcome.losses),
+    }
+
+
 def _rendered(template: str, comparison: Comparison, **content: Any) -> str:
+    """Render a template with `content`, without credentials."""
     title = f"{comparison.candidate} against {comparison.baseline}"
     html = environment().get_template(template)
     return mask_text(str(html.render(title=title, comparison=comparison, **content)))
 
 
 def in_words(comparison: Comparison, outcome: Compared, difference: Difference) -> str:
-    """State the answer as a sentence.
+    """State a verdict, its figures and what would decide it as a sentence.
 
     Examples
     --------
@@ -174,61 +185,63 @@ def forecast(outcome: Compared, difference: Difference) -> str:
     return f"about {difference.more_documents:,} more documents would decide"
 
 
-def figures(comparison: Comparison, contrast: Difference) -> str:
-    """Difference, interval and its confidence, probability and documents in one line."""
+def figures(comparison: Comparison, difference: Difference) -> str:
+    """Write a difference, its interval and confidence, its probability and documents in a line."""
     clusters = (
-        f" in {plural(contrast.clusters, 'cluster')}" if contrast.clusters is not None else ""
+        f" in {plural(difference.clusters, 'cluster')}" if difference.clusters is not None else ""
     )
     answers = (
-        f", {plural(contrast.answers, 'answer')} of each model"
-        if contrast.answers is not None
+        f", {plural(difference.answers, 'answer')} of each model"
+        if difference.answers is not None
         else ""
     )
-    low, gap, high = difference(contrast.low, contrast.difference, contrast.high, comparison.margin)
-    ends = "exact" if contrast.difference else "equal"
-    if contrast.low < contrast.high:
+    low, gap, high = difference_texts(
+        difference.low, difference.difference, difference.high, comparison.margin
+    )
+    ends = "exact" if difference.difference else "equal"
+    if difference.low < difference.high:
         ends = f"{percent(comparison)}: {low} to {high}"
     return (
-        f"{gap} [{ends}], P(better) {whole_percent(contrast.p_better)}%, "
-        f"{plural(contrast.documents, 'document')}{missing(contrast)}{clusters}{answers}"
+        f"{gap} [{ends}], P(better) {whole_percent(difference.p_better)}%, "
+        f"{plural(difference.documents, 'document')}{missing(difference)}{clusters}{answers}"
     )
 
 
-def missing(contrast: Difference) -> str:
+def missing(difference: Difference) -> str:
     """Name the documents without a score of both models, if there are any."""
-    return f" and {contrast.missing:,} without a score" if contrast.missing else ""
+    return f" and {difference.missing:,} without a score" if difference.missing else ""
 
 
 def percent(comparison: Comparison) -> str:
-    """The confidence of its intervals."""
+    """Write the confidence of a comparison's intervals."""
     return f"{100 * comparison.confidence:g}%"
 
 
 def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
     """Return the answer to the question that does not decide, if it is known."""
-    contrast = outcome.other_question
-    if contrast is None:
+    difference = outcome.other_question
+    if difference is None:
         return []
     # Two answers beside each other need their questions in words.
     if outcome.question != POPULATION:
-        return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, outcome, contrast)}"]
-    # All documents, answered once, leave the noise of answers.
-    if outcome.sampled or contrast.missing:
+        return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, outcome, difference)}"]
+    # Sampled answers leave noise, and missing scores leave documents open.
+    if outcome.sampled or difference.missing:
         known = replace(outcome, question=BENCHMARK)
-        return [f"  {about(known)}: {in_words(comparison, outcome, contrast)}"]
-    # As the other answer prints it, or to two digits of its own, where that interval is wide.
-    gap, half = contrast.difference, 0.5 * abs(contrast.difference)
+        return [f"  {about(known)}: {in_words(comparison, outcome, difference)}"]
+    # With all documents answered once, the difference itself is exact. It has as many digits as the
+    # deciding answer prints, and at least two of its own.
+    gap, half = difference.difference, 0.5 * abs(difference.difference)
     low, high = max(outcome.overall.low, gap - half), min(outcome.overall.high, gap + half)
-    _, digits, _ = difference(low, gap, high)
-    clause = sentence(comparison, contrast.verdict)
-    documents = (
-        "this document" if contrast.documents == 1 else f"these {contrast.documents:,} documents"
-    )
+    _, digits, _ = difference_texts(low, gap, high)
+    clause = sentence(comparison, difference.verdict)
+    n = difference.documents
+    documents = "this document" if n == 1 else f"these {n:,} documents"
     return [f"  in full runs of {documents}: {clause} ({digits})"]
 
 
 def sentence(comparison: Comparison, verdict: str) -> str:
-    """A verdict as a clause."""
+    """Write a verdict as a clause."""
     a, b = comparison.baseline, comparison.candidate
     margin = f" by more than {comparison.margin:g}" if comparison.margin else ""
     return {

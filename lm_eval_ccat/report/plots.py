@@ -28,6 +28,7 @@ from .chart import (
     LETTER,
     SOFT,
     TIE_FILL,
+    Area,
     Axis,
     Box,
     Chart,
@@ -51,8 +52,10 @@ __all__ = [
 
 #: Models drawn in colour when the page opens; the others are grey until they are chosen.
 COLOURED = 5
+#: Largest number of models whose ranks over the course of the run are labelled.
 BUMP_LABELS = 40
-_PLOT = 300
+#: Width of the intervals of a ranking, in pixels.
+_PLOT_WIDTH = 300
 
 # -- the ranking ----------------------------------------------------------------------------------
 
@@ -76,7 +79,7 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     step, several = 20 if len(rows) <= 40 else 14, len(content["order"]) > 1
     names = [label(row.name) for row in rows]
     left = round(24 + LETTER * max(map(len, names), default=4))
-    right, bottom = left + _PLOT, 24 + step * len(rows)
+    right, bottom = left + _PLOT_WIDTH, 24 + step * len(rows)
     words = "Estimates with intervals, possible ranks and P(best) of every model"
     chart = Chart(max(720, right + 190), bottom + 40, words)
     columns = {right + 60: "estimate", right + 115: "rank", right + 175: "P(best)"}
@@ -84,9 +87,9 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
         chart.text(position, 14, title, "end", SOFT)
     for n, row in enumerate(rows):
         if row.tie is not None:
-            chart.rect(left, 24 + step * n, _PLOT, step, TIE_FILL, fill_opacity=0.6)
+            chart.rect(left, 24 + step * n, _PLOT_WIDTH, step, TIE_FILL, fill_opacity=0.6)
     scale = axis([end for row in rows for end in row.row["interval"]], 5)
-    panel = Panel(chart, (left, 20, _PLOT, bottom - 20), scale)
+    panel = Panel(chart, Area(left, 20, _PLOT_WIDTH, bottom - 20), scale)
     for n, (name, row) in enumerate(zip(names, rows)):
         y = 24 + step * n + step // 2
         chart.text(left - 8, y + 4, name, "end")
@@ -116,7 +119,7 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
 
 
 def progress(run: StoredRun, past: History) -> dict[str, Any]:
-    """The estimates, the order and what was undecided, over the items spent."""
+    """Return what the page draws of a run's course: estimates, order and open pairs over items."""
     models, across = run.models, between(0, past.items[-1])
     # The first intervals span the whole scale; the view follows the intervals of the last third.
     late = len(past.items) // 3
@@ -144,19 +147,20 @@ def progress(run: StoredRun, past: History) -> dict[str, Any]:
 # -- the items of a bank --------------------------------------------------------------------------
 
 
+#: Number of abilities at which information is computed.
 GRID = 161
 #: Logits by which the curve goes beyond the models and the bulk of the items.
 MARGIN = 0.5
-#: Items looked at together, so that a bank of 100,000 needs no matrix of all items and abilities.
+#: Items of one matrix of items and abilities, which for 100,000 items would be too large.
 SLICE = 4096
-#: Items of a bank that are drawn as points.
-MOST_POINTS = 5_000
+#: Largest number of a bank's items that are drawn as points.
+MAX_POINTS = 5_000
 
 
 def difficulty(bank: ItemBank) -> Floats:
-    """Ability at which an item's expected score is 1/2, by the straight part of its curve (logits).
+    """Return the ability (logits) at which each item's expected score is 1/2, shape (n_items,).
 
-    NaN where an item has no slope; shape (n_items,).
+    By the straight part of the item's curve; NaN where it has no slope.
     """
     curves = method_of(bank).tested_curves(bank)
     intercept, slope = curves.coefficients[:, 0], curves.coefficients[:, 1]
@@ -164,7 +168,7 @@ def difficulty(bank: ItemBank) -> Floats:
 
 
 def discrimination(bank: ItemBank) -> Floats:
-    """Slope over the root of the noise, in 1 / logit; shape (n_items,)."""
+    """Return each item's slope over the root of its noise, in 1 / logit; shape (n_items,)."""
     curves = method_of(bank).tested_curves(bank)
     return np.asarray(curves.coefficients[:, 1] / np.sqrt(curves.noise))
 
@@ -189,7 +193,7 @@ class InformationCurve(NamedTuple):
 
 
 def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
-    """The information of the items kept, over ability.
+    """Return the information of the items kept, over ability.
 
     An item's information about ability is ``(d eta / d theta)^2 mu (1 - mu) / k``; for the method
     "paper" that is the paper's first term.
@@ -204,7 +208,7 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     usable = bank.kept & np.isfinite(location_of)
     ends = np.quantile(location_of[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
     known = np.array(list(bank.constants.get("abilities", []))) + bank.constants.get("centre", 0.0)
-    # Items that no model is near say little of where the scale is of use.
+    # No model's ability is near such items, so that the chart need not reach them.
     if known.size:
         ends = np.clip(ends, known.min() - 1.0, known.max() + 1.0)
     points = np.concatenate([ends, known, abilities[np.isfinite(abilities)]])
@@ -226,7 +230,7 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
 
 
 def information_chart(run: StoredRun) -> dict[str, Any]:
-    """The bank's information over ability, and where each model and its items lie on it."""
+    """Return the bank's information over ability, and where each model and its items lie."""
     bank = run.bank
     assert bank is not None
     results = run.result["models"]
@@ -237,7 +241,7 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
     box = _box_of(grid, total)
 
     def places(locations: Floats) -> list[float]:
-        """Per cent of the axis; places on one another are drawn once."""
+        """Return places in per cent of the axis, of those on one another one."""
         return sorted(
             {
                 round(box.x(location), 1)
@@ -268,7 +272,7 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
 
 
 def _box_of(grid: Floats, total: Floats) -> Box:
-    """The axes of an information curve."""
+    """Return the axes of an information curve."""
     # A bank whose items tell nothing still needs an axis of some height.
     up = between(0.0, 1.08 * float(total.max()) or 1.0, 3)
     return Box(between(float(grid[0]), float(grid[-1]), 6), up)
@@ -285,7 +289,7 @@ def plot_bank(bank: ItemBank) -> Chart:
     grid, total, _ = information_curve(bank, np.array([]))
     axes, xs, ys = _box_of(grid, total), grid.tolist(), total.tolist()
     title = "Information of all items (1 / logit²)"
-    curve = Panel(chart, (490, 30, 340, 230), axes.across, axes.up, title, "ability (logits)")
+    curve = Panel(chart, Area(490, 30, 340, 230), axes.across, axes.up, title, "ability (logits)")
     curve.band(xs, ys, opacity=0.14)
     curve.curve(xs, ys)
     difficulties, discriminations = difficulty(bank)[bank.kept], discrimination(bank)[bank.kept]
@@ -299,8 +303,8 @@ def plot_bank(bank: ItemBank) -> Chart:
     return chart
 
 
-#: Left, top, width and height of the panel of a bank's items.
-_ITEMS = (60, 30, 340, 230)
+#: The panel of a bank's items.
+_ITEMS = Area(60, 30, 340, 230)
 
 
 def _draw_histogram(
@@ -318,11 +322,11 @@ def _draw_histogram(
 
 
 def _draw_items(chart: Chart, across: Axis, difficulties: Floats, discriminations: Floats) -> None:
-    """Draw items as points; of more than `MOST_POINTS`, every second, third or so."""
+    """Draw items as points; of more than `MAX_POINTS`, every second, third or so."""
     title = f"Difficulty and discrimination of {len(difficulties):,} items"
     up = axis(discriminations.tolist(), 5)
     panel = Panel(chart, _ITEMS, across, up, title, "difficulty (logits)")
-    step = max(1, len(difficulties) // MOST_POINTS)
+    step = max(1, len(difficulties) // MAX_POINTS)
     for x, y in zip(difficulties[::step].tolist(), discriminations[::step].tolist()):
         if across.low <= x <= across.high:
             chart.dot(panel.x(x), panel.y(y), 2, fill_opacity=0.4)
@@ -330,8 +334,9 @@ def _draw_items(chart: Chart, across: Axis, difficulties: Floats, discrimination
 
 # -- replays --------------------------------------------------------------------------------------
 
-#: Methods that are ours or the paper's keep their colour from chart to chart.
+#: Methods that keep their colour from chart to chart: ours and the paper's.
 METHOD_ORDER = ("default", "paper", "common", "static", "limit", "fixed", "random")
+#: Confidence of the bands.
 BAND = 0.95
 
 
@@ -357,14 +362,14 @@ def plot_simulation(*simulations: Any) -> Chart:
     across = between(0.0, 1.04 * max((reading.n_items for reading in taus), default=1.0), 5)
     chart = Chart(940, 330, "Agreement with the true order over items per model")
     tau_panel = Panel(
-        chart, (50, 30, 340, 240), across,
+        chart, Area(50, 30, 340, 240), across,
         between(min(0.0, *(reading.low for reading in taus)) if taus else 0.0, 1.02, 5),
         "Kendall tau with the true order", "items per model",
     )  # fmt: skip
-    line = [] if not confidence else [100 * confidence]
+    levels = [] if not confidence else [100 * confidence]
     share_panel = Panel(
-        chart, (450, 30, 340, 240), across,
-        axis([100.0, *line, *(reading.low for reading in shares)], 5),
+        chart, Area(450, 30, 340, 240), across,
+        axis([100.0, *levels, *(reading.low for reading in shares)], 5),
         "Decided pairs in the true order, %", "items per model",
     )  # fmt: skip
     for n, (method, curve) in enumerate(curves.items()):
@@ -376,8 +381,8 @@ def plot_simulation(*simulations: Any) -> Chart:
                 panel.curve(xs, values, colour, dots=True)
         chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, colour, 2)
         chart.text(832, 40 + 18 * n, method)
-    for share in line:
-        y = share_panel.y(share)
+    for level in levels:
+        y = share_panel.y(level)
         chart.line(450, y, 790, y, SOFT, stroke_dasharray="4 3")
     return chart
 
@@ -404,7 +409,7 @@ def plot_power(content: Mapping[str, Any]) -> Chart:
     chart = Chart(560, 310, f"{title} of rankings, over items of each model")
     across, up = between(0.0, 1.02 * max(by_items)), between(0.0, 1.05 * largest)
     panel = Panel(
-        chart, (60, 30, 360, 220), across, up, f"{title} of rankings", "items of each model"
+        chart, Area(60, 30, 360, 220), across, up, f"{title} of rankings", "items of each model"
     )
     for number, way in enumerate(ways):
         colour = COLOURS[number % len(COLOURS)]
@@ -465,7 +470,7 @@ def _curves(levels: Sequence[Mapping[str, Any]]) -> MethodCurves:
 
 
 def _replayed(source: Any) -> Mapping[str, Any]:
-    """What `simulate` returned as JSON values, from it or from the file of ``--json``."""
+    """Return the JSON values of what `simulate` returned, or wrote by ``--json``."""
     if not isinstance(source, str | Path):
         return source if isinstance(source, Mapping) else dict(source.to_dict())
     content = read_object(Path(source))
@@ -514,5 +519,5 @@ def plot_files(
 
 
 def _content(ranking: Ranking | StoredRun) -> RankingContent:
-    """JSON values of either; estimates on the metric's own scale."""
+    """Return a ranking's JSON values, with estimates on the metric's own scale."""
     return ranking.result if isinstance(ranking, StoredRun) else ranking.to_dict()

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,15 +35,26 @@ from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
 from ..runs.kept_answers import Pair
 from ..scores.prompts import requests_of
 
-#: Checkpoints of a run; below it, the largest number of estimates over all checkpoints and models.
+#: Largest number of checkpoints of a run, and of estimates over all checkpoints and models.
 CHECKPOINTS = 60
-_ESTIMATES = 10_000
+_MAX_ESTIMATES = 10_000
 
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """An answer of one model to one document; ``doc`` is its id, of several tasks (task, id);
-    ``score`` is on [0, 1], ``raw`` on the metric's own scale."""
+    """An answer of one model to one document.
+
+    Attributes
+    ----------
+    model : str
+    doc : doc_id, or (task, doc_id) of a run of several tasks
+    score : float
+        On [0, 1].
+    raw : float or None
+        On the metric's own scale.
+    output : str
+        The model's text.
+    """
 
     model: str
     doc: Any
@@ -72,23 +83,26 @@ class StoredAnswers(Collection[StoredAnswer]):
         return any(answer == stored for stored in self)
 
     def __iter__(self) -> Iterator[StoredAnswer]:
-        number, counts = dict[Item, int](), dict[str, bytearray]()  # sets take 50 times as much
+        # Each item has a number, and each model a byte for every number, which says whether the
+        # result has its answer: sets of items would take 50 times the memory.
+        number_of, answered = dict[Item, int](), dict[str, bytearray]()
         for model, items in self._items.items():
             numbers = [
-                number.setdefault(item, len(number)) for item in map(self._journal.item, items)
+                number_of.setdefault(item, len(number_of))
+                for item in map(self._journal.item, items)
             ]
-            counts[model] = bytearray(len(number))
-            for n in numbers:
-                counts[model][n] = True
+            answered[model] = bytearray(len(number_of))
+            for number in numbers:
+                answered[model][number] = True
         for record in JournalFile(self._path).read_new():
             if not isinstance(record, Tell):
                 continue
-            n, of_model = number.get(record.item, -1), counts.get(record.model, b"")
+            number, of_model = number_of.get(record.item, -1), answered.get(record.model, b"")
             # What came after the deciding answer is in the journal, and not in the result.
-            if 0 <= n < len(of_model) and of_model[n]:
+            if 0 <= number < len(of_model) and of_model[number]:
                 doc = record.item.document if self._several else record.item.doc_id
-                scores = _score(record, self._lead)
-                yield StoredAnswer(record.model, doc, *scores, record.text)
+                score, raw = _score(record, self._lead)
+                yield StoredAnswer(record.model, doc, score, raw, record.text)
 
 
 class AnswerColumns:
@@ -112,12 +126,13 @@ class AnswerColumns:
     """
 
     def __init__(self, answers: Iterable[StoredAnswer], models: Sequence[str]) -> None:
-        position, place = {model: j for j, model in enumerate(models)}, dict[Any, int]()
+        model_position = {model: j for j, model in enumerate(models)}
+        doc_position: dict[Any, int] = {}
         columns = np.fromiter(
             (
                 (
-                    place.setdefault(answer.doc, len(place)),
-                    position[answer.model],
+                    doc_position.setdefault(answer.doc, len(doc_position)),
+                    model_position[answer.model],
                     answer.score,
                     len(answer.output),
                 )
@@ -125,7 +140,7 @@ class AnswerColumns:
             ),
             dtype=[("doc", "i4"), ("model", "i4"), ("score", "f8"), ("length", "i4")],
         )
-        self.docs = list(place)
+        self.docs = list(doc_position)
         self.doc, self.model = columns["doc"], columns["model"]
         self.score, self.length = columns["score"], columns["length"]
 
@@ -135,6 +150,21 @@ class AnswerColumns:
         np.maximum.at(highest, self.doc, self.score)
         np.minimum.at(lowest, self.doc, self.score)
         return highest - lowest
+
+
+class FailedItem(NamedTuple):
+    """An item that a model failed on, and why; `doc` as `StoredAnswer` has it."""
+
+    model: str
+    doc: Any
+    reason: str
+
+
+class DocumentTexts(NamedTuple):
+    """What the harness's samples files say of a document."""
+
+    prompt: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -191,8 +221,8 @@ class StoredRun:
         return self.bank_of.get("")
 
     @cached_property
-    def place(self) -> dict[Any, int]:
-        """Position of each item in bank order, task after task."""
+    def positions(self) -> dict[Any, int]:
+        """Position of each document in bank order, task after task."""
         if self.bank is not None:
             return self.bank.index
         items = [(task, doc_id) for task, bank in self.bank_of.items() for doc_id in bank.doc_ids]
@@ -230,7 +260,7 @@ class StoredRun:
 
     @property
     def currency(self) -> str:
-        """What costs are counted in, ``"usd"`` or ``"items"``."""
+        """What costs are counted in: ``"usd"``, ``"tokens"`` or ``"items"``."""
         return str(self.facts["currency"])
 
     @cached_property
@@ -249,18 +279,18 @@ class StoredRun:
         return frozenset(pairs) | {(b, a) for a, b in pairs}
 
     @cached_property
-    def failed(self) -> list[tuple[str, Any, str]]:
-        """Every item that a model failed on, as (model, item, reason)."""
+    def failed(self) -> list[FailedItem]:
+        """Every item that a model failed on."""
         several = len(self.facts.get("outcomes") or ()) > 1
 
         def document(doc_id: Any) -> Any:
-            """Return what an answer is to: of repeats their document, of several tasks with it."""
+            """Return the document of a failed item, which may be a repeat of it."""
             if several:
                 return tuple(doc_id[:2])
             return doc_id[1] if isinstance(doc_id, list) else doc_id
 
         return [
-            (model, document(failure["doc_id"]), failure["reason"])
+            FailedItem(model, document(failure["doc_id"]), failure["reason"])
             for model, row in self.result["models"].items()
             for failure in row.get("failed") or ()
         ]
@@ -272,8 +302,8 @@ class StoredRun:
         return None not in abilities and self.bank is not None and method_of(self.bank).has_curves
 
     @cached_property
-    def sources(self) -> dict[Any, tuple[str, str]]:
-        """Prompt and target of each item that the harness's samples files hold."""
+    def sources(self) -> dict[Any, DocumentTexts]:
+        """Prompt and target of each document that the harness's samples files hold."""
         tasks, sources = self.facts.get("outcomes") or {}, {}
         for file in sorted(self.path.glob("*/**/samples_*.jsonl")):
             # The longest name that fits: one task's may begin with another's.
@@ -287,7 +317,7 @@ class StoredRun:
                         if doc not in sources:
                             target = str(row.get("target", ""))
                             prompt = next(iter(requests_of(row.get("arguments"))), ("", None))[0]
-                            sources[doc] = str(prompt), target
+                            sources[doc] = DocumentTexts(str(prompt), target)
                     except (ValueError, KeyError, TypeError, AttributeError):
                         continue  # a torn or foreign line costs its prompt, not the page
         return sources
@@ -326,7 +356,7 @@ def read_run(path: str | Path) -> StoredRun:
             moments.extend(() if record.time is None else (record.time,))
             yield record
 
-    # A run that continued after its result is not finished, which only the journal shows.
+    # Only the journal shows whether a run went on after its result, so that it is not finished.
     finished = is_of_journal(stored, journal, timed())
     result = stored if stored is not None and finished else state(folder.path).content
     for row in result["models"].values():
@@ -346,13 +376,13 @@ def read_run(path: str | Path) -> StoredRun:
 
 
 def _leading(header: Header, task: str) -> str:
-    """Name of a task's outcome that counts most."""
+    """Return the name of the task's outcome that has the largest weight."""
     outcomes = header.report["outcomes"][task]
     return str(max(outcomes, key=lambda name: outcomes[name]["weight"]))
 
 
 def _score(answer: Tell, lead: str) -> tuple[float, float | None]:
-    """An answer's score on [0, 1] and the raw one, of several those of the leading outcome."""
+    """Return an answer's score on [0, 1] and the raw one, by the outcome that leads."""
     score, raw = answer.score, answer.raw
     # The page shows one score an answer: that which weighs most.
     if isinstance(score, Mapping):
@@ -362,7 +392,7 @@ def _score(answer: Tell, lead: str) -> tuple[float, float | None]:
 
 
 def _banks(folder: Path, header: Header) -> ItemBank | Mapping[str, Mapping[str, ItemBank]] | None:
-    """The run's copy of its banks; a finished run can be read without it."""
+    """Return the run's copy of its banks; None if it is missing or was changed."""
     try:
         banks = load_banks(folder)
     except CcatError:
@@ -410,22 +440,22 @@ class History:
     ties: list[list[str]] = field(default_factory=list)
 
 
-class _Watched(Book):
-    """A book that records the ranking at given numbers of answers."""
+class _RecordingBook(Book):
+    """Replays a journal and records the ranking at given numbers of answers, `moments`."""
 
     def __init__(self, run: StoredRun, moments: set[int]) -> None:
         assert run.banks is not None
         super().__init__(make_ranker(run.banks, run.header), JournalFile(run.path / JOURNAL))
         self._run, self._moments, self.n_replayed, self.past = run, moments, 0, History()
-        # Full results are there from the beginning.
-        self._known = set(run.models) - set(run.tested)
+        # Models that have a score; those with full results have theirs from the beginning.
+        self._scored = set(run.models) - set(run.tested)
 
     def _tell(self, answer: Answered, pair: Pair) -> None:
         if isinstance(answer, Tell):
             if self.n_replayed in self._moments:
                 self.checkpoint()
             self.n_replayed += 1
-            self._known.add(answer.model)
+            self._scored.add(answer.model)
         super()._tell(answer, pair)
 
     def checkpoint(self) -> None:
@@ -435,28 +465,33 @@ class _Watched(Book):
         past.undecided.append(sum(len(group) - 1 for group in ranking.ties))
         past.ties = [list(group) for group in ranking.ties]
         place = {model: n for n, model in enumerate(ranking.order, start=1)}
-        half = []
+        half_widths = []
         for model in self._run.models:
             value = low = high = math.nan
-            if joined := model in self._known:  # else it may not have joined the run yet
+            # A model without a score may not have joined the run yet.
+            if scored := model in self._scored:
                 low, high = sorted(float(restore(end)) for end in ranking.interval(model))
                 value = float(restore(ranking.estimates[model]))
-            if joined and model in place:
-                half.append((high - low) / 2.0)
+            if scored and model in place:
+                half_widths.append((high - low) / 2.0)
             for series, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
                 series.setdefault(model, []).append(figure)
-            past.ranks.setdefault(model, []).append(place.get(model, 0) if joined else 0)
-        past.half_width.append(median(half) if half else math.nan)  # every model is set aside
+            past.ranks.setdefault(model, []).append(place.get(model, 0) if scored else 0)
+        # There is none while every model is set aside.
+        past.half_width.append(median(half_widths) if half_widths else math.nan)
 
 
 def history(run: StoredRun) -> History:
-    """Replay a run that has a bank with checkpoints at evenly spaced moments."""
-    total, n_moments = len(run.answers), min(CHECKPOINTS, max(12, _ESTIMATES // len(run.models)))
+    """Return the ranking at evenly spaced moments, by a replay of a run that has its banks."""
+    total, n_moments = (
+        len(run.answers),
+        min(CHECKPOINTS, max(12, _MAX_ESTIMATES // len(run.models))),
+    )
     # A ranking that only shows full results has no course.
     if not total:
         return History()
     moments = np.linspace(min(total, len(run.tested)), total, n_moments).round().astype(int)
-    book = _Watched(run, set(moments.tolist()))
+    book = _RecordingBook(run, set(moments.tolist()))
     # A running journal grows on; the page is of the moment at which it was read.
     book.replay(islice(book.journal.read_new(), run.n_lines))
     book.settle()
@@ -467,14 +502,13 @@ def history(run: StoredRun) -> History:
 
 
 def course(run: StoredRun) -> History | None:
-    """Return the course of a run, if it can be replayed.
+    """Return the `history` of a run, unless it would contradict what the run reported.
 
     Returns
     -------
     History or None
-        None without answers or the bank. Also None if the replay does not end with the run's own
-        figures, as another version's method may give others for the same answers; the course
-        would then contradict what the run reported.
+        None without answers or the bank, and if the replay does not end with the run's own figures,
+        as another version's method may give others for the same answers.
     """
     if run.banks is None or not run.answers:
         return None

@@ -17,8 +17,8 @@ from ..ranker.headline import order_parts
 from ..shown import plural
 from .chart import Axis, between
 
-#: Number of models in the order at the head of the page.
-IN_WORDS = 16
+#: Largest number of models in the order at the head of the page.
+MAX_NAMES = 16
 
 
 # -- the order --------------------------------------------------------------------------------
@@ -32,8 +32,8 @@ class Link(NamedTuple):
     ranks: str
 
 
-def chain(result: RankingContent, max_names: int = IN_WORDS) -> list[Link]:
-    """The order as the page prints it.
+def chain(result: RankingContent, max_names: int = MAX_NAMES) -> list[Link]:
+    """Return the order as the page prints it.
 
     It reads as `Ranking.in_words`: models that are all open to each other or equivalent share a
     part; a run in which some pair is decided is a chain of parts joined by ``>~``.
@@ -60,7 +60,7 @@ class RankRows(NamedTuple):
 
 
 def rank_rows(result: RankingContent) -> RankRows | None:
-    """Return every model that was asked, and an axis of ranks, on which rank 1 goes from 0 to 1.
+    """Return every model that was asked, and an axis on which rank r covers r - 1 to r.
 
     None for a single model, or if no rank ranges are known.
     """
@@ -68,6 +68,7 @@ def rank_rows(result: RankingContent) -> RankRows | None:
     size = max([len(result["order"]), *(cell.worst for cell in cells)], default=0)
     if not cells or size < 2:
         return None
+    # A mark right before the last one would overlap it.
     round_ranks = (round(tick) for tick in between(1, size, 8).ticks if 1 < tick < 0.94 * size)
     marks = sorted({1, size, *round_ranks})
     labels = tuple(f"{mark:,}" for mark in marks)
@@ -77,42 +78,53 @@ def rank_rows(result: RankingContent) -> RankRows | None:
 # -- pairs ------------------------------------------------------------------------------------
 
 
-def pairs_decided(result: RankingContent) -> dict[str, int]:
-    """Count the pairs with a tested model: all, decided, equivalent, neighbours, decided ones."""
+class PairCounts(NamedTuple):
+    """Numbers of pairs with a tested model, each in one order, and of those that are neighbours."""
+
+    pairs: int
+    decided: int
+    equivalent: int
+    neighbours: int
+    decided_neighbours: int
+
+
+def count_pairs(result: RankingContent) -> PairCounts:
+    """Count the pairs with a tested model that is in the order."""
     place = {model: i for i, model in enumerate(result["order"])}
     known = {model for model, row in result["models"].items() if row.get("known")}
-    once = [
+    # By the two models' distance in the order; each pair is listed in both orders.
+    pairs = [
         (place[pair["b"]] - place[pair["a"]], pair.get("decision"))
         for pair in result["pairwise"]
         if not {pair["a"], pair["b"]} <= known
         and pair["a"] in place
         and place[pair["a"]] < place.get(pair["b"], -1)
     ]
-    return {
-        "pairs": len(once),
-        "decided": sum(what == "decided" for _, what in once),
-        "equivalent": sum(what == "equivalent" for _, what in once),
-        "near": sum(gap == 1 for gap, _ in once),
-        "near_decided": sum(pair == (1, "decided") for pair in once),
-    }
+    return PairCounts(
+        pairs=len(pairs),
+        decided=sum(decision == "decided" for _, decision in pairs),
+        equivalent=sum(decision == "equivalent" for _, decision in pairs),
+        neighbours=sum(distance == 1 for distance, _ in pairs),
+        decided_neighbours=pairs.count((1, "decided")),
+    )
 
 
-def stands_beyond(result: RankingContent) -> str | None:
+def beyond_these_items(result: RankingContent) -> str | None:
     """Say how many decided pairs also hold for other items like these, if that was tested."""
-    stands = [
+    holds = [
         pair["population"]
         for pair in result["pairwise"]
         if pair.get("decision") == "decided" and "population" in pair
     ]
-    if not stands:
+    if not holds:
         return None
-    n, also = len(stands) // 2, sum(stands) // 2  # each pair is listed in both orders
+    n, n_holding = len(holds) // 2, sum(holds) // 2  # each pair is listed in both orders
     # The good news is said without numbers.
-    if also == n:
+    if n_holding == n:
         what = "decided pair holds" if n == 1 else "decided pairs hold"
         return f"The {what} for other items like these as well."
-    does = "does" if n - also == 1 else "do"
-    which = "the decided pair" if n == 1 else f"{n - also:,} of the {n:,} decided pairs"
+    does = "does" if n - n_holding == 1 else "do"
+    which = "the decided pair" if n == 1 else f"{n - n_holding:,} of the {n:,} decided pairs"
     question = "a new run with --question population asks about those"
     return f"For other items like these, {which} {does} not hold yet; {question}."
 
@@ -122,10 +134,10 @@ class Outlook(NamedTuple):
 
     Attributes
     ----------
-    pairs : list of dict
+    pairs : list of OpenPairContent
         The cheapest first.
     out_of_reach : int
-        How many of them not even all answers that remain would decide.
+        Number of these pairs that not even all answers that remain would decide.
     answers : int
         Answers that would decide all of them: a model's further items serve all of its pairs.
     cost : float or None
@@ -177,9 +189,9 @@ class PartCell(NamedTuple):
 
 
 class PartColumn(NamedTuple):
-    """One metric or task ("metric", "task"), its weight as a text, the order by it, and its cells.
+    """A part of a result: its kind ("metric" or "task"), name, weight as a text and order by it.
 
-    A model that was not asked has no cell.
+    `cells` are those of models by name; a model that was not asked has none.
     """
 
     kind: str
@@ -191,28 +203,27 @@ class PartColumn(NamedTuple):
 
 def parts(result: RankingContent) -> list[PartColumn]:
     """Return a column for each metric and each task; none for one metric of one task."""
-    kinds = {"task": result.get("tasks"), "metric": result.get("outcomes")}
-    blocks = [
-        (kind, *block)
-        for kind, blocks_of_kind in kinds.items()
-        for block in (blocks_of_kind or {}).items()
-    ]
-    blocks += [("metric", *block) for block in (result.get("further") or {}).items()]
+    kinds = (
+        ("task", result.get("tasks")),
+        ("metric", result.get("outcomes")),
+        ("metric", result.get("further")),
+    )
     weights, columns = result.get("weights") or {}, []
-    for kind, name, block in blocks:
-        number = numbers(block)
-        cells = {
-            model: PartCell(
-                number(row["estimate"]),
-                number(row["standard_error"]),
-                str(row["rank"] or ""),
-                row["estimate"],
-            )
-            for model, row in block["models"].items()
-            if row["n_items"]
-        }
-        weight = f"{block.get('weight', weights.get(name, 0.0)):.3g}"
-        columns.append(PartColumn(kind, name, weight, block["ranking"], cells))
+    for kind, blocks in kinds:
+        for name, block in (blocks or {}).items():
+            number = numbers(block)
+            cells = {
+                model: PartCell(
+                    number(row["estimate"]),
+                    number(row["standard_error"]),
+                    str(row["rank"] or ""),
+                    row["estimate"],
+                )
+                for model, row in block["models"].items()
+                if row["n_items"]
+            }
+            weight = f"{block.get('weight', weights.get(name, 0.0)):.3g}"
+            columns.append(PartColumn(kind, name, weight, block["ranking"], cells))
     return columns
 
 

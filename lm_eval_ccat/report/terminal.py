@@ -54,10 +54,10 @@ from ..shown import (
 )
 from .tables import (
     Outlook,
+    beyond_these_items,
     one_look,
     outlook,
     parts,
-    stands_beyond,
 )  # fmt: skip
 from .trust import of_models
 
@@ -65,8 +65,9 @@ if TYPE_CHECKING:
     from ..live.plan import Plan
     from ..runs.book import Book
 
-#: Largest number of models that are all shown; of more, the first, or those asked with neighbours.
+#: Largest number of models that are all shown.
 MOST_ROWS = 24
+#: Of more models, so many of the first are shown, or so many that were asked, with neighbours.
 _FIRST = 20
 #: Largest matrix of pairs to print; the page and JSON have larger ones.
 MATRIX_MODELS = 6
@@ -74,10 +75,10 @@ MATRIX_MODELS = 6
 BOARD_MODELS = 8
 #: Blanks between two columns.
 _GAP = 2
-#: Most models in a line about a run, and letters to keep of their names.
-MOST_IN_LINE, _NAME_IN_LINE = 8, 24
-#: Letters to keep of a name if the terminal is too narrow.
-_NAME = 24
+#: Largest number of models in a line about a run.
+MOST_IN_LINE = 8
+#: Letters to keep of a name in a line, and in a table if the terminal is too narrow.
+_NAME_WIDTH = 24
 #: Seconds that loading a model is said to take where it was not measured.
 LOAD_SECONDS = 30.0
 #: Least seconds between two drawings of the table of a run, and between two lines about it if no
@@ -96,10 +97,10 @@ def print_result(console: Console, content: RankingContent) -> None:
             console.print(Text(f"{short} is {name}"), soft_wrap=True)
     if content.get("outcomes") or content.get("further"):
         console.print(Text("From the same answers: estimate ± standard error (rank)", "italic"))
-        console.print(_outcomes(content))
+        console.print(_outcomes_table(content))
     if content.get("board"):
         console.print(Text(f"Estimate ± standard error ({what_is_asked(content)})", "italic"))
-        console.print(_board(content["board"], list(names)))
+        console.print(_tasks_table(content["board"], list(names)))
     for line in notes(content):
         console.print(Text(line))
     console.print(Text(content["signature"]), soft_wrap=True)  # to be copied: in one piece
@@ -152,19 +153,19 @@ def models_table(
     models = [
         model for model in model_cells(content, waiting) if waiting is None or not model.known
     ]
-    models_shown, left_out = _shown(models, max_rows)
+    models_shown, n_hidden = _shown(models, max_rows)
     columns = [
         _ShownColumn(
             column, column.heading(content), [column.cell(model) for model in models_shown]
         )
         for column in columns_of(TERMINAL, content, models)
     ]
-    # The column of ranks, and an edge at each side.
-    room = width - len(f"{len(models)}=") - _GAP - 2
-    name_width = max((cell_len(model.name) for model in models_shown), default=0)
-    columns = _fitted(columns, room - min(name_width, _NAME))
-    name_room = room - sum(column.width for column in columns)
-    names = shortened([model.name for model in models], max(8, name_room))
+    # Without the column of ranks, and an edge at each side.
+    left_width = width - len(f"{len(models)}=") - _GAP - 2
+    longest_name = max((cell_len(model.name) for model in models_shown), default=0)
+    columns = _fitted(columns, left_width - min(longest_name, _NAME_WIDTH))
+    left_width -= sum(column.width for column in columns)
+    names = shortened([model.name for model in models], max(8, left_width))
     table = _new_table()
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("model", no_wrap=True)
@@ -175,13 +176,13 @@ def models_table(
         rank = f"{model.rank}{'=' * (model.tie is not None)}" if model.rank else "-"
         cells = (entry.cells[n] for entry in columns)
         table.add_row(rank, Text(names[model.name]), *cells)
-    if left_out:
-        table.add_row("", f"... {left_out} more")
+    if n_hidden:
+        table.add_row("", f"... {n_hidden} more")
     return table, names
 
 
 class _ShownColumn(NamedTuple):
-    """A column with its heading and its texts, a model each."""
+    """A column with its heading and the text of each model that is shown."""
 
     column: Column
     title: str
@@ -193,10 +194,10 @@ class _ShownColumn(NamedTuple):
         return _GAP + max(map(cell_len, [self.title, *self.cells]))
 
 
-def _fitted(columns: Sequence[_ShownColumn], room: int) -> list[_ShownColumn]:
-    """Leave out columns, in the order that they state, until the others fit."""
+def _fitted(columns: Sequence[_ShownColumn], width: int) -> list[_ShownColumn]:
+    """Leave out columns until the others fit, that of the largest `Column.leaves` first."""
     fitting = list(columns)
-    while sum(column.width for column in fitting) > room:
+    while sum(column.width for column in fitting) > width:
         dropped = max(fitting, key=lambda entry: entry.column.leaves)
         # What remains says who is how good; names are shortened instead.
         if not dropped.column.leaves:
@@ -209,12 +210,12 @@ def _shown(rows: Sequence[ModelCells], max_rows: int) -> tuple[list[ModelCells],
     """Return the rows to show, and how many others there are."""
     if len(rows) <= max_rows:
         return list(rows), 0
-    first = min(_FIRST, max_rows)
+    n_first = min(_FIRST, max_rows)
     asked = [n for n, row in enumerate(rows) if not row.known]
-    positions = set(range(first))
-    # Of a leaderboard the new models and their neighbours are shown.
+    positions = set(range(n_first))
+    # Of a leaderboard the new models and their neighbours are shown, and the best of all.
     if len(asked) < len(rows):
-        neighbours = {n + step for n in asked[:first] for step in (-1, 0, 1)}
+        neighbours = {n + step for n in asked[:n_first] for step in (-1, 0, 1)}
         positions = {n for n in neighbours if 0 <= n < len(rows)} | {0}
     return [rows[n] for n in sorted(positions)], len(rows) - len(positions)
 
@@ -242,7 +243,7 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
 # -- tables of parts --------------------------------------------------------------------------
 
 
-def _outcomes(content: RankingContent) -> Table:
+def _outcomes_table(content: RankingContent) -> Table:
     """Return a table of every outcome's estimates, with the rank by each."""
     columns, table = parts({**content, "tasks": {}}), _new_table()
     table.add_column("model", overflow="fold")
@@ -261,7 +262,7 @@ def _outcomes(content: RankingContent) -> Table:
     return table
 
 
-def _board(columns: Sequence[ColumnContent], names: Sequence[str]) -> Table:
+def _tasks_table(columns: Sequence[ColumnContent], names: Sequence[str]) -> Table:
     """Return a table with rows for the average, groups and tasks, and a column per model."""
     table, models_shown = _new_table(), names[:BOARD_MODELS]
     table.add_column("", overflow="fold")
@@ -296,14 +297,14 @@ def notes(content: RankingContent) -> list[str]:
     """Return the notes below the table: open pairs, warnings, costs and sources."""
     warnings = content.get("warnings", ())
     return [
-        *_open(content),
+        *_open_pairs(content),
         *(f"Warning: {text}." for text in warnings),
         *(text for _, text in of_models(content)),
         *(
             f"By {name}: {block['ranking'] or 'nothing known'}."
             for name, block in content.get("outcomes", {}).items()
         ),
-        *_matrix(content),
+        *_pair_matrix(content),
         *spent_in_words(content),
         *(f"Changed during the run: {text}." for text in content.get("changes", ())),
         f"Stopped: {content['stopped_because'] or 'not finished'}.",
@@ -312,7 +313,7 @@ def notes(content: RankingContent) -> list[str]:
     ]
 
 
-def _open(content: RankingContent) -> Iterator[str]:
+def _open_pairs(content: RankingContent) -> Iterator[str]:
     """Yield lines on what is open: ties, the cheapest pair to decide, and all pairs together."""
     yield from _open_ties(content)
     if plan := outlook(content, content["cost_unit"]):
@@ -321,13 +322,14 @@ def _open(content: RankingContent) -> Iterator[str]:
         yield why
     for a, b in content.get("withdrawn", ())[:2]:
         yield f"{a} over {b} was decided earlier and is open again."
-    if standing := stands_beyond(content):
-        yield standing
+    if sentence := beyond_these_items(content):
+        yield sentence
 
 
 def _open_ties(content: RankingContent) -> Iterator[str]:
     """Yield a line for each of the first groups that are tied, and for a pair apart within them."""
-    # From which models a newcomer is not separated, its place says: more than its neighbours.
+    # The place of a newcomer names all models from which it is not separated, so that its group
+    # is not named again.
     placed = {model for model, block in content["models"].items() if block.get("place")}
     tied = [
         group
@@ -336,9 +338,9 @@ def _open_ties(content: RankingContent) -> Iterator[str]:
     ]
     states = {(pair["a"], pair["b"]): pair["decision"] for pair in content["pairwise"]}
     for group in tied[:2]:
-        same = [states.get(pair) == WORDS[EQUIVALENT] for pair in combinations(group, 2)]
-        label = "Equivalent" if all(same) else "Not separated"
-        label = "Equivalent or not separated" if 0 < sum(same) < len(same) else label
+        equivalent = [states.get(pair) == WORDS[EQUIVALENT] for pair in combinations(group, 2)]
+        label = "Equivalent or not separated" if any(equivalent) else "Not separated"
+        label = "Equivalent" if all(equivalent) else label
         yield f"{label}: {first_of(group, 4)}."
     apart = content["separated_within_ties"]
     # Several such pairs would fill the screen; the page lists them.
@@ -349,31 +351,41 @@ def _open_ties(content: RankingContent) -> Iterator[str]:
 
 def _what_would_decide(plan: Outlook) -> Iterator[str]:
     """Yield what the cheapest open pair still takes, and what all open neighbours take."""
-    pair, n = plan.pairs[0], len(plan.pairs)
-    of_pair = f"{pair['a']} over {pair['b']} ({whole_percent(pair['p'])}%)"
-    (model, number), *further = pair["items"].items()
-    answers = f"{plural(number, 'more answer')} of {model}"
-    answers += "".join(f" and {n_answers:,} of {name}" for name, n_answers in further)
-    # Models that get the same number share a clause.
-    if further and {n_answers for _, n_answers in further} == {number}:
-        answers = f"{plural(number, 'more answer')} of each"
-    close = ", nearly all that remain," if pair["all_items"] else ""
+    pair, n_pairs = plan.pairs[0], len(plan.pairs)
     pair_price, price = "", ""
     if plan.cost is not None:
         pair_price, price = f" ({dollars(pair['cost'])})", f" ({dollars(plan.cost)})"
+    names = f"{pair['a']} over {pair['b']} ({whole_percent(pair['p'])}%)"
     # To name a number of answers would invite to pay for them in vain.
     if pair.get("out_of_reach"):
-        yield f"{of_pair}: not even all answers that remain would decide."
+        yield f"{names}: not even all answers that remain would decide."
     else:
-        yield f"{of_pair}: about {answers}{pair_price}{close} may decide."
-    if n > 1 and not plan.out_of_reach:
+        close = ", nearly all that remain," if pair["all_items"] else ""
+        yield f"{names}: about {_more_answers(pair['items'])}{pair_price}{close} may decide."
+    if n_pairs > 1 and not plan.out_of_reach:
         yield (
-            f"About {plan.answers:,} more answers{price} would decide all {n} open "
+            f"About {plan.answers:,} more answers{price} would decide all {n_pairs} open "
             "neighbours; the page and --json list each pair."
         )
 
 
-def _matrix(content: RankingContent) -> Iterator[str]:
+def _more_answers(answers_needed: Mapping[str, int]) -> str:
+    """Say how many more answers each model needs.
+
+    Examples
+    --------
+    >>> _more_answers({"a": 7, "b": 7}), _more_answers({"a": 7, "b": 1})
+    ('7 more answers of each', '7 more answers of a and 1 of b')
+    """
+    (model, number), *further = answers_needed.items()
+    # Models that need the same number share a clause.
+    if further and {n_answers for _, n_answers in further} == {number}:
+        return f"{plural(number, 'more answer')} of each"
+    texts = "".join(f" and {n_answers:,} of {name}" for name, n_answers in further)
+    return f"{plural(number, 'more answer')} of {model}{texts}"
+
+
+def _pair_matrix(content: RankingContent) -> Iterator[str]:
     """Yield the probabilities of all pairs of a few models, as a triangle."""
     order = content["order"]
     # Of decided neighbours, and of one pair, the table says enough.
@@ -395,12 +407,19 @@ def _matrix(content: RankingContent) -> Iterator[str]:
 
 
 class Progress(Observer):
-    """Shows the progress of a run; the thread that waits for the run refreshes it.
+    """Shows the progress of a run; the thread that waits for the run calls `tick`.
 
     Parameters
     ----------
     quiet : bool
         Print plain lines instead of the table, which is drawn only on a terminal.
+
+    Attributes
+    ----------
+    plain : bool
+        Whether lines are printed, as there is no terminal to draw a table on.
+    warned : list of str
+        The warnings that were printed.
     """
 
     def __init__(self, quiet: bool = False) -> None:
@@ -408,7 +427,7 @@ class Progress(Observer):
         self.plain = quiet or not self.console.is_terminal
         self._live: Any = None
         self.warned: list[str] = []
-        self._next = 0.0
+        self._next_drawing = 0.0
 
     def warn(self, message: str) -> None:
         """Print a warning above the table, and each warning only once."""
@@ -428,7 +447,7 @@ class Progress(Observer):
         self.plan, self.book, self._facts = plan, book, facts_of_plan(plan)
         if self.plain:
             # A log need not begin with a line about nothing.
-            self._next = time.monotonic() + PLAIN_SECONDS
+            self._next_drawing = time.monotonic() + PLAIN_SECONDS
         else:
             self._live = Live(
                 self.table(), console=self.console, auto_refresh=False, transient=True
@@ -444,7 +463,7 @@ class Progress(Observer):
     def tick(self) -> None:
         """Draw the current state now and then, for at most a tenth of the time."""
         moment = time.monotonic()
-        if moment < self._next:
+        if moment < self._next_drawing:
             return
         if self._live is not None:
             self._live.update(self.table(), refresh=True)
@@ -452,17 +471,18 @@ class Progress(Observer):
             self.console.print(self.line(), highlight=False, markup=False, soft_wrap=True)
         # Many models take longer to compare; drawing must not slow the run down.
         pause = PLAIN_SECONDS if self.plain else TABLE_SECONDS
-        self._next = moment + max(pause, 10 * (time.monotonic() - moment))
+        self._next_drawing = moment + max(pause, 10 * (time.monotonic() - moment))
 
-    def _now(self) -> tuple[RankingContent, dict[str, int]]:
+    def _current(self) -> tuple[RankingContent, dict[str, int]]:
+        """Return the result so far, and the number of unanswered items of each model."""
         waiting = Counter(visible_name(ask.model) for ask in self.book.unanswered)
         return result_of(self._facts, None, self.book, None).content, waiting
 
     def line(self) -> str:
         """Return one log line about the current state: the models asked, with ranks and items."""
-        content, waiting = self._now()
+        content, waiting = self._current()
         tested = [row for row in model_cells(content) if not row.known]
-        names = shortened([row.name for row in tested], _NAME_IN_LINE)
+        names = shortened([row.name for row in tested], _NAME_WIDTH)
         unit = content["cost_unit"]
         models = [
             f"{visible_name(names[row.name])} {(row.has_results and row.ranks) or '-'} "
@@ -472,32 +492,34 @@ class Progress(Observer):
         items = f"{content['items_administered']} {what_is_asked(content)}"
         unanswered = [f"{sum(waiting.values())} unanswered"] if waiting else []
         held_up = filter(None, [self.book.held_up()])
-        known = [first_of(models, MOST_IN_LINE)] if content["items_administered"] else []
-        return "; ".join([*known, items, *self._spending(), *unanswered, *held_up])
+        # Before the first answer nothing is known of the models.
+        ranks = [first_of(models, MOST_IN_LINE)] if content["items_administered"] else []
+        return "; ".join([*ranks, items, *self._spending(), *unanswered, *held_up])
 
     def _spending(self) -> list[str]:
+        """Return what money and time the run took, and may take."""
         plan, spent, elapsed = self.plan, self.book.ranker.spent, self.book.elapsed()
-        parts, left, currency = [], "", plan.charges.currency
-        # The bill is what counts; an answer may be paid for and lost.
+        texts, left, currency = [], "", plan.charges.currency
+        # All that is billed counts: an answer may be paid for and lost.
         if currency == "usd":
             money = sum_of(self.book.tally.paid.values()) or no_money()
             spent = money[BILLED] + money[ASSUMED]
-            parts.append(
+            texts.append(
                 dollars(spent)
                 + (f" of {dollars(plan.charges.budget)}" if plan.charges.budget else "")
             )
         elif plan.charges.budget:
-            parts.append(f"budget {spent:,.0f} of {in_unit(plan.charges.budget, currency)}")
+            texts.append(f"budget {spent:,.0f} of {in_unit(plan.charges.budget, currency)}")
         if plan.seconds is not None:
-            return [*parts, f"{max(0.0, plan.seconds - elapsed):.0f} s left"]
+            return [*texts, f"{max(0.0, plan.seconds - elapsed):.0f} s left"]
         # The first seconds say nothing about the speed of a run.
         if plan.charges.budget and spent > 0 and elapsed >= 2:
             left = f", at most {elapsed * max(0.0, plan.charges.budget - spent) / spent:.0f} s left"
-        return [*parts, f"{elapsed:.0f} s{left}"]
+        return [*texts, f"{elapsed:.0f} s{left}"]
 
     def table(self) -> Table:
         """Return the table of the current result, no taller than the terminal."""
-        content, waiting = self._now()
+        content, waiting = self._current()
         # The table needs no other pairs, of which a thousand models have half a million.
         neighbours = set(pairwise(content["order"]))
         pairs = [pair for pair in content["pairwise"] if (pair["a"], pair["b"]) in neighbours]
@@ -567,8 +589,8 @@ def _time_notes(content: ForecastContent) -> Iterator[str]:
         yield f"The run ends after at most {content['budget']['seconds']:g} s."
     # With `ahead: 1` each answer is waited for before the next is asked.
     longest = sum(seconds) if content["one_at_a_time"] else max(seconds)
-    at_once = "." if content["one_at_a_time"] else ", as the models work at the same time."
-    yield f"Time: at most {longest:.0f} s for each second that an answer takes{at_once}"
+    why = "" if content["one_at_a_time"] else ", as the models work at the same time"
+    yield f"Time: at most {longest:.0f} s for each second that an answer takes{why}."
     if content["ahead"] and len(seconds) > 1:
         yield (
             f"Answers in flight at the deciding one are paid too: at most {content['ahead']} of "
@@ -601,8 +623,9 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
     if not smallest:
         yield "How many answers decide a difference depends on the noise between repeats, unknown."
         return
-    ways = {"random": "random items", "bank": "with the bank", "full": "full runs"}
-    heads = [ways.get(way, way) for way in next(iter(smallest.values()))]
+    # The ways to choose items, by the keys of the content.
+    words_of_way = {"random": "random items", "bank": "with the bank", "full": "full runs"}
+    heads = [words_of_way.get(way, way) for way in next(iter(smallest.values()))]
     chance, level = f"{content['chance']:.0%}", f"{100.0 * content['confidence']:g}%"
     level += " for all pairs together" if content["familywise"] else ""
     yield f"Smallest difference in {metric} that is decided in {chance} of rankings, at {level}:"
@@ -610,28 +633,28 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
     for n, gaps in smallest.items():
         yield f"  {n:>14,} " + "".join(f"{gap:>16.3g}" for gap in gaps.values())
     yield "What a difference takes, with `max_items:` so many items of each:"
-    takes_what = f"{'items of each':>14}{'tokens':>10}{'cost':>12}{'minutes':>9}"
-    yield f"  {'difference':>14} {'':>16}{takes_what}"
-    for gap, of_way in content["by_gap"].items():
+    head = f"{'items of each':>14}{'tokens':>10}{'cost':>12}{'minutes':>9}"
+    yield f"  {'difference':>14} {'':>16}{head}"
+    for gap, by_way in content["by_gap"].items():
         # Even all items leave the noise of a single draw.
-        if not of_way:
+        if not by_way:
             yield f"  {gap:>14} one sampled answer to every item does not decide it: set `repeats`"
-        for way, takes in of_way.items():
-            tokens = takes["input_tokens"] + takes["output_tokens"]
+        for way, needs in by_way.items():
+            tokens = needs["input_tokens"] + needs["output_tokens"]
             yield (
-                f"  {gap:>14} {ways.get(way, way):>16}{takes['items_per_model']:>14,}"
-                f"{_in_short(tokens):>10}{_usd(takes['usd'], '~'):>12}"
-                f"{_two_digits(takes['minutes_at_1s']):>9}"
-                + ("  over the budget" if _over_budget(takes, content["budget"]) else "")
+                f"  {gap:>14} {words_of_way.get(way, way):>16}{needs['items_per_model']:>14,}"
+                f"{_in_short(tokens):>10}{_usd(needs['usd'], '~'):>12}"
+                f"{_two_digits(needs['minutes_at_1s']):>9}"
+                + ("  over the budget" if _over_budget(needs, content["budget"]) else "")
             )
     yield "Tokens by the lengths of prompts and references; minutes at a second an answer."
 
 
-def _over_budget(takes: WayContent, budget: Mapping[str, float]) -> bool:
-    """Whether what a difference takes exceeds the budget."""
+def _over_budget(needs: WayContent, budget: Mapping[str, float]) -> bool:
+    """Whether what it takes to decide a difference exceeds the budget."""
     amounts = {
-        "items": takes["answers"], "usd": takes["usd"],
-        "tokens": takes["input_tokens"] + takes["output_tokens"],
+        "items": needs["answers"], "usd": needs["usd"],
+        "tokens": needs["input_tokens"] + needs["output_tokens"],
     }  # fmt: skip
     return any((amounts.get(unit) or 0.0) > limit for unit, limit in budget.items())
 
@@ -671,6 +694,7 @@ def _loads_in_words(loads: LoadsContent) -> str:
 
 
 def _items(block: ForecastContent | ModelForecastContent) -> str:
+    """Write the range of items that a forecast expects, or their number."""
     fewest, largest = block["least_items"], block["most_items"]
     return f"{fewest} to {largest}" if fewest != largest else str(largest)
 
@@ -683,10 +707,12 @@ def _cost(row: ModelContent, unit: str) -> str:
 
 
 def _usd(amount: float | None, mark: str = "") -> str:
+    """Write an amount in dollars, after a mark if it is estimated."""
     return "unknown" if amount is None else mark + dollars(amount)
 
 
 def _range(low: float | None, high: float | None, mark: str = "") -> str:
+    """Write a range of amounts in dollars; one that is two times the same text as that text."""
     if low is None or high is None:
         return "cost unknown"
     ends = _usd(low, mark), _usd(max(low, high))

@@ -14,9 +14,9 @@ from ..runs.directory import banks_at
 from ..shown import first_of, plural
 from ..upkeep.words import facts_of, in_one_line
 from .stored_run import StoredRun
-from .tables import failures_in_words, item_text, pairs_decided
+from .tables import count_pairs, failures_in_words, item_text
 
-#: What holds of estimates from drawn items: the bank lowers their errors, and can bias none.
+#: What holds of estimates from drawn items alone.
 WHATEVER_THE_BANK = "true however wrong the bank is"
 #: Topics of sentences about a model that the page shows as warnings at its head.
 GRAVE = ("Set aside", "Failed", "Empty")
@@ -35,20 +35,21 @@ class Remark(NamedTuple):
 
 
 def of_models(content: RankingContent) -> Iterator[Remark]:
-    """Yield facts about each model in addition to its figures."""
+    """Yield remarks on each model in addition to its figures."""
+    # Formats a figure on the metric's scale.
     number, samples, models = numbers(content), [], content["models"]
     repeated = "answers_of_benchmark" in content
     for name in dict.fromkeys([*content["order"], *models]):
         row = models[name]
         if place := row.get("place"):
             yield Remark("Place", f"{name}: {place['in_words']}.")
-        facts = []
+        clauses = []
         if "scatter" in row:
-            facts.append(f"chance moves a full run's mean by {number(row['scatter'])}")
+            clauses.append(f"chance moves a full run's mean by {number(row['scatter'])}")
         if pass_at := row.get("pass_at"):
-            facts.append(f"pass@{pass_at['k']} is {number(pass_at['estimate'])}")
-        if facts:
-            yield Remark("Repeats", f"{name}: {'; '.join(facts)}.")
+            clauses.append(f"pass@{pass_at['k']} is {number(pass_at['estimate'])}")
+        if clauses:
+            yield Remark("Repeats", f"{name}: {'; '.join(clauses)}.")
         for finding in row.get("findings", ()):
             yield Remark("Range", f"{name} {finding}.")
         if row.get("set_aside"):
@@ -80,23 +81,20 @@ def of_models(content: RankingContent) -> Iterator[Remark]:
 
 def sentences(run: StoredRun) -> Iterator[Remark]:
     """Yield sentences on how far to trust the figures, each after its topic."""
-    counts = pairs_decided(run.result)
-    if counts["decided"]:
-        share = f"{counts['decided']:,} of {counts['pairs']:,} pairs"
+    counts = count_pairs(run.result)
+    if counts.decided:
+        share = f"{counts.decided:,} of {counts.pairs:,} pairs"
         text = f"{share} are decided at {100 * run.result['confidence']:g}% confidence"
         if (wrong := run.result.get("expected_wrong_pairs")) is not None:
             expected = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
             text += f"; {expected} of them are expected to be wrong"
         yield Remark("Decisions", text + ".")
-    facts_of_models = [
-        fact for fact in of_models(run.result) if fact.topic in ("Range", "Repeats", "Sample")
+    remarks = [
+        remark for remark in of_models(run.result) if remark.topic in ("Range", "Repeats", "Sample")
     ]
-    yield from sorted(facts_of_models, key=lambda fact: fact.topic)
-    agrees = (
-        ""
-        if any(topic == "Range" for topic, _ in facts_of_models)
-        else " This run agrees with that."
-    )
+    yield from sorted(remarks, key=lambda remark: remark.topic)
+    # Remarks on the range name models about which the bank says little.
+    contradicted = any(remark.topic == "Range" for remark in remarks)
     for task, bank in run.bank_of.items():
         name = f"The bank of {task}" if task else "The bank"
         # A blank bank has no facts that could be doubted.
@@ -109,9 +107,8 @@ def sentences(run: StoredRun) -> Iterator[Remark]:
             continue
         facts = facts_of(bank)
         yield Remark("Bank", f"{name}: {in_one_line(facts)}.")
-        yield Remark(
-            "Trust", f"{name}: {facts['trust']}." + (agrees if "range" in bank.self_check else "")
-        )
+        agrees = "range" in bank.self_check and not contradicted
+        yield Remark("Trust", f"{name}: {facts['trust']}." + " This run agrees with that." * agrees)
     if run.failed:
         yield Remark(
             "Failures",
@@ -120,12 +117,12 @@ def sentences(run: StoredRun) -> Iterator[Remark]:
         )
 
 
-def warnings(run: StoredRun, with_course: bool = True) -> Iterator[Remark]:
-    """Return the page's warnings, each with its kind, the gravest first."""
+def warnings(run: StoredRun, *, with_course: bool = True) -> Iterator[Remark]:
+    """Yield the page's warnings, the gravest first; `with_course` says that it shows the course."""
     if not run.finished:
         yield Remark("Running", "This run is not finished; the page shows its state so far.")
-    grave = [fact for fact in of_models(run.result) if fact.topic in GRAVE]
-    yield from sorted(grave, key=lambda fact: GRAVE.index(fact.topic))
+    grave = [remark for remark in of_models(run.result) if remark.topic in GRAVE]
+    yield from sorted(grave, key=lambda remark: GRAVE.index(remark.topic))
     doubts = run.result.get("warnings", ())
     yield from (Remark("Doubt", f"{text}.") for text in doubts)
     models = run.result["models"]

@@ -71,7 +71,7 @@ def test_every_answer_of_the_journal_is_on_the_page(run_dir, seen):
 
 def test_every_answer_stands_beside_what_was_expected_of_this_document(run_dir):
     run = read_run(run_dir)
-    order = [*run.place]
+    order = [*run.positions]
     expected = {m: np.linspace(0.0, 1.0, len(order)) + j for j, m in enumerate(run.models)}
     shown = documents(run, expected)
     assert shown

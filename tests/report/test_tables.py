@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from lm_eval_ccat.ranker.columns import TERMINAL, columns_of, model_cells
-from lm_eval_ccat.report.following import following, to_decide
+from lm_eval_ccat.report.following import after_ranking, to_decide
 from lm_eval_ccat.report.tables import chain, duration, parts, percent, rank_rows
 from lm_eval_ccat.report.terminal import (
     Progress,
@@ -320,12 +320,12 @@ def test_the_budget_that_decides_a_pair_holds_what_was_spent_and_is_rounded_up(s
 def test_what_set_a_model_aside_is_corrected_before_a_pair_is_decided():
     content = ranking("ab", open_pairs=[open_pair(a=30, b=10)], finished=True, exit_code=4)
     content["stopped_because"] = "the limit of 9 items per model is reached"
-    assert "--max_items" in following(content, Path("x.run"))
+    assert "--max_items" in after_ranking(content, Path("x.run"))
     content["models"]["b"]["set_aside"] = "HTTP 401"
-    assert following(content, Path("x.run")).startswith("Next: correct what set b aside")
+    assert after_ranking(content, Path("x.run")).startswith("Next: correct what set b aside")
     content["exit_code"] = 0
-    assert "--max_items" in following(content, Path("x.run"))
-    assert following(content, None) == ""
+    assert "--max_items" in after_ranking(content, Path("x.run"))
+    assert after_ranking(content, None) == ""
 
 
 def test_from_which_models_a_newcomer_is_not_separated_is_said_once():
