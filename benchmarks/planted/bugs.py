@@ -77,8 +77,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a saved bank has its items sorted and its scores in the order asked",
         "lm_eval_ccat/live/keep",
-        "                items[order],\n                scores[order],",
-        "                items[order],\n                scores,",
+        "positions, scores = positions[order], scores[order]",
+        "positions, scores = positions[order], scores",
         ("tests/live/test_save_bank.py",),
     ),
     Bug(
@@ -611,8 +611,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a live comparison has more documents than the task",
         "lm_eval_ccat/live/live_comparison",
-        "documents=min(n, len(run.plan.offered))",
-        "documents=n",
+        "documents=min(n_answers, len(run.plan.offered))",
+        "documents=n_answers",
         ("tests/live/test_repeats_live.py",),
     ),
     Bug(
@@ -1494,8 +1494,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "equal weights of a single group are those of its subgroups",
         "lm_eval_ccat/live/outcomes",
-        "list(sizes) if covering else _outermost(sizes, inner)",
-        "_outermost(sizes, inner)",
+        "list(sizes) if covering else _outermost(sizes, group_weights)",
+        "_outermost(sizes, group_weights)",
         ("tests/live/test_several_tasks.py",),
     ),
     Bug(

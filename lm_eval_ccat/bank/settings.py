@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 from ..errors import BankMismatchError, PromptMismatchError
 from ..scores.numbering import OTHER_ORDER
-from ..scores.prompts import compare_prompts
+from ..scores.prompts import PromptComparison, compare_prompts
 from ..shown import short, some
 from .bank import PUBLISHED_ELSEWHERE, ItemBank
 
@@ -199,7 +199,7 @@ def _compare_documents(
 
 def check_prompts(
     bank: ItemBank, marks: Mapping[Any, str | None], accepted: bool = False
-) -> tuple[str, str]:
+) -> PromptComparison:
     """Compare a bank's prompts with those of a run.
 
     Parameters
@@ -212,8 +212,8 @@ def check_prompts(
 
     Returns
     -------
-    difference, doubt : str
-        What differs and is accepted, and what is not known; "" for neither.
+    PromptComparison
+        Its difference is accepted.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def check_prompts(
     --------
     >>> bank = ItemBank.blank([3], task="t", prompts=["0a1b2c3d"])
     >>> check_prompts(bank, {3: "0a1b2c3d"})
-    ('', '')
+    PromptComparison(difference='', doubt='')
     >>> check_prompts(bank, {3: "4e5f6a7b"})
     Traceback (most recent call last):
         ...
@@ -234,15 +234,15 @@ def check_prompts(
     """
     # A blank bank knows nothing of its items.
     if not (bank.prompts or bank.models):
-        return "", ""
-    difference, doubt = compare_prompts(bank.marks, marks)
-    if difference and not accepted:
+        return PromptComparison()
+    compared = compare_prompts(bank.marks, marks)
+    if compared.difference and not accepted:
         raise PromptMismatchError(
-            difference,
+            compared.difference,
             "Ask as the bank's models were asked, calibrate again, or accept other prompts: "
             "--accept_change prompts",
         )
-    return difference, doubt
+    return compared
 
 
 def compare_settings(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> Fit:

@@ -150,9 +150,9 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
         raise UsageError(
             f"{source}: no results of the board's tasks ({', '.join(board.banks)}) by its metrics"
         )
-    refused, notes, scorings = other_scoring(board, source, tables)
-    refused |= _asked_otherwise(board, tables)
-    added = Added(left_out=refused, notes=[*notes_of(tables), *notes])
+    compared = other_scoring(board, source, tables)
+    refused = compared.refused | _asked_otherwise(board, tables)
+    added = Added(left_out=refused, notes=[*notes_of(tables), *compared.notes])
     tables = {task: table.without(refused) for task, table in tables.items()}
     with board.locked():
         rows = board.ledger.rows()
@@ -175,8 +175,8 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
         for file in written - needed:
             (board.path / file).unlink()
         # Logs of which nothing was added say nothing of the board.
-        if added.rows and scorings:
-            keep_scoring(board, scorings)
+        if added.rows and compared.scorings:
+            keep_scoring(board, compared.scorings)
     return added
 
 
@@ -462,12 +462,10 @@ def judge_documents(
             f"{len(foreign)} of its {asked.n_items} documents of {task} are not the board's "
             f"(doc_id {some(foreign, 3)}): run the board's documents"
         )
-    difference, doubt = compare_prompts(
-        bank.marks, asked.prompts_of(model), ("the bank", "the source")
-    )
-    if difference:
-        return Judgement(f"{task}: {difference}")
-    doubts = [doubt] if doubt else []
+    prompts = compare_prompts(bank.marks, asked.prompts_of(model), ("the bank", "the source"))
+    if prompts.difference:
+        return Judgement(f"{task}: {prompts.difference}")
+    doubts = [prompts.doubt] if prompts.doubt else []
     # Where hashes do not tell, the scores do: they must go with what the bank expects of its items.
     if len(compared.same) < asked.n_items and not verified:
         scores = bank.in_order(asked.doc_ids, asked.select([model]).model_scores())

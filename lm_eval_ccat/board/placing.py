@@ -501,11 +501,11 @@ def _judge_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
     for task in tasks:
         marks = dict(enumerate(header.task.get("prompts", {}).get(task, ())))
         names = "the bank", "the run"
-        difference, doubt = compare_prompts(board.banks[task].marks, marks, names)
-        if difference:
-            return f"{task}: {difference}; {_OTHER_PROMPTS}", []
+        compared = compare_prompts(board.banks[task].marks, marks, names)
+        if compared.difference:
+            return f"{task}: {compared.difference}; {_OTHER_PROMPTS}", []
         # A run that accepted it has widened its prior, which the board's other rows have not.
-        if doubt and PROMPTS in header.report.get("accepted", ()):
+        if (doubt := compared.doubt) and PROMPTS in header.report.get("accepted", ()):
             return f"{task}: {doubt}, and the run accepted that: {_WITHOUT_ACCEPTING}", []
         doubts[task] += [doubt] if doubt else []
     return "", together(doubts)
@@ -566,8 +566,8 @@ def _add_logs(board: Board, source: Path, name: str | None) -> Added:
 
 def _refusals(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> Added:
     """Return the models of other logs that the board cannot have, and what is doubtful."""
-    refusals, notes, _ = other_scoring(board, source, tables)
-    refused = Added(left_out=refusals, notes=[*notes_of(tables), *notes])
+    compared = other_scoring(board, source, tables)
+    refused = Added(left_out=compared.refused, notes=[*notes_of(tables), *compared.notes])
     doubts: dict[str, list[str]] = {task: [] for task in tables}
     models = dict.fromkeys(model for table in tables.values() for model in table.models)
     for task, table in tables.items():

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import RunError
 from ..files import replace_text
@@ -47,22 +47,31 @@ def _name(task: str, version: Any) -> str:
     return task if version is None else f"{task} {version}"
 
 
-def other_scoring(
-    board: Board, source: Path, tables: Mapping[str, ScoreTable]
-) -> tuple[dict[str, str], list[str], Scorings]:
-    """Compare how models of logs were asked and scored with the board's full results.
+class ScoringComparison(NamedTuple):
+    """How models of logs were asked and scored, beside a board's full results.
 
-    Where the board does not know how a task is scored, it learns it from most models of the logs.
-    Of tables of scores nothing is known, so that nothing differs.
-
-    Returns
-    -------
+    Attributes
+    ----------
     refused : dict of str to str
         Why models are scored otherwise.
     notes : list of str
         What else differs, by model, and what is not known.
     scorings : dict of str to Scoring
         How the board's full results are scored, to be kept; empty if it should be known and is not.
+    """
+
+    refused: dict[str, str]
+    notes: list[str]
+    scorings: Scorings
+
+
+def other_scoring(
+    board: Board, source: Path, tables: Mapping[str, ScoreTable]
+) -> ScoringComparison:
+    """Compare how models of logs were asked and scored with the board's full results.
+
+    Where the board does not know how a task is scored, it learns it from most models of the logs.
+    Of tables of scores nothing is known, so that nothing differs.
 
     Raises
     ------
@@ -95,8 +104,8 @@ def other_scoring(
         notes[task] = [f"{some(names, 3)}: {text}" for text, names in models.items()]
     # To write what these logs say would hide that the file was lost.
     if missing := unknown_scoring(board):
-        return refused, [*together(notes), missing], {}
-    return refused, together(notes), known
+        return ScoringComparison(refused, [*together(notes), missing], {})
+    return ScoringComparison(refused, together(notes), known)
 
 
 def _digest(scoring: Scoring) -> int:

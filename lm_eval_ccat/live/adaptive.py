@@ -41,7 +41,7 @@ from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import ModelRuns, refuse_file
 from .models import HarnessModel, check_session
-from .outcomes import as_prompted, measure, weights_in
+from .outcomes import asked_as_banks, measure, weights_in
 from .plan import Plan, plan_of
 from .result import Observer, ProgressBar, Result
 from .run import Run
@@ -124,10 +124,10 @@ class Adaptive:
             raise UsageError(
                 "a budget in usd needs the model's price: --price input=... output=..."
             )
-        limits = (spec.budget or None, spec.max_items, spec.known)
+        limited = bool(spec.budget) or spec.max_items is not None or spec.known is not None
         # A single model has nothing to decide, and without any limit it would be asked every
         # document.
-        if options.get("stop") is None and spec.stop == "decided" and limits == (None, None, None):
+        if options.get("stop") is None and spec.stop == "decided" and not limited:
             return cls(replace(spec, stop=TARGET), run_dir, resume, by_default=True)
         if spec.target_se is not None and spec.known is None:
             spec = replace(spec, stop=spec.stop.replace("decided and ", ""))
@@ -143,8 +143,9 @@ class Adaptive:
         ScoreTableError, ScaleError, UsageError
             See `read_known`.
         """
-        known, of_tasks = self.spec.known, self.spec.bank
-        for task, bank in of_tasks.items() if isinstance(of_tasks, Mapping) else [("", of_tasks)]:
+        known, bank_option = self.spec.known, self.spec.bank
+        by_task = bank_option if isinstance(bank_option, Mapping) else {"": bank_option}
+        for task, bank in by_task.items():
             if isinstance(bank, str | Path) and bank:
                 banks = SuiteBank.load(bank)
                 if known is not None and len(banks) == 1:
@@ -153,7 +154,7 @@ class Adaptive:
                     if source is not None:
                         read_known(source, next(iter(outcomes.values())), self.model)
 
-    def of_tasks(self, names: Sequence[str], budget: Mapping[str, float], method: str) -> Spec:
+    def spec_for(self, names: Sequence[str], budget: Mapping[str, float], method: str) -> Spec:
         """Return the options for a ranking of this one model on tasks that run together.
 
         Parameters
@@ -169,11 +170,13 @@ class Adaptive:
         if spec.max_items is not None:
             limits.append(spec.max_items)
         if "items" in budget:
-            # A first look at every task; with several, on at most half the budget if it can be.
-            limits.append(
-                int(budget["items"]) if n == 1 else max(1, int(budget["items"]) // (2 * n))
-            )
-        elif "usd" in budget or "tokens" in budget:  # the warm-up of `paper` does not heed it
+            items = int(budget["items"])
+            # Of several tasks each gets an item; if it can be, half the budget is left after the
+            # warm-up, to go where the common score needs it.
+            limits.append(items if n == 1 else max(1, items // (2 * n)))
+        # Nobody knows yet what an item takes of such a budget. (`paper` asks its first items
+        # whatever the warm-up is.)
+        elif "usd" in budget or "tokens" in budget:
             limits.append(0 if n == 1 or method == "paper" else 1)
         return replace(
             spec,
@@ -188,14 +191,14 @@ class Adaptive:
         )
 
 
-class Ready(NamedTuple):
+class PreparedTask(NamedTuple):
     """A task that is loaded and checked."""
 
     options: Adaptive
     plan: Plan
 
 
-class Unit(NamedTuple):
+class JointTasks(NamedTuple):
     """Tasks that run as one ranking: those of a group by its weights, or one alone."""
 
     name: str
@@ -204,12 +207,12 @@ class Unit(NamedTuple):
 
 
 def prepare(
-    session: TaskSession, options: Adaptive, only: bool, logged: Collection[str] = ()
-) -> Ready:
+    session: TaskSession, options: Adaptive, only_task: bool, logged: Collection[str] = ()
+) -> PreparedTask:
     """Check that bank, task, metric and settings fit, without asking the model.
 
-    Without a bank, documents will be drawn at random. `only`: whether only this task has this bank.
-    `logged` are warnings that were logged before.
+    Without a bank, documents will be drawn at random. `only_task` says whether no other task has
+    this bank. `logged` are warnings that were logged before.
 
     Raises
     ------
@@ -218,15 +221,16 @@ def prepare(
     """
     spec, name = options.spec, session.name
     names = [internals.model_name(session.lm), *([options.model] if options.model else [])]
-    measured, shared = measure(spec.bank, spec.metrics, session, names, only)
-    agrees = PROMPTS in spec.accept_change
-    warnings = check_session(measured, session, agrees) if spec.bank else []
-    measured, accepted, doubts = as_prompted(measured, session, spec.accept_change)
-    warnings += [*shared, *doubts]
+    outcomes, bank_warnings = measure(spec.bank, spec.metrics, session, names, only_task)
+    accepts_prompts = PROMPTS in spec.accept_change
+    warnings = check_session(outcomes, session, accepts_prompts) if spec.bank else []
+    asked = asked_as_banks(outcomes, session, spec.accept_change)
+    measured, accepted = {name: outcomes}, asked.accepted
+    warnings += [*bank_warnings, *asked.doubts]
     session.scores_each_answer = not internals.scores_answers_together(session.task)
     sampled = is_sampled(spec, [session])
     known = known_means(
-        spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled,
+        spec, measured, [MODEL], {}, options.model, sampled=sampled,
         sessions={name: session}, warn=warnings.append, accept=accepted.append,
     )  # fmt: skip
     warnings = list(dict.fromkeys([*warnings, *(difference.text for difference in accepted)]))
@@ -234,10 +238,10 @@ def prepare(
         if (text := f"{name}: {warning}") not in logged:
             log.warning(text)
     plan = Plan(
-        spec, {name: measured}, {name: session}, Charges(spec), known=known,
+        spec, measured, {name: session}, Charges(spec), known=known,
         warnings=tuple(warnings), accepted=tuple(accepted),
     )  # fmt: skip
-    return Ready(options, plan)
+    return PreparedTask(options, plan)
 
 
 def refuse_early(
@@ -267,18 +271,19 @@ def refuse_early(
     )
     logged: dict[str, None] = {}
     for session in sessions.values():
-        measured, _ = measure(spec.bank, spec.metrics, session, (), only=len(sessions) == 1)
+        only_task = len(sessions) == 1
+        outcomes = measure(spec.bank, spec.metrics, session, (), only_task).outcomes
         if spec.bank:
-            warnings = check_session(measured, session, PROMPTS in spec.accept_change)
-            _, _, doubts = as_prompted(measured, session, spec.accept_change)
-            logged |= {f"{session.name}: {warning}": None for warning in (*warnings, *doubts)}
+            warnings = check_session(outcomes, session, PROMPTS in spec.accept_change)
+            warnings += asked_as_banks(outcomes, session, spec.accept_change).doubts
+            logged |= {f"{session.name}: {warning}": None for warning in warnings}
     for text in logged:
         log.warning(text)
     return frozenset(logged)
 
 
 def run_tasks(
-    tasks: Mapping[str, Ready], groups: Mapping[str, Any], observer: Observer
+    tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any], observer: Observer
 ) -> dict[str, TaskRun]:
     """Run the tasks of one model, together or one after the other.
 
@@ -288,34 +293,36 @@ def run_tasks(
         The run was interrupted; with a run directory, it has kept everything.
     """
     finished: dict[str, TaskRun] = {}
-    units, left = _units(tasks, groups), len(tasks)
+    rankings, tasks_left = _joint_tasks(tasks, groups), len(tasks)
     for bank_folder in {
         Path(file) for task in tasks.values() if (file := task.plan.spec.save_bank)
     }:
-        # Each unit adds its own bank to one folder.
-        if len(units) > 1:
+        # Each ranking adds its own bank to one folder.
+        if len(rankings) > 1:
             refuse_file(bank_folder)
             bank_folder.mkdir(parents=True, exist_ok=True)
-    for unit in units:
-        options, n, share = tasks[unit.plans[0].title].options, len(unit.plans), {}
-        for kind, amount in options.spec.budget.items():
-            amount -= sum(_spent(kind, run) for run in finished.values())
+    for joint_tasks in rankings:
+        options, share = tasks[joint_tasks.plans[0].title].options, dict[str, float]()
+        n_tasks = len(joint_tasks.plans)
+        for kind, budget in options.spec.budget.items():
+            amount = budget - sum(_spent(kind, run) for run in finished.values())
             # Amounts can be divided as they are; items are whole, and every task gets one at least.
             if kind != "items":
-                share[kind] = max(amount * n / left, 1e-9)
-            elif amount < left:
+                share[kind] = max(amount * n_tasks / tasks_left, 1e-9)
+            elif amount < tasks_left:
                 raise UsageError(
-                    f"the budget leaves {max(amount, 0):g} items for {left} tasks; raise "
+                    f"the budget leaves {max(amount, 0):g} items for {tasks_left} tasks; raise "
                     "--budget_items"
                 )
             else:
-                share[kind] = amount if n == left else amount // left * n
+                is_last = n_tasks == tasks_left
+                share[kind] = amount if is_last else amount // tasks_left * n_tasks
         folder = options.run_dir
         # A run directory holds one run.
-        if folder is not None and len(units) > 1:
-            folder = Path(folder) / safe_name(unit.name)
-        finished.update(_run(options, unit, share, folder, observer))
-        left -= n
+        if folder is not None and len(rankings) > 1:
+            folder = Path(folder) / safe_name(joint_tasks.name)
+        finished.update(_run(options, joint_tasks, share, folder, observer))
+        tasks_left -= n_tasks
     return {name: finished[name] for name in tasks}
 
 
@@ -327,14 +334,14 @@ def _spent(kind: str, run: TaskRun) -> float:
     return run.seconds if kind == "seconds" else run.usd or 0.0
 
 
-def _units(tasks: Mapping[str, Ready], groups: Mapping[str, Any]) -> list[Unit]:
-    """Divide tasks into units: those of a group by its own weights, each other task alone.
+def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -> list[JointTasks]:
+    """Divide tasks into rankings: those of a group by its own weights, each other task alone.
 
     A group runs together if its tasks use the same metric, the group aggregates that metric, and
     the options set a budget or a target standard error. Of nested groups the outer one counts:
     the scores of its subgroups come from the same documents.
     """
-    units: dict[str, Unit] = {}
+    rankings: dict[str, JointTasks] = {}
     taken: set[str] = set()
     for group in sorted(groups.values(), key=lambda group: -len(group.get_all_tasks())):
         names = list(dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks()))
@@ -362,22 +369,22 @@ def _units(tasks: Mapping[str, Ready], groups: Mapping[str, Any]) -> list[Unit]:
         sizes = {name: float(len(tasks[name].plan.documents())) for name in names}
         if (weights := weights_in(group, [metric.name], sizes)) is not None:
             taken |= set(names)
-            units[min(names, key=list(tasks).index)] = Unit(group.name, plans, weights)
-    units |= {
-        name: Unit(name, [task.plan], {}) for name, task in tasks.items() if name not in taken
+            rankings[min(names, key=list(tasks).index)] = JointTasks(group.name, plans, weights)
+    rankings |= {
+        name: JointTasks(name, [task.plan], {}) for name, task in tasks.items() if name not in taken
     }
-    return [units[name] for name in tasks if name in units]
+    return [rankings[name] for name in tasks if name in rankings]
 
 
 def _run(
     options: Adaptive,
-    unit: Unit,
+    joint_tasks: JointTasks,
     budget: dict[str, float],
     folder: str | Path | None,
     observer: Observer,
 ) -> dict[str, TaskRun]:
     """Run one ranking: of one task, or of several with a common score."""
-    plans = unit.plans
+    plans = joint_tasks.plans
     outcomes = {
         task: of_task for task_plan in plans for task, of_task in task_plan.measured.items()
     }
@@ -385,15 +392,16 @@ def _run(
         task: session for task_plan in plans for task, session in task_plan.sessions.items()
     }
     plan = plan_of(
-        options.of_tasks(list(outcomes), budget, plans[0].outcome.bank.method),
-        outcomes, sessions, plans[0].known, unit.weights,
+        options.spec_for(list(outcomes), budget, plans[0].outcome.bank.method),
+        outcomes, sessions, plans[0].known, joint_tasks.weights,
         accepted=tuple(difference for task_plan in plans for difference in task_plan.accepted),
     )  # fmt: skip
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.measured, log.warning, plan.sessions)
     model.title = internals.model_name(sessions[plan.outcome.task].lm)
     resume = options.resume
-    if folder is not None and resume:  # some of several tasks may not have begun
+    # Some of several tasks may not have begun.
+    if folder is not None and resume:
         resume = RunDirectory(folder).journal.exists()
     with Run(
         plan.spec,
@@ -412,10 +420,10 @@ def _run(
             run.ask_beyond(MODEL, rest)
         result = run.finish({MODEL: model.title})
         _require_an_end(run, folder, "+".join(sessions), result)
-        by_task = ModelRuns(plan, run.book).of(model)
+        runs = ModelRuns(plan, run.book).of(model)
     return {
         task_plan.title: replace(
-            by_task[task_plan.title],
+            runs[task_plan.title],
             warnings=tuple(dict.fromkeys([*task_plan.warnings, *result.warnings])),
         )
         for task_plan in plans
@@ -446,13 +454,13 @@ def _require_an_end(run: Run, folder: str | Path | None, tasks: str, result: Res
             )
         raise KeyboardInterrupt
     if not run.book.answers:
-        aside = run.book.tally.set_aside.get(MODEL)
-        raise _nothing(tasks, aside, result.content["stopped_because"])
+        reason = run.book.tally.set_aside.get(MODEL)
+        raise _no_answers(tasks, reason, result.content["stopped_because"])
 
 
-def _nothing(tasks: str, aside: str | None, stopped_because: str) -> RunError:
+def _no_answers(tasks: str, reason: str | None, stopped_because: str) -> RunError:
     """Return the error of a run without answers: what was believed before them is no estimate."""
-    why = f"{stopped_because}; raise it" if aside is None else f"the model was set aside: {aside}"
+    why = f"{stopped_because}; raise it" if reason is None else f"the model was set aside: {reason}"
     return RunError(f"{tasks}: no document was answered, so there is no estimate: {why}")
 
 
@@ -665,7 +673,7 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
             if sharer is options or sharer.spec.bank == options.spec.bank
         ]
         ready[name] = prepare(
-            session, options, only=len(sharers) == 1, logged=call.logged if call else ()
+            session, options, only_task=len(sharers) == 1, logged=call.logged if call else ()
         )
         if ignored := ignored_fewshot(tasks[name], call.num_fewshot if call else None):
             log.warning(ignored)

@@ -10,7 +10,7 @@ from ..content import RESULT
 from ..errors import OtherScoringError, UsageError
 from ..runs.differences import PROMPTS
 from ..scores import ScoreTable
-from ..scores.prompts import Marks, Texts, compare_prompts
+from ..scores.prompts import Marks, PromptComparison, Texts, compare_prompts
 from ..scores.readers.logged_runs import LoggedRun
 from ..scores.reading import Logged
 from .scored import Scoring, differing_scoring, runs_by_model
@@ -49,9 +49,9 @@ class AskedSide(NamedTuple):
             return cls(side.prompts_of(name), path, side.settings)
         file = side.source_of(name)
         # A run directory has the samples of its models below it.
-        place = file.parent if file.name == RESULT else file
+        logs = file.parent if file.name == RESULT else file
         settings, scoring_code = side.settings_of(name, str(task)), side.scoring_code_of(name)
-        return cls(side.prompts_of(name, str(task)), place, settings, scoring_code)
+        return cls(side.prompts_of(name, str(task)), logs, settings, scoring_code)
 
     def runs_of(self, name: str, task: str | None, other_versions: bool = False) -> list[LoggedRun]:
         """Return the runs of a model on a task that logs hold, as `runs_by_model` does.
@@ -72,10 +72,10 @@ class AskedSide(NamedTuple):
         return scoring._replace(settings={**version, **scoring.settings, **self.scoring_code})
 
 
-def differing_prompts(
+def compared_prompts(
     baseline: AskedSide, candidate: AskedSide, task: str | None, accepted: Collection[str]
-) -> tuple[str, str]:
-    """Return the accepted difference between the prompts of two sides, and what is not known.
+) -> PromptComparison:
+    """Compare the prompts of two sides; a difference in the result is accepted.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def differing_prompts(
         hold both texts, the first place that differs.
     """
     if not (baseline.marks or candidate.marks):
-        return "", _NEITHER
+        return PromptComparison(doubt=_NEITHER)
 
     def texts(doc_ids: Sequence[Any]) -> Texts:
         first, second = (
@@ -104,7 +104,7 @@ def checked_prompts(
     names: tuple[str, str],
     texts: Callable[[Sequence[Any]], Texts],
     accepted: Collection[str],
-) -> tuple[str, str]:
+) -> PromptComparison:
     """Return what `compare_prompts` says of two sides; refuse a difference that is not accepted.
 
     Raises
@@ -112,10 +112,10 @@ def checked_prompts(
     UsageError
         A prompt differs, and that is not accepted.
     """
-    difference, doubt = compare_prompts(*marks, names, texts)
-    if difference and PROMPTS not in accepted:
-        raise OtherScoringError(difference, "Ask both models in the same way", PROMPTS)
-    return difference, doubt
+    compared = compare_prompts(*marks, names, texts)
+    if compared.difference and PROMPTS not in accepted:
+        raise OtherScoringError(compared.difference, "Ask both models in the same way", PROMPTS)
+    return compared
 
 
 def full_results_otherwise(
@@ -142,9 +142,10 @@ def full_results_otherwise(
     first = AskedSide.of(run, model, source, outcome.task)
     second = AskedSide.of(table, logged_name, source, outcome.task)
     try:
-        _, doubt = differing_prompts(first, second, outcome.task, ())
+        doubt = compared_prompts(first, second, outcome.task, ()).doubt
         scorings = first.scoring(model, outcome, task), second.scoring(logged_name, outcome, task)
-        texts = [*([doubt] if doubt else []), *differing_scoring(*scorings, (), not doubt)]
+        differences = differing_scoring(*scorings, (), prompts_known=not doubt)
+        texts = [*([doubt] if doubt else []), *differences]
     except OtherScoringError as error:
         raise UsageError(
             f"full results of {model}: {_of_full(error.difference)}. Give full results that were "

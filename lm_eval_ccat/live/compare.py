@@ -16,7 +16,7 @@ from ..options import AT_LEAST_0
 from ..scores import ScoreTable
 from ..scores.reading import Logged, Query, task_name
 from ..shown import whole_percent
-from .asked import AskedSide, differing_prompts
+from .asked import AskedSide, compared_prompts
 from .comparison import Compared, Comparison, Gate, require_margin
 from .live_comparison import compare_live
 from .losses import size_of
@@ -196,7 +196,7 @@ class _StoredComparison:
             outcomes.append(replace(compared, decisive=decisive))
         if refused is not None and not outcomes:
             raise refused
-        # The other side may lack what steered a run; something has to decide.
+        # The other side may lack what steered a run, and something has to decide.
         if not any(compared.decisive for compared in outcomes):
             outcomes = [replace(compared, decisive=True) for compared in outcomes]
         baseline, candidate = names
@@ -238,7 +238,7 @@ class _StoredComparison:
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             require_one_order(first, second)
         accepted = self.spec.accept_change
-        self.warnings.extend(_identity_warnings(outcome, held, names, sources, accepted))
+        self.warnings.extend(_asked_otherwise(outcome, held, names, sources, accepted))
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             by_user = self.query.range is not None
             if doubt := doubt_of_scale((first, second), names, sources, by_user):
@@ -307,9 +307,9 @@ def _question(sides: Sequence[Side], question: str | None) -> str:
     return question or POPULATION
 
 
-def _identity_warnings(
+def _asked_otherwise(
     outcome: Logged,
-    sides: tuple[Held, Held],
+    held: tuple[Held, Held],
     names: tuple[str, str],
     paths: Sequence[Any],
     accepted: Collection[str],
@@ -322,20 +322,20 @@ def _identity_warnings(
         A prompt, a target, the scoring or what cuts answers off differs, and that is not accepted.
     """
     # Runs that rank by a weighted mean have several tasks in one outcome.
-    stated = (side.tasks if isinstance(side, StoredRanking) else [side.task] for side in sides)
-    tasks = dict.fromkeys(task for tasks in stated for task in tasks if task is not None)
+    by_side = (side.tasks if isinstance(side, StoredRanking) else [side.task] for side in held)
+    tasks = dict.fromkeys(task for tasks in by_side for task in tasks if task is not None)
     warnings: list[str] = []
     for task in tasks or [None]:
         baseline, candidate = (
-            AskedSide.of(side, name, path, task) for side, name, path in zip(sides, names, paths)
+            AskedSide.of(side, name, path, task) for side, name, path in zip(held, names, paths)
         )
-        difference, doubt = differing_prompts(baseline, candidate, task, accepted)
-        warnings += [f"accepted: {difference}"] if difference else []
-        warnings += [doubt] if doubt else []
+        prompts = compared_prompts(baseline, candidate, task, accepted)
+        warnings += [f"accepted: {prompts.difference}"] if prompts.difference else []
+        warnings += [prompts.doubt] if prompts.doubt else []
         warnings += differing_scoring(
             baseline.scoring(names[0], outcome, task),
             candidate.scoring(names[1], outcome, task),
             accepted,
-            not doubt,
+            prompts_known=not prompts.doubt,
         )
     return warnings

@@ -78,11 +78,12 @@ def latest_prior_answers(
     by_model: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in ranked.names}
     renamed: dict[str, None] = {}
     for model, path in ((model, path) for model, paths in prior.items() for path in paths):
-        answers = _of_any(path, list(repeats), warn)
-        only_model = ranked.only_model_of(path, model, [answer for _, answer in answers])
+        by_task = _answers_by_task(path, list(repeats), warn)
+        pairs = [(task, answer) for task, answers in by_task.items() for answer in answers]
+        only_model = ranked.only_model_of(path, model, [answer for _, answer in pairs])
         differing: dict[str, str] = {}
         fitting = set()
-        for task, answer in answers:
+        for task, answer in pairs:
             name = only_model or ranked.model_of(answer)
             # A log may hold models that are not ranked, or others than the one that the user named.
             if name not in by_model or model not in (ANY, name):
@@ -186,27 +187,34 @@ def _difference(earlier: Mapping[str, str], ranked: Mapping[str, str]) -> str:
     return ""
 
 
-def _of_any(
+def _answers_by_task(
     path: str, tasks: Sequence[str], warn: Callable[[str], None]
-) -> list[tuple[str, EarlierAnswer]]:
-    """Return the answers to those of the tasks that were run before."""
-    answers, without = [], {}
+) -> dict[str, list[EarlierAnswer]]:
+    """Return the answers in logs to those of the tasks that were run before.
+
+    Raises
+    ------
+    ScoreTableError
+        None of the tasks was.
+    """
+    by_task: dict[str, list[EarlierAnswer]] = {}
+    errors: dict[str, ScoreTableError] = {}
     for task in tasks:
         try:
-            answers += [(task, answer) for answer in earlier_answers(path, task, warn)]
+            by_task[task] = list(earlier_answers(path, task, warn))
         except ScoreTableError as error:
-            without[task] = error
-    if not answers:
-        raise next(iter(without.values()))
-    if without:
-        warn(f"{path} has no answers to {', '.join(without)}; all its documents are asked")
-    return answers
+            errors[task] = error
+    if not any(by_task.values()):
+        raise next(iter(errors.values()))
+    if errors:
+        warn(f"{path} has no answers to {', '.join(errors)}; all its documents are asked")
+    return by_task
 
 
-def run_beside(folder: Path) -> Path:
+def run_beside(output: Path) -> Path:
     """Return the run directory next to an output folder, which keeps what the folder lacks."""
-    place = folder.resolve()
-    return place.with_name(place.name + SUFFIX)
+    folder = output.resolve()
+    return folder.with_name(folder.name + SUFFIX)
 
 
 def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
@@ -366,10 +374,10 @@ def known_means(
             others, bank = [name for name in table.models if name not in new], outcome.bank
             if session := sessions.get(task):
                 table = table.numbered_as(session.doc_ids, session.doc_hashes)
-                agreed, doubts = known_as_asked(table, others, outcome, session, spec.accept_change)
-                for line in doubts:
-                    warn(line)
-                for difference in agreed:
+                compared = known_as_asked(table, others, outcome, session, spec.accept_change)
+                for doubt in compared.doubts:
+                    warn(doubt)
+                for difference in compared.accepted:
                     accept(difference)
                 hash_of = dict(zip(session.doc_ids, session.doc_hashes))
                 bank = replace(bank, doc_hashes=tuple(map(hash_of.get, bank.doc_ids)))
@@ -403,7 +411,7 @@ def _means_over_tasks(
     overall: dict[str, KnownMean] = {}
     for name in by_task[0]:
         if all(name in means for means in by_task):
-            mean, error, mean_of_kept = np.array([means[name] for means in by_task]).T
-            spread = float(np.sqrt((share**2 * error**2).sum()))
-            overall[name] = (float(share @ mean), spread, float(share @ mean_of_kept))
+            mean, error, kept_mean = np.array([means[name] for means in by_task]).T
+            overall_error = float(np.sqrt((share**2 * error**2).sum()))
+            overall[name] = KnownMean(float(share @ mean), overall_error, float(share @ kept_mean))
     return overall

@@ -124,7 +124,7 @@ def _rehearsal(
 
 def _least_items(plan: Plan) -> int:
     """Return the items that every model is asked, whatever it answers."""
-    return min(plan.first, len(plan.offered))
+    return min(plan.first_items, len(plan.offered))
 
 
 def _budget_in_money(plan: Plan) -> float | None:
@@ -328,7 +328,7 @@ def _tokens_per_item(plan: Plan) -> Tokens:
 
 
 def _at_least(plan: Plan, items: int) -> int:
-    return min(max(items, plan.first), len(plan.items()))
+    return min(max(items, plan.first_items), len(plan.items()))
 
 
 def need_in_words(plan: Plan) -> str:

@@ -29,7 +29,7 @@ def facts_of_plan(plan: Plan) -> Header:
     for difference in plan.accepted:
         accepted.setdefault(difference.change, []).append(difference.text)
     return Header(
-        bank_sha256="+".join(outcome.bank.sha256 for outcome in plan.every),
+        bank_sha256="+".join(outcome.bank.sha256 for outcome in plan.all_outcomes),
         task={
             "name": "+".join(plan.outcomes),
             "metric": plan.outcome.metric.name,
@@ -45,7 +45,7 @@ def facts_of_plan(plan: Plan) -> Header:
             "asking": json.loads(json.dumps(asking, default=str)),
             **({"accepted": accepted} if accepted else {}),
             **({"warnings": list(plan.warnings)} if plan.warnings else {}),
-            **({} if plan.alone else {"outcomes": of_each}),
+            **({} if plan.only_outcome else {"outcomes": of_each}),
         },
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,17 +39,33 @@ from .result import Observer, outcome_block
 
 #: Documents drawn at random, with the probability of each draw among those not yet drawn.
 Draws = dict[int, float]
-#: Outcomes of weight 0 and the rankings by them, by key.
-Further = dict[str, tuple[Outcome, Ranking]]
 _LEADING = "what is ranked by"
 #: Fewest draws for an estimate: with fewer 0/1 scores, errors would be understated.
-LEAST = 10
+FEWEST_DRAWS = 10
+
+
+class FurtherRanking(NamedTuple):
+    """An outcome of weight 0 and the ranking by it."""
+
+    outcome: Outcome
+    ranking: Ranking
+
+
+#: By key.
+Further = dict[str, FurtherRanking]
+
+
+class DrawnRun(NamedTuple):
+    """A model's run of a task, and which of its documents were drawn."""
+
+    run: TaskRun
+    draws: Draws
 
 
 # -- growing banks ---------------------------------------------------------------------------------
 
 
-def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
+def growing_banks(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
     """Return the banks that will grow, by task and outcome: those of the file, else the run's.
 
     Raises
@@ -59,7 +75,7 @@ def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
     BankError
         The file cannot be read, or a bank cannot accept observations.
     """
-    place, growing = Path(path), {}
+    place, by_task = Path(path), {}
     # One file holds the bank of one task.
     if len(plan.measured) > 1:
         refuse_file(place)
@@ -88,8 +104,8 @@ def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
                     f"{place}: {error.difference}, so what is observed cannot be "
                     "added to it; name another file for save_bank:"
                 ) from None
-        growing[task] = {name: banks[name] for name in outcomes}
-    return growing
+        by_task[task] = {name: banks[name] for name in outcomes}
+    return by_task
 
 
 def refuse_file(place: Path) -> None:
@@ -105,7 +121,7 @@ def refuse_file(place: Path) -> None:
         )
 
 
-def keep(
+def grow_banks(
     plan: Plan,
     book: Book,
     models: Sequence[HarnessModel],
@@ -128,51 +144,56 @@ def keep(
     """
     if not any(isinstance(answer, Tell) for answer in book.answers.values()):
         return
-    opened = next((model.sessions for model in models if model.sessions), plan.sessions)
-    path, today = str(plan.spec.save_bank), date.today().isoformat()
+    path = str(plan.spec.save_bank)
     try:
-        banks, place = growing(plan, path), Path(path)
-        old = {task: of_task for task, of_task in _banks_in(place).items() if task not in banks}
-        observed = {
-            task: {
-                name: _observed(plan, book, task, name, bank, names)
-                for name, bank in outcomes.items()
-            }
-            for task, outcomes in banks.items()
-        }
-        # Banks of several tasks and outcomes share one method: if not all have enough answers for
-        # a response model yet, none gets one.
-        for join in (True, False):
-            grown = {
-                task: {
-                    name: _grown(
-                        bank,
-                        observed[task][name],
-                        opened[task].settings,
-                        plan.sessions[task],
-                        today,
-                        join,
-                    )
-                    for name, bank in outcomes.items()
-                }
-                for task, outcomes in banks.items()
-            }
-            by_task = (*grown.values(), *old.values())
-            # Banks of one folder are ranked by one method.
-            if len({bank.method for of_task in by_task for bank in of_task.values()}) == 1:
-                break
+        banks, place = growing_banks(plan, path), Path(path)
+        other_tasks = {task: old for task, old in _banks_in(place).items() if task not in banks}
+        # Banks of one folder are ranked by one method: if not all have enough answers for a
+        # response model yet, none gets one.
+        grown = _grown_banks(plan, book, models, banks, names, join=True)
+        if len(_methods_of({**other_tasks, **grown})) > 1:
+            grown = _grown_banks(plan, book, models, banks, names, join=False)
         smallest = min(
-            (bank for of_task in grown.values() for bank in of_task.values()),
+            (bank for outcomes in grown.values() for bank in outcomes.values()),
             key=lambda bank: len(bank.models),
         )
         if isinstance(plan.banks, ItemBank) and not place.is_dir():
             smallest.save(path)
         else:
-            SuiteBank({**old, **grown}).save(path)
+            SuiteBank({**other_tasks, **grown}).save(path)
     except BankError as error:
         observer.warn(f"save_bank: {error}")
         return
     observer.note(f"Saved {len(smallest.models)} models to {path}. {readiness(smallest)}.")
+
+
+def _methods_of(banks: Mapping[str, Mapping[str, ItemBank]]) -> set[str]:
+    return {bank.method for outcomes in banks.values() for bank in outcomes.values()}
+
+
+def _grown_banks(
+    plan: Plan,
+    book: Book,
+    models: Sequence[HarnessModel],
+    banks: Mapping[str, Mapping[str, ItemBank]],
+    names: Mapping[str, str],
+    join: bool,
+) -> dict[str, dict[str, ItemBank]]:
+    """Return banks with what a run observed; for `join` see `grow`."""
+    opened = next((model.sessions for model in models if model.sessions), plan.sessions)
+    return {
+        task: {
+            name: _grown(
+                bank,
+                _observed(plan, book, task, name, bank, names),
+                opened[task].settings,
+                plan.sessions[task],
+                join,
+            )
+            for name, bank in outcomes.items()
+        }
+        for task, outcomes in banks.items()
+    }
 
 
 def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
@@ -185,7 +206,6 @@ def _grown(
     observed: Sequence[Observation],
     settings: Mapping[str, Any],
     session: TaskSession,
-    today: str,
     join: bool,
 ) -> ItemBank:
     """Return a bank with what a run observed; a new one has the run's settings and marks."""
@@ -193,15 +213,23 @@ def _grown(
     base = replace(bank, settings=bank.settings or of_run)
     if not bank.models:
         base = replace(base, prompts=tuple(map(session.marks.get, bank.doc_ids)))
+    today = date.today().isoformat()
     return grow(base, observed, today, join) if observed or base.observations else base
+
+
+class _ObservedScore(NamedTuple):
+    """A score of a bank's item, and the probability of its draw; NaN if it was chosen."""
+
+    position: int
+    score: float
+    probability: float
 
 
 def _observed(
     plan: Plan, book: Book, task: str, outcome: str, bank: ItemBank, names: Mapping[str, str]
 ) -> list[Observation]:
     """Return what a run observed on one outcome, one observation per model."""
-    by_model: dict[str, list[tuple[int, float, float]]]
-    by_model = {entry.name: [] for entry in plan.spec.models}
+    by_model: dict[str, list[_ObservedScore]] = {entry.name: [] for entry in plan.spec.models}
     for (model, item), answer in book.answers.items():
         # A bank holds one answer of each item.
         if item.is_repeat:
@@ -210,22 +238,21 @@ def _observed(
         if isinstance(score, Mapping):
             score = score.get(outcome)
         if item.task == task and score is not None and item.doc_id in bank.index:
-            draw = book.ranker.probability(model, item)
-            row = (bank.index[item.doc_id], float(score), np.nan if draw is None else draw)
+            probability = book.ranker.probability(model, item)
+            probability = math.nan if probability is None else probability
+            row = _ObservedScore(bank.index[item.doc_id], float(score), probability)
             by_model[model].append(row)
     observations, today = [], date.today().isoformat()
     for model, rows in ((name, rows) for name, rows in by_model.items() if rows):
-        items, scores, probabilities = np.array(rows).T
+        positions, scores, probabilities = np.array(rows).T
         selection = "drawn" if np.isfinite(probabilities).all() else "adaptive"
-        if len(rows) == bank.n_items:  # in the bank's order
-            selection, order = "all", np.argsort(items)
-            items, scores, probabilities = (
-                items[order],
-                scores[order],
-                np.full_like(probabilities, np.nan),
-            )
+        # Of all items the order does not matter, nor how each was selected.
+        if len(rows) == bank.n_items:
+            selection, order = "all", np.argsort(positions)
+            positions, scores = positions[order], scores[order]
+            probabilities = np.full_like(probabilities, np.nan)
         known = probabilities if np.isfinite(probabilities).any() else None
-        name, positions = names.get(model, model), items.astype(np.intp)
+        name, positions = names.get(model, model), positions.astype(np.intp)
         observations.append(Observation(name, selection, positions, scores, known, "", today))
     return observations
 
@@ -266,11 +293,12 @@ class ModelRuns:
     def of(self, model: HarnessModel) -> dict[str, TaskRun]:
         """Return one model's documents and estimates by task; score answers again if necessary."""
         runs = {}
-        for task, (run, draws) in self._measured(model).items():
+        for task, drawn_run in self._measured(model).items():
+            run = drawn_run.run
             # If every document was run, the harness has every score.
             further: Further = {}
             if not run.complete:
-                further = self._together.get(task) or _further([(run, draws)])
+                further = self._together.get(task) or _further([drawn_run])
             further_runs = (
                 replace(run, outcome=outcome, ranking=ranking, further=())
                 for outcome, ranking in further.values()
@@ -281,19 +309,17 @@ class ModelRuns:
 
     def further(self, models: Sequence[HarnessModel]) -> dict[str, RankingContent]:
         """Return the other scores of the same answers, at weight 0, as JSON by their keys."""
-        runs, blocks = (
-            [self._measured(model) for model in models if self.book.answers.of(model.name)],
-            {},
-        )
+        runs = [self._measured(model) for model in models if self.book.answers.of(model.name)]
+        blocks = {}
         for task in self.plan.measured:
-            self._together[task] = _further([of_tasks[task] for of_tasks in runs])
+            self._together[task] = _further([by_task[task] for by_task in runs])
             for key, (outcome, ranking) in self._together[task].items():
                 name = key if len(self.plan.measured) == 1 else f"{task} {key}"
                 blocks[name] = outcome_block(ranking.to_dict(), facts_of_outcome(outcome))
         return blocks
 
-    def _measured(self, model: HarnessModel) -> dict[str, tuple[TaskRun, Draws]]:
-        """Return one model's documents by task, for the run's outcomes, and which were drawn."""
+    def _measured(self, model: HarnessModel) -> dict[str, DrawnRun]:
+        """Return one model's documents by task, for the run's outcomes."""
         book, several = self.book, len(self._rankings) > 1
         answers = dict(book.answers.of(model.name))
         model.restore(answers)
@@ -325,10 +351,10 @@ class ModelRuns:
             lead = next(name for name, outcome in outcomes.items() if outcome is leading(outcomes))
             run = of_outcomes.pop(lead)
             run = replace(run, further=tuple(of_outcomes.values()), covariances=shared)
-            runs[task] = (
-                run,
-                {item.doc_id: probability for item, probability in drawn if item.task == task},
-            )
+            draws_of_task = {
+                item.doc_id: probability for item, probability in drawn if item.task == task
+            }
+            runs[task] = DrawnRun(run, draws_of_task)
         return runs
 
 
@@ -343,25 +369,26 @@ def _administered(
     return administered
 
 
-def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> Further:
+def _further(runs: Sequence[DrawnRun]) -> Further:
     """Rank the answers to one task by their other scores.
 
     Parameters
     ----------
-    runs : sequence of (TaskRun, dict of doc_id to float)
-        One run of the task per model, with the documents drawn at random and the probability of
-        each draw among those not yet drawn; models with fewer than `LEAST` draws are left out.
+    runs : sequence of DrawnRun
+        One run of the task per model; models with fewer than `FEWEST_DRAWS` draws are left out.
 
     Returns
     -------
-    dict of key to (Outcome, Ranking)
-        Outcomes of weight 0; none if the bank's method allows no other outcome.
+    dict of key to FurtherRanking
+        None if the bank's method allows no other outcome.
     """
-    runs = [(run, draws) for run, draws in runs if len(draws) >= LEAST]
-    outcomes = {key: outcome for run, _ in runs for key, outcome in _unasked(run).items()}
+    runs = [drawn_run for drawn_run in runs if len(drawn_run.draws) >= FEWEST_DRAWS]
+    outcomes = {
+        key: outcome for drawn_run in runs for key, outcome in _unasked(drawn_run.run).items()
+    }
     if not outcomes:
         return {}
-    first, _ = runs[0]
+    first = runs[0].run
     task = first.session.name
     banks = {
         _LEADING: first.outcome.bank,
@@ -370,7 +397,7 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> Further:
     try:
         ranker = Ranker(
             {task: banks},
-            {run.name: 1.0 for run, _ in runs},
+            {drawn_run.run.name: 1.0 for drawn_run in runs},
             confidence=first.ranking.confidence,
             looks=first.ranking.looks,
             sampled=first.ranking.sampled,
@@ -392,7 +419,7 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> Further:
                 ranker.tell(run.name, (task, doc), scores)
     rankings = ranker.result().tasks[task].outcomes
     return {
-        key: (outcome, replace(rankings[key], scale=outcome.metric.scale))
+        key: FurtherRanking(outcome, replace(rankings[key], scale=outcome.metric.scale))
         for key, outcome in outcomes.items()
         if all(map(math.isfinite, rankings[key].standard_errors.values()))
     }

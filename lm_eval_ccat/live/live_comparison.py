@@ -25,7 +25,7 @@ from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer
-from ..scores.prompts import Texts
+from ..scores.prompts import PromptComparison, Texts
 from ..scores.reading import Logged
 from ..shown import plural
 from .asked import AskedSide, checked_prompts
@@ -198,17 +198,18 @@ def _differences(run: Run, margin: float) -> list[Difference]:
     )
     # Nobody has looked at the answer to the other question.
     looks = verdicts.looks.anew.after(on_population, 1.0 - verdicts.confidence)
-    return [
-        Difference.of(
-            view, documents=min(n, len(run.plan.offered)), margin=margin, scale=scale,
-            answers=n if run.plan.most_repeats > 1 else None,
-        )
-        for view in (
-            replace(verdicts, belief=on_benchmark),
-            replace(verdicts, belief=on_population, looks=looks),
-        )
-        for n in [int(view.belief.n.diagonal().min())]
-    ]  # fmt: skip
+    differences = []
+    for view in (
+        replace(verdicts, belief=on_benchmark),
+        replace(verdicts, belief=on_population, looks=looks),
+    ):
+        n_answers = int(view.belief.n.diagonal().min())
+        difference = Difference.of(
+            view, documents=min(n_answers, len(run.plan.offered)), margin=margin, scale=scale,
+            answers=n_answers if run.plan.most_repeats > 1 else None,
+        )  # fmt: skip
+        differences.append(difference)
+    return differences
 
 
 def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str]:
@@ -224,7 +225,8 @@ def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str
         name or (Spec.read({"models": [side]}).models[0].name if asked else Path(side).name)
         for side, asked, name in zip(sides, live, models)
     )
-    if first == second:  # such as a server's old and new weights: only their parts differ
+    # Such as a server's old and new weights: they are called baseline and candidate.
+    if first == second:
         first, second = (
             part if asked and not (name or side.get("name")) else first
             for side, part, asked, name in zip(sides, SIDES, live, models)
@@ -277,7 +279,7 @@ class StoredSides:
     def plan(self, spec: Spec) -> Plan:
         """Return the plan of the comparison."""
         plan = make_plan(spec)
-        if plan.alone is None:
+        if plan.only_outcome is None:
             raise UsageError("live models are compared on one task and one metric")
         require_margin(self.margin, plan.outcome.metric.name, plan.scale)
         plan = replace(plan, rule=MarginKnown(self.margin / plan.scale.span))
@@ -290,7 +292,7 @@ class StoredSides:
         plan = replace(plan, charges=charges)
         outcome, names = plan.outcome, [entry.name for entry in spec.models]
         session, warnings, accepted = plan.sessions[outcome.task], [*plan.warnings], []
-        drawn = False
+        sampled = False
         self.prior_answers = latest_prior_answers(
             self.logs, names, plan.repeats, self.observer.warn
         )
@@ -299,17 +301,18 @@ class StoredSides:
             if changed := self._leave_out_changed(name, session):
                 documents = plural(changed, "document")
                 warnings.append(f"{documents} of {name} left out: the same doc_id, another text")
-            difference, doubt = self._prompts(name, spec, session)
-            accepted += [Discrepancy(f"accepted: {difference}", PROMPTS)] if difference else []
-            warnings += [doubt] if doubt else []
+            prompts = self._prompts(name, spec, session)
+            if prompts.difference:
+                accepted.append(Discrepancy(f"accepted: {prompts.difference}", PROMPTS))
+            warnings += [prompts.doubt] if prompts.doubt else []
             if (scoring := self._scoring(name, outcome, session)) is None:
                 continue
-            drawn |= scoring.sampled
-            for otherwise in self._asked_or_scored_otherwise(name, scoring, spec, outcome, session):
-                if otherwise.change:
-                    accepted.append(otherwise)
+            sampled |= scoring.sampled
+            for difference in self._differences(name, scoring, spec, outcome, session):
+                if difference.change:
+                    accepted.append(difference)
                 else:
-                    warnings.append(otherwise.text)
+                    warnings.append(difference.text)
         answers = np.array([self._fewest(item, plan.most_repeats) for item in plan.items()])
         if not answers.any():
             raise UsageError("the stored runs have no document in common with the task")
@@ -331,7 +334,7 @@ class StoredSides:
         return replace(
             plan, measured={outcome.task: {name: replace(outcome, bank=bank)}},
             spec=replace(spec, repeats=repeats) if repeats < plan.most_repeats else spec,
-            warnings=tuple(warnings), accepted=(*plan.accepted, *accepted), stored_draws=drawn,
+            warnings=tuple(warnings), accepted=(*plan.accepted, *accepted), stored_draws=sampled,
         )  # fmt: skip
 
     def _leave_out_changed(self, name: str, session: TaskSession) -> int:
@@ -366,8 +369,8 @@ class StoredSides:
             for name in self.logs
         )
 
-    def _prompts(self, name: str, spec: Spec, session: TaskSession) -> tuple[str, str]:
-        """Return how the prompts in a model's logs differ from the task's, and what is not known.
+    def _prompts(self, name: str, spec: Spec, session: TaskSession) -> PromptComparison:
+        """Compare the prompts in a model's logs with the task's; a difference is accepted.
 
         Raises
         ------
@@ -395,7 +398,7 @@ class StoredSides:
         runs = AskedSide({}, source).runs_of(name, session.name, other_versions=True)
         return Scoring.of(runs, _logged(outcome, session)) if runs else None
 
-    def _asked_or_scored_otherwise(
+    def _differences(
         self, name: str, scoring: Scoring, spec: Spec, outcome: Outcome, session: TaskSession
     ) -> Iterator[Discrepancy]:
         """Yield the differences between a model's logs and the task as it asks and scores now.

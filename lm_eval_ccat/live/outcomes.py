@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..bank import ItemBank
 from ..bank.bank import PUBLISHED_ELSEWHERE
@@ -21,7 +21,7 @@ from ..plugins import did_you_mean
 from ..ranker.references import in_words
 from ..runs.differences import PROMPTS
 from ..scores import ScoreTable
-from ..scores.prompts import compare_prompts
+from ..scores.prompts import PromptComparison, compare_prompts
 from ..scores.reading import Logged
 from ..upkeep.update import without_models
 from .fields import Weighting
@@ -34,18 +34,40 @@ _KNOWN_AND_RUN = ("the source", "the run")
 _REMEDY_OF_KNOWN = "Ask as it was asked, leave it out"
 
 
+class Measurement(NamedTuple):
+    """The outcomes to measure on a task, by name, and warnings about their banks."""
+
+    outcomes: dict[str, Outcome]
+    warnings: list[str]
+
+
+class AskedAlike(NamedTuple):
+    """How a task is asked, beside its banks or known results.
+
+    Attributes
+    ----------
+    accepted : list of Discrepancy
+        Differences that the user accepts.
+    doubts : list of str
+        What else differs, and what is not known.
+    """
+
+    accepted: list[Discrepancy]
+    doubts: list[str]
+
+
 def measure(
     bank: Bank,
     metrics: Mapping[str, float],
     session: TaskSession,
     models: Collection[str],
-    only: bool,
-) -> tuple[dict[str, Outcome], list[str]]:
-    """Return the outcomes to measure on one task, by name, and warnings about their banks.
+    only_task: bool,
+) -> Measurement:
+    """Return what to measure on one task.
 
     Parameters
     ----------
-    bank, only
+    bank, only_task
         As `banks_of` takes them; "" means no bank: items are drawn at random.
     metrics : mapping of str to float
         Weights by metric (``"exact_match,strict-match"`` with its filter). Empty for the bank's
@@ -67,19 +89,19 @@ def measure(
             metric, _, filter = name.partition(",")
             outcome = blank_outcome(session, metric or None, filter or None)
             outcomes[name or outcome.metric.name] = replace(outcome, weight=weight)
-        return outcomes, []
+        return Measurement(outcomes, [])
     warnings: dict[str, None] = {}
-    for name, outcome in outcomes_of_banks(bank, metrics, session.name, only).items():
+    for name, outcome in outcomes_of_banks(bank, metrics, session.name, only_task).items():
         bank_of_others, warning = without_models(outcome.bank, models)
         outcomes[name] = replace(
             outcome_of(outcome.bank, session), bank=bank_of_others, weight=outcome.weight
         )
         warnings |= {warning: None} if warning else {}
-    return outcomes, list(warnings)
+    return Measurement(outcomes, list(warnings))
 
 
 def outcomes_of_banks(
-    bank: Bank, metrics: Mapping[str, float], task: str, only: bool
+    bank: Bank, metrics: Mapping[str, float], task: str, only_task: bool
 ) -> dict[str, Outcome]:
     """Return the outcomes of one task by its banks alone, as `measure` takes them.
 
@@ -88,7 +110,7 @@ def outcomes_of_banks(
     UsageError
         A bank is missing for one of the metrics, or for the task.
     """
-    banks = banks_of(bank, task, only)
+    banks = banks_of(bank, task, only_task)
     if not banks:
         raise UsageError(
             f"there is no bank of task {task}; give one with --bank {task}=FILE, "
@@ -129,41 +151,33 @@ def tasks_of_bank(bank: Bank, named: Collection[str] = ()) -> list[str]:
     return [task for name in named for task in suites.get(name, [name])]
 
 
-def as_prompted(
-    outcomes: Mapping[str, Outcome], session: TaskSession, accepted: Collection[str]
-) -> tuple[dict[str, Outcome], list[Discrepancy], list[str]]:
+def asked_as_banks(
+    outcomes: dict[str, Outcome], session: TaskSession, accept_change: Collection[str]
+) -> AskedAlike:
     """Compare the prompts of a task's banks with those of its session.
 
-    Returns
-    -------
-    outcomes : dict of str to Outcome
-        With a wide prior where other prompts are accepted.
-    accepted : list of Discrepancy
-        Those that the user accepts.
-    doubts : list of str
-        What is not known of the prompts.
+    Banks whose prompts differ, which the user accepts, get a wide prior in `outcomes`.
 
     Raises
     ------
     BankMismatchError
         See `check_prompts`.
     """
-    prompted: dict[str, Outcome] = {}
-    agreed: dict[Discrepancy, None] = {}
+    accepted: dict[Discrepancy, None] = {}
     doubts: dict[str, None] = {}
+    accepts_prompts = PROMPTS in accept_change
     for name, outcome in outcomes.items():
-        bank, agrees = outcome.bank, PROMPTS in accepted
+        bank = outcome.bank
         marks = session.marks_like(bank.marks) if bank.prompts else {}
-        difference, doubt = check_prompts(bank, marks, agrees)
-        if agrees and (difference or doubt):
-            outcome = replace(outcome, bank=method_of(bank).doubted(bank))
+        difference, doubt = check_prompts(bank, marks, accepts_prompts)
+        if accepts_prompts and (difference or doubt):
+            outcomes[name] = replace(outcome, bank=method_of(bank).doubted(bank))
             text = f"accepted: {difference or doubt}; the bank's prior is wide"
-            agreed[Discrepancy(text, PROMPTS)] = None
+            accepted[Discrepancy(text, PROMPTS)] = None
         # Of prompts published elsewhere `check_bank` warns.
         elif doubt and bank.provenance.get("prompts") != PUBLISHED_ELSEWHERE:
             doubts[doubt] = None
-        prompted[name] = outcome
-    return prompted, list(agreed), list(doubts)
+    return AskedAlike(list(accepted), list(doubts))
 
 
 def known_as_asked(
@@ -171,16 +185,9 @@ def known_as_asked(
     models: Collection[str],
     outcome: Outcome,
     session: TaskSession,
-    accepted: Collection[str],
-) -> tuple[list[Discrepancy], list[str]]:
+    accept_change: Collection[str],
+) -> AskedAlike:
     """Compare how some models of known results were asked and scored with how a run does it.
-
-    Returns
-    -------
-    accepted : list of Discrepancy
-        Those that the user accepts.
-    doubts : list of str
-        What else differs, and what is not known of documents and prompts.
 
     Raises
     ------
@@ -190,16 +197,18 @@ def known_as_asked(
         A target, the task's version or code, or what cuts answers off differs, and that is not
         accepted.
     """
-    agreed, doubtful = list[Discrepancy](), dict[str, list[str]]()
+    accepted, doubtful = list[Discrepancy](), dict[str, list[str]]()
     if not table.doc_hashes or not any(table.doc_hashes):
         doubt = "the source states no hashes of documents, so ids alone name them"
         doubtful[doubt] = list(models)
     prompted: set[str] = set()
     for model in models:
-        prompt, doubt = _prompts_of_known(table, model, session, accepted)
-        agreed += [prompt] if prompt else []
-        if doubt:
-            doubtful.setdefault(doubt, []).append(model)
+        prompts = _prompts_of_known(table, model, session, accept_change)
+        if prompts.difference:
+            text = f"accepted: known model {model}: {prompts.difference}"
+            accepted.append(Discrepancy(text, PROMPTS))
+        if prompts.doubt:
+            doubtful.setdefault(prompts.doubt, []).append(model)
         else:
             prompted.add(model)
     logged = Logged(table.task or session.name, outcome.metric.name, outcome.filter)
@@ -214,19 +223,20 @@ def known_as_asked(
         of_model = of_runs or Scoring.of_settings(settings)
         for difference in of_model.differences(scoring, _KNOWN_AND_RUN) if of_model else ():
             if not difference.change:
-                doubtful.setdefault(difference.accepted_by(accepted), []).append(model)
+                text = difference.accepted_by(accept_change)
+                doubtful.setdefault(text, []).append(model)
             # Where prompts are compared word for word, what they are made of says nothing more.
             elif difference.change != PROMPTS or model not in prompted:
                 of_known = difference._replace(text=f"known model {model}: {difference.text}")
-                text = of_known.accepted_by(accepted, _REMEDY_OF_KNOWN)
-                agreed.append(of_known._replace(text=text))
-    return agreed, in_words(doubtful, len(models))
+                text = of_known.accepted_by(accept_change, _REMEDY_OF_KNOWN)
+                accepted.append(of_known._replace(text=text))
+    return AskedAlike(accepted, in_words(doubtful, len(models)))
 
 
 def _prompts_of_known(
-    table: ScoreTable, model: str, session: TaskSession, accepted: Collection[str]
-) -> tuple[Discrepancy | None, str]:
-    """Return how a known model's prompts differ, if that is accepted, and what is not known.
+    table: ScoreTable, model: str, session: TaskSession, accept_change: Collection[str]
+) -> PromptComparison:
+    """Compare a known model's prompts with a run's; a difference in the result is accepted.
 
     Raises
     ------
@@ -234,18 +244,16 @@ def _prompts_of_known(
         A prompt differs, and that is not accepted.
     """
     marks = table.prompts_of(model) or dict.fromkeys(table.doc_ids)
-    difference, doubt = compare_prompts(marks, session.marks_like(marks), _KNOWN_AND_RUN)
-    if not difference:
-        return None, doubt
-    if PROMPTS not in accepted:
+    compared = compare_prompts(marks, session.marks_like(marks), _KNOWN_AND_RUN)
+    if compared.difference and PROMPTS not in accept_change:
         raise PromptMismatchError(
-            f"known model {model}: {difference}",
+            f"known model {model}: {compared.difference}",
             f"{_REMEDY_OF_KNOWN}, or accept other prompts: --accept_change prompts",
         )
-    return Discrepancy(f"accepted: known model {model}: {difference}", PROMPTS), doubt
+    return compared
 
 
-def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
+def banks_of(bank: Bank, task: str, only_task: bool = True) -> dict[str, ItemBank]:
     """Return one task's banks by metric; none if the banks are for other tasks.
 
     Parameters
@@ -253,9 +261,9 @@ def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
     bank : ItemBank, path, or mapping of task or metric to either
         As `Spec` has it.
     task : str
-    only : bool
-        Whether it is the only task; a single bank then counts as its bank, whatever task it
-        names, and is checked against it later.
+    only_task : bool
+        Whether the bank is meant for this task alone; a single bank then counts as its bank,
+        whatever task it names, and is checked against it later.
 
     Raises
     ------
@@ -263,13 +271,13 @@ def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
         A file is missing or damaged, or a folder holds no bank of the only task.
     """
     if isinstance(bank, Mapping) and task in bank:
-        bank, only = bank[task], True
+        bank, only_task = bank[task], True
     if isinstance(bank, str | Path):
         if not bank:
             return {}
         if (place := located(bank)).is_dir():
             tasks = SuiteBank.tasks(place)
-            if task not in tasks and only:
+            if task not in tasks and only_task:
                 raise BankError(f"{bank} has no bank of task {task}; it has: {', '.join(tasks)}")
             return dict(SuiteBank.load(place, [task])[task]) if task in tasks else {}
         bank = ItemBank.load(place)
@@ -277,13 +285,15 @@ def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
     loaded = {
         name: bank if isinstance(bank, ItemBank) else ItemBank.load(bank)
         for name, bank in by_metric.items()
-        if isinstance(bank, ItemBank) or only
+        if isinstance(bank, ItemBank) or only_task
     }
-    return {name: bank for name, bank in loaded.items() if only or bank.task == task}
+    return {name: bank for name, bank in loaded.items() if only_task or bank.task == task}
 
 
 def task_weights(
-    weighting: Weighting, sizes: Mapping[str, float], inner: Mapping[str, Mapping[str, float]]
+    weighting: Weighting,
+    sizes: Mapping[str, float],
+    group_weights: Mapping[str, Mapping[str, float]],
 ) -> dict[str, float]:
     """Return the weight of each task.
 
@@ -294,7 +304,7 @@ def task_weights(
         documents. A group divides its weight, or its equal share, by its own weights.
     sizes : mapping of task to float
         Numbers of documents.
-    inner : mapping of group to (mapping of task to float)
+    group_weights : mapping of group to (mapping of task to float)
         Each group's own weights of those tasks that belong to it.
 
     Raises
@@ -302,22 +312,24 @@ def task_weights(
     UsageError
         A name is neither task nor group, or a task has no weight, or two.
     """
-    covering = [name for name, members in inner.items() if set(members) == set(sizes)]
+    covering = [name for name, members in group_weights.items() if set(members) == set(sizes)]
     if not weighting:
-        return dict(inner[covering[0]] if covering else sizes)
+        return dict(group_weights[covering[0]] if covering else sizes)
     if weighting == "documents":
         return dict(sizes)
     if weighting == "equal":
         # Of a single group: equal tasks, whatever its subgroups.
-        names = list(sizes) if covering else _outermost(sizes, inner)
+        names = list(sizes) if covering else _outermost(sizes, group_weights)
         weighting = dict.fromkeys(names, 1.0)
     assert not isinstance(weighting, str)
-    return _shares(weighting, sizes, inner)
+    return _shares(weighting, sizes, group_weights)
 
 
-def _outermost(sizes: Collection[str], inner: Mapping[str, Mapping[str, float]]) -> list[str]:
+def _outermost(
+    sizes: Collection[str], group_weights: Mapping[str, Mapping[str, float]]
+) -> list[str]:
     """Return the groups that are no part of another, and the tasks of no group."""
-    members = {name: set(of_group) for name, of_group in inner.items() if of_group}
+    members = {name: set(of_group) for name, of_group in group_weights.items() if of_group}
     outer = [
         name
         for name, tasks in members.items()
@@ -330,15 +342,15 @@ def _outermost(sizes: Collection[str], inner: Mapping[str, Mapping[str, float]])
 def _shares(
     weighting: Mapping[str, float],
     sizes: Collection[str],
-    inner: Mapping[str, Mapping[str, float]],
+    group_weights: Mapping[str, Mapping[str, float]],
 ) -> dict[str, float]:
     """Return each task's share of the weights of tasks and groups, which must cover all once."""
     shares: dict[str, float] = {}
     for name, weight in weighting.items():
-        if name not in sizes and name not in inner:
-            hint = did_you_mean(name, [*sizes, *inner])
+        if name not in sizes and name not in group_weights:
+            hint = did_you_mean(name, [*sizes, *group_weights])
             raise UsageError(f"`weights.{name}`: no such task or group{hint}")
-        parts = {name: 1.0} if name in sizes else inner[name]
+        parts = {name: 1.0} if name in sizes else group_weights[name]
         for task, part in parts.items():
             if task in shares:
                 raise UsageError(f"`weights:` gives task {task} a weight twice")

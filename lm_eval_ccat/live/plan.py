@@ -37,7 +37,7 @@ from .fields import Donors
 from .models import check_session
 from .outcomes import (
     Bank,
-    as_prompted,
+    asked_as_banks,
     banks_of,
     measure,
     outcomes_of_banks,
@@ -72,7 +72,7 @@ class Plan:
         Warnings about the banks.
     accepted : tuple of Discrepancy
         Differences from the banks and known results that the user accepts.
-    of_harness : dict of name to Group
+    harness_groups : dict of name to Group
         Groups of the tasks, as the harness defines them.
     rule : StoppingRule or None
         Stopping rule that replaces the one of ``stop:``.
@@ -89,7 +89,7 @@ class Plan:
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     accepted: tuple[Discrepancy, ...] = ()
-    of_harness: dict[str, Any] = field(default_factory=dict)
+    harness_groups: dict[str, Any] = field(default_factory=dict)
     rule: StoppingRule | None = None
     stored_draws: bool = False
 
@@ -137,22 +137,22 @@ class Plan:
         return next(iter(self.outcomes.values()))
 
     @property
-    def every(self) -> list[Outcome]:
+    def all_outcomes(self) -> list[Outcome]:
         """All outcomes of all tasks."""
         return [outcome for outcomes in self.measured.values() for outcome in outcomes.values()]
 
     @property
-    def alone(self) -> Outcome | None:
+    def only_outcome(self) -> Outcome | None:
         """The only outcome, or None if there are several."""
-        return self.every[0] if len(self.every) == 1 else None
+        return self.all_outcomes[0] if len(self.all_outcomes) == 1 else None
 
     @property
     def banks(self) -> ItemBank | dict[str, dict[str, ItemBank]]:
         """The banks that the Ranker ranks on."""
-        if only := self.alone:
-            return only.bank
+        if self.only_outcome:
+            return self.only_outcome.bank
         return {
-            task: {k: outcome.bank for k, outcome in outcomes.items()}
+            task: {name: outcome.bank for name, outcome in outcomes.items()}
             for task, outcomes in self.measured.items()
         }
 
@@ -176,7 +176,7 @@ class Plan:
     @property
     def steering(self) -> list[Outcome]:
         """The outcomes that count in the ranking."""
-        return [outcome for outcome in self.every if outcome.weight > 0.0]
+        return [outcome for outcome in self.all_outcomes if outcome.weight > 0.0]
 
     @property
     def warmup(self) -> int:
@@ -184,11 +184,11 @@ class Plan:
         return first_items(len(self.measured), self.spec.warmup)
 
     @property
-    def first(self) -> int:
+    def first_items(self) -> int:
         """Items of all tasks that each model gets first, within its limit of items."""
-        first = sum(min(self.warmup, outcome.bank.n_items) for outcome in self.outcomes.values())
+        items = sum(min(self.warmup, outcome.bank.n_items) for outcome in self.outcomes.values())
         limit = None if self.warmup_ignores_limits else self.spec.max_items
-        return first if limit is None else min(first, limit)
+        return items if limit is None else min(items, limit)
 
     @property
     def warmup_ignores_limits(self) -> bool:
@@ -203,7 +203,7 @@ class Plan:
 
     def ranker_arguments(self) -> dict[str, Any]:
         """Return the Ranker's arguments, as JSON values for the journal's header."""
-        spec, several, units = self.spec, not self.alone, None
+        spec, several, units = self.spec, self.only_outcome is None, None
         if self.charges.units is not None:  # in bank order
             by_task = {
                 task: [self.charges.units[Item((task, doc_id))] for doc_id in outcome.bank.doc_ids]
@@ -221,11 +221,11 @@ class Plan:
             **spec.for_the_ranker(),
             **({"sampled": True} if self.sampled else {}),
             **({"repeats": self.repeats} if self.most_repeats > 1 else {}),
-            **({"weights": self.shares()} if several else {}),
+            **({"weights": self.outcome_weights()} if several else {}),
             **({"groups": self.groups} if self.groups else {}),
         }
 
-    def shares(self) -> dict[str, dict[str, float]]:
+    def outcome_weights(self) -> dict[str, dict[str, float]]:
         """Return the weight of each outcome: the task's weight, divided by the outcomes' own."""
         sizes = {task: float(outcome.bank.n_items) for task, outcome in self.outcomes.items()}
         weights = {}
@@ -255,13 +255,13 @@ class Plan:
     @property
     def offered(self) -> list[Item]:
         """Items that the Ranker may ask: those that the bank of a weighted outcome keeps."""
-        offered = [
+        kept_by_task = [
             np.logical_or.reduce(
                 [outcome.bank.kept for outcome in outcomes.values() if outcome.weight > 0.0]
             )
             for outcomes in self.measured.values()
         ]
-        return [item for item, k in zip(self.items(), np.concatenate(offered)) if k]
+        return [item for item, kept in zip(self.items(), np.concatenate(kept_by_task)) if kept]
 
     def new_ranker(self, header: Header | None = None) -> Ranker:
         """Return a Ranker in its initial state, of a run with this `header` if there is one."""
@@ -294,42 +294,48 @@ def make_plan(spec: Spec) -> Plan:
         raise UsageError("`weights:` is for several tasks; put weights of metrics into `metrics:`")
     names = [model.name for model in spec.models]
     measured: dict[str, dict[str, Outcome]] = {}
-    warnings: list[str] = []
+    bank_warnings: list[str] = []
+    doubts: dict[str, None] = {}  # each once, whichever tasks it is of
     accepted: list[Discrepancy] = []
-    noise: dict[str, None] = {}
+    only_task = len(sessions) == 1
     for task, session in sessions.items():
-        measured[task], warned = measure(bank, spec.metrics, session, names, len(sessions) == 1)
-        if bank:  # a model repeats it with its own template; a bank that fits none loads no weights
-            check_session(measured[task], session, PROMPTS in spec.accept_change)
-        measured[task], agreed, doubts = as_prompted(measured[task], session, spec.accept_change)
-        accepted += agreed
-        warnings += warned
-        noise |= dict.fromkeys(doubts)
-        scored = measured[task].values()
-        noise |= dict.fromkeys(script_note(session.task, outcome.metric.name) for outcome in scored)
-    if len(warnings) > 1:  # one per task of a group would hide all other warnings
-        warnings[1:] = [f"the same holds for {len(warnings) - 1} more banks"]
+        outcomes, of_banks = measure(bank, spec.metrics, session, names, only_task)
+        # A model repeats it with its own template; a bank that fits none loads no weights.
+        if bank:
+            check_session(outcomes, session, PROMPTS in spec.accept_change)
+        asked = asked_as_banks(outcomes, session, spec.accept_change)
+        measured[task] = outcomes
+        accepted += asked.accepted
+        bank_warnings += of_banks
+        doubts |= dict.fromkeys(asked.doubts)
+        metrics = [outcome.metric.name for outcome in outcomes.values()]
+        doubts |= dict.fromkeys(script_note(session.task, metric) for metric in metrics)
+    # One per task of a group would hide all other warnings.
+    if len(bank_warnings) > 1:
+        bank_warnings[1:] = [f"the same holds for {len(bank_warnings) - 1} more banks"]
     weights: dict[str, float] = {}
-    reported: dict[str, dict[str, float]] = {}
-    if len(sessions) > 1:
+    reported_groups: dict[str, dict[str, float]] = {}
+    if not only_task:
         sizes = {task: float(leading(outcomes).bank.n_items) for task, outcomes in measured.items()}
-        inner = {name: own_weights(group, measured) for name, group in groups.items()}
-        weights = task_weights(spec.weights, sizes, inner)
-        reported = {
-            name: task_weights_of
-            for name, task_weights_of in inner.items()
-            if 1 < len(task_weights_of) < len(measured)
+        group_weights = {name: own_weights(group, measured) for name, group in groups.items()}
+        weights = task_weights(spec.weights, sizes, group_weights)
+        # The score of a group of all tasks is the ranking's own, that of one task is the task's.
+        reported_groups = {
+            name: of_tasks
+            for name, of_tasks in group_weights.items()
+            if 1 < len(of_tasks) < len(measured)
         }
     sampled = is_sampled(spec, sessions.values())
     known = known_means(
         spec, measured, names, weights, sampled=sampled, sessions=sessions,
-        warn=noise.setdefault, accept=accepted.append,
+        warn=doubts.setdefault, accept=accepted.append,
     )  # fmt: skip
-    warnings += [*filter(None, noise), *(difference.text for difference in accepted)]
+    accepted_in_words = [difference.text for difference in accepted]
     return plan_of(
         spec, measured, sessions, known, weights,
-        groups=reported, warnings=tuple(warnings), accepted=tuple(accepted),
-        of_harness=dict(groups),
+        groups=reported_groups, accepted=tuple(accepted),
+        warnings=(*bank_warnings, *filter(None, doubts), *accepted_in_words),
+        harness_groups=dict(groups),
     )  # fmt: skip
 
 
@@ -343,12 +349,12 @@ def plan_of_banks(spec: Spec) -> Plan | None:
         return None
     tasks, measured = tasks_of_bank(bank, spec.tasks), dict[str, dict[str, Outcome]]()
     for task in tasks:
-        if not (banks := banks_of(bank, task, only=False)):
+        if not (banks := banks_of(bank, task, only_task=False)):
             return None
         # Without the documents nothing else says what an item takes.
         if any(known.tokens is None for known in banks.values()):
             return None
-        measured[task] = outcomes_of_banks(bank, spec.metrics, task, only=False)
+        measured[task] = outcomes_of_banks(bank, spec.metrics, task, only_task=False)
     sizes = {task: float(leading(outcomes).bank.n_items) for task, outcomes in measured.items()}
     weights = task_weights(spec.weights, sizes, {}) if len(tasks) > 1 else {}
     return plan_of(replace(spec, tasks=tuple(tasks)), measured, {}, weights=weights)
@@ -403,9 +409,11 @@ def with_public_bank(plan: Plan) -> Plan | None:
         measured: dict[str, dict[str, Outcome]] = {}
         try:
             for task, session in plan.sessions.items():
-                outcomes, _ = measure(name, spec.metrics, session, names, len(plan.sessions) == 1)
+                only_task = len(plan.sessions) == 1
+                outcomes = measure(name, spec.metrics, session, names, only_task).outcomes
                 check_session(outcomes, session)
-                measured[task], _, _ = as_prompted(outcomes, session, spec.accept_change)
+                asked_as_banks(outcomes, session, spec.accept_change)
+                measured[task] = outcomes
         except CcatError:
             continue
         keys = [leading(outcomes).results_key for outcomes in measured.values()]

@@ -160,7 +160,7 @@ def _needed(
     """Return the items of each model that decide its true differences from its neighbours."""
     weights = {
         name_of(task, name): weight
-        for task, of_task in plan.shares().items()
+        for task, of_task in plan.outcome_weights().items()
         for name, weight in of_task.items()
     }
     total = sum(weights.values())

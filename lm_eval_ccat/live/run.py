@@ -33,7 +33,7 @@ from .earlier import latest_prior_answers
 from .fields import HUB
 from .identity import SCORING, facts_of_plan, identity_of
 from .interrupts import Interrupts
-from .keep import ModelRuns, growing, keep
+from .keep import ModelRuns, grow_banks, growing_banks
 from .models import HarnessModel
 from .plan import Plan, make_plan
 from .quiet import quiet_harness
@@ -115,24 +115,25 @@ class Run:
         with ExitStack() as stack:
             log_file = None
             if self.directory is not None:
-                place = self.directory.path
+                folder = self.directory.path
                 self.directory.take()
                 stack.callback(self.directory.release)
                 if self.resume and not self.directory.journal.exists():
-                    raise UsageError(f"{place} holds no ranking yet; start it without --resume")
+                    raise UsageError(f"{folder} holds no ranking yet; start it without --resume")
                 if not self.resume and holds_answers(self.directory):
                     raise RunError(
-                        f"{place} already holds a ranking; continue it with --resume, show it "
-                        f"with `lm-eval-ccat rank {place}`, or choose another --run_dir"
+                        f"{folder} already holds a ranking; continue it with --resume, show it "
+                        f"with `lm-eval-ccat rank {folder}`, or choose another --run_dir"
                     )
-                log_file = place / LOG
+                log_file = folder / LOG
             if callable(self._plan):
                 _refuse_data_parallel()
                 stack.enter_context(quiet_harness(log_file, self.observer.warn))
                 require_model_types(self.asked)
             self.plan = self._planned() if callable(self._plan) else self._plan
+            # A bank that cannot grow is refused before anything is asked.
             if self.spec.save_bank:
-                growing(self.plan, self.spec.save_bank)
+                growing_banks(self.plan, self.spec.save_bank)
             stack.callback(self._close_models)
             stack.enter_context(self.interrupts)
             self._stack = stack.pop_all()
@@ -169,40 +170,45 @@ class Run:
         UsageError
             ``prior:`` names logs of other models, or a package that a model type needs is missing.
         """
-        spec, models = self.spec, self._models(self)
-        if spec.prior:
-            names, warn = [entry.name for entry in spec.models], self.warn_once
+        models = self._models(self)
+        if self.spec.prior:
+            names = [entry.name for entry in self.spec.models]
             header, repeats = identity_of(self.plan), self.plan.repeats
             configurations = {task: configurations_in(header, task) for task in repeats}
-            earlier = latest_prior_answers(spec.prior, names, repeats, warn, configurations)
-            counts = {name: len(answers) for name, answers in earlier.items()}
-            asked_anew = {
-                entry.name: sum(
-                    self._has_another_prompt(item, answer, bool(spec.template_for(entry)))
-                    for item, answer in earlier[entry.name].items()
-                )
-                for entry in spec.models
-            }
-            known, changed = _counts_in_words(counts), _counts_in_words(asked_anew)
-            sentences = [f"Earlier answers found: {known}."]
-            if changed:
-                silent = any(
-                    a.prompt_hash is None for got in earlier.values() for a in got.values()
-                )
-                prompt = f"another prompt{' or one that the logs do not state' * silent}"
-                sentences.append(f"Of these {changed} are to {prompt} and are asked anew.")
-            if counts != asked_anew:
-                whose = "documents of the others" if changed else "their documents"
-                sentences.append(f"When the ranking reaches {whose}, it scores them at no cost.")
-            self.observer.note(" ".join(sentences))
+            by_model = latest_prior_answers(
+                self.spec.prior, names, repeats, self.warn_once, configurations
+            )
+            self.observer.note(self._prior_in_words(by_model))
             for model in models:
-                model.prior_answers = earlier[model.name]
+                model.prior_answers = by_model[model.name]
         return models
+
+    def _prior_in_words(self, by_model: Mapping[str, Mapping[Item, EarlierAnswer]]) -> str:
+        """Say how many earlier answers there are, and how many of their items are asked anew."""
+        counts = {name: len(answers) for name, answers in by_model.items()}
+        asked_anew = {
+            entry.name: sum(
+                self._has_another_prompt(item, answer, bool(self.spec.template_for(entry)))
+                for item, answer in by_model[entry.name].items()
+            )
+            for entry in self.spec.models
+        }
+        sentences = [f"Earlier answers found: {_counts_in_words(counts)}."]
+        if changed := _counts_in_words(asked_anew):
+            answers = (answer for of_model in by_model.values() for answer in of_model.values())
+            silent = any(answer.prompt_hash is None for answer in answers)
+            prompt = "another prompt" + (" or one that the logs do not state" if silent else "")
+            sentences.append(f"Of these {changed} are to {prompt} and are asked anew.")
+        if counts != asked_anew:
+            whose = "documents of the others" if changed else "their documents"
+            sentences.append(f"When the ranking reaches {whose}, it scores them at no cost.")
+        return " ".join(sentences)
 
     def _has_another_prompt(self, item: Item, answer: EarlierAnswer, templated: bool) -> bool:
         """Whether an earlier answer is to another prompt than this run's, or to an unknown one.
 
-        What a template writes is known only once the model is open: it counts as the same.
+        What a template writes is known only once the model is open: it counts as the same. A model
+        that is `templated` is asked through one.
         """
         mark = self.plan.sessions[item.task].marks.get(item.doc_id)
         earlier_mark = answer.mark_for(templated)
@@ -313,14 +319,14 @@ class Run:
         Parameters
         ----------
         names : dict, optional
-            Names of models in the bank, by their names in the ranking.
+            Names of models in the growing bank, by their names in the ranking.
         further : bool, optional
             Whether the result of a run that has ended also reports other metrics of the same
             answers.
         """
         self.interrupts.held = True
         if self.spec.save_bank:
-            keep(self.plan, self.book, self.models, self.observer, names or {})
+            grow_banks(self.plan, self.book, self.models, self.observer, names or {})
         result = self.state()
         if further and self.ended:
             result = replace(result, further=self._model_runs.further(self.models))
@@ -342,7 +348,7 @@ class Run:
         if self.directory is None or not self.ended:
             return
         hub = self.spec.harness.get(HUB) or {}
-        model_runs, groups = self._model_runs, self.plan.of_harness
+        model_runs, groups = self._model_runs, self.plan.harness_groups
         for model in (model for model in self.models if self.book.answers.of(model.name)):
             name, kind, arguments = model.name, str(model.entry.model), mask(model.entry.model_args)
             try:
@@ -436,18 +442,12 @@ class Run:
         entries = {entry.name for entry in self.spec.models}
         aside = [name for name in book.tally.set_aside if name in entries]
         changes = "\n".join(changed.changes)
-        match self.retry:
-            case True:
-                names = aside
-            case False | "":
-                names = []
-            case name:
-                names = [name]
+        names = aside if self.retry is True else [self.retry] if self.retry else []
         for name in names:
             if name not in aside:
                 listed = ", ".join(aside) or "none"
                 raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
-        corrected = [name for name in aside if re.search(rf"{_path_of(name)}\.model", changes)]
+        corrected = [name for name in aside if re.search(rf"{_pattern_of(name)}\.model", changes)]
         unanswering = set(aside) - self._answering() if aside else ()
         return [name for name in aside if name in {*names, *corrected, *unanswering}]
 
@@ -464,17 +464,17 @@ class Run:
         before = old.task["prompts"]
         for task, session in self.plan.sessions.items():
             marks = dict(zip(session.doc_ids, before.get(task, ())))
-            changed, _ = compare_prompts(marks, session.marks, ("the run", f"task {task} now"))
-            if changed:
-                raise RunError(self._cannot_resume(changed))
+            compared = compare_prompts(marks, session.marks, ("the run", f"task {task} now"))
+            if compared.difference:
+                raise RunError(self._cannot_resume(compared.difference))
         old = _comparable(old, Spec.recorded(old.config))
         new = _comparable(new, self.spec)
         accepted = [rf"task\.{SCORING}"] if SCORING_CODE in self.spec.accept_change else []
         answering, asked = self._answering(), {entry.name for entry in self.asked}
         recorded = {entry["name"] for entry in old.config["models"]}
-        unanswering = [rf"{_path_of(name)}\.model.*" for name in asked - answering]
+        unanswering = [rf"{_pattern_of(name)}\.model.*" for name in asked - answering]
         # Under another name, a corrected one say, it is another model: one leaves, one joins.
-        unanswering += [_path_of(name) for name in recorded - asked - answering]
+        unanswering += [_pattern_of(name) for name in recorded - asked - answering]
         allowed = may_change(*accepted, *unanswering)
         return differences(old, new, allowed).accepted(str(self.directory.path))
 
@@ -515,8 +515,11 @@ def open_book(run: Run) -> Book:
     book = run.resumed() if run.directory and run.resume else run.begun()
     for kind in run.spec.accept_change:
         if kind not in book.accepted:
-            what = [text for text, change, _ in run.plan.accepted if change == kind]
-            book.write([Accept(change=kind, what=what)])
+            differences = [
+                difference for difference in run.plan.accepted if difference.change == kind
+            ]
+            texts = [difference.text for difference in differences]
+            book.write([Accept(change=kind, what=texts)])
     return book
 
 
@@ -531,8 +534,8 @@ def _comparable(header: Header, spec: Spec) -> Header:
     return replace(header, config=spec.comparable(), task=task)
 
 
-def _path_of(model: str) -> str:
-    """Match a model in a run's identity."""
+def _pattern_of(model: str) -> str:
+    """Return a pattern of a model's path in a run's identity, as `Differences` have it."""
     return rf"config\.models\[{re.escape(model)}\]"
 
 

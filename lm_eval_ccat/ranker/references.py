@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,15 @@ from .contents import OutcomeState
 from .join import HARDLY_RELATED, VERIFIED, fault_of
 from .looks import ROUNDING
 
-#: Mean score of a known model on [0, 1], its standard error, and its mean over the items kept.
-KnownMean = tuple[float, float, float]
+
+class KnownMean(NamedTuple):
+    """A known model's mean on [0, 1], its standard error, and its mean over the items kept."""
+
+    mean: float
+    error: float
+    kept_mean: float
+
+
 Known = Mapping[str, float | Sequence[float]] | ScoreTable
 
 
@@ -108,7 +115,7 @@ def _checked_mean(name: str, value: Any, answers: int | None) -> KnownMean:
         error = math.sqrt(spread_of_mean(np.array(mean), np.array(answers)) / answers)
     if not 0.0 <= error < math.inf:
         raise UsageError(f"known error {error!r} of model {name!r} is not a number above 0")
-    return mean, error, kept_mean
+    return KnownMean(mean, error, kept_mean)
 
 
 def _doubts_of_prompts(table: ScoreTable, bank: ItemBank) -> list[str]:
@@ -116,14 +123,14 @@ def _doubts_of_prompts(table: ScoreTable, bank: ItemBank) -> list[str]:
     doubtful: dict[str, list[str]] = {}
     for model in table.models:
         marks = table.prompts_of(model) or dict.fromkeys(table.doc_ids)
-        difference, doubt = compare_prompts(marks, bank.marks, ("the source", "the bank"))
-        if difference:
+        compared = compare_prompts(marks, bank.marks, ("the source", "the bank"))
+        if compared.difference:
             raise UsageError(
-                f"known model {model}: {difference}; leave it out, or accept that with a table "
-                "without prompts: dataclasses.replace(known, prompts=None)"
+                f"known model {model}: {compared.difference}; leave it out, or accept that with a "
+                "table without prompts: dataclasses.replace(known, prompts=None)"
             )
-        if doubt:
-            doubtful.setdefault(doubt, []).append(model)
+        if compared.doubt:
+            doubtful.setdefault(compared.doubt, []).append(model)
     return in_words(doubtful, len(table.models))
 
 
@@ -195,7 +202,8 @@ def means_of_known(
         noise = [_noise_of_mean(table.select([name]).scores[:, columns]) for name in names]
         variance = np.minimum(variance, spread / n * (1.0 - seen_share) + noise)
     error = np.sqrt(variance)
-    return dict(zip(names, zip(mean.tolist(), error.tolist(), kept_mean.tolist())))
+    means = map(KnownMean, mean.tolist(), error.tolist(), kept_mean.tolist())
+    return dict(zip(names, means))
 
 
 def _joined(table: ScoreTable, bank: ItemBank, n_common: int) -> Floats:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -295,13 +295,28 @@ def differing(theirs: Marks, ours: Marks) -> tuple[list[Any], int]:
     return [doc_id for doc_id, (a, b) in alike.items() if a != b], len(alike)
 
 
+class PromptComparison(NamedTuple):
+    """How the prompts of two sides compare.
+
+    Attributes
+    ----------
+    difference : str
+        In what they differ; "" if they do not.
+    doubt : str
+        What is not known of them; "" for nothing.
+    """
+
+    difference: str = ""
+    doubt: str = ""
+
+
 def compare_prompts(
     theirs: Marks,
     ours: Marks,
     names: tuple[str, str] = ("the bank", "the run"),
     texts: Callable[[Sequence[Any]], Texts] = lambda doc_ids: {},
-) -> tuple[str, str]:
-    """Return why prompts are not the same, and what is not known of them; "" for neither.
+) -> PromptComparison:
+    """Compare the prompts of two sides by their marks.
 
     Parameters
     ----------
@@ -315,10 +330,10 @@ def compare_prompts(
     Examples
     --------
     >>> texts = {7: ("Q: 2", "Q: 3")}
-    >>> compare_prompts({7: "0a1b2c3d"}, {7: "4e5f6a7b"}, texts=lambda doc_ids: texts)[0]
+    >>> compare_prompts({7: "0a1b2c3d"}, {7: "4e5f6a7b"}, texts=lambda doc_ids: texts).difference
     "the prompt of document 7 is 0a1b2c3d in the bank and 4e5f6a7b in the run, from character 4
     on '2' and '3'"
-    >>> compare_prompts({}, {7: "4e5f6a7b"})[1]
+    >>> compare_prompts({}, {7: "4e5f6a7b"}).doubt
     'prompts unknown: the bank does not state them, so it is not verified that they are the same'
     """
     changed, compared = differing(theirs, ours)
@@ -333,7 +348,7 @@ def compare_prompts(
         if 1 < len(changed) == compared:
             extent += ", as with a chat template, a system prompt or other examples"
         place = first_place(*of_both[doc_id]) if doc_id in of_both else ""
-        return f"the prompt of document {doc_id!r} is {marks}{place}{extent}", ""
+        return PromptComparison(f"the prompt of document {doc_id!r} is {marks}{place}{extent}")
     items = len(theirs.keys() & ours.keys())
     if not compared:
         sides = zip((theirs, ours), names)
@@ -342,11 +357,13 @@ def compare_prompts(
         why = f"{knower} knows them only as another chat template wrote them"
         why = why if items else f"{names[0]} and {names[1]} state those of other documents"
         why = f"{silent[0]} does not state them" if silent else why
-        return "", f"prompts unknown: {why}, so it is not verified that they are the same"
+        doubt = f"prompts unknown: {why}, so it is not verified that they are the same"
+        return PromptComparison(doubt=doubt)
     if compared < items:
         unknown = f"{items - compared} of {items} prompts are unknown"
-        return "", f"{unknown}, so it is not verified that they are the same"
-    return "", ""
+        doubt = f"{unknown}, so it is not verified that they are the same"
+        return PromptComparison(doubt=doubt)
+    return PromptComparison()
 
 
 def first_place(theirs: str, ours: str) -> str:

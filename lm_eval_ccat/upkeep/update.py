@@ -167,8 +167,8 @@ def _require_fit(bank: ItemBank, new: ScoreTable, new_version: bool) -> list[str
     refusals = list(fit.refusals)
     # A new version may ask otherwise; that is what is new about it.
     for model in new.models if not new_version else ():
-        changed, _ = compare_prompts(bank.marks, new.prompts_of(model), ("the bank", model))
-        refusals += [changed] if changed else []
+        compared = compare_prompts(bank.marks, new.prompts_of(model), ("the bank", model))
+        refusals += [compared.difference] if compared.difference else []
     if refusals:
         raise BankMismatchError(
             f"the new scores do not fit the bank: {first_of(refusals, 3)}; leave these models out, "

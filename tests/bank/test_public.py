@@ -55,7 +55,7 @@ def test_a_name_gives_the_task_its_bank_and_one_here_of_the_name_is_never_taken_
     monkeypatch.chdir(tmp_path)
     for name in ("public", "mmlu_pro", public_banks()["mmlu_pro"]):
         assert list(banks_of(name, TASK)) == ["exact_match"]
-    assert banks_of("public", "gsm8k", only=False) == {}
+    assert banks_of("public", "gsm8k", only_task=False) == {}
     with pytest.raises(BankError, match="public has no bank of task gsm8k; it has: mmlu_pro_bio"):
         banks_of("public", "gsm8k")
     Path("public").mkdir()  # a folder of something else hides no bank

@@ -121,8 +121,8 @@ def test_whose_answers_they_are_can_be_said_before_the_path(tmp_path):
 
 
 def test_a_model_that_logs_do_not_hold_is_named(monkeypatch):
-    logged = [("t", SimpleNamespace(model=f"m0{n}", doc_id=0, configuration={})) for n in (1, 2)]
-    monkeypatch.setattr(earlier, "_of_any", lambda *about: logged)
+    logged = [SimpleNamespace(model=f"m0{n}", doc_id=0, configuration={}) for n in (1, 2)]
+    monkeypatch.setattr(earlier, "earlier_answers", lambda *about: logged)
     with pytest.raises(UsageError, match="logs holds no answers of 'm03'; did you mean m02"):
         earlier.latest_prior_answers({"m03": ["logs"]}, ["m03"], {"t": 1}, print)
 

@@ -50,7 +50,10 @@ class Checkpoint(NamedTuple):
     Attributes
     ----------
     models : ndarray of int, shape (h,)
-    group, n : int
+    group : int
+        Number of the group of models that the fit left out.
+    n : int
+        Items that each of these models had answered.
     moments : Moments
     truth : ndarray of shape (h,)
         Full-benchmark means.
@@ -179,16 +182,18 @@ def replay(
                     if single_item
                     else np.cov(residuals).reshape(len(y), -1)
                 )
-                moments, centre = field.moments(), field.model.departures.centre
-                state = (
-                    replayed,
-                    group,
-                    len(field.sequence),
-                    moments,
-                    y.mean(axis=1),
-                    residuals.mean(axis=1),
+                checkpoints.append(
+                    Checkpoint(
+                        models=replayed,
+                        group=group,
+                        n=len(field.sequence),
+                        moments=field.moments(),
+                        truth=y.mean(axis=1),
+                        beta=residuals.mean(axis=1),
+                        residuals=covariance,
+                        centre=field.model.departures.centre,
+                    )
                 )
-                checkpoints.append(Checkpoint(*state, covariance, centre))
 
     go_on(0, first)
     noise, floor = fit_noise(*np.array([n for *_, y, field in fields for n in _noise(field, y)]).T)
