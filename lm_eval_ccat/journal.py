@@ -262,6 +262,7 @@ class JournalFile(Journal):
         self.path = Path(path)
         self.size = self._synced = 0  # bytes, and how many of them are durable
         self._file: BinaryIO | None = None
+        self._ends_here = False  # whether the file ends at `size`, and is written there
 
     def exists(self) -> bool:
         """Whether the file holds at least one whole record."""
@@ -285,6 +286,7 @@ class JournalFile(Journal):
             If a line before the last is unreadable or out of sequence, or the file cannot be read.
         """
         self.torn = None
+        self._ends_here = False
         try:
             with self.path.open("rb") as stream:
                 stream.seek(self.size)
@@ -313,12 +315,14 @@ class JournalFile(Journal):
         try:
             stream = self._open()
             # A torn line of a crash, or a part of a write that failed, lies behind what was read.
-            if os.fstat(stream.fileno()).st_size != self.size:
+            if not self._ends_here:
                 stream.truncate(self.size)
+                stream.seek(self.size)
                 self.torn = None
-            stream.seek(self.size)
+                self._ends_here = True
             _write_all(stream, data)
         except OSError as error:
+            self._ends_here = False
             # Best effort on a failing disk: the next reader drops a torn line.
             if self._file is not None:
                 with contextlib.suppress(OSError):

@@ -68,6 +68,9 @@ def test_objects_of_one_journal_take_turns(opened):
     second.append([TELL])
     assert list(second.read_new()) == [] and list(first.read_new()) == [TELL]
     assert first.count == second.count == 4 and first.digest == second.digest
+    first.append([NOTE])
+    assert list(second.read_new()) == [NOTE]
+    assert list(opened().read_new()) == [HEADER, TELL, ASK, TELL, NOTE]
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), object()])
@@ -175,7 +178,8 @@ def test_a_disk_that_fills_up_leaves_what_was_whole(tmp_path, monkeypatch):
     assert (tmp_path / "j").read_bytes() == whole and journal.count == 1
     assert journal.identity == journal.header and journal.header.task == {"name": "a"}
     journal.append([NOTE])
-    assert list(JournalFile(tmp_path / "j").read_new()) == [Header(task={"name": "a"}), NOTE]
+    journal.append([NOTE])
+    assert list(JournalFile(tmp_path / "j").read_new()) == [Header(task={"name": "a"}), NOTE, NOTE]
 
 
 def test_a_line_is_written_as_people_read_it():
