@@ -788,8 +788,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores that a bank keeps stay where they were when items retire",
         "lm_eval_ccat/upkeep/update",
-        "new_place[observation.items[staying]]",
-        "observation.items[staying]",
+        "new_position[observation.items[asked]]",
+        "observation.items[asked]",
         ("tests/upkeep/test_update.py",),
     ),
     Bug(
@@ -802,8 +802,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a bank is too easy for the models that score lowest",
         "lm_eval_ccat/upkeep/check",
-        '("easy", mean > EXTREME_MEAN, 1.0)',
-        '("easy", mean < 1.0 - EXTREME_MEAN, 1.0)',
+        '("easy", (mean > EXTREME_MEAN)',
+        '("easy", (mean < 1.0 - EXTREME_MEAN)',
         ("tests/upkeep/test_checks.py",),
     ),
     Bug(
@@ -1214,8 +1214,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the field of source texts that the user names is not read",
         "lm_eval_ccat/upkeep/rescore",
-        "for name in [field] if field else _SOURCES",
-        "for name in _SOURCES",
+        "for name in [field] if field else _SOURCE_FIELDS",
+        "for name in _SOURCE_FIELDS",
         ("tests/task_configs/test_score_command.py",),
     ),
     Bug(
@@ -1956,8 +1956,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "words: the difference of two banks is that of the second to the first",
         "lm_eval_ccat/upkeep/words",
-        "_without(in_both, kept_in_old, kept_in_new)",
-        "_without(in_both, kept_in_new, kept_in_old)",
+        '"kept_now": [doc_id for doc_id in in_both if doc_id in asked_anew]',
+        '"kept_now": [doc_id for doc_id in in_both if doc_id in asked_no_more]',
         (
             "tests/cli/test_bank_commands.py::test_a_difference_of_two_banks_is_that_from_the_first_to_the_second",
         ),

@@ -636,17 +636,17 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an answer that came again stands twice",
-            "older = ~np.isin(earlier.items, later.items)",
-            "older = np.ones(len(earlier.items), dtype=bool)",
+            "stays = ~np.isin(earlier.items, later.items)",
+            "stays = np.ones(len(earlier.items), dtype=bool)",
         ),
         (
             "probabilities of an earlier observation are lost",
-            "probabilities = np.concatenate([of_earlier[older], of_later])",
+            "probabilities = np.concatenate([of_earlier[stays], of_later])",
             "probabilities = np.concatenate([np.full(older.sum(), np.nan), of_later])",
         ),
         (
             "a mixture of drawn and chosen answers is drawn",
-            'later.chosen if one_way else "adaptive",',
+            'later.chosen if chosen_alike else "adaptive",',
             "later.chosen,",
         ),
         ("a bank grows by the most answered item", "int(count.min())", "int(count.max())"),
@@ -662,8 +662,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a bank refuses fewer models than it needs for new documents",
-            ".sum(axis=0) >= FEWEST)",
-            ".sum(axis=0) > FEWEST)",
+            ".sum(axis=0) >= MODELS_TO_LEARN)",
+            ".sum(axis=0) > MODELS_TO_LEARN)",
         ),
         (
             "scores of other models are those of the bank's calibration",
@@ -684,13 +684,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a drift is measured against the bank's own intercepts",
-            "shifts = new - trend.intercept[use]",
+            "shifts = new - trend.intercept[scored]",
             "shifts = new - old",
         ),
         (
             "every strong model is contaminated",
-            "weak = theta <= np.median(theta)",
-            "weak = theta >= np.median(theta)",
+            "weak = abilities <= np.median(abilities)",
+            "weak = abilities >= np.median(abilities)",
         ),
         (
             "items on which better models score higher are reported",
@@ -721,12 +721,12 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a form's error is of the models that it was made from",
-            "part = _Covariance(scores[~test], share)",
+            "covariance = _Covariance(scores[~left_out], share)",
             "part = _Covariance(scores, share)",
         ),
         (
             "the items of a form need not tell models apart",
-            "if not 1 <= n_items <= usable:",
+            "if not 1 <= n_items <= n_usable:",
             "if not 1 <= n_items <= len(doc_ids):",
         ),
         (
@@ -759,12 +759,12 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a misleading donor lends",
-            "if agreement(name, target) < max(chance",
+            "if agreement(name, own_scores) < max(chance",
             "if agreement(name, target) > max(chance",
         ),
         (
             "a donor's error is of its own profile too",
-            "profile for donor, profile in profiles.items() if donor != name]",
+            "profile for donor, profile in profile_of.items() if donor != name]",
             "profile for donor, profile in profiles.items()]",
         ),
         (
@@ -786,11 +786,6 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "upkeep/score_tables": (
-        (
-            "a model's organisation is its family",
-            'model.rpartition("/")[2].lower()',
-            "model.lower()",
-        ),
         (
             "the middle of the range is chosen first",
             "key=lambda value: -abs(value",
@@ -1335,6 +1330,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "bank/bank": (
+        (
+            "a model's organisation is its family",
+            'model.rsplit("/", 1)[-1].lower()',
+            "model.lower()",
+        ),
         (
             "scores of a table are taken in its own order",
             "ordered[:, in_bank] = scores[:, columns]",

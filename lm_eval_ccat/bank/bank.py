@@ -26,7 +26,7 @@ from . import file as bank_file
 #: How the items of an observation were chosen: all items of the benchmark; the first ones
 #: (``--limit``); at random with known probability; depending on the model's earlier scores.
 CHOSEN = ("all", "first", "drawn", "adaptive")
-#: Parts of every bank, in the order of the file; the items come last.
+#: Parts of every bank's file, in their order; observations and items follow.
 _PARTS = (
     "method", "task", "metric", "filter", "scale", "constants", "models", "settings", "provenance",
     "self_check", "warnings",
@@ -37,9 +37,11 @@ PUBLISHED_ELSEWHERE = "published elsewhere"
 #: Parts of ``provenance`` that say where published scores come from, and what an item takes; they
 #: stay with the bank.
 ORIGIN = ("sources", "license", "prompts", "tokens")
-_DIGITS = 6  # of a stored score
-LARGEST = 1e6  # most that a number in a bank may be
-_MOST_TEXT = 10_000
+#: Digits of a stored score.
+_DIGITS = 6
+#: Largest number that a bank may hold, and largest length of a text in it.
+LARGEST = 1e6
+_MAX_LETTERS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,10 +266,8 @@ class ItemBank:
         >>> ItemBank.blank([0, 1]).in_order([1, 2], np.array([[0.5, 0.7]])).tolist()
         [[nan, 0.5]]
         """
-        pairs = [
-            (i, n) for n, doc_id in enumerate(doc_ids) if (i := self.index.get(doc_id)) is not None
-        ]
-        in_bank, columns = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        columns = [n for n, doc_id in enumerate(doc_ids) if doc_id in self.index]
+        in_bank = [self.index[doc_ids[n]] for n in columns]
         ordered = np.full((len(scores), self.n_items), np.nan)
         ordered[:, in_bank] = scores[:, columns]
         return ordered
@@ -284,18 +284,18 @@ class ItemBank:
         hash_of = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
         stored = dict(zip(self.doc_ids, self.doc_hashes or [None] * self.n_items))
         # A document without a hash on either side is neither the same nor another.
-        comparable = [
-            (doc_id, hash_ == hash_of[doc_id])
+        is_same = {
+            doc_id: hash_ == hash_of[doc_id]
             for doc_id, hash_ in stored.items()
             if hash_ is not None and hash_of.get(doc_id) is not None
-        ]
+        }
         return Documents(
-            tuple(doc_id for doc_id in self.doc_ids if doc_id not in hash_of),
-            tuple(doc_id for doc_id, alike in comparable if not alike),
-            tuple(doc_id for doc_id in doc_ids if doc_id not in self.index),
-            tuple(doc_id for doc_id, alike in comparable if alike),
+            missing=tuple(doc_id for doc_id in self.doc_ids if doc_id not in hash_of),
+            changed=tuple(doc_id for doc_id, same in is_same.items() if not same),
+            new=tuple(doc_id for doc_id in doc_ids if doc_id not in self.index),
+            same=tuple(doc_id for doc_id, same in is_same.items() if same),
             # Either side may be a part of the other.
-            bool(renumbered(hash_of, stored) or renumbered(stored, hash_of)),
+            reordered=bool(renumbered(hash_of, stored) or renumbered(stored, hash_of)),
         )
 
     def __repr__(self) -> str:
@@ -353,7 +353,7 @@ class ItemBank:
         ids, order = sorted_ids(list(doc_ids))
         if not ids:
             raise BankError("a bank needs at least one item")
-        # Both follow the items into their order.
+        # Hashes and prompts follow the items into bank order.
         identities = {"doc_hashes": doc_hashes, "prompts": prompts}
         identity: dict[str, Any] = {}
         for name, values in identities.items():
@@ -393,7 +393,8 @@ class ItemBank:
         """
         path = Path(path)
         content = self._content()
-        # The content is at hand, and takes seconds to make again of a large bank.
+        # As the content is at hand, `sha256` need not make it again, which takes seconds of a large
+        # bank.
         self.__dict__["sha256"] = bank_file.checksum(content)
         head = {"format": bank_file.FORMAT, "version": bank_file.VERSION, "sha256": self.sha256}
         if self.made is not None:
@@ -472,7 +473,7 @@ class ItemBank:
                 ScaleError, ScoreTableError) as e:  # fmt: skip
             what = short(e, 200) or type(e).__name__
             raise BankError(f"{where}: damaged item bank ({what})") from None
-        # With unknown parts, the checksum of what is kept is another one.
+        # The checksum of a file with parts that are not read here is not that of what is kept.
         if document.keys() <= {*bank_file.HEAD, *_PARTS, "observations", "items"}:
             bank.__dict__["sha256"] = document["sha256"]
         return bank
@@ -570,7 +571,7 @@ def _list(values: Any, name: str, n: int | None = None) -> list[Any]:
 
 
 def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str) or len(value) > _MOST_TEXT:
+    if not isinstance(value, str) or len(value) > _MAX_LETTERS:
         raise ValueError(f"{what} is not a text")
     return value
 

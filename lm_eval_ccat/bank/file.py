@@ -32,19 +32,23 @@ VERSION = 2
 BANK, SUITE = "bank.json", "suite.json"
 #: Name of all banks that come with the package.
 PUBLIC = "public"
-_NAMED = re.compile(r"\.bank\.json(\.gz)?$")
+#: End of the name of a file that should hold a bank.
+_BANK_NAME = re.compile(r"\.bank\.json(\.gz)?$")
 #: Parts of the file that the checksum does not cover.
 HEAD = ("format", "version", "sha256", "made")
 
+#: Limits of a bank's file: its bytes, and its lists and objects, their nesting and their values.
 MAX_BYTES = 256 << 20
 MAX_DEPTH = 32
 MAX_CONTAINERS = 4_000_000
 MAX_VALUES = 30_000_000
-_CHUNK = 1 << 20
-_MOST_STRING = 8 << 20
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_STEP = np.zeros(256, dtype=np.int64)  # change of depth by byte
-_STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
+#: Bytes that are read at a time, and that a text in the file may have.
+_CHUNK, _MAX_TEXT = 1 << 20, 8 << 20
+#: A whole text in JSON.
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+#: By how much each byte changes the depth of nesting.
+_DEPTH_CHANGE = np.zeros(256, dtype=np.int64)
+_DEPTH_CHANGE[list(b"[{")], _DEPTH_CHANGE[list(b"]}")] = 1, -1
 
 
 def located(path: str | Path) -> Path:
@@ -79,7 +83,7 @@ def located(path: str | Path) -> Path:
     # A path is meant as one; only a text may be a name.
     if isinstance(path, Path) or name not in public:
         return Path(path)
-    # To take either in silence would now and then be the wrong one.
+    # Whichever was taken without a word would now and then be the wrong one.
     if _may_hold_banks(Path(path)):
         raise UsageError(
             f"{name}: a public bank and a bank here have this name; name the one here ./{name}, or "
@@ -91,10 +95,11 @@ def located(path: str | Path) -> Path:
 def bank_files(folder: Path) -> list[Path]:
     """Return the files in a folder that hold a bank, or by their names should (``*.bank.json``)."""
     files = sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")])
-    return [file for file in files if _NAMED.search(file.name) or _begins_as_bank(file)]
+    return [file for file in files if _BANK_NAME.search(file.name) or _begins_as_bank(file)]
 
 
 def _begins_as_bank(file: Path) -> bool:
+    """Whether the first bytes of a file name the format of banks."""
     try:
         with opened(file) as stream:
             return FORMAT.encode() in stream.read(256)
@@ -113,11 +118,11 @@ def public_banks() -> dict[str, Path]:
     """Return the folders of the suites of banks that come with the package, by name."""
     folder = _public_folder()
     folders = sorted(folder.iterdir()) if folder.is_dir() else []
-    return {place.name: place for place in folders if place.is_dir()}
+    return {suite.name: suite for suite in folders if suite.is_dir()}
 
 
 def _public_folder() -> Path:
-    """The folder of public banks: inside an installed package, next to it in a source checkout."""
+    """Return the folder of public banks: in an installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "banks"
     return inside if inside.is_dir() else package.parent / "banks"
@@ -215,7 +220,7 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
     """
     max_bytes = MAX_BYTES if max_bytes is None else max_bytes
     chunks: list[bytes] = []
-    remainder = b""  # the beginning of a string that ends in a later chunk
+    remainder = b""  # the beginning of a text that ends in a later chunk
     # A parser takes many times the size of a hostile file, so that this one is measured first.
     size = depth = containers = values = 0
     # Check before opening: opening a pipe would block until somebody writes to it.
@@ -226,23 +231,24 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
             chunks.append(chunk)
             size += len(chunk)
             # Brackets and commas in texts count for nothing.
-            outside, quote, begun = _STRING.sub(b"", remainder + chunk).partition(b'"')
+            outside, quote, begun = _TEXT.sub(b"", remainder + chunk).partition(b'"')
             remainder = quote + begun
-            steps = _STEP[np.frombuffer(outside, dtype=np.uint8)]
+            steps = _DEPTH_CHANGE[np.frombuffer(outside, dtype=np.uint8)]
             depths = depth + np.cumsum(steps)
             depth += int(steps.sum())
             containers += int((steps > 0).sum())
             values += outside.count(b",")
-            for wrong, why in (
-                (size > max_bytes, f"more than {max_bytes:,} bytes are too large for an item bank"),
-                (len(remainder) > _MOST_STRING, "a text in it never ends: not an item bank"),
-                (depths.max(initial=0) > MAX_DEPTH,
-                 f"nested more than {MAX_DEPTH} deep: not an item bank"),
-                (containers > MAX_CONTAINERS or values > MAX_VALUES,
-                 "too many values for an item bank"),
-            ):  # fmt: skip
-                if wrong:
-                    raise BankError(f"{path}: {why}")
+            excess = ""
+            if size > max_bytes:
+                excess = f"more than {max_bytes:,} bytes are too large for an item bank"
+            elif len(remainder) > _MAX_TEXT:
+                excess = "a text in it never ends: not an item bank"
+            elif depths.max(initial=0) > MAX_DEPTH:
+                excess = f"nested more than {MAX_DEPTH} deep: not an item bank"
+            elif containers > MAX_CONTAINERS or values > MAX_VALUES:
+                excess = "too many values for an item bank"
+            if excess:
+                raise BankError(f"{path}: {excess}")
     return json.loads(b"".join(chunks).decode("utf-8"), parse_constant=_no_constant)
 
 

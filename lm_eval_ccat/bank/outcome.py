@@ -30,8 +30,8 @@ class Outcome:
 
     Examples
     --------
-    >>> one = Outcome.of(ItemBank.blank(range(5), task="gsm", metric="acc", filter="strict"))
-    >>> one.key, one.metric.name, one.filter, one.results_key
+    >>> outcome = Outcome.of(ItemBank.blank(range(5), task="gsm", metric="acc", filter="strict"))
+    >>> outcome.key, outcome.metric.name, outcome.filter, outcome.results_key
     (('gsm', 'acc'), 'acc', 'strict', 'acc,strict')
     """
 

@@ -41,7 +41,7 @@ from ..scores.prompts import PromptComparison, compare_prompts
 from ..shown import short, some
 from .bank import PUBLISHED_ELSEWHERE, ItemBank
 
-#: Names of the largest number of tokens of an answer, and all settings that cut an answer off.
+#: Names of the largest number of tokens of an answer; the last one counts the prompt, too.
 TOKEN_LIMITS = (
     "max_gen_toks",
     "max_tokens",
@@ -49,8 +49,9 @@ TOKEN_LIMITS = (
     "max_new_tokens",
     "max_length",
 )
+#: All settings that cut an answer off.
 _CUTTING = ("until", *TOKEN_LIMITS)
-#: The harness takes any of these names of the limit of an answer; the last one counts the prompt.
+#: By which name limits of the answer alone are compared, as the harness takes any of their names.
 _ONE_NAME = dict.fromkeys(TOKEN_LIMITS[:-1], TOKEN_LIMITS[0])
 #: What the harness assumes if a task says nothing.
 _DEFAULTS = {"temperature": 0.0, "do_sample": False}
@@ -63,9 +64,14 @@ _OF_A_JUDGE = ("temperature", "max_tokens", "extra")
 
 
 class Fit(NamedTuple):
-    """Why a run does not fit a bank, and what is not known or may be right.
+    """How a run fits a bank.
 
-    Whoever has a `refusals` entry is refused; a `warnings` entry is told.
+    Attributes
+    ----------
+    refusals : list of str
+        Differences for which the run is refused.
+    warnings : list of str
+        What may be right or is not known, which is told.
     """
 
     refusals: list[str]
@@ -262,25 +268,28 @@ def compare_settings(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> Fit
                 "settings agree"
             ],
         )
-    # A setting in which the calibration runs differed from one another decides nothing.
+    # Of settings in which the calibration runs differ from one another, none is recorded.
     differing = {
         key for key, value in recorded.items() if key in run and not _same(value, run[key])
     }
-    in_both = {k for k in differing if None not in (recorded[k], run[k])}
-    words = {k: f"{k} is {_show(run[k])}, the bank has {_show(recorded[k])}" for k in differing}
-    refusals = [words[k] for k in ("task_version", "num_fewshot") if k in in_both]
+    in_both = {key for key in differing if None not in (recorded[key], run[key])}
+    text_of = {
+        key: f"{key} is {_show(run[key])}, the bank has {_show(recorded[key])}" for key in differing
+    }
+    refusals = [text_of[key] for key in ("task_version", "num_fewshot") if key in in_both]
     # None is a setting here: a run without a system instruction is another one.
-    refusals += [words[k] for k in ("system_instruction",) if k in differing]
+    if "system_instruction" in differing:
+        refusals.append(text_of["system_instruction"])
     warnings: list[str] = []
     if "fewshot_seed" in in_both and run.get("num_fewshot"):
         warnings.append(
-            f"{words['fewshot_seed']}, so the few-shot examples differ from those of the "
+            f"{text_of['fewshot_seed']}, so the few-shot examples differ from those of the "
             "calibration models"
         )
     if doubt := _other_template(run, differing):
         warnings.append(doubt)
     elif "fewshot_as_multiturn" in differing and run.get("num_fewshot"):
-        warnings.append(words["fewshot_as_multiturn"])
+        warnings.append(text_of["fewshot_as_multiturn"])
     generation = _compare_generation(recorded, run)
     return Fit([*refusals, *generation.refusals], [*warnings, *generation.warnings])
 
@@ -304,8 +313,8 @@ def _other_template(run: Mapping[str, Any], differing: Collection[str]) -> str:
     return ""
 
 
-class OtherGeneration(NamedTuple):
-    """A generation setting in which a run differs from what is recorded; None is not stated."""
+class GenerationDifference(NamedTuple):
+    """A generation setting in which a run differs from what is recorded; None if not stated."""
 
     name: str
     recorded: Any
@@ -325,7 +334,7 @@ class OtherGeneration(NamedTuple):
 
 def differing_generation(
     recorded: Mapping[str, Any], run: Mapping[str, Any], varied: Collection[str] = ()
-) -> Iterator[OtherGeneration]:
+) -> Iterator[GenerationDifference]:
     """Yield the generation settings that differ, but for those in `varied`.
 
     Examples
@@ -342,7 +351,7 @@ def differing_generation(
         values = (
             settings.get(name, _DEFAULTS.get(name)) for settings in (recorded_by_name, run_by_name)
         )
-        difference = OtherGeneration(name, *values)
+        difference = GenerationDifference(name, *values)
         if not _same(difference.recorded, difference.run):
             yield difference
 
@@ -355,16 +364,18 @@ def _compare_generation(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> 
     }
     refusals: list[str] = []
     warnings: list[str] = []
+    # Nothing is compared that one side does not state, or in which the calibration runs differ.
     if (
         not (isinstance(of_bank, Mapping) and isinstance(of_run, Mapping))
         or "generation_kwargs" in varied
     ):
         return Fit(refusals, warnings)
-    (bank_drawn, bank_temperature), (drawn, temperature) = map(sampling, (of_bank, of_run))
-    if bank_drawn != drawn and not varied & _SAMPLING:
+    bank_sampling, run_sampling = sampling(of_bank), sampling(of_run)
+    if bank_sampling.how != run_sampling.how and not varied & _SAMPLING:
         refusals.append(
-            f"its answers are {drawn} (temperature {temperature}), the bank's were {bank_drawn} "
-            f"(temperature {bank_temperature}): set gen_kwargs alike"
+            f"its answers are {run_sampling.how} (temperature {run_sampling.temperature}), the "
+            f"bank's were {bank_sampling.how} (temperature {bank_sampling.temperature}): set "
+            "gen_kwargs alike"
         )
         varied |= _SAMPLING
     for difference in differing_generation(of_bank, of_run, varied):
@@ -430,6 +441,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _show(value: Any, width: int = 60) -> str:
+    """Write the value of a setting, cut to a width."""
     return "none" if value is None else short(repr(value), width)
 
 
@@ -464,12 +476,17 @@ def compare_scorers(recorded: object, run: object, metric: str) -> Fit:
             )
         return Fit(refusals, warnings)
     for key in dict.fromkeys([*of_bank, *of_run]):
-        a, b = of_bank.get(key), of_run.get(key)
-        if a != b:
-            # Other judges of one kind, or another version of sacrebleu, hardly score otherwise.
-            soft = key in ("judges", "sacrebleu") and _essence(a) == _essence(b)
-            words = f"the scorer's {key} is {_show(b, 160)}, the bank has {_show(a, 160)}"
-            (warnings if soft else refusals).append(words)
+        bank_value, run_value = of_bank.get(key), of_run.get(key)
+        if bank_value == run_value:
+            continue
+        text = (
+            f"the scorer's {key} is {_show(run_value, 160)}, the bank has {_show(bank_value, 160)}"
+        )
+        # Another version of sacrebleu, or other settings of a judge, hardly score otherwise.
+        if key in ("judges", "sacrebleu") and _essence(bank_value) == _essence(run_value):
+            warnings.append(text)
+        else:
+            refusals.append(text)
     return Fit(refusals, warnings)
 
 

@@ -17,6 +17,7 @@ from .bank import ItemBank
 from .file import SUITE, bank_files, located, read_json
 
 FORMAT, VERSION = "lm-eval-ccat/suite", 1
+#: Largest size of ``suite.json``.
 _MAX_BYTES = 16 << 20
 
 
@@ -50,9 +51,9 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         methods = sorted({bank.method for _, _, bank in self.banks()})
         if len(methods) != 1 or not all(self.values()):
             without = [task for task, outcomes in self.items() if not outcomes]
-            held = f"no bank of task {without[0]}" if without else "no bank"
-            held = f"banks of the methods {', '.join(methods)}" if len(methods) > 1 else held
-            raise BankError(f"a suite needs banks of one method for every task, found {held}")
+            holding = f"no bank of task {without[0]}" if without else "no bank"
+            holding = f"banks of the methods {', '.join(methods)}" if len(methods) > 1 else holding
+            raise BankError(f"a suite needs banks of one method for every task, found {holding}")
         self.method = methods[0]
 
     def __repr__(self) -> str:
@@ -117,19 +118,19 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
             There is no bank, or ``suite.json`` or a bank is missing or damaged, or a bank is not
             the one that ``suite.json`` records.
         """
-        place = located(path)
+        path = located(path)
         # A single bank is a suite of one, so that no command needs to know.
-        if not place.is_dir():
-            bank = ItemBank.load(place)
+        if not path.is_dir():
+            bank = ItemBank.load(path)
             task = bank.task or "task"
             if only is not None and task not in only:
-                raise BankError(f"{place}: a bank of task {task}, not of {first_of(list(only), 3)}")
+                raise BankError(f"{path}: a bank of task {task}, not of {first_of(list(only), 3)}")
             return cls({task: bank})
         # Whoever copies single banks together has a suite in all but name.
-        if not suites_in(place):
-            return cls(_loose(place, only))
+        if not suites_in(path):
+            return cls(_banks_without_index(path, only))
         tasks: dict[str, dict[str, ItemBank]] = {}
-        for (task, outcome), entry in _entries(place).items():
+        for (task, outcome), entry in _entries(path).items():
             if only is None or task in only:
                 bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(entry.file)
                 if entry.checksum != bank.sha256:
@@ -148,7 +149,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
             As `load`.
         """
         if not suites_in(folder):
-            return list(_loose(folder, None))
+            return list(_banks_without_index(folder, None))
         return list(dict.fromkeys(task for task, _ in _entries(folder)))
 
     @staticmethod
@@ -172,10 +173,12 @@ def suites_in(folder: Path) -> list[Path]:
     """Return the folder if it is a suite, else the suites in it."""
     if is_suite(folder):
         return [folder]
-    return [place for place in sorted(folder.iterdir()) if place.is_dir() and is_suite(place)]
+    return [inner for inner in sorted(folder.iterdir()) if inner.is_dir() and is_suite(inner)]
 
 
-def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, ItemBank]]:
+def _banks_without_index(
+    folder: Path, only: Collection[str] | None
+) -> dict[str, dict[str, ItemBank]]:
     """Read a folder without ``suite.json``, by task and metric (and filter, if needed)."""
     banks = [ItemBank.load(file) for file in bank_files(folder)]
     banks = [bank for bank in banks if only is None or bank.task in only]
@@ -184,7 +187,7 @@ def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, It
     metrics = Counter((bank.task, bank.metric) for bank in banks)
     tasks: dict[str, dict[str, ItemBank]] = {}
     for bank in banks:
-        # The filter is told where it tells banks apart.
+        # The name has the filter where only that tells banks apart.
         alone = metrics[bank.task, bank.metric] == 1
         name = bank.metric if alone else f"{bank.metric},{bank.filter or 'none'}"
         of_task = tasks.setdefault(bank.task or "task", {})
@@ -208,7 +211,7 @@ def _entries(folder: Path) -> dict[tuple[str, str], _Entry]:
     entries: dict[tuple[str, str], _Entry] = {}
     for suite in suites_in(folder) or [folder]:
         for (task, outcome), entry in _entries_of(suite).items():
-            # Read in silence, the one that comes first by name would win.
+            # Without an error, the suite whose name comes first would win.
             if (task, outcome) in entries:
                 raise BankError(
                     f"{folder}: two of its suites have a bank of task {task}, {outcome}; name one "

@@ -33,12 +33,13 @@ from typing import Any
 
 import numpy as np
 
+from ..bank.bank import family_of
 from ..errors import BankError, CcatError, UsageError
 from ..fetching import data_set, library
 from ..scores.readers.frameworks import BROKEN
 from ..scores.readers.logged_runs import sample_name
 from ..shown import PathNames, plural
-from ..upkeep.score_tables import MAX_GB, MODELS, family_of, spread
+from ..upkeep.score_tables import MAX_GB, MODELS, spread
 
 HELM = "helm:"
 _PER_CHOICE = 3  # results files that are looked at for each model taken

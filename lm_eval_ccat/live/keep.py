@@ -213,8 +213,9 @@ def _grown(
     base = replace(bank, settings=bank.settings or of_run)
     if not bank.models:
         base = replace(base, prompts=tuple(map(session.marks.get, bank.doc_ids)))
-    today = date.today().isoformat()
-    return grow(base, observed, today, join) if observed or base.observations else base
+    if not (observed or base.observations):
+        return base
+    return grow(base, observed, date.today().isoformat(), response_model=join)
 
 
 class _ObservedScore(NamedTuple):

@@ -40,11 +40,17 @@ from .words import trust
 
 #: With fewer donors, their errors say too little about how far a guess goes wrong.
 LEAST_DONORS = 3
-_LEAST_SHARE = 0.5  # of the documents that a donor must have scored
-_EDGE = 0.02  # scores are clipped to this distance from 0 and 1 before logits
-_SPLITS = 3  # draws of k runs of each donor
-_LEVEL = 1.5  # weight, in own runs, of the donors' level
-_CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0  # thresholds of a donor's agreement with the own runs
+#: Least share of the documents that a donor must have scored.
+_LEAST_SHARE = 0.5
+#: Before logits, scores are clipped to this distance from 0 and 1.
+_EDGE = 0.02
+#: How often each donor plays the new task, with other runs as its own.
+_SPLITS = 3
+#: The donors' level counts like so many of the task's own runs.
+_RUNS_OF_LEVEL = 1.5
+#: A donor must agree with the own runs by so many standard errors of chance, and by this share of
+#: what donors usually agree.
+_CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0
 
 
 def borrow(
@@ -95,29 +101,30 @@ def borrow(
     """
     _require_enough(list(donors))
     own_scores = own_scores or _shared(donors)
-    runs = len(own_scores.row_model)
+    n_runs = len(own_scores.row_model)
     _require_one_metric(donors, own_scores)
-    rows = {name: _scores_on(own_scores, name, lender) for name, lender in donors.items()}
-    dropped = _misleading(rows, own_scores.scores) if runs else []
-    rows = {name: scores for name, scores in rows.items() if name not in dropped}
-    _require_enough(list(rows), dropped)
-    moved, weights = _moved(rows, own_scores.scores)
-    of_donors, *of_own = weights.tolist()
+    scores_of = {name: _scores_on(own_scores, name, donor) for name, donor in donors.items()}
+    dropped = _misleading(scores_of, own_scores.scores) if n_runs else []
+    scores_of = {name: scores for name, scores in scores_of.items() if name not in dropped}
+    _require_enough(list(scores_of), dropped)
+    moved, weights = _moved(scores_of, own_scores.scores)
+    weight_of_donors, *weight_of_own = weights.tolist()
     warnings = [
         f"donor {name} was dropped: its hard documents are not those of the task's own runs"
         for name in dropped
     ]
-    # Nothing tells then whether these documents are hard for the same reasons here.
-    if not runs:
+    # Without a run, nothing tells whether these documents are hard for the same reasons here.
+    if not n_runs:
         warnings.append(
-            f"borrowed from {len(rows)} other tasks, with no run of its own: rankings draw all "
-            "documents at random, and only the estimates use what was borrowed, as far as the "
+            f"borrowed from {len(scores_of)} other tasks, with no run of its own: rankings draw "
+            "all documents at random, and only the estimates use what was borrowed, as far as the "
             "draws bear it out; one or two full runs of the task help most"
         )
-    if unseen := int((~np.isfinite(np.vstack(list(rows.values()))).any(axis=0)).sum()):
+    without_donor = ~np.isfinite(np.vstack(list(scores_of.values()))).any(axis=0)
+    if unseen := int(without_donor.sum()):
         warnings.append(f"no donor has {unseen} of the documents; they count as average ones")
-    models = [f"{name}: {model}" for name in rows for model in donors[name].row_model]
-    configs = [config for name in rows for config in donors[name].row_config]
+    models = [f"{name}: {model}" for name in scores_of for model in donors[name].row_model]
+    configs = [config for name in scores_of for config in donors[name].row_config]
     table = replace(
         own_scores,
         raw=own_scores.scale.restore(np.vstack([*moved, own_scores.scores])),
@@ -128,19 +135,20 @@ def borrow(
         warnings=(*own_scores.warnings, *warnings),
     )
     facts = {
-        "donors": list(rows),
+        "donors": list(scores_of),
         "dropped": dropped,
-        "own_runs": runs,
-        "weight_of_donors": round(of_donors, 3),
-        "weight_of_own": round(of_own[0], 3) if of_own else 0.0,
+        "own_runs": n_runs,
+        "weight_of_donors": round(weight_of_donors, 3),
+        "weight_of_own": round(weight_of_own[0], 3) if weight_of_own else 0.0,
     }
-    bank, opinion = _bank_of(table, own_scores, {name: donors[name] for name in rows})
+    bank, opinion = _calibrated(table, own_scores, {name: donors[name] for name in scores_of})
+    # The families are the donors, which a calibration with other scores need not have.
     options = {
         key: value for key, value in bank.provenance.get("options", {}).items() if key != "families"
     }
     judgement = (
-        f"borrowed from {', '.join(rows)}, with {plural(runs, 'run') if runs else 'no run'} of "
-        f"its own: {opinion}"
+        f"borrowed from {', '.join(scores_of)}, with "
+        f"{plural(n_runs, 'run') if n_runs else 'no run'} of its own: {opinion}"
     )
     provenance = {**bank.provenance, "options": options, "borrowed": facts}
     check = {**bank.self_check, "trust": judgement}
@@ -154,16 +162,16 @@ def _require_one_metric(donors: Mapping[str, ScoreTable], own_scores: ScoreTable
     ------
     UsageError
     """
-    for name, lender in donors.items():
-        if (lender.metric, lender.scale) != (own_scores.metric, own_scores.scale):
+    for name, donor in donors.items():
+        if (donor.metric, donor.scale) != (own_scores.metric, own_scores.scale):
             raise UsageError(
-                f"donor {name} is scored by {lender.metric} ({lender.scale.describe()}), not by "
+                f"donor {name} is scored by {donor.metric} ({donor.scale.describe()}), not by "
                 f"{own_scores.metric} ({own_scores.scale.describe()}): intervals of banks that are "
                 "borrowed across metrics do not hold"
             )
 
 
-def _bank_of(
+def _calibrated(
     table: ScoreTable, own_scores: ScoreTable, donors: Mapping[str, ScoreTable]
 ) -> tuple[ItemBank, str]:
     """Return the bank of borrowed scores, and how far to trust it.
@@ -171,11 +179,12 @@ def _bank_of(
     Without a run of the task itself the bank knows the ease of documents alone.
     """
     if own_scores.row_model:
-        lenders = {
-            f"{name}: {model}": name for name, lender in donors.items() for model in lender.models
+        # The self-check leaves out whole donors, as families.
+        family_of = {
+            f"{name}: {model}": name for name, donor in donors.items() for model in donor.models
         }
-        lenders |= dict.fromkeys(own_scores.models, own_scores.task or "own")
-        bank = make_bank(table, families=tuple(lenders.values()))
+        family_of |= dict.fromkeys(own_scores.models, own_scores.task or "own")
+        bank = make_bank(table, families=tuple(family_of.values()))
         return bank, trust(bank)
     ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
     bank = replace(make_bank(table, "sample"), parameters={EASE: ease}, warnings=table.warnings)
@@ -207,23 +216,24 @@ def donors_of(
         named, or is a bank without scores; or two paths hold the same task.
     """
     donors: dict[str, ScoreTable] = {}
-    lender: dict[str, Path] = {}
+    path_of: dict[str, Path] = {}
     for path in map(Path, paths):
         existing(path, "file or directory to borrow from")
-        for name, table in _lenders_at(path, query):
+        for name, table in _donors_at(path, query):
             # Of its own scores a task borrows nothing.
             if name == query.task:
                 continue
-            if name == "task":  # not stated: another file's is another task
+            # Where no task is stated, another file is of another task.
+            if name == "task":
                 name = path.stem if path.stem not in donors else str(path)
             if name in donors:
                 raise UsageError(
-                    f"{lender[name]} and {path} both hold scores of task {name}: put them into one "
-                    "table or folder, or leave one of the two out"
+                    f"{path_of[name]} and {path} both hold scores of task {name}: put them into "
+                    "one table or folder, or leave one of the two out"
                 )
-            lender[name], donor = path, table.without(exclude)
+            path_of[name] = path
             # A model that is there twice would make its donor look more certain.
-            donors[name] = without_copies(donor)
+            donors[name] = without_copies(table.without(exclude))
     return donors
 
 
@@ -268,7 +278,7 @@ def borrow_from(
     return borrow(donors, own_scores, task=query.task)
 
 
-def _lenders_at(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
+def _donors_at(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
     """Yield the tasks that logs, a table, a bank or a suite hold, each with its scores."""
     if path.suffix != ".json" and not is_suite(path):
         yield from tables_of(path, ("*",), query.metric and [query.metric], query).items()
@@ -334,30 +344,31 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
     )
 
 
-def _scores_on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
+def _scores_on(own_scores: ScoreTable, name: str, donor: ScoreTable) -> Floats:
     """Return a donor's scores on [0, 1] in the columns of the new task; NaN where missing."""
-    sets = {table.settings.get("dataset_path") for table in (pattern, donor)} - {None}
+    sets = {table.settings.get("dataset_path") for table in (own_scores, donor)} - {None}
     # Numbers of documents mean nothing across data sets; hashes do.
-    column = {doc: i for i, doc in enumerate(donor.doc_ids)} if len(sets) < 2 else {}
+    by_doc_id = {doc_id: i for i, doc_id in enumerate(donor.doc_ids)} if len(sets) < 2 else {}
     by_hash = dict(zip(donor.doc_hashes or (), range(donor.n_items)))
-    hashes = pattern.doc_hashes or (None,) * pattern.n_items
-    places = [
-        by_hash[hash_] if hash_ is not None and hash_ in by_hash else column.get(doc)
-        for hash_, doc in zip(hashes, pattern.doc_ids)
+    hashes = own_scores.doc_hashes or (None,) * own_scores.n_items
+    donor_columns = [
+        by_hash[hash_] if hash_ is not None and hash_ in by_hash else by_doc_id.get(doc_id)
+        for hash_, doc_id in zip(hashes, own_scores.doc_ids)
     ]
-    columns = {item: place for item, place in enumerate(places) if place is not None}
-    if len(columns) < _LEAST_SHARE * pattern.n_items:
+    # The donor's column of each column of the new task.
+    columns = {item: column for item, column in enumerate(donor_columns) if column is not None}
+    if len(columns) < _LEAST_SHARE * own_scores.n_items:
         raise ScoreTableError(
-            f"donor {name} has {len(columns)} of the {pattern.n_items} documents, by hash or "
+            f"donor {name} has {len(columns)} of the {own_scores.n_items} documents, by hash or "
             "doc_id: leave it out, or borrow from a task on the same documents"
         )
-    scores = np.full((len(donor.raw), pattern.n_items), np.nan)
+    scores = np.full((len(donor.raw), own_scores.n_items), np.nan)
     scores[:, list(columns)] = donor.scores[:, list(columns.values())]
     return scores
 
 
 def _logits(scores: Floats) -> Floats:
-    """Return the logits of scores, at most those of the edges."""
+    """Return the logits of scores, which are clipped so that none is infinite."""
     return np.asarray(logit(np.clip(scores, _EDGE, 1.0 - _EDGE)))
 
 
@@ -373,68 +384,78 @@ def _profile(scores: Floats) -> Floats:
     return np.nan_to_num(values - np.nanmean(values))
 
 
-def _sources(profiles: list[Floats], runs: Floats) -> Floats:
-    """Return what a profile is guessed from, a column each: donors' mean, and that of own runs."""
+def _predictors(profiles: list[Floats], runs: Floats) -> Floats:
+    """Return the columns that a profile is guessed from: donors' mean profile, and own runs'."""
     mean = np.mean(profiles, axis=0)
     return np.column_stack([mean, _profile(runs)] if len(runs) else [mean])
 
 
-def _moved(rows: Mapping[str, Floats], target: Floats) -> tuple[list[Floats], Floats]:
-    """Return each donor's scores as if it were the new task, and the weights of the guess."""
+def _moved(scores_of: Mapping[str, Floats], own_scores: Floats) -> tuple[list[Floats], Floats]:
+    """Return each donor's scores as if it were the new task, and the weights of the guess.
+
+    Parameters
+    ----------
+    scores_of : mapping of donor to ndarray of shape (n_rows, n_items)
+        On [0, 1]; NaN where missing.
+    own_scores : ndarray of shape (n_runs, n_items)
+    """
     rng = np.random.default_rng(0)
-    k = len(target)
-    profiles = {name: _profile(scores) for name, scores in rows.items()}
-    x, y, last = [], [], {}
-    for name, scores in rows.items():
-        donor_profiles = [profile for donor, profile in profiles.items() if donor != name]
+    n_runs, n_donors = len(own_scores), len(scores_of)
+    profile_of = {name: _profile(scores) for name, scores in scores_of.items()}
+    predictors, profiles, last = [], [], {}
+    for name, scores in scores_of.items():
+        peers = [profile for donor, profile in profile_of.items() if donor != name]
         for _ in range(_SPLITS):
             order = rng.permutation(len(scores))
-            runs = min(k, len(scores) - 1)
-            last[name] = _sources(donor_profiles, scores[order[:runs]])
+            n_played = min(n_runs, len(scores) - 1)
+            last[name] = _predictors(peers, scores[order[:n_played]])
             # A donor of one run leaves none for a profile of its own; the others' stands for it.
-            if k and not runs:
+            if n_runs and not n_played:
                 last[name] = np.column_stack([last[name], last[name]])
-            x.append(last[name])
-            y.append(_profile(scores[order[runs:]]))
-    weights = nnls(np.vstack(x), np.concatenate(y))[0]
-    guess = _sources(list(profiles.values()), target) @ weights
-    error = {name: profiles[name] - last[name] @ weights for name in rows}
-    common, n = np.mean(list(error.values()), axis=0), len(rows)
-    level = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in rows.values()]))
-    if k:
-        level = (k * float(np.nanmean(_mean_logits(target))) + _LEVEL * level) / (k + _LEVEL)
+            predictors.append(last[name])
+            profiles.append(_profile(scores[order[n_played:]]))
+    weights = nnls(np.vstack(predictors), np.concatenate(profiles))[0]
+    guess = _predictors(list(profile_of.values()), own_scores) @ weights
+    error_of = {name: profile_of[name] - last[name] @ weights for name in scores_of}
+    mean_error = np.mean(list(error_of.values()), axis=0)
+    level = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in scores_of.values()]))
+    if n_runs:
+        own_level = float(np.nanmean(_mean_logits(own_scores)))
+        level = (n_runs * own_level + _RUNS_OF_LEVEL * level) / (n_runs + _RUNS_OF_LEVEL)
     moved = []
-    for name, scores in rows.items():
+    for name, scores in scores_of.items():
         # Errors about their own mean are too small, as a variance with n in place of n - 1.
-        away = (error[name] - common) * np.sqrt(n / (n - 1.0))
+        error = (error_of[name] - mean_error) * np.sqrt(n_donors / (n_donors - 1.0))
+        # By how much each of the donor's rows differs from the donor as a whole.
         deviation = _logits(scores) - _mean_logits(scores)
-        moved.append(np.asarray(expit(level + guess + away + deviation)))
+        moved.append(np.asarray(expit(level + guess + error + deviation)))
     return moved, weights
 
 
-def _misleading(rows: Mapping[str, Floats], target: Floats) -> list[str]:
+def _misleading(scores_of: Mapping[str, Floats], own_scores: Floats) -> list[str]:
     """Return donors whose profile agrees too little with the own runs.
 
     A profile's correlation with that of the own runs must exceed chance (three standard errors over
     documents) and a third of its mean correlation with as many runs of the other donors.
     """
     rng = np.random.default_rng(0)
-    chance = _CHANCE / target.shape[1] ** 0.5
+    chance = _CHANCE / own_scores.shape[1] ** 0.5
 
     def agreement(name: str, runs: Floats) -> float:
+        """Return the correlation of a donor's profile with that of some runs."""
         asked = np.isfinite(runs).any(axis=0)
-        profile = _profile(rows[name])[asked], _profile(runs)[asked]
-        return float(np.nan_to_num(np.corrcoef(*profile)[0, 1]))
+        profiles = _profile(scores_of[name])[asked], _profile(runs)[asked]
+        return float(np.nan_to_num(np.corrcoef(*profiles)[0, 1]))
 
-    out = []
-    for name in rows:
+    misleading = []
+    for name in scores_of:
         usual = np.mean(
             [
-                agreement(name, scores[rng.permutation(len(scores))[: len(target)]])
-                for donor, scores in rows.items()
+                agreement(name, scores[rng.permutation(len(scores))[: len(own_scores)]])
+                for donor, scores in scores_of.items()
                 if donor != name
             ]
         )
-        if agreement(name, target) < max(chance, _SHARE_OF_USUAL * float(usual)):
-            out.append(name)
-    return out
+        if agreement(name, own_scores) < max(chance, _SHARE_OF_USUAL * float(usual)):
+            misleading.append(name)
+    return misleading

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from .borrow import borrow_from
 from .score_tables import make_bank, outcomes_meant, spread
 from .words import report
 
+#: Paths keep their names.
 _AS_THEY_ARE = PathNames()
 
 
@@ -67,28 +68,50 @@ def build(
         calibrated.
     """
     path = Path(path)
-    meant = outcomes_meant(path, tasks, metrics, query.filter)
-    read = {}
+    outcomes = outcomes_meant(path, tasks, metrics, query.filter)
+    tables = {}
     # One pass over a large table serves all outcomes; other logs are read where each is calibrated.
     if reader_of(path).read_many is not None:
-        read = dict(zip(meant, ScoreTable.read_many(path, meant, query)))
+        tables = dict(zip(outcomes, ScoreTable.read_many(path, outcomes, query)))
     banks: dict[str, dict[str, ItemBank]] = {}
-    why = ""
-    n_filters = Counter((outcome.task, outcome.metric) for outcome in dict.fromkeys(meant))
-    for outcome, (bank, facts) in zip(
-        meant, in_processes(_one_bank, meant, (path, query, how, read))
-    ):
+    last_error = ""
+    n_filters = Counter((outcome.task, outcome.metric) for outcome in dict.fromkeys(outcomes))
+    results = in_processes(_one_bank, outcomes, _Sources(path, query, how, tables))
+    for outcome, (bank, facts) in zip(outcomes, results):
         task, several = outcome.task or "task", n_filters[outcome.task, outcome.metric] > 1
         name = f"{outcome.metric},{outcome.filter}" if several else outcome.metric
         if isinstance(bank, str):
-            why = bank
+            last_error = bank
         else:
             banks.setdefault(task, {})[name] = bank
         if on_bank is not None:
             on_bank(task, name, bank, facts)
     if not banks:
-        raise UsageError(f"{path}: no outcome could be calibrated; the last error was: {why}")
+        raise UsageError(
+            f"{path}: no outcome could be calibrated; the last error was: {last_error}"
+        )
     return SuiteBank(banks)
+
+
+class _Sources(NamedTuple):
+    """What banks are made from.
+
+    Attributes
+    ----------
+    path : Path
+        Logs or a table.
+    query : Query
+        Filter and scale of the scores.
+    how : dict
+        Arguments of `bank_of`.
+    tables : mapping of outcome to ScoreTable or CcatError
+        What was read already.
+    """
+
+    path: Path
+    query: Query
+    how: dict[str, Any]
+    tables: Mapping[Logged, ScoreTable | CcatError]
 
 
 def bank_of(
@@ -129,7 +152,7 @@ def bank_of(
         warnings, sources = map(names, table.warnings), map(names, table.sources)
         table = replace(table.without(exclude), warnings=tuple(warnings), sources=tuple(sources))
         table = without_copies(table) if drop_copies else table
-        # Chosen after models were left out, as these must not take a place.
+        # Models are chosen after some were left out, so that these take no place.
         if models is not None:
             means = np.nan_to_num(table.overview.model_mean).tolist()
             table = table.select(spread(dict(zip(table.models, means)), models))
@@ -138,20 +161,16 @@ def bank_of(
     return borrow_from(borrow, table, query, exclude, method=method, **options)
 
 
-def _one_bank(
-    outcome: Logged,
-    shared: tuple[Path, Query, dict[str, Any], Mapping[Logged, ScoreTable | CcatError]],
-) -> tuple[ItemBank | str, Facts]:
+def _one_bank(outcome: Logged, sources: _Sources) -> tuple[ItemBank | str, Facts]:
     """Return one outcome's bank, or the reason why there is none, and its report."""
-    path, query, how, read = shared
-    query = outcome.query(query)
+    path, how, query = sources.path, sources.how, outcome.query(sources.query)
     try:
-        table = read.get(outcome) or reader_of(path).read(path, query, None)
+        table = sources.tables.get(outcome) or reader_of(path).read(path, query, None)
         if isinstance(table, CcatError):
             raise table
         table, bank = bank_of(table, query, **how)
     except CcatError as error:
-        # Scores that this outcome lacks are told of it; an option that is wrong ends them all.
+        # An option that is wrong ends all calibrations; an outcome without scores has no bank.
         lacks_scores = isinstance(error, UnknownScoresError | MetricError) or how.get("borrow")
         if isinstance(error, UsageError) and not lacks_scores:
             raise

@@ -40,13 +40,19 @@ from ..scores.table import ScoreTable
 from ..shown import plural, some
 from .partial_join import share_of_others
 
-FALSE_DISCOVERIES = 0.01
-FALSE_ALARMS = 0.001  # for single scores, whose tails are only as good as the response model
-DRIFT_LOGITS = 0.5  # a smaller shift moves no score by more than an eighth
-EXCESS = 0.3  # score above expectation (of 1) that counts as contamination-like
+#: False discovery rate of tests of items, and of single scores, whose tails are only as good as the
+#: response model.
+FALSE_DISCOVERIES, FALSE_ALARMS = 0.01, 0.001
+#: Least drift that is reported; a smaller shift moves no score by more than an eighth.
+DRIFT_LOGITS = 0.5
+#: Least excess of a score over its expectation (of 1) that may be contamination.
+EXCESS = 0.3
+#: Mean score above which a bank is too easy for a model, and below 1 less which it is too hard.
 EXTREME_MEAN = 0.9
+#: Share of the largest information below which a bank tells little about a model.
 LITTLE_INFORMATION = 0.15
-MIN_MODELS = 4  # below this many models a correlation is not tested
+#: Least number of models for a correlation to be tested.
+MIN_MODELS = 4
 
 
 @dataclass(frozen=True)
@@ -99,23 +105,28 @@ def check_documents(
         ``missing_documents``, ``changed_documents``, ``new_documents``, ``unverified_documents``,
         ``other_filter``.
     """
-    documents = bank.compare(doc_ids, doc_hashes)
-    findings = [
-        Finding(kind, level, f"{plural(len(items), what)} {words.format(some(items))}", items)
-        for kind, level, items, what, words in (
-            ("missing_documents", "problem", documents.missing, "item",
-             f"of {bank.n_items} missing from the documents (doc_id {{}})"),
-            ("changed_documents", "problem", documents.changed, "document",
-             f"of {bank.n_items} are {OTHER_ORDER} (doc_hash of doc_id {{}}); load the data set as "
-             "it was calibrated (its revision, its shuffle), or calibrate the bank again"
-             if documents.reordered
-             else f"of {bank.n_items} changed since calibration (doc_hash of doc_id {{}}); "
-             "calibrate the bank again on the new ones"),
-            ("new_documents", "warning", documents.new, "document",
-             "not in the bank (doc_id {}); estimates are of the mean over the bank's own"),
+    documents, n = bank.compare(doc_ids, doc_hashes), bank.n_items
+    findings: list[Finding] = []
+    if items := documents.missing:
+        message = (
+            f"{plural(len(items), 'item')} of {n} missing from the documents (doc_id {some(items)})"
         )
-        if items
-    ]  # fmt: skip
+        findings.append(Finding("missing_documents", "problem", message, items))
+    if items := documents.changed:
+        n_changed, ids = plural(len(items), "document"), some(items)
+        message = f"{n_changed} of {n} changed since calibration (doc_hash of doc_id {ids}); "
+        message += "calibrate the bank again on the new ones"
+        if documents.reordered:
+            message = f"{n_changed} of {n} are {OTHER_ORDER} (doc_hash of doc_id {ids}); "
+            message += "load the data set as it was calibrated (its revision, its shuffle), or "
+            message += "calibrate the bank again"
+        findings.append(Finding("changed_documents", "problem", message, items))
+    if items := documents.new:
+        message = (
+            f"{plural(len(items), 'document')} not in the bank (doc_id {some(items)}); "
+            "estimates are of the mean over the bank's own"
+        )
+        findings.append(Finding("new_documents", "warning", message, items))
     # Where anything differs, that is known already.
     if not (documents.missing or documents.changed or documents.same):
         words = "without document hashes, nobody can tell whether the documents are the same"
@@ -141,10 +152,10 @@ def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
         The table is of another metric, task, filter or scale, or shares no item with the bank.
     """
     # What one side does not state is taken to be the same.
-    for what in ("metric", "task", "filter"):
-        a, b = getattr(bank, what), getattr(table, what)
-        if a is not None and b is not None and a != b:
-            raise BankError(f"the scores are of {what} {b!r}, the bank is of {a!r}")
+    for name in ("metric", "task", "filter"):
+        of_bank, of_scores = getattr(bank, name), getattr(table, name)
+        if None not in (of_bank, of_scores) and of_bank != of_scores:
+            raise BankError(f"the scores are of {name} {of_scores!r}, the bank is of {of_bank!r}")
     if table.scale != bank.scale:
         raise BankError(
             f"the scores are on the scale {table.scale.describe()}, the bank was calibrated on "
@@ -207,42 +218,47 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
             *findings,
             Finding("partly_unrelated", "problem", message, figures={"share": share}),
         ]
-    theta = fit_abilities(curves, scores)
-    shifted, drift = _drift(bank, curves, theta, scores)
-    findings += drift
-    findings += _negative(bank, theta, scores)
-    findings += _contamination(bank, shifted, scores, names)
-    findings += _targeting(bank, curves, theta, scores, names)
+    abilities = fit_abilities(curves, scores)
+    shifted, drifted = _drifted_items(bank, curves, abilities, scores)
+    findings += drifted
+    findings += _negative_items(bank, abilities, scores)
+    findings += _contaminated_items(bank, shifted, scores, names)
+    findings += _too_easy_or_hard(bank, curves, abilities, scores, names)
     return findings
 
 
-def _drift(
-    bank: ItemBank, curves: Curves, theta: Floats, scores: Floats
+def _drifted_items(
+    bank: ItemBank, curves: Curves, abilities: Floats, scores: Floats
 ) -> tuple[Curves, list[Finding]]:
-    """Return the curves with the common trend applied, and items whose difficulty moved."""
-    mu, present = curves.expected(theta), np.isfinite(scores)
+    """Return the curves moved to where the new models have them, and items that moved otherwise.
+
+    The curves follow the trend that all items share; a finding is about items off this trend.
+    """
+    expected, present = curves.expected(abilities), np.isfinite(scores)
     with np.errstate(invalid="ignore", divide="ignore"):
-        squares = (scores - mu) ** 2 / (curves.noise * mu * (1.0 - mu))
+        squares = (scores - expected) ** 2 / (curves.noise * expected * (1.0 - expected))
     per_item = np.nanmean(squares[:, np.isfinite(squares).any(axis=0)], axis=0)
     # New models may vary more about the curves than those that calibrated them.
     if len(per_item):
         curves = replace(curves, noise=curves.noise * max(1.0, float(np.median(per_item))))
-    refit, information = fit_intercepts(curves, theta, scores)
-    use = present.any(axis=0)
+    refit, information = fit_intercepts(curves, abilities, scores)
+    scored = present.any(axis=0)
     # A trend of so few items could be the drift of one.
-    if use.sum() < 10:
+    if scored.sum() < 10:
         return curves, []
-    old, new = curves.intercept[use], refit[use]
-    slope, offset = robust_line(old, new, information[use])
+    old, new = curves.intercept[scored], refit[scored]
+    slope, offset = robust_line(old, new, information[scored])
     trend = curves.with_intercept(offset + slope * curves.intercept)
-    shifts = new - trend.intercept[use]
+    shifts = new - trend.intercept[scored]
     # A score test: where an item moved far, the information at its new place is small and a Wald
     # test would see nothing. The bank's own intercept has an error, too, from its models.
     own_error = 1.0 + len(scores) / max(len(bank.models), 1)
-    mu = trend.expected(theta)
-    surprise = np.where(present, scores - mu, 0.0).sum(axis=0)[use]
-    expected = np.where(present, curves.noise * mu * (1.0 - mu), 0.0).sum(axis=0)[use]
-    z = surprise / np.sqrt(expected * own_error)
+    expected = trend.expected(abilities)
+    variances = curves.noise * expected * (1.0 - expected)
+    surprise = np.where(present, scores - expected, 0.0).sum(axis=0)[scored]
+    variance = np.where(present, variances, 0.0).sum(axis=0)[scored]
+    z = surprise / np.sqrt(variance * own_error)
+    # The median absolute deviation, as the standard deviation of normal figures.
     spread = 1.4826 * float(np.median(np.abs(z - np.median(z))))
     z = (z - np.median(z)) / max(spread, 1.0)
     # With many models a shift is certain long before it matters.
@@ -255,16 +271,19 @@ def _drift(
         f"{{}} drifted: {easier} became easier, {len(drifted) - easier} harder than the other "
         "items suggest (doc_id {}); calibrate the bank on newer models"
     )
-    places = np.flatnonzero(use)[drifted]
+    positions = np.flatnonzero(scored)[drifted]
     return trend, [
-        _about(bank, "drifted_items", words, places, shift_in_logits=shifts[drifted].tolist())
+        _about(bank, "drifted_items", words, positions, shift_in_logits=shifts[drifted].tolist())
     ]
 
 
 def _about(
     bank: ItemBank, kind: str, words: str, positions: NDArray[np.intp], **figures: Sequence[Any]
 ) -> Finding:
-    """Make a warning about items at these positions; `words` is a template for number and names."""
+    """Make a warning about items at these positions.
+
+    `words` has a place for their number and one for their names; `figures` has one value an item.
+    """
     ids = tuple(bank.doc_ids[i] for i in positions.tolist())
     of_items: dict[str, object] = {
         key: dict(zip(map(str, ids), value)) for key, value in figures.items()
@@ -273,22 +292,26 @@ def _about(
     return Finding(kind, "warning", text, ids, of_items)
 
 
-def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding]:
+def _negative_items(bank: ItemBank, abilities: Floats, scores: Floats) -> Iterator[Finding]:
     """Yield the items on which better models score lower."""
     # Of few models, a correlation of -1 is chance.
-    if len(theta) < MIN_MODELS:
+    if len(abilities) < MIN_MODELS:
         return
     present = np.isfinite(scores)
     n = present.sum(axis=0)
+
+    def centred(values: Floats) -> Floats:
+        """Return values about each item's mean over the models with a score; else 0."""
+        mean = np.where(present, values, 0.0).sum(axis=0) / n
+        return np.where(present, values - mean, 0.0)
+
     with np.errstate(invalid="ignore", divide="ignore"):
-        dt, dy = (
-            np.where(present, values - np.where(present, values, 0.0).sum(axis=0) / n, 0.0)
-            for values in (np.broadcast_to(theta[:, None], present.shape), scores)
-        )
-        correlations = (dt * dy).sum(axis=0) / np.sqrt((dt**2).sum(axis=0) * (dy**2).sum(axis=0))
+        x, y = centred(np.broadcast_to(abilities[:, None], present.shape)), centred(scores)
+        correlations = (x * y).sum(axis=0) / np.sqrt((x**2).sum(axis=0) * (y**2).sum(axis=0))
     tested = np.isfinite(correlations) & (n >= MIN_MODELS)
     if not tested.any():
         return
+    # Fisher's z, which a correlation of -1 would make infinite.
     z = np.arctanh(np.clip(correlations[tested], -0.999999, 0.999999)) * np.sqrt(n[tested] - 3)
     flagged = np.flatnonzero(tested)[discoveries(ndtr(z))]
     if len(flagged):
@@ -301,71 +324,72 @@ def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding
         )
 
 
-def _contamination(
+def _contaminated_items(
     bank: ItemBank, curves: Curves, scores: Floats, names: Sequence[str]
 ) -> Iterator[Finding]:
     """Yield the items on which weak models score far above what they do elsewhere."""
-    theta = fit_abilities(curves, scores)
-    mu = curves.expected(theta)
+    abilities = fit_abilities(curves, scores)
+    expected = curves.expected(abilities)
     # A strong model's full scores surprise nobody, contaminated or not.
-    weak = theta <= np.median(theta) if len(theta) > 1 else np.array([True])
+    weak = abilities <= np.median(abilities) if len(abilities) > 1 else np.array([True])
     of_weak = np.isfinite(scores) & weak[:, None]
-    surprising = of_weak & (scores - mu > EXCESS) & (mu < 0.5)
-    tail = np.ones_like(mu)
+    surprising = of_weak & (scores - expected > EXCESS) & (expected < 0.5)
+    tail = np.ones_like(expected)
     # A curve of p coefficients fitted to J models predicts a new score with an error of its own.
     own_error = 1.0 + curves.coefficients.shape[1] / max(len(bank.models), 1)
-    noise = np.broadcast_to(np.clip(curves.noise * own_error, 1e-6, 1.0), mu.shape)
-    tail[surprising] = upper_tail(scores[surprising], mu[surprising], noise[surprising])
+    noise = np.broadcast_to(np.clip(curves.noise * own_error, 1e-6, 1.0), expected.shape)
+    tail[surprising] = upper_tail(scores[surprising], expected[surprising], noise[surprising])
     flagged = np.zeros_like(surprising)
     flagged[of_weak] = discoveries(tail[of_weak], FALSE_ALARMS)
     if flagged.any():
         items = np.flatnonzero(flagged.any(axis=0))
-        who = [
+        models_of_items = [
             [names[j] for j in np.flatnonzero(column).tolist()] for column in flagged[:, items].T
         ]
-        models = some(list(dict.fromkeys(model for ms in who for model in ms)))
+        models = dict.fromkeys(model for models in models_of_items for model in models)
+        # A name may have a brace, which means something in a template.
+        listing = some(list(models)).replace("{", "{{").replace("}", "}}")
         words = (
             "weak models score far above expectation on {} (doc_id {}; "
-            f"{models.replace('{', '{{').replace('}', '}}')}): they may have been trained on these "
+            f"{listing}): they may have been trained on these "
             "documents, or the documents leak their answers"
         )
-        yield _about(bank, "contamination", words, items, models=who)
+        yield _about(bank, "contamination", words, items, models=models_of_items)
 
 
-def _targeting(
-    bank: ItemBank, curves: Curves, theta: Floats, scores: Floats, names: Sequence[str]
+def _too_easy_or_hard(
+    bank: ItemBank, curves: Curves, abilities: Floats, scores: Floats, names: Sequence[str]
 ) -> Iterator[Finding]:
     """Yield which models the bank's items are too easy or too hard for."""
 
-    def information(abilities: Floats) -> Floats:
+    def information(theta: Floats) -> Floats:
         """Return the information of the kept items about each ability."""
-        mu = curves.expected(abilities)
-        return np.asarray(
-            (mu * (1.0 - mu) * curves.slope(abilities) ** 2 / curves.noise)[:, bank.kept].sum(
-                axis=1
-            )
-        )
+        mu = curves.expected(theta)
+        by_item = mu * (1.0 - mu) * curves.slope(theta) ** 2 / curves.noise
+        return np.asarray(by_item[:, bank.kept].sum(axis=1))
 
     # Information has no unit that a reader knows; its share of the most does.
     highest = float(information(curves.centre + np.linspace(-6.0, 6.0, 61)).max())
-    share = information(theta) / highest
+    share = information(abilities) / highest
     present = np.isfinite(scores)
     mean = np.where(present, scores, 0.0).sum(axis=1) / present.sum(axis=1)
-    extremes = ("easy", mean > EXTREME_MEAN, 1.0), ("hard", mean < 1.0 - EXTREME_MEAN, -1.0)
-    for word, extreme, level in extremes:
-        bad = extreme | ((share < LITTLE_INFORMATION) & (level * (mean - 0.5) > 0.0))
-        who = {
+    tells_little = share < LITTLE_INFORMATION
+    for word, affected in (
+        ("easy", (mean > EXTREME_MEAN) | (tells_little & (mean > 0.5))),
+        ("hard", (mean < 1.0 - EXTREME_MEAN) | (tells_little & (mean < 0.5))),
+    ):
+        models = {
             names[j]: {"mean": float(mean[j]), "information": float(share[j])}
-            for j in np.flatnonzero(bad).tolist()
+            for j in np.flatnonzero(affected).tolist()
         }
-        if who:
+        if models:
             yield Finding(
                 f"too_{word}",
-                "warning" if 2 * len(who) > len(names) else "note",
-                f"the bank is too {word} for {len(who)} of {plural(len(names), 'model')} "
-                f"({some(list(who))}): its items tell little about them, so they need more items "
-                "for the same error",
-                figures={"models": who},
+                "warning" if 2 * len(models) > len(names) else "note",
+                f"the bank is too {word} for {len(models)} of {plural(len(names), 'model')} "
+                f"({some(list(models))}): its items tell little about them, so they need more "
+                "items for the same error",
+                figures={"models": models},
             )
 
 
@@ -387,6 +411,7 @@ def robust_line(x: Floats, y: Floats, weight: Floats) -> tuple[float, float]:
     (1.0, 1.0)
     """
     relative = weight / weight.max()
+    # Most items keep their place, but for a shift.
     slope, offset = 1.0, float(np.median(y - x))
     for _ in range(20):
         residual = y - offset - slope * x
@@ -412,12 +437,12 @@ def upper_tail(y: Floats, mu: Floats, k: Floats) -> Floats:
     """
     precision = 1.0 / k - 1.0
     beta = precision > 1e-3
-    out = np.where(y > 0.0, mu, 1.0)
+    tail = np.where(y > 0.0, mu, 1.0)
     a, b = mu * precision, (1.0 - mu) * precision
     # The integral from y to 1, so that a small tail keeps its digits; a rounded full score is
     # one of 0.99 or more.
-    out[beta] = betainc(b[beta], a[beta], 1.0 - np.minimum(y[beta], 0.99))
-    return out
+    tail[beta] = betainc(b[beta], a[beta], 1.0 - np.minimum(y[beta], 0.99))
+    return tail
 
 
 def discoveries(p: Floats, rate: float = FALSE_DISCOVERIES) -> NDArray[np.bool_]:

@@ -44,17 +44,22 @@ from ..scores.table import read_beside, reader_of
 from .check import aligned_scores
 from .score_tables import table_of
 
-FORMAT, VERSION, NAME = "lm-eval-ccat/form", 1, "form.json"
+FORMAT, VERSION = "lm-eval-ccat/form", 1
+#: Name of the file of a form.
+FILE = "form.json"
 #: Shares of the common factor that are tried.
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0)
+#: Parts of the models that are left out in turn.
 FOLDS = 10
+#: Least number of models that a form is made from.
 MIN_MODELS = 8
+#: Variance that counts as none.
 _LEAST_VARIANCE = 1e-9
 #: Confidence of the intervals of a form's estimates.
 CONFIDENCE = 0.95
-#: Axes of a form's figures, each of the length of its items.
-_SHAPES = {"mean": 1, "covariance": 2, "with_mean": 1, "centre": 0, "variance": 0, "error": 0}
-#: What the file holds besides the form itself.
+#: Number of axes of each of a form's figures; each axis is as long as its items.
+_AXES = {"mean": 1, "covariance": 2, "with_mean": 1, "centre": 0, "variance": 0, "error": 0}
+#: What the file says of the bank.
 _OF_BANK = ("task", "metric", "filter", "n_items", "bank_sha256")
 
 
@@ -72,9 +77,9 @@ class Form:
     with_mean : ndarray of shape (n,)
         Covariance of each item with the mean over the benchmark.
     centre, variance : float
-        Of the mean over the benchmark.
+        Mean and variance of the mean over the benchmark.
     error : float
-        Root of the mean squared error over models left out, items chosen without them.
+        Root of the mean squared error for models that had no part in choosing the items.
     models : int
         Number of models that it was made from.
     task, metric, filter, scale, n_items, bank_sha256
@@ -121,35 +126,41 @@ class Form:
         return f"{stem}_form1_{len(self.items)}"
 
     def estimate(self, scores: Mapping[Any, float]) -> tuple[float, float]:
-        """Estimate the mean score over the whole benchmark, with its standard error, on [0, 1].
+        """Estimate the mean score over the whole benchmark.
 
         Parameters
         ----------
         scores : mapping of doc_id to float
             On [0, 1]; items that lack one count as not asked.
 
+        Returns
+        -------
+        estimate, standard_error : float
+            On [0, 1].
+
         Raises
         ------
         UsageError
             No item of the form has a score.
         """
-        places = [
+        answered = [
             i for i, doc_id in enumerate(self.items) if np.isfinite(scores.get(doc_id, np.nan))
         ]
-        if not places:
+        if not answered:
             raise UsageError("no item of the form has a score")
+        known = np.array([float(scores[self.items[i]]) for i in answered])
         # Where answers are missing, the regression on the others is another one.
-        known = np.array([float(scores[self.items[i]]) for i in places])
-        weights = np.linalg.solve(self.covariance[np.ix_(places, places)], self.with_mean[places])
-        of_all = np.linalg.solve(self.covariance, self.with_mean)
-        value = self.centre + float(weights @ (known - self.mean[places]))
-        left = self.variance - float(self.with_mean[places] @ weights)
-        # The stated error is of all items; fewer explain less, and err in proportion.
-        floor = max(self.variance - float(self.with_mean @ of_all), _LEAST_VARIANCE)
+        covariance = self.covariance[np.ix_(answered, answered)]
+        weights = np.linalg.solve(covariance, self.with_mean[answered])
+        weights_of_all = np.linalg.solve(self.covariance, self.with_mean)
+        value = self.centre + float(weights @ (known - self.mean[answered]))
+        # The stated error is that by all items; fewer leave more variance, and err in proportion.
+        left = self.variance - float(self.with_mean[answered] @ weights)
+        floor = max(self.variance - float(self.with_mean @ weights_of_all), _LEAST_VARIANCE)
         return min(max(value, 0.0), 1.0), self.error * float(np.sqrt(max(left, floor) / floor))
 
     def interval(self, estimate: float, error: float) -> tuple[float, float]:
-        """Interval of the mean score at `CONFIDENCE`, cut to [0, 1]."""
+        """Return the interval of the mean score at `CONFIDENCE`, cut to [0, 1]."""
         reach = float(stdtrit(max(self.models - 1, 1), 0.5 + 0.5 * CONFIDENCE)) * error
         return max(0.0, estimate - reach), min(1.0, estimate + reach)
 
@@ -161,7 +172,7 @@ class Form:
         BankError
             It cannot be written.
         """
-        path = Path(folder) / NAME
+        path = Path(folder) / FILE
         numbers = {
             key: plain(value)
             for key, value in vars(self).items()
@@ -171,7 +182,7 @@ class Form:
             "format": FORMAT,
             "version": VERSION,
             "made_by": f"lm-eval-ccat {__version__}",
-            **{k: getattr(self, k) for k in _OF_BANK},
+            **{key: getattr(self, key) for key in _OF_BANK},
             "scale": self.scale.to_dict(),
             "forms": [numbers],
         }
@@ -190,31 +201,33 @@ class Form:
         BankError
             It is damaged.
         """
-        file = Path(path) / NAME if Path(path).is_dir() else Path(path)
+        file = Path(path) / FILE if Path(path).is_dir() else Path(path)
         try:
             content = read_json(file)
             if content["format"] != FORMAT or content["version"] != VERSION:
                 raise ValueError(f"not of format {FORMAT}, version {VERSION}")
             [form] = content["forms"]
             n, hashes = len(form["items"]), tuple(form["doc_hashes"])
-            arrays = {name: np.array(form[name], dtype=np.float64) for name in _SHAPES}
-            for name, shape in _SHAPES.items():
-                if arrays[name].shape != (n,) * shape or not np.isfinite(arrays[name]).all():
+            arrays = {name: np.array(form[name], dtype=np.float64) for name in _AXES}
+            for name, n_axes in _AXES.items():
+                if arrays[name].shape != (n,) * n_axes or not np.isfinite(arrays[name]).all():
                     raise ValueError(f"{name} does not fit {n} items")
             # A matrix that is no covariance would give estimates all the same (a ValueError).
             np.linalg.cholesky(arrays["covariance"])
             if not n or len(hashes) != n:
                 raise ValueError("items and hashes do not fit one another")
             numbers: dict[str, Any] = {
-                k: array if array.ndim else float(array) for k, array in arrays.items()
+                name: array if array.ndim else float(array) for name, array in arrays.items()
             }
-            of_bank = {**{k: content[k] for k in _OF_BANK}, "n_items": int(content["n_items"])}
-            items, models, scale = (
+            of_bank = {key: content[key] for key in _OF_BANK}
+            return cls(
                 tuple(form["items"]),
-                form["models"],
-                Scale.from_dict(content["scale"]),
+                hashes,
+                models=int(form["models"]),
+                scale=Scale.from_dict(content["scale"]),
+                **numbers,
+                **{**of_bank, "n_items": int(content["n_items"])},
             )
-            return cls(items, hashes, models=int(models), scale=scale, **numbers, **of_bank)
         except FileNotFoundError:
             raise UsageError(f"{file}: no such file; `bank form` makes it") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
@@ -222,14 +235,14 @@ class Form:
 
 
 def load_forms(folder: str | Path) -> list[Form]:
-    """The form of a folder, or those of the folders in it, one for each bank of a suite.
+    """Read the form of a folder, or those of the folders in it, one for each bank of a suite.
 
     Raises
     ------
     BankError
         There is none, or one is damaged.
     """
-    inner = sorted(file.parent for file in Path(folder).glob(f"*/{NAME}"))
+    inner = sorted(file.parent for file in Path(folder).glob(f"*/{FILE}"))
     return [Form.load(form_folder) for form_folder in inner or [Path(folder)]]
 
 
@@ -250,13 +263,13 @@ def form_of(bank: ItemBank, n_items: int, table: ScoreTable | None = None) -> Fo
     UsageError
         Too few items.
     """
-    # The items of an adaptive run were chosen by its answers, so that their scores are no sample.
     if table is None:
+        # An adaptive run chose its items by its answers, so that their scores are no sample.
         full = [
-            observation for observation in bank.observations if observation.chosen != "adaptive"
+            observation
+            for observation in bank.observations
+            if observation.chosen != "adaptive" and len(observation.items) > 0.5 * bank.n_items
         ]
-        full = [observation for observation in full if len(observation.items) > 0.5 * bank.n_items]
-        # An adaptive run's scores are of items that suited it.
         if not full:
             raise BankError(
                 "the bank keeps no full results: give those it was calibrated on (--scores), or "
@@ -264,9 +277,9 @@ def form_of(bank: ItemBank, n_items: int, table: ScoreTable | None = None) -> Fo
             )
         table = table_of(bank, full)
     scores = aligned_scores(bank, table)
-    form = make_form(scores, bank.doc_ids, n_items, doc_hashes=bank.doc_hashes, offered=bank.kept)
-    known = {k: getattr(bank, k) for k in ("task", "metric", "filter", "scale", "n_items")}
-    return replace(form, bank_sha256=bank.sha256, **known)
+    form = make_form(scores, bank.doc_ids, n_items, doc_hashes=bank.doc_hashes, usable=bank.kept)
+    of_bank = {key: getattr(bank, key) for key in ("task", "metric", "filter", "scale", "n_items")}
+    return replace(form, bank_sha256=bank.sha256, **of_bank)
 
 
 def make_form(
@@ -275,7 +288,7 @@ def make_form(
     n_items: int,
     *,
     doc_hashes: Sequence[str | None] | None = None,
-    offered: Any = None,
+    usable: Any = None,
 ) -> Form:
     """Choose the items of a form.
 
@@ -286,8 +299,8 @@ def make_form(
     doc_ids : sequence
     n_items : int
     doc_hashes : sequence of (str or None), optional
-    offered : array_like of bool, optional
-        Items that may be chosen.
+    usable : array_like of bool, optional
+        Items that may be chosen; default all.
 
     Raises
     ------
@@ -300,16 +313,14 @@ def make_form(
     n_models = len(filled)
     if n_models < MIN_MODELS:
         raise BankError(f"a form needs the scores of at least {MIN_MODELS} models, not {n_models}")
-    may = (
-        np.ones(filled.shape[1], dtype=bool) if offered is None else np.asarray(offered, dtype=bool)
-    )
-    usable = int((may & (filled.var(axis=0) > _LEAST_VARIANCE)).sum())
-    if not 1 <= n_items <= usable:
-        raise UsageError(f"no form of {n_items} items: {usable} items tell models apart")
-    errors = {share: _left_out_error(filled, may, n_items, share) for share in SHARES}
+    may_choose = np.ones(filled.shape[1], dtype=bool) if usable is None else np.array(usable, bool)
+    n_usable = int((may_choose & (filled.var(axis=0) > _LEAST_VARIANCE)).sum())
+    if not 1 <= n_items <= n_usable:
+        raise UsageError(f"no form of {n_items} items: {n_usable} items tell models apart")
+    errors = {share: _left_out_error(filled, may_choose, n_items, share) for share in SHARES}
     share = min(errors, key=errors.__getitem__)
     covariance = _Covariance(filled, share)
-    form_items = sorted(covariance.chosen(may, n_items))
+    form_items = sorted(covariance.chosen(may_choose, n_items))
     return Form(
         items=tuple(doc_ids[i] for i in form_items),
         doc_hashes=tuple(doc_hashes[i] if doc_hashes else None for i in form_items),
@@ -324,79 +335,94 @@ def make_form(
 
 
 def _filled(scores: Floats) -> Floats:
-    """Return scores with missing ones by what model and item have elsewhere."""
+    """Return scores with missing ones filled in by the means of their model and item."""
     present = np.isfinite(scores)
     if present.all():
         return scores
-    rows, columns = (
-        np.where(present, scores, 0.0).sum(axis=k, keepdims=True)
-        / np.maximum(present.sum(axis=k, keepdims=True), 1)
-        for k in (1, 0)
+    model_means, item_means = (
+        np.where(present, scores, 0.0).sum(axis=axis, keepdims=True)
+        / np.maximum(present.sum(axis=axis, keepdims=True), 1)
+        for axis in (1, 0)
     )
-    likely = np.clip(rows + columns - float(scores[present].mean()), 0.0, 1.0)
+    likely = np.clip(model_means + item_means - float(scores[present].mean()), 0.0, 1.0)
     return np.where(present, scores, likely)
 
 
-def _left_out_error(scores: Floats, may: NDArray[np.bool_], n_items: int, share: float) -> float:
-    """Return the mean squared error of forms of models that had no part in choosing the items."""
+def _left_out_error(
+    scores: Floats, may_choose: NDArray[np.bool_], n_items: int, share: float
+) -> float:
+    """Return the mean squared error for models that had no part in choosing a form's items."""
     n_models, truth = len(scores), scores.mean(axis=1)
     fold = np.random.default_rng(0).permutation(np.arange(n_models) % min(FOLDS, n_models))
     squares = np.zeros(n_models)
-    for test in (fold == number for number in np.unique(fold)):
-        part = _Covariance(scores[~test], share)
-        items = part.chosen(may, n_items)
-        weights = np.linalg.solve(part.block(items), part.with_mean[items])
-        predicted = part.mean.mean() + (scores[test][:, items] - part.mean[items]) @ weights
-        squares[test] = (np.clip(predicted, 0.0, 1.0) - truth[test]) ** 2
+    for left_out in (fold == number for number in np.unique(fold)):
+        covariance = _Covariance(scores[~left_out], share)
+        items, mean = covariance.chosen(may_choose, n_items), covariance.mean
+        weights = np.linalg.solve(covariance.block(items), covariance.with_mean[items])
+        predicted = mean.mean() + (scores[left_out][:, items] - mean[items]) @ weights
+        squares[left_out] = (np.clip(predicted, 0.0, 1.0) - truth[left_out]) ** 2
     return float(squares.mean())
 
 
 class _Covariance:
-    """Covariance of item scores over models, drawn towards one common factor by `share`."""
+    """Covariance of item scores over models, drawn towards one common factor.
+
+    It is ``(1 - share) S + share (l l' + D)``: ``S`` the sample covariance, ``l`` the items'
+    loadings on the factor, which is the models' level, and ``D`` diagonal, so that the variances
+    are those of ``S``.
+
+    Attributes
+    ----------
+    mean, diagonal, with_mean : ndarray of shape (n_items,)
+        Mean and variance of each item, and its covariance with the mean over all items.
+    variance : float
+        Of the mean over all items.
+    """
 
     def __init__(self, scores: Floats, share: float) -> None:
         self.mean = scores.mean(axis=0)
-        self._z = (scores - self.mean) / np.sqrt(len(scores) - 1)
+        # Deviations whose products sum to the sample covariance.
+        self._deviations = (scores - self.mean) / np.sqrt(len(scores) - 1)
         self._share = share
-        level = self._z.mean(axis=1)
-        self.diagonal = np.maximum((self._z**2).sum(axis=0), _LEAST_VARIANCE)
-        self._loading = self._z.T @ level / max(float(np.linalg.norm(level)), 1e-12)
+        level = self._deviations.mean(axis=1)
+        self.diagonal = np.maximum((self._deviations**2).sum(axis=0), _LEAST_VARIANCE)
+        self._loading = self._deviations.T @ level / max(float(np.linalg.norm(level)), 1e-12)
         unique = np.maximum(self.diagonal - self._loading**2, 0.0)
-        factor = self._loading * self._loading.mean() + unique / scores.shape[1]
-        self.with_mean = (1.0 - share) * (self._z.T @ level) + share * factor
+        by_factor = self._loading * self._loading.mean() + unique / scores.shape[1]
+        self.with_mean = (1.0 - share) * (self._deviations.T @ level) + share * by_factor
         self.variance = float(self.with_mean.mean())
 
     def column(self, i: int) -> Floats:
-        """Covariances of item `i` with all; shape (n_items,)."""
-        out = (1.0 - self._share) * (self._z.T @ self._z[:, i])
-        out += self._share * self._loading[i] * self._loading
+        """Return the covariances of item `i` with all; shape (n_items,)."""
+        column = (1.0 - self._share) * (self._deviations.T @ self._deviations[:, i])
+        column += self._share * self._loading[i] * self._loading
         # The factor explains what items share; their own variance is known as it is.
-        out[i] = self.diagonal[i]
-        return np.asarray(out)
+        column[i] = self.diagonal[i]
+        return np.asarray(column)
 
     def block(self, items: list[int]) -> Floats:
-        """Covariance of some items."""
+        """Return the covariance of some items."""
         return np.array([self.column(i)[items] for i in items])
 
-    def chosen(self, may: NDArray[np.bool_], n_items: int) -> list[int]:
+    def chosen(self, may_choose: NDArray[np.bool_], n_items: int) -> list[int]:
         """Select forward: each time the item that explains most of the remaining variance."""
         # Items that all models answer alike explain nothing, and would divide by zero.
-        free = may & (self.diagonal > 2 * _LEAST_VARIANCE)
+        free = may_choose & (self.diagonal > 2 * _LEAST_VARIANCE)
+        # What the items that are chosen so far leave of each covariance and variance.
         with_mean, variance = self.with_mean.copy(), self.diagonal.copy()
         items: list[int] = []
-        rows: list[Floats] = []
+        factors: list[Floats] = []  # columns of the Cholesky factor
         for _ in range(n_items):
-            gain = with_mean**2 / np.maximum(variance, _LEAST_VARIANCE)
-            i = int(np.argmax(rounded(np.where(free, gain, -np.inf))))
+            explained = with_mean**2 / np.maximum(variance, _LEAST_VARIANCE)
+            i = int(np.argmax(rounded(np.where(free, explained, -np.inf))))
             column = self.column(i)
-            # What the items chosen so far explain is taken out.
-            for row in rows:
-                column = column - row[i] * row
+            for factor in factors:
+                column = column - factor[i] * factor
             column = column / np.sqrt(max(float(column[i]), _LEAST_VARIANCE))
             root = np.sqrt(max(float(variance[i]), _LEAST_VARIANCE))
             with_mean -= column * float(with_mean[i]) / root
             variance = np.maximum(variance - column**2, 0.0)
-            rows.append(column)
+            factors.append(column)
             items.append(i)
             free[i] = False
         return items
@@ -418,26 +444,26 @@ def write_form(
     -------
     facts : dict
         The form as JSON values, its error on the metric's own scale.
-    lacking : str
+    why_no_task : str
         Why there is no task; empty where there is one.
     """
     from ..harness.opening import task_file
 
     form.save(folder)
     # The list of documents is of use without a task, too.
-    lacking = "" if form.task else "the bank does not name its task"
+    why_no_task = "" if form.task else "the bank does not name its task"
     try:
         if form.task:
             _write_task(form, Path(folder), *task_file(form.task, include_path))
     except CcatError as error:
-        lacking = str(error)
-    fact = {
-        "task": None if lacking else form.name,
+        why_no_task = str(error)
+    facts_of_form = {
+        "task": None if why_no_task else form.name,
         "doc_ids": list(form.items),
         "error": float(form.scale.restore_error(form.error)),
         "models": form.models,
     }
-    return {"folder": str(folder), "forms": [fact]}, lacking
+    return {"folder": str(folder), "forms": [facts_of_form]}, why_no_task
 
 
 def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path) -> None:
@@ -511,17 +537,15 @@ def score_form(form: Form, logs: str | Path) -> dict[str, list[Facts]]:
 
 
 def _doc_ids(form: Form, table: ScoreTable) -> list[Any]:
-    """Items of a form's own task: the harness numbers its documents from 0."""
+    """Return the bank's doc_ids for logs of a form's own task, which numbers them from 0."""
     for n, doc_id in enumerate(table.doc_ids):
         if not isinstance(doc_id, int) or not 0 <= doc_id < len(form.items):
             raise BankMismatchError(
                 f"task {form.name} has a document {doc_id!r}, which its form lacks"
             )
         logged_hash = table.doc_hashes[n] if table.doc_hashes else None
-        if (
-            None not in (logged_hash, form.doc_hashes[doc_id])
-            and logged_hash != form.doc_hashes[doc_id]
-        ):
+        form_hash = form.doc_hashes[doc_id]
+        if None not in (logged_hash, form_hash) and logged_hash != form_hash:
             raise BankMismatchError(
                 f"document {doc_id} of task {form.name} is not doc_id {form.items[doc_id]!r} of "
                 "the bank (doc_hash differs)"

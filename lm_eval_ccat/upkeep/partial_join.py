@@ -31,12 +31,17 @@ SMALLEST = 0.1
 ODDS = 10.0
 #: The share that must remain whichever models are left out.
 WITHOUT_SOME = 0.25
+#: Shares, stretches of the logits and spreads of the items' departures that are tried.
 _SHARES = np.linspace(0.0, 0.95, 20)
 _STRETCHES, _SPREADS = (0.5, 0.7, 1.0, 1.4, 2.0), (0.0, 0.4, 0.8, 1.3, 2.0)
+#: Gauss-Hermite quadrature, by which a normal departure is integrated out.
 _NODES, _weights = np.polynomial.hermite_e.hermegauss(7)
 _LOG_WEIGHTS = np.log(_weights / _weights.sum())
-_PLACES = 24  # items that stand for any
-_MOST_ITEMS, _MOST_MODELS, _FEWEST = 1000, 6, 20
+#: Number of items that stand for any.
+_ANY_ITEMS = 24
+#: Most items and models that are looked at, as each takes its time, and fewest items.
+_MAX_ITEMS, _MAX_MODELS, _MIN_ITEMS = 1000, 6, 20
+#: Least noise of an item, as none has certain scores.
 _LEAST_NOISE = 0.02
 
 
@@ -63,19 +68,17 @@ def share_of_others(curves: Curves, scores: Floats) -> float:
     """
     scores = scores[np.isfinite(scores).any(axis=1)]
     items = np.flatnonzero(np.isfinite(scores).any(axis=0))
-    if len(items) > _MOST_ITEMS:
-        items = np.sort(np.random.default_rng(0).choice(items, _MOST_ITEMS, replace=False))
+    if len(items) > _MAX_ITEMS:
+        items = np.sort(np.random.default_rng(0).choice(items, _MAX_ITEMS, replace=False))
     # One model may answer in its own way throughout.
-    if len(scores) < 2 or len(items) < _FEWEST:
+    if len(scores) < 2 or len(items) < _MIN_ITEMS:
         return 0.0
     curves = replace(curves, coefficients=curves.coefficients[items], noise=curves.noise[items])
     scores = scores[:, items]
     abilities = fit_abilities(curves, scores)
     by_ability = np.argsort(abilities, kind="stable")
-    # Models of all abilities, and few, as each takes its time.
-    models = by_ability[
-        np.unique(np.linspace(0, len(scores) - 1, _MOST_MODELS).round().astype(int))
-    ]
+    # A few models, of all abilities.
+    models = by_ability[np.unique(np.linspace(0, len(scores) - 1, _MAX_MODELS).round().astype(int))]
     logits, scores = curves.predictor(abilities[models]), scores[models]
     noise = np.clip(curves.noise, _LEAST_NOISE, None)
     likelihoods = _by_share(logits, scores, noise)
@@ -85,6 +88,7 @@ def share_of_others(curves: Curves, scores: Floats) -> float:
     if likelihoods.max() - small.max() < math.log(ODDS):
         return 0.0
     parts = min(len(models), 3)
+    # One model that answers in its own way may mimic wrong items.
     for part in range(parts):
         staying = np.arange(len(models)) % parts != part
         alone = _by_share(logits[staying], scores[staying], noise)
@@ -104,7 +108,7 @@ def _by_share(logits: Floats, scores: Floats, noise: Floats) -> Floats:
     beyond = logits - logits.mean(axis=1, keepdims=True)
     order = np.argsort(beyond.mean(axis=0), kind="stable")
     n = len(order)
-    places = order[np.linspace(0, n - 1, min(_PLACES, n)).round().astype(int)]
+    places = order[np.linspace(0, n - 1, min(_ANY_ITEMS, n)).round().astype(int)]
     best = np.full(len(_SHARES), -np.inf)
     with np.errstate(divide="ignore"):
         log_right, log_wrong = np.log(1.0 - _SHARES)[:, None], np.log(_SHARES)[:, None]

@@ -18,7 +18,8 @@ from ..scores.answers import LoggedAnswer, read_answers
 
 #: What answers can be scored by.
 METRICS = ("comet", "judge", "bertscore", *PAIR_METRICS, *ROUGE_METRICS)
-_SOURCES = ("source_text", "source", "src")
+#: Usual names of the field of a document that has its source text.
+_SOURCE_FIELDS = ("source_text", "source", "src")
 
 
 def rescore(
@@ -68,12 +69,11 @@ def rescore(
     if parts_of(metric).base not in METRICS:
         raise UsageError(f"cannot score answers by {metric!r}{did_you_mean(metric, METRICS)}")
     # A flag of another metric would be passed over in silence.
-    for flag, value, whose in (
-        ("source_field", source_field, "comet"), ("model", model, "comet"),
-        ("judge", judge, "judge"),
-    ):  # fmt: skip
-        if value is not None and metric != whose:
-            raise UsageError(f"--{flag} is for {whose}, not for {metric}")
+    flags = {("source_field", "comet"): source_field, ("model", "comet"): model,
+             ("judge", "judge"): judge}  # fmt: skip
+    for (flag, its_metric), value in flags.items():
+        if value is not None and metric != its_metric:
+            raise UsageError(f"--{flag} is for {its_metric}, not for {metric}")
     answers = read_answers(logs, task, filter)
     name = "judge_score" if metric == "judge" else metric
     scorer: Any = None
@@ -121,7 +121,7 @@ def _scores_of_pairs(metric: str, texts: Sequence[str], targets: Sequence[Any]) 
 
 def _source(answer: LoggedAnswer, field: str | None) -> str:
     """Return the source text of an answer's document, under `field` or a usual name."""
-    for name in [field] if field else _SOURCES:
+    for name in [field] if field else _SOURCE_FIELDS:
         value: Any = answer.doc
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else None
@@ -147,7 +147,7 @@ def _rated(
     judge = Judge(settings)
     judge.judges(models)
     scores: list[float] = []
-    # In portions, so that the user sees the judge at work.
+    # Answers are rated in portions, so that the user sees the judge at work.
     step = 16 * judge.settings.concurrency
     for start in range(0, len(answers), step):
         asked = []
@@ -158,7 +158,7 @@ def _rated(
                 else str(value)
                 for name, value in answer.doc.items()
             }
-            # As the judges' prompts of TruthfulQA call them.
+            # Rubrics of TruthfulQA call these fields by their short names.
             for short in ("correct", "incorrect"):
                 if f"{short}_answers" in fields:
                     fields[short] = fields[f"{short}_answers"]

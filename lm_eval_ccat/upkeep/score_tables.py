@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..bank import ItemBank
-from ..bank.bank import PUBLISHED_ELSEWHERE, Observation
+from ..bank.bank import PUBLISHED_ELSEWHERE, Observation, family_of
 from ..errors import CcatError, UsageError
 from ..methods.calibration import calibrate
 from ..metrics import check_column
@@ -25,9 +26,11 @@ from ..scores.table import read_beside, reader_of
 from ..shown import some
 from .words import dated
 
-#: Models of a board that are taken, and most gigabytes that are fetched, where nobody says it.
+#: Default number of models of a leaderboard that are taken, and of gigabytes that are fetched.
 MODELS, MAX_GB = 60, 5.0
-_FAMILY_COST = 0.5  # of a whole family taken, in ranges of scores
+#: What a model costs if all models that are taken are of its family; the other cost is how far its
+#: score lies from the one that is sought, in ranges of scores.
+_FAMILY_COST = 0.5
 
 
 def make_bank(
@@ -83,18 +86,6 @@ def make_bank(
     return dated(replace(bank, constants={**bank.constants, CONSTANT: scaling.to_dict()}))
 
 
-def family_of(model: str) -> str:
-    """Return the family of a model: the first word of its name, without its organisation.
-
-    Examples
-    --------
-    >>> [family_of(name) for name in ("Qwen/Qwen2.5-7B-Instruct", "me/qwen-2b", "meta/Llama-3")]
-    ['qwen', 'qwen', 'llama']
-    """
-    word = re.match(r"[a-z]+", model.rpartition("/")[2].lower())
-    return word[0] if word else model
-
-
 def spread(scores: Mapping[str, float], n: int) -> list[str]:
     """Choose models over the whole range of scores, of as many families as that leaves.
 
@@ -111,24 +102,22 @@ def spread(scores: Mapping[str, float], n: int) -> list[str]:
     >>> spread(scores, 3)
     ['a/x-1', 'b/y-2', 'a/x-3']
     """
-    open_ = dict(sorted(scores.items()))
-    if len(open_) <= n:
-        return sorted(open_, key=open_.__getitem__)
-    low, high = min(open_.values()), max(open_.values())
-    span, families, models = max(high - low, 1e-12), dict[str, int](), list[str]()
+    candidates = dict(sorted(scores.items()))
+    if len(candidates) <= n:
+        return sorted(candidates, key=candidates.__getitem__)
+    low, high = min(scores.values()), max(scores.values())
+    span, of_family, models = max(high - low, 1e-12), Counter[str](), list[str]()
     # The ends first: how far a bank reaches is what the choice is for.
     targets = np.linspace(low, high, n)
     for target in sorted(targets.tolist(), key=lambda value: -abs(value - (low + high) / 2.0)):
-        model = min(
-            open_,
-            key=lambda name: (
-                abs(open_[name] - target) / span
-                + _FAMILY_COST * families.get(family_of(name), 0) / n
-            ),
-        )
-        families[family_of(model)] = families.get(family_of(model), 0) + 1
+        costs = {
+            name: abs(score - target) / span + _FAMILY_COST * of_family[family_of(name)] / n
+            for name, score in candidates.items()
+        }
+        model = min(costs, key=costs.__getitem__)
+        of_family[family_of(model)] += 1
         models.append(model)
-        del open_[model]
+        del candidates[model]
     return sorted(models, key=scores.__getitem__)
 
 
@@ -208,7 +197,7 @@ def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
     scaling = ItemScaling.of_bank(bank.constants)
     name, scale = (bank.metric, bank.scale) if scaling is None else (scaling.metric, scaling.scale)
     table = read_beside(path, Logged(bank.task, name, bank.filter), "the bank", scale, **how)
-    # A data set in another order has the same documents under other numbers.
+    # A data set in another order has the same documents under other doc_ids.
     table = table.numbered_as(bank.doc_ids, bank.doc_hashes)
     return table if scaling is None else scaling.apply(table)
 
@@ -241,7 +230,7 @@ def tables_of(
 def outcomes_meant(
     path: Path, tasks: Sequence[str], metrics: Sequence[str] | None, filter: str | None
 ) -> list[Logged]:
-    """The outcomes that some names mean; see `build.build`.
+    """Return the outcomes that names of tasks, metrics and a filter select; see `build.build`.
 
     Raises
     ------
@@ -256,10 +245,10 @@ def outcomes_meant(
         outcomes = _of_metrics(
             [outcome for outcome in logged if (outcome.task or "") == task], metrics
         )
-        # A metric without this filter has one of its own.
+        # A metric that does not have this filter is taken with its own.
         outcomes = [outcome for outcome in outcomes if outcome.filter == filter] or outcomes
         if metrics is None and len(outcomes) > 1:
-            raise _several(path, task, outcomes)
+            raise _ambiguous(path, task, outcomes)
         meant += outcomes
     if not meant:
         known = some(list(dict.fromkeys(outcome.metric for outcome in logged)))
@@ -277,7 +266,7 @@ def _of_metrics(outcomes: Sequence[Logged], metrics: Sequence[str] | None) -> li
     ]
 
 
-def _several(path: Path, task: str, outcomes: Sequence[Logged]) -> UsageError:
+def _ambiguous(path: Path, task: str, outcomes: Sequence[Logged]) -> UsageError:
     """Return the error of a task with several outcomes, of which none is named."""
     metrics = list(dict.fromkeys(outcome.metric for outcome in outcomes))
     filters = [str(outcome.filter) for outcome in outcomes]
@@ -306,8 +295,8 @@ def names_one_task(path: str | Path, text: str | None) -> bool:
 
 def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the tasks of a group and of its subgroups."""
-    out: dict[str, None] = {}
+    tasks: dict[str, None] = {}
     for member in groups[name]:
-        inner = _leaves(member, groups) if member in groups and member != name else [member]
-        out |= dict.fromkeys(inner)
-    return list(out)
+        leaves = _leaves(member, groups) if member in groups and member != name else [member]
+        tasks |= dict.fromkeys(leaves)
+    return list(tasks)

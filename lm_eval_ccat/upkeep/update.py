@@ -6,8 +6,8 @@ a new version of the task.
 
 A ranking without a bank leaves answers of its models on random items. They are kept in a bank of
 the method "sample", whose later estimates account for how easy items were for the models seen. Once
-`MODELS` models have answered, and every item has `ANSWERS` answers, each addition calibrates the
-method "default" on them.
+`MODELS_TO_CALIBRATE` models have answered, and every item has `ANSWERS_TO_CALIBRATE` answers, each
+addition calibrates the method "default" on them.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from .check import aligned_scores
 from .score_tables import table_of
 
 #: Fewest models from whose observations a response model is made,
-MODELS = 8
+MODELS_TO_CALIBRATE = 8
 #: and fewest answers that every item must have for it.
-ANSWERS = 3
+ANSWERS_TO_CALIBRATE = 3
 #: Fewest models with a score on a new document for the bank to include it.
-FEWEST = 5
+MODELS_TO_LEARN = 5
 #: Reason of retirement for items that a user named.
 BY_HAND = "by hand"
-#: Parts of a bank's provenance that its updates keep.
-_STAYS = ("retired", *ORIGIN[1:])
+#: Parts of a bank's provenance that its updates keep; its sources are those of the union.
+_LASTING = {"retired", *ORIGIN} - {"sources"}
 
 
 def update(
@@ -102,7 +102,8 @@ def update(
             "keep the old ones: name them with --calibrated_on, or calibrate the bank with "
             "--keep_scores"
         )
-    aligned_scores(bank, new)  # refuses another metric, filter or scale
+    # Another metric, filter or scale is refused.
+    aligned_scores(bank, new)
     if calibrated_on is None:
         calibrated_on = table_of(bank, bank.observations)
     # Scores of other models would make another bank, not this one with more models.
@@ -112,9 +113,8 @@ def update(
             f"({lacking[0]!r} is in only one of the two)"
         )
     # Within a version the benchmark's documents are the bank's.
-    learn = _new_documents if new_version else _no_documents
-    learned_columns, learned = learn(bank, new)
-    columns = np.union1d(_columns_of_bank(bank, new), learned_columns)
+    new_columns, documents = (_new_documents if new_version else _no_documents)(bank, new)
+    columns = np.union1d(_columns_of_bank(bank, new), new_columns)
     earlier = calibrated_on.take(_columns_of_bank(bank, calibrated_on))
     scores = union(earlier, new.take(columns))
     options = bank.provenance.get("options", {})
@@ -127,7 +127,7 @@ def update(
     }
     updates = [*bank.provenance.get("updates", []), this_update]
     # A calibration has its own provenance; where the scores came from outlives it.
-    lasting = {key: value for key, value in bank.provenance.items() if key in _STAYS}
+    lasting = {key: value for key, value in bank.provenance.items() if key in _LASTING}
     # The new scores were scaled by these ends, and later ones have to be.
     item_scaling = {key: value for key, value in bank.constants.items() if key == CONSTANT}
     return replace(
@@ -135,7 +135,7 @@ def update(
         settings=dict(bank.settings),
         constants={**updated.constants, **item_scaling},
         provenance={**updated.provenance, **lasting, "updates": updates},
-        warnings=(*updated.warnings, *notes, *doubts, *learned),
+        warnings=(*updated.warnings, *notes, *doubts, *documents),
     )
 
 
@@ -362,40 +362,40 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
     if not gone:
         return bank
     stay = np.array([doc_id not in gone for doc_id in bank.doc_ids], dtype=bool)
-    # Items that calibration removed ask nothing.
+    # Items that calibration removed are never asked.
     if not (stay & bank.kept).any():
         raise BankError("no item of the bank would be left; calibrate a new one")
-    staying_places, new_place = np.flatnonzero(stay), np.cumsum(stay) - 1
+    staying, new_position = np.flatnonzero(stay), np.cumsum(stay) - 1
 
     def shortened(observation: Observation) -> Observation:
         """Return an observation without the items that leave."""
-        staying, probabilities = stay[observation.items], observation.probabilities
-        items = new_place[observation.items[staying]]
+        asked, probabilities = stay[observation.items], observation.probabilities
+        items = new_position[observation.items[asked]]
         return replace(
             observation,
-            items=np.arange(len(staying_places)) if observation.chosen == "all" else items,
-            scores=observation.scores[staying],
-            probabilities=None if probabilities is None else probabilities[staying],
+            items=np.arange(len(staying)) if observation.chosen == "all" else items,
+            scores=observation.scores[asked],
+            probabilities=None if probabilities is None else probabilities[asked],
         )
 
-    record = {"items": list(gone), "why": why, "previous": bank.sha256}
+    retirement = {"items": list(gone), "why": why, "previous": bank.sha256}
     before = bank.provenance.get("retired", [])
     return replace(
         bank,
-        doc_ids=tuple(bank.doc_ids[i] for i in staying_places),
+        doc_ids=tuple(bank.doc_ids[i] for i in staying),
         kept=bank.kept[stay],
         parameters={name: values[stay] for name, values in bank.parameters.items()},
-        doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in staying_places),
-        prompts=bank.prompts and tuple(bank.prompts[i] for i in staying_places),
+        doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in staying),
+        prompts=bank.prompts and tuple(bank.prompts[i] for i in staying),
         observations=tuple(map(shortened, bank.observations)),
-        provenance={**bank.provenance, "retired": [*before, record]},
+        provenance={**bank.provenance, "retired": [*before, retirement]},
     )
 
 
 def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
-    """Return the bank for a new version of its task, with documents as in new results, and notes.
+    """Return the bank without documents that a new version of its task lacks or changes, and notes.
 
-    Retire missing and changed documents. Other differences in settings are not handled here.
+    Other differences in settings are not handled here.
     """
     # By numbers alone a changed document would pass for the old one.
     if bank.doc_hashes is None or table.doc_hashes is None:
@@ -407,9 +407,9 @@ def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str
     # Adaptive runs say nothing about documents that they did not ask.
     gone = () if set(table.chosen) == {"adaptive"} else differing.missing
     notes = [
-        f"{plural(len(items), 'document')} retired, which the new version {what} "
+        f"{plural(len(items), 'document')} retired, which the new version {verb} "
         f"(doc_id {some(items)})"
-        for what, items in (("lacks", gone), ("changes", differing.changed))
+        for verb, items in (("lacks", gone), ("changes", differing.changed))
         if items
     ]
     # A changed document has another difficulty under the same number.
@@ -432,13 +432,13 @@ def _new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp],
     is_new = np.array(
         [doc_id not in bank.index and doc_id not in gone for doc_id in table.doc_ids], dtype=bool
     )
-    enough = is_new & (np.isfinite(table.model_scores()).sum(axis=0) >= FEWEST)
+    enough = is_new & (np.isfinite(table.model_scores()).sum(axis=0) >= MODELS_TO_LEARN)
     n_left_out, columns = int((is_new & ~enough).sum()), np.flatnonzero(enough)
     notes = []
     if n_left_out:
         notes.append(
-            f"{plural(n_left_out, 'new document')} left out: fewer than {FEWEST} models have a "
-            "score on them"
+            f"{plural(n_left_out, 'new document')} left out: fewer than {MODELS_TO_LEARN} models "
+            "have a score on them"
         )
     if len(columns):
         notes.append(
@@ -452,7 +452,11 @@ def _new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp],
 
 
 def grow(
-    bank: ItemBank, new: Sequence[Observation], date: str | None = None, join: bool = True
+    bank: ItemBank,
+    new: Sequence[Observation],
+    date: str | None = None,
+    *,
+    response_model: bool = True,
 ) -> ItemBank:
     """Add observations to a bank.
 
@@ -464,8 +468,8 @@ def grow(
         Scores on the bank's items; they replace earlier scores of the same model and item.
     date : str, optional
         Date of the new bank, ISO 8601.
-    join : bool, optional
-        Whether to calibrate a response model once there are enough answers.
+    response_model : bool, optional
+        Whether to calibrate one once there are enough answers.
 
     Raises
     ------
@@ -475,13 +479,14 @@ def grow(
     Examples
     --------
     >>> import numpy as np
-    >>> one = Observation("a", "drawn", np.array([2, 0]), np.array([1.0, 0.5]))
-    >>> bank = grow(ItemBank.blank(range(3)), [one])
+    >>> observation = Observation("a", "drawn", np.array([2, 0]), np.array([1.0, 0.5]))
+    >>> bank = grow(ItemBank.blank(range(3)), [observation])
     >>> bank.models, readiness(bank)[-37:]
     (('a',), '(now 1, and 0 for the least answered)')
     """
     require_growing(bank)
-    return _bank_of(bank, merged(bank.observations, new), date, join)
+    observations = merged(bank.observations, new)
+    return _made_of(bank, observations, date, response_model=response_model)
 
 
 def require_growing(bank: ItemBank) -> None:
@@ -511,21 +516,22 @@ def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Obser
 
 def _joined(earlier: Observation, later: Observation) -> Observation:
     """Return what a model was observed to score in two observations; the later score counts."""
-    older = ~np.isin(earlier.items, later.items)
+    # Items that the later observation lacks.
+    stays = ~np.isin(earlier.items, later.items)
     probabilities = None
     if earlier.probabilities is not None or later.probabilities is not None:
         of_earlier, of_later = (
             np.full(len(part.items), np.nan) if part.probabilities is None else part.probabilities
             for part in (earlier, later)
         )
-        probabilities = np.concatenate([of_earlier[older], of_later])
-    # Items that were chosen in two ways are as if the scores had chosen them.
-    one_way = later.chosen == earlier.chosen or not older.any()
+        probabilities = np.concatenate([of_earlier[stays], of_later])
+    # Items that were chosen in two ways count as if the scores had chosen them.
+    chosen_alike = later.chosen == earlier.chosen or not stays.any()
     return Observation(
         later.model,
-        later.chosen if one_way else "adaptive",
-        np.concatenate([earlier.items[older], later.items]),
-        np.concatenate([earlier.scores[older], later.scores]),
+        later.chosen if chosen_alike else "adaptive",
+        np.concatenate([earlier.items[stays], later.items]),
+        np.concatenate([earlier.scores[stays], later.scores]),
         probabilities,
         later.config,
         later.date or earlier.date,
@@ -538,13 +544,13 @@ def readiness(bank: ItemBank) -> str:
         return f"Adaptive selection uses {len(bank.models)} models"
     answered = _Answered.of(bank, bank.observations)
     return (
-        f"Adaptive selection starts at {MODELS} models and {ANSWERS} answers per item (now "
-        f"{answered.models}, and {answered.fewest} for the least answered)"
+        f"Adaptive selection starts at {MODELS_TO_CALIBRATE} models and {ANSWERS_TO_CALIBRATE} "
+        f"answers per item (now {answered.models}, and {answered.fewest} for the least answered)"
     )
 
 
 class _Answered(NamedTuple):
-    """How many models answered, and the number of answers to the least answered item."""
+    """Number of models that answered, and of answers to the least answered item."""
 
     models: int
     fewest: int
@@ -560,18 +566,18 @@ class _Answered(NamedTuple):
     @property
     def suffice(self) -> bool:
         """Whether a response model can be made."""
-        return self.models >= MODELS and self.fewest >= ANSWERS
+        return self.models >= MODELS_TO_CALIBRATE and self.fewest >= ANSWERS_TO_CALIBRATE
 
 
-def _bank_of(
-    bank: ItemBank, observations: Sequence[Observation], date: str | None, join: bool
+def _made_of(
+    bank: ItemBank, observations: Sequence[Observation], date: str | None, *, response_model: bool
 ) -> ItemBank:
-    """Return a bank of observations alone, with a response model once they suffice, if `join`."""
+    """Return a bank of these observations alone, with a response model if they suffice for it."""
     parts = ("task", "metric", "filter", "scale", "doc_hashes", "prompts", "settings")
     blank = ItemBank.blank(bank.doc_ids, **{part: getattr(bank, part) for part in parts})
-    # Of too few answers, the bank knows which they were and nothing of the items.
+    # Of too few answers, a bank keeps the observations and knows nothing of the items.
     grown = blank
-    if join and _Answered.of(bank, observations).suffice:
+    if response_model and _Answered.of(bank, observations).suffice:
         grown = calibrate(table_of(blank, observations), "default")
         provenance = {**grown.provenance, "package": __version__, "grown": True}
         grown = replace(grown, settings=dict(bank.settings), provenance=provenance)
@@ -612,16 +618,16 @@ def without_models(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, s
     # A bank of random items has learned nothing that a ranking could lean on.
     if not ranked or bank.method == "sample":
         return bank, ""
-    listing = some(ranked, 3)
-    what = f"the bank{f' of {bank.task}' if bank.task else ''} was calibrated on {listing} too"
+    name = f"the bank{f' of {bank.task}' if bank.task else ''}"
+    warning = f"{name} was calibrated on {some(ranked, 3)} too"
     if bank.observations:
         try:
             peers = [entry for entry in bank.observations if entry.model not in ranked]
-            return _remade(bank, peers), f"{what}, whose scores are left out of this ranking"
+            return _remade(bank, peers), f"{warning}, whose scores are left out of this ranking"
         except CcatError as error:
-            what = f"{what}, and cannot do without them ({error})"
+            warning += f", and cannot do without them ({error})"
     return bank, (
-        f"{what}, so estimates of that are too certain; calibrate with --exclude, or with "
+        f"{warning}, so estimates of that are too certain; calibrate with --exclude, or with "
         "--keep_scores, which lets rankings leave them out"
     )
 
@@ -630,7 +636,7 @@ def _remade(bank: ItemBank, observations: Sequence[Observation]) -> ItemBank:
     """Make a bank again, as it was made, from some of its observations."""
     # A bank that grew may fall back to random items; a calibration would fail.
     if bank.provenance.get("grown"):
-        return _bank_of(bank, observations, bank.made, True)
+        return _made_of(bank, observations, bank.made, response_model=True)
     options = bank.provenance.get("options") or {}
     remade = calibrate(table_of(bank, observations), bank.method, keep_scores=True, **options)
     origin = {key: value for key, value in bank.provenance.items() if key in ORIGIN}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +16,9 @@ from ..shown import first_of, plural, short, some
 
 #: Tags of a bank's page on the hub, by which banks are found there.
 TAGS = ("lm-eval-ccat", "item-bank")
-_LISTED = 40  # models
-_SHOWN = 10  # items that calibration removed
+#: Largest number of models or sources that are named, and of items that calibration removed.
+_MAX_NAMES, _MAX_REMOVED = 40, 10
+#: Quantiles of each parameter that facts state, by name.
 _QUANTILES = {"min": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "max": 1.0}
 #: Days after which models have changed so much that a bank should be checked on new ones.
 RENEW_AFTER = 365
@@ -83,10 +83,9 @@ def trust(bank: ItemBank) -> str:
         return judgement
     if not bank.models:
         return "it rests on no other models: documents are drawn at random"
-    doubts = len(bank.warnings)
     opening = (
-        f"read the {plural(doubts, 'warning')} before you rely on this bank"
-        if doubts
+        f"read the {plural(len(bank.warnings), 'warning')} before you rely on this bank"
+        if bank.warnings
         else "no problem was found in the scores"
     )
     return f"{opening}; `lm-eval-ccat simulate` on the same scores tests how it ranks"
@@ -106,7 +105,7 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
     '20 kept of 20'
     """
     names, means = facts["calibration_models"], list(facts.get("models", {}).items())
-    models = f"{len(names)}: {first_of(names, _LISTED)}" if names else "none"
+    models = f"{len(names)}: {first_of(names, _MAX_NAMES)}" if names else "none"
     if means:
         several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""
         (best, highest), (worst, lowest) = means[0], means[-1]
@@ -122,18 +121,18 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
         ("method", facts["method"]),
         ("models", models),
         ("items", f"{facts['items_kept']} kept of {facts['items']}{missing}"),
-        *(("  removed", f"doc_id {doc_id}: {why}") for doc_id, why in removed[:_SHOWN]),
+        *(("  removed", f"doc_id {doc_id}: {why}") for doc_id, why in removed[:_MAX_REMOVED]),
     ]
     # A bank of thousands would fill the screen with what it does not ask.
-    if len(removed) > _SHOWN:
-        lines.append(("  removed", f"{len(removed) - _SHOWN} more, listed in the bank"))
+    if len(removed) > _MAX_REMOVED:
+        lines.append(("  removed", f"{len(removed) - _MAX_REMOVED} more, listed in the bank"))
     provenance = facts["provenance"]
     for name in ("license", "prompts"):
         if text := provenance.get(name):
             lines.append((name, text))
     # Scores that others published have a licence, and their sources must be named.
     if provenance.get("license"):
-        lines.append(("source", first_of(provenance["sources"], _LISTED)))
+        lines.append(("source", first_of(provenance["sources"], _MAX_NAMES)))
     if settings:
         lines.append(
             ("settings", ", ".join(f"{key}={json.dumps(value)}" for key, value in settings.items()))
@@ -142,17 +141,17 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
 
 
 def in_one_line(facts: Facts) -> str:
-    """A bank's line in the list of a suite.
+    """Return a bank's line in the list of a suite.
 
     Examples
     --------
     >>> in_one_line(facts_of(ItemBank.blank(range(3))))
     'sample, 3 items kept of 3, 0 models, made on an unrecorded date; 0 warnings'
     """
-    models, doubts = len(facts["calibration_models"]), len(facts["warnings"])
+    n_models, n_warnings = len(facts["calibration_models"]), len(facts["warnings"])
     return (
         f"{facts['method']}, {plural(facts['items_kept'], 'item')} kept of {facts['items']}, "
-        f"{plural(models, 'model')}, {facts['age']}; {plural(doubts, 'warning')}"
+        f"{plural(n_models, 'model')}, {facts['age']}; {plural(n_warnings, 'warning')}"
     )
 
 
@@ -259,7 +258,7 @@ def _section(task: str, outcome: str, bank: ItemBank) -> list[str]:
 
 
 def dated(bank: ItemBank, today: date | None = None) -> ItemBank:
-    """The bank, made today."""
+    """Return a bank that is made today."""
     return replace(bank, made=(today or date.today()).isoformat())
 
 
@@ -300,9 +299,9 @@ def diff_suites(old: SuiteBank, new: SuiteBank) -> Facts:
 
     Examples
     --------
-    >>> one = SuiteBank({"t": ItemBank.blank(range(3)), "u": ItemBank.blank(range(2))})
-    >>> two = SuiteBank({"t": ItemBank.blank(range(4))})
-    >>> diff = diff_suites(one, two)
+    >>> old = SuiteBank({"t": ItemBank.blank(range(3)), "u": ItemBank.blank(range(2))})
+    >>> new = SuiteBank({"t": ItemBank.blank(range(4))})
+    >>> diff = diff_suites(old, new)
     >>> diff["banks_removed"], diff["tasks"]["t"]["score"]["items_added"]
     ([['u', 'score']], [3])
     """
@@ -341,7 +340,9 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         {doc_id for doc_id, kept in zip(bank.doc_ids, bank.kept.tolist()) if kept}
         for bank in (old, new)
     )
+    asked_anew, asked_no_more = kept_in_new - kept_in_old, kept_in_old - kept_in_new
     in_both = [doc_id for doc_id in old.doc_ids if doc_id in new.index]
+    old_models, new_models = set(old.models), set(new.models)
     diff: Facts = {
         "same": True,
         "fields": {
@@ -351,19 +352,13 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         "items_added": list(documents.new),
         "items_removed": list(documents.missing),
         "documents_changed": list(documents.changed),
-        "kept_now": _without(in_both, kept_in_old, kept_in_new),
-        "removed_now": _without(in_both, kept_in_new, kept_in_old),
-        "models_added": _without(new.models, old.models, new.models),
-        "models_removed": _without(old.models, new.models, old.models),
+        "kept_now": [doc_id for doc_id in in_both if doc_id in asked_anew],
+        "removed_now": [doc_id for doc_id in in_both if doc_id in asked_no_more],
+        "models_added": [model for model in new.models if model not in old_models],
+        "models_removed": [model for model in old.models if model not in new_models],
         "parameters_changed": _differing(_curves(old), _curves(new)),
     }
     return {**diff, "same": not diff_in_words(diff)}
-
-
-def _without(names: Iterable[Any], out: Iterable[Any], among: Iterable[Any]) -> list[Any]:
-    """Return those of some names that are `among` some and not `out`, in their order."""
-    left_out, known = set(out), set(among)
-    return [name for name in names if name in known and name not in left_out]
 
 
 def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
@@ -375,6 +370,7 @@ def _curves(bank: ItemBank) -> dict[str, object]:
     """Return what a bank knows of its items, in values that can be compared."""
     return {
         **bank.constants,
+        # Arrays are compared as bytes, in which NaN equals NaN.
         **{name: value.tobytes() for name, value in bank.parameters.items()},
     }
 
@@ -399,6 +395,7 @@ def diff_in_words(diff: Facts) -> list[str]:
 
 
 def _fields(bank: ItemBank) -> dict[str, object]:
+    """Return the method, what is scored and the settings of a bank, by name."""
     return {
         **{name: getattr(bank, name) for name in ("method", "task", "metric", "filter")},
         "scale": bank.scale.describe(),

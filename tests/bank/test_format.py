@@ -182,7 +182,7 @@ def test_a_large_file_made_to_fill_memory_is_refused_before_it_is_parsed(tmp_pat
 
 def test_a_file_that_grows_for_ever_or_is_no_file_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(file, "MAX_BYTES", 3 << 20)
-    monkeypatch.setattr(file, "_MOST_STRING", 1 << 20)
+    monkeypatch.setattr(file, "_MAX_TEXT", 1 << 20)
     path, pipe = tmp_path / "x.json", tmp_path / "pipe"
     os.mkfifo(pipe)
     start = b'{"format": "lm-eval-ccat/bank", "version": 1'

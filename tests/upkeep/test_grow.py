@@ -7,7 +7,13 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.methods.sample.method import ease_of
-from lm_eval_ccat.upkeep.update import ANSWERS, MODELS, grow, readiness, without_models
+from lm_eval_ccat.upkeep.update import (
+    ANSWERS_TO_CALIBRATE,
+    MODELS_TO_CALIBRATE,
+    grow,
+    readiness,
+    without_models,
+)
 
 N = 120
 RNG = np.random.default_rng(3)
@@ -29,20 +35,20 @@ def known(models: int = 12, items: int = N) -> ScoreTable:
 
 
 def test_the_response_model_joins_in_once_models_and_items_are_enough(tmp_path):
-    bank = grow(BLANK, [seen(j) for j in range(MODELS - 1)], "2026-01-01")
+    bank = grow(BLANK, [seen(j) for j in range(MODELS_TO_CALIBRATE - 1)], "2026-01-01")
     assert bank.method == "sample" and bank.made == "2026-01-01"
-    now = f"(now {MODELS - 1}, and {MODELS - 1} for the least answered)"
+    now = f"(now {MODELS_TO_CALIBRATE - 1}, and {MODELS_TO_CALIBRATE - 1} for the least answered)"
     assert readiness(bank).endswith(now)
     bank.save(tmp_path / "b.json")
-    bank = grow(ItemBank.load(tmp_path / "b.json"), [seen(MODELS - 1)])
-    assert bank.method == "default" and len(bank.models) == MODELS
+    bank = grow(ItemBank.load(tmp_path / "b.json"), [seen(MODELS_TO_CALIBRATE - 1)])
+    assert bank.method == "default" and len(bank.models) == MODELS_TO_CALIBRATE
     # It is the bank that a calibration on the same scores makes.
-    whole = calibrate(known(MODELS)).parameters["intercept"]
+    whole = calibrate(known(MODELS_TO_CALIBRATE)).parameters["intercept"]
     assert np.allclose(bank.parameters["intercept"], whole, atol=1e-3)
     assert without_models(bank, ["m0"])[0].method == "sample"  # without it they are too few
     half = grow(BLANK, [seen(j, np.arange(N // 2)) for j in range(11)])
     assert half.method == "sample"  # no item must be without answers
-    assert f"{ANSWERS} answers per item (now 11, and 0 for" in readiness(half)
+    assert f"{ANSWERS_TO_CALIBRATE} answers per item (now 11, and 0 for" in readiness(half)
 
 
 def test_a_later_answer_counts_and_nothing_is_lost():
