@@ -115,11 +115,8 @@ def _by_share(logits: Floats, scores: Floats, noise: Floats) -> Floats:
     for spread in _SPREADS:
         for stretch in _STRETCHES:
             levelled = _levelled(stretch * beyond, scores, spread)
-            of_own = _log_likelihood(levelled, scores, noise, spread)
-            of_any = logsumexp(
-                [_log_likelihood(levelled[:, [place]], scores, noise, spread) for place in places],
-                axis=0,
-            ) - math.log(len(places))
+            of_own = _by_own_curves(levelled, scores, noise, spread)
+            of_any = _by_any_curve(levelled[:, places], scores, noise, spread)
             mixed = np.logaddexp(log_right + of_own, log_wrong + of_any).sum(axis=1)
             best = np.maximum(best, mixed)
     return best
@@ -140,13 +137,25 @@ def _levelled(logits: Floats, scores: Floats, spread: float) -> Floats:
     return np.asarray(logits + level)
 
 
-def _log_likelihood(logits: Floats, scores: Floats, noise: Floats, spread: float) -> Floats:
+def _by_own_curves(logits: Floats, scores: Floats, noise: Floats, spread: float) -> Floats:
     """Return each item's log likelihood over the models, its departure integrated out; (n_items,).
 
     Constants that the logits do not change are left out.
     """
-    present, y = np.isfinite(scores), np.nan_to_num(scores)
     places = logits[:, :, None] + spread * _NODES
-    terms = y[:, :, None] * places - np.logaddexp(0.0, places)
-    total = np.where(present[:, :, None], terms, 0.0).sum(axis=0) / noise[:, None]
-    return np.asarray(logsumexp(total + _LOG_WEIGHTS, axis=1))
+    terms = np.nan_to_num(scores)[:, :, None] * places - np.logaddexp(0.0, places)
+    by_node = np.where(np.isfinite(scores)[:, :, None], terms, 0.0).sum(axis=0)
+    return np.asarray(logsumexp(by_node / noise[:, None] + _LOG_WEIGHTS, axis=1))
+
+
+def _by_any_curve(logits: Floats, scores: Floats, noise: Floats, spread: float) -> Floats:
+    """Return what `_by_own_curves` does, each item by all curves of `logits` alike; (n_items,).
+
+    Parameters
+    ----------
+    logits : ndarray of shape (n_models, n_curves)
+    """
+    places = (logits[:, :, None] + spread * _NODES).reshape(len(logits), -1)
+    by_node = np.nan_to_num(scores).T @ places - np.isfinite(scores).T @ np.logaddexp(0.0, places)
+    weights = np.tile(_LOG_WEIGHTS, logits.shape[1]) - math.log(logits.shape[1])
+    return np.asarray(logsumexp(by_node / noise[:, None] + weights, axis=1))
