@@ -1768,6 +1768,17 @@ BUGS: tuple[Bug, ...] = (
         ),
     ),
     Bug(
+        "models that refuse items depart alike",
+        "lm_eval_ccat/methods/default/departures",
+        "        M = single[:, None] + single\n",
+        "        pair += c2 * ((misfit[:, None] - 1.0) * v[:, None] + (misfit - 1.0) * v)\n"
+        "        single += c * (misfit - 1.0) * v\n        M = single[:, None] + single\n"
+        "        misfit = np.ones_like(v)\n",
+        (
+            "tests/methods/default/test_draws.py::test_what_two_models_refuse_is_known_of_neither_from_the_other",
+        ),
+    ),
+    Bug(
         "a rival far behind counts as much in what an item tells",
         "lm_eval_ccat/methods/default/field",
         "weight = 1.0 if b == a else min((len(member.asked) + 1) / own_answers, 1.0)",

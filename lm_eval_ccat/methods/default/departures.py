@@ -7,12 +7,14 @@ The departures of all models of a ranking have a joint Student prior, ``beta ~ t
 variances are fitted on models left out of the calibration, those of differences on pairs of them:
 
     V_a  = c v_a + m + g (t_a - centre)^2,        V_ab = c' (v_a + v_b) + m' + g' (t_a - t_b)^2,
-    M_aa = l_a V_a,        M_ab = min(l_a, l_b) (V_a + V_b - V_ab) / 2;
+    M_aa = l_a (V_a + c (f_a - 1) v_a),        M_ab = min(l_a, l_b) (V_a + V_b - V_ab) / 2;
 
 ``v`` is the variance of the mean over ``U`` after the chosen items if the response model is true.
 It is larger for a model that may be better or weaker than all of the bank, where the curves are
-extrapolated. ``l`` grows with the distance, and what it adds to one model is independent of all
-others. Models close to one another depart alike, which is ``g'``.
+extrapolated. ``l`` grows with the distance, and ``f`` with how much more than usual a model's own
+answers are off (`Member.misfit`). What these add to one model is independent of all others: two
+models that refuse a tenth of the items refuse different ones. Models close to one another depart
+alike, which is ``g'``.
 Draws measure ``beta``: their weighted mean residual is ``N(beta, T)``, so that
 
     E beta = M (M + T)^-1 rbar,       Var beta = M - M (M + T)^-1 M,
@@ -83,19 +85,20 @@ class Departures:
     inflation_of_pairs: float = 1.0
     df: float = PRIOR_DF
 
-    def prior(self, v: Floats, t: Floats, level: Floats) -> Floats:
+    def prior(self, v: Floats, misfit: Floats, t: Floats, level: Floats) -> Floats:
         """Return ``M``; shape (n_models, n_models).
 
         Parameters
         ----------
-        v, t, level : ndarray of shape (n_models,)
-            See the module's docstring.
+        v, misfit, t, level : ndarray of shape (n_models,)
+            See the module's docstring, where `misfit` is ``f``.
         """
         (c, m, g), (c2, m2, g2) = self.single.tolist(), self.pair.tolist()
         single = c * v + m + g * (t - self.centre) ** 2 + _LEAST
         pair = c2 * (v[:, None] + v) + m2 + g2 * (t[:, None] - t) ** 2
         M = single[:, None] + single
         M = 0.5 * (M - np.clip(pair, _LEAST, M)) * np.minimum(level[:, None], level)
+        single += c * (misfit - 1.0) * v
         np.fill_diagonal(M, single * level)
         return positive(M, float(single.max()))
 

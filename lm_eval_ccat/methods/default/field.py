@@ -130,7 +130,7 @@ class Moments(NamedTuple):
 
     Attributes
     ----------
-    t, v, level, left, q, rbar : ndarray of shape (n_models,)
+    t, v, misfit, level, left, q, rbar : ndarray of shape (n_models,)
         As `Member` has them; `q` draws have a score.
     ability, ability_variance, slope : ndarray of shape (n_models,)
         Posterior of the ability, and change of the estimate per unit of ability, without
@@ -145,6 +145,7 @@ class Moments(NamedTuple):
 
     t: Floats
     v: Floats
+    misfit: Floats
     level: Floats
     left: Floats
     q: Floats
@@ -176,7 +177,7 @@ class Moments(NamedTuple):
         noise = self.S.diagonal() / np.maximum(self.left, 1.0)
         # What draws leave of the departures, and what of these the ability explains.
         after = np.clip(variance / from_bank - noise, 0.0, before)
-        explained = np.minimum(d.single[0] * self.v * self.level / before, 1.0)
+        explained = np.minimum(d.single[0] * self.v * self.misfit * self.level / before, 1.0)
         share = after * explained * from_bank / np.maximum(variance, 1e-300)
         return self.slope * after / before, np.clip(share, 0.0, 1.0)
 
@@ -241,10 +242,11 @@ class Moments(NamedTuple):
 
 
 class ModelValues(NamedTuple):
-    """What `Moments` need of one model alone, or of all: the first nine as they have them."""
+    """What `Moments` need of one model alone, or of all: all but the last as they have them."""
 
     t: Any
     v: Any
+    misfit: Any
     level: Any
     left: Any
     q: Any
@@ -299,7 +301,7 @@ class Joint:
         """Add a model without any information."""
         self._rows = np.pad(self._rows, ((0, 0), (0, 1), (0, 0)))
         self.sums = Products(*np.pad(self.sums, ((0, 0), (0, 1), (0, 1))))
-        self._values.append(ModelValues(*np.zeros(10)))
+        self._values.append(ModelValues(*np.zeros(len(ModelValues._fields))))
 
     def add_draw(self, item: int) -> None:
         """Record that an item was drawn for some model."""
@@ -314,6 +316,7 @@ class Joint:
         self._values[a] = ModelValues(
             t=member.t,
             v=member.v,
+            misfit=member.misfit,
             level=member.level,
             left=member.left,
             q=len(member.drawn),
@@ -362,7 +365,8 @@ class Joint:
     def moments(self, departures: Departures) -> Moments:
         """Return the current state of all models under this prior."""
         # One row a quantity, so that each lies in memory without gaps.
-        values = ModelValues(*np.array(self._values, dtype=np.float64).reshape(-1, 10).T.copy())
+        width = len(ModelValues._fields)
+        values = ModelValues(*np.array(self._values, dtype=np.float64).reshape(-1, width).T.copy())
         q, sums = values.q, self.sums
         alike = np.full((len(q), len(q)), departures.rho)
         np.fill_diagonal(alike, 1.0)  # a model is wholly like itself
@@ -373,7 +377,7 @@ class Joint:
         S = alike * (noise[:, None] * noise) + measured * sums.residual
         T = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
         T += np.diag(np.where(q > 0.0, 0.0, UNKNOWN))
-        M = departures.prior(values.v, values.t, values.level)
+        M = departures.prior(values.v, values.misfit, values.t, values.level)
         return Moments(*values[:-1], S, T, M, self.df_of_draws(q))
 
 
@@ -594,7 +598,9 @@ class Field:
             )
 
         left_by_chosen = np.array([member.left_by_chosen(candidate) for member in self.members])
-        after = self.model.departures.prior(left_by_chosen, moments.t, moments.level)
+        after = self.model.departures.prior(
+            left_by_chosen, moments.misfit, moments.t, moments.level
+        )
         return left_open(moments.M, n_drawn + 1) < left_open(after, n_drawn)
 
     def draw_sizes(self) -> Floats:

@@ -72,7 +72,8 @@ class Member:
         Length of the beginning of the sequence in which the model was asked every item.
     t, v : float
         The response model's estimate; the variance of the mean over the unseen items that remains
-        after the chosen items, increased where the model may be outside the bank's range.
+        after the chosen items, increased where the model may be outside the bank's range. It does
+        not contain `misfit`.
     position, level : float
         Position of the model in the bank's range, and the factor on variances there.
     left : int
@@ -86,7 +87,7 @@ class Member:
     misfit : float
         Factor, at least 1, by which squared residuals of all answers exceed what the bank expects.
         A model that refuses a tenth of the items shows it before draws have measured it. It
-        stands in `v`, `noise` and `noises`.
+        stands in `noise` and `noises`.
     unlike : float
         Variance of the mean residual of all answers, times the share of their squares that `misfit`
         calls more than usual: the bank does not say how such a model answers what it was not asked.
@@ -188,15 +189,14 @@ class Member:
         # Draws measure the departure itself; `v` is what the chosen items leave open.
         left = p.open_after(self._selected)
         self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)
-        self.v = (left + self._unsure) * self.misfit
+        self.v = left + self._unsure
         if len(drawn):
             self.noises = noises[drawn] * self.misfit
             self._measure(residual, w, per, drawn)
 
     def left_by_chosen(self, item: int) -> float:
         """Return `v` after one more chosen item."""
-        left = self.posterior.open_after(np.append(self._selected, item))
-        return (left + self._unsure) * self.misfit
+        return self.posterior.open_after(np.append(self._selected, item)) + self._unsure
 
     def _measure(self, residual: Floats, w: Floats, per: Floats, drawn_places: Places) -> None:
         """Estimate the departure from the draws, at these places among the items scored."""

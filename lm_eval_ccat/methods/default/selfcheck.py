@@ -297,7 +297,7 @@ def fit_departures(
             x[members]
             for x in (
                 checkpoint.moments.t,
-                checkpoint.moments.v,
+                checkpoint.moments.v * checkpoint.moments.misfit,
                 checkpoint.moments.left,
                 checkpoint.moments.level,
             )
@@ -459,9 +459,8 @@ def departures_of(
 
 def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]:
     prior = replace(prior, centre=checkpoint.centre)
-    moments = checkpoint.moments._replace(
-        M=prior.prior(checkpoint.moments.v, checkpoint.moments.t, checkpoint.moments.level)
-    )
+    of_models = (getattr(checkpoint.moments, name) for name in ("v", "misfit", "t", "level"))
+    moments = checkpoint.moments._replace(M=prior.prior(*of_models))
     return moments, moments.result(prior, float(moments.left[0] + checkpoint.n))
 
 

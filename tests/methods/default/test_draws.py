@@ -123,7 +123,9 @@ def test_a_doubted_bank_promises_no_more_than_one_of_which_nothing_was_measured(
 
 
 ABILITY = SimpleNamespace(z=[0.0], covariance=np.eye(1), slope=1.0)
-REST = dict(refresh=lambda d: None, t=0.5, v=0.1, level=1.0, left=9, rbar=0.0, noise=0.1)
+REST = dict(
+    refresh=lambda d: None, t=0.5, v=0.1, misfit=1.0, level=1.0, left=9, rbar=0.0, noise=0.1
+)
 
 
 @settings(max_examples=30, deadline=None)
@@ -212,7 +214,7 @@ def test_draws_speak_alone_where_they_state_less_than_the_bank_and_they_together
     each, both = np.ones(2), np.eye(2)
     t, rbar = np.array([0.5, 0.4]), np.array([0.1, -0.1])
     moments = Moments(
-        t, 0.01 * each, each, 60.0 * each, 20.0 * each, rbar, 0.0 * each, each, each,
+        t, 0.01 * each, each, each, 60.0 * each, 20.0 * each, rbar, 0.0 * each, each, each,
         0.04 * both, drawn * both, 0.001 * both, 20.0 * np.ones((2, 2)),
     )  # fmt: skip
     departures = replace(VAGUE, inflation_of_pairs=inflation)
@@ -248,6 +250,26 @@ def test_a_model_that_refuses_items_is_known_less_well_from_its_first_answers_on
     (v, noise, misfit), (wide_v, wide_noise, wide_misfit) = map(variances, (scores, refusing))
     assert misfit == pytest.approx(1.0, abs=0.3) and wide_misfit > 1.5 * misfit
     assert wide_v > v and wide_noise > noise
+
+
+def test_what_two_models_refuse_is_known_of_neither_from_the_other():
+    """Each refuses other items: what this adds to their variances, it adds to the difference."""
+    values = world(32, 60, seed=3).model_scores()
+    names = [f"m{k}" for k in range(30)]
+    bank = calibrate(ScoreTable.from_arrays(values[:30], names, metric="acc"))
+    refusing = values[30:].copy()
+    refusing[0, [3, 11]] = refusing[1, [5, 17]] = 0.0
+    field = Field(model_of(bank), 2, draws=False)
+    for a in range(2):
+        for item in range(20):
+            field.place(a, item, None)
+        field.learn(a, list(range(20)), refusing[a, :20].tolist())
+    found, departures = field.moments(), field.model.departures
+    usual = departures.prior(found.v, np.ones(2), found.t, found.level)
+    added = (found.M - usual).diagonal()
+    assert added == pytest.approx(departures.single[0] * (found.misfit - 1.0) * found.v)
+    assert added.min() > 0.3 * usual.diagonal().min()
+    assert (spread(found.M) - spread(usual))[0, 1] == pytest.approx(added.sum())
 
 
 @pytest.mark.parametrize("n_items", [10, 50])
