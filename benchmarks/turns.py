@@ -6,7 +6,7 @@ prefers. Their memory lets only one be loaded at a time. Printed: seconds of the
 runs of all models without the search for tasks, seconds until the result, their ratio, answers
 used, and loads.
 
-    python benchmarks/turns.py [--models 2,4,8] [--items 1000] [--batch 8]
+    python benchmarks/turns.py [--models 2,4,8] [--items 1000] [--batch 8] [--max_items 200]
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--models", default="2,4,8", help="numbers of models (default: 2,4,8)")
     parser.add_argument("--items", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--max_items", type=int, help="the most of a model (default: no limit)")
     args = parser.parse_args()
     counts = [int(n) for n in args.models.split(",")]
     loads: list[str] = []
@@ -94,7 +95,7 @@ def main() -> None:
 
     HarnessModel.open = opened  # type: ignore[method-assign]
     print(
-        f"{'models':>6} {'':<8}{'full runs':>10}{'result':>9}{'ratio':>7}{'used':>12}{'loads':>7}"
+        f"{'models':>6} {'':<8}{'full runs':>10}{'result':>9}{'ratio':>7}{'used':>16}{'loads':>7}"
     )
     with tempfile.TemporaryDirectory() as place:
         root, rng = Path(place), np.random.default_rng(1)
@@ -118,13 +119,13 @@ def main() -> None:
                 began = time.perf_counter()
                 result = rank(
                     task="preferences", models=models, memory=1,
-                    harness={"include_path": str(root / kind)},
+                    harness={"include_path": str(root / kind)}, max_items=args.max_items,
                 )  # fmt: skip
                 seconds, full = time.perf_counter() - began, sum(run[0] for run in runs[:n])
                 used = f"{result.content['items_administered']:,} of {n * args.items:,}"
                 print(
                     f"{n:>6} {kind:<8}{full:>9.1f}s{seconds:>8.1f}s{seconds / full:>7.2f}"
-                    f"{used:>12}{len(loads):>7}  {result.content['ranking']}", flush=True,
+                    f"{used:>16}{len(loads):>7}  {result.content['ranking']}", flush=True,
                 )  # fmt: skip
 
 
