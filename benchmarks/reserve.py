@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-from lm_eval_ccat.board.folder import offered
+from lm_eval_ccat.board.folder import Reserve, without_reserve
 
 KNOWN, PARTS, EXPOSURE = 40, 5, 5
 
@@ -47,8 +47,9 @@ def main() -> None:
         full = dict(zip(known.models, known.model_scores().mean(axis=1).tolist()))
         bank = calibrate(known)
         for k, row in enumerate(table.select(models[: args.new]).model_scores()):
-            for (way, results), back in zip(found.items(), (None, [k % PARTS, PARTS])):
-                results.append(placed(offered(bank, way, back), row, full, args.items, k))
+            for (way, results), reserve in zip(found.items(), (None, Reserve(k % PARTS, PARTS))):
+                offered = without_reserve(bank, way, reserve)
+                results.append(placed(offered, row, full, args.items, k))
     for way, results in found.items():
         error, width, holds = np.array(results).T
         squares, root = error**2, len(error) ** 0.5
