@@ -1263,7 +1263,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the strictest filter comes first whatever the task lists",
         "lm_eval_ccat/scores/readers/logged_runs",
-        "order.index(n) if n in order else len(order)",
+        "order.index(name) if name in order else len(order)",
         "0",
         ("tests/scores/test_harness_logs.py",),
     ),

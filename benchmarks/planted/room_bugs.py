@@ -1590,8 +1590,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "each file of an archive may be as large as all",
-            "            left -= size\n            if left < 0:",
-            "            if left < size:",
+            "            left -= member.size\n            if left < 0:",
+            "            if left < member.size:",
         ),
         (
             "a file of an archive may lie outside",

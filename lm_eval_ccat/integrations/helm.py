@@ -36,20 +36,25 @@ from ..upkeep.score_tables import spread
 
 NAME = re.compile(r"helm:(?P<project>[\w.-]+)(?:@(?P<release>[\w.-]+))?")
 _HOST, _BUCKET = "https://storage.googleapis.com", "crfm-helm-public"
-_PATIENCE = 60.0  # seconds
+#: Seconds that an answer may take.
+_PATIENCE = 60.0
+#: Files of a run: scores by document, what was run, texts of the documents, and mean scores.
 _STATS, _SPEC, _TEXTS = "per_instance_stats.json", "run_spec.json", "instances.json"
 _MEANS = "stats.json"
-_FEWEST = 20  # documents that must be matched
-#: HELM's metrics that say whether an answer is right, and the harness's that say the same.
-_RIGHT = (
+#: Least number of documents that a scenario shares with the task.
+_MIN_DOCUMENTS = 20
+#: HELM's metrics that say whether an answer is right.
+_RIGHTNESS = (
     "final_number_exact_match", "chain_of_thought_correctness", "math_equiv_chain_of_thought",
     "math_equiv", "exact_match", "quasi_exact_match",
 )  # fmt: skip
-_SAME = ("acc", "exact_match")
+#: The harness's metrics that say the same.
+_RIGHTNESS_OF_HARNESS = ("acc", "exact_match")
 
 #: What a file of another form than HELM's raises where it is read.
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-Keys = dict[str, int]  # doc_id by HELM's id
+#: The harness's doc_id by HELM's id.
+DocIds = dict[str, int]
 Content = TypeVar("Content")
 
 
@@ -130,23 +135,23 @@ def _fetch(
     say: Callable[[str], object],
     on_progress: Callable[[int, int], None] | None,
 ) -> Path:
-    """Fetch a release's scores, whatever its files raise; see `fetch`."""
+    """Do as `fetch`, but raise whatever a file of another form raises."""
     bucket = _Bucket(name)
     suites = bucket.suites()
     session = open_session(task, None, confirm_run_unsafe_code=True)
     metric = internals.metric_names(session.task)[0]
     # A bank on other scores than the harness computes would be of another benchmark.
-    if metric not in _SAME:
+    if metric not in _RIGHTNESS_OF_HARNESS:
         raise UsageError(
             f"{name}: {task} is scored by {metric}, which HELM computes otherwise; only tasks "
-            f"scored by {' or '.join(_SAME)} can be taken from it"
+            f"scored by {' or '.join(_RIGHTNESS_OF_HARNESS)} can be taken from it"
         )
     documents = _Documents(dict(zip(session.doc_ids, internals.documents(session.task))))
     groups: dict[str, list[str]] = {}
     for run_name in suites:
         groups.setdefault(helm_task(run_name), []).append(run_name)
-    matched = _matching(bucket, task, groups, suites, documents)
-    if not matched:
+    doc_ids_of = _groups_with_task(bucket, task, groups, suites, documents)
+    if not doc_ids_of:
         raise UsageError(
             f"{name}: no document of {task} was found by its text in the {len(groups)} scenarios "
             f"of {bucket.release} (they sample others, or show them otherwise); HELM's own logs, "
@@ -155,7 +160,7 @@ def _fetch(
     # Of a model that ran several of these scenarios, the first one counts.
     runs = {
         _model_in(run_name): _Run(run_name, suites[run_name], group)
-        for group in reversed(matched)
+        for group in reversed(doc_ids_of)
         for run_name in groups[group]
     }
     means = {
@@ -164,13 +169,13 @@ def _fetch(
         if (mean := _mean(bucket, runs[model])) is not None
     }
     if not means:
-        raise UsageError(f"{name}: no run of {first_of(list(matched), 1)} says how it scores")
+        raise UsageError(f"{name}: no run of {first_of(list(doc_ids_of), 1)} says how it scores")
     taken = [runs[model] for model in spread(means, n_models)]
     sizes = [bucket.size(run) for run in taken]
     total = sum(sizes)
-    known = {doc_id for keys in matched.values() for doc_id in keys.values()}
+    common = {doc_id for doc_ids in doc_ids_of.values() for doc_id in doc_ids.values()}
     say(
-        f"{name}: {bucket.release}, {first_of(list(matched), 1)}: {len(known):,} of "
+        f"{name}: {bucket.release}, {first_of(list(doc_ids_of), 1)}: {len(common):,} of "
         f"{len(session.doc_ids):,} documents of {task} found by their text; {len(taken)} of "
         f"{plural(len(runs), 'model')} (scores {min(means.values()):.3g} to "
         f"{max(means.values()):.3g}), {total / 1e6:,.0f} MB; what is cached is not fetched again"
@@ -184,7 +189,7 @@ def _fetch(
     columns: dict[str, list[Any]] = {key: [] for key in ("model", "doc_id", "doc_hash", "score")}
     done = 0
     for run, size in zip(taken, sizes):
-        model, scores = _scores(bucket, run, matched[run.group])
+        model, scores = _scores(bucket, run, doc_ids_of[run.group])
         columns["model"] += [model] * len(scores)
         columns["doc_id"] += scores.keys()
         columns["doc_hash"] += [hashes[doc_id] for doc_id in scores]
@@ -220,8 +225,8 @@ class _Documents:
             for text in texts:
                 self._by_text.setdefault(text, []).append(doc_id)
 
-    def keys(self, instances: Sequence[Mapping[str, Any]]) -> Keys:
-        """Return the document of each of HELM's instances that is one's alone, and no other's."""
+    def doc_ids(self, instances: Sequence[Mapping[str, Any]]) -> DocIds:
+        """Return the document of each of HELM's instances that has one, which no other has."""
         ids: dict[int, list[str]] = {}
         for instance in instances:
             # HELM asks some documents again with other spelling, say, which the harness does not.
@@ -249,36 +254,37 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
+    """Return a text without differences of case and blanks."""
     return " ".join(text.split()).casefold()
 
 
-def _matching(
+def _groups_with_task(
     bucket: _Bucket,
     task: str,
     groups: Mapping[str, Sequence[str]],
     suites: Mapping[str, str],
     documents: _Documents,
-) -> dict[str, Keys]:
-    """Return HELM's groups of runs that hold documents of a task, those with most models first.
+) -> dict[str, DocIds]:
+    """Return HELM's groups of runs that hold documents of a task, with their doc_ids.
 
-    A group that is named like the task is looked at first, and when one fits, no group that is
-    named less like it.
+    Those with most models come first. A group that is named like the task is looked at first, and
+    when one fits, no group that is named less like it.
     """
     likeness = {group: _likeness(group, task) for group in groups}
-    matched: dict[str, Keys] = {}
+    doc_ids_of: dict[str, DocIds] = {}
     for group in sorted(groups, key=lambda group: (-likeness[group], group)):
         # Looking at every scenario would fetch the texts of all of them.
-        if matched and likeness[group] < max(likeness[match] for match in matched):
+        if doc_ids_of and likeness[group] < max(likeness[fitting] for fitting in doc_ids_of):
             break
         name = groups[group][0]
         run = _Run(name, suites[name], group)
         try:
-            keys = bucket.read_run(run, _TEXTS, lambda file: documents.keys(json_value(file)))
+            doc_ids = bucket.read_run(run, _TEXTS, lambda file: documents.doc_ids(json_value(file)))
         except urllib.error.HTTPError:
             continue  # a scenario whose texts HELM may not show
-        if len(keys) >= _FEWEST:
-            matched[group] = keys
-    return dict(sorted(matched.items(), key=lambda item: -len(groups[item[0]])))
+        if len(doc_ids) >= _MIN_DOCUMENTS:
+            doc_ids_of[group] = doc_ids
+    return dict(sorted(doc_ids_of.items(), key=lambda entry: -len(groups[entry[0]])))
 
 
 def _likeness(group: str, task: str) -> int:
@@ -301,7 +307,7 @@ def _model_in(run: str) -> str:
     return match[1] if match else run
 
 
-def _scores(bucket: _Bucket, run: _Run, keys: Keys) -> tuple[str, dict[int, float]]:
+def _scores(bucket: _Bucket, run: _Run, doc_ids: DocIds) -> tuple[str, dict[int, float]]:
     """Return a run's model, and by document whether its answer is right (a mean over trials)."""
     # `helm_rows` reads the model's name from this file, beside the scores.
     bucket.read_run(run, _SPEC, lambda file: json_value(file)["adapter_spec"]["model"])
@@ -311,8 +317,8 @@ def _scores(bucket: _Bucket, run: _Run, keys: Keys) -> tuple[str, dict[int, floa
         raise UsageError(f"{bucket.name}: {run.name} does not say which answers are right")
     scores: dict[int, list[float]] = {}
     for row in rows:
-        if row.metric == metric and row.doc_id in keys:
-            scores.setdefault(keys[row.doc_id], []).append(row.score)
+        if row.metric == metric and row.doc_id in doc_ids:
+            scores.setdefault(doc_ids[row.doc_id], []).append(row.score)
     means = {doc_id: sum(values) / len(values) for doc_id, values in scores.items()}
     return rows[0].model, means
 
@@ -338,7 +344,7 @@ def _mean(bucket: _Bucket, run: _Run) -> float | None:
 
 def _rightness(metrics: Collection[str]) -> str | None:
     """Return which of a run's metrics says whether an answer is right."""
-    return next((metric for metric in _RIGHT if metric in metrics), None)
+    return next((metric for metric in _RIGHTNESS if metric in metrics), None)
 
 
 # -- the bucket -----------------------------------------------------------------------------------
@@ -395,7 +401,7 @@ class _Bucket:
         return content(local)
 
     def _download(self, path: str, local: Path) -> None:
-        """Fetch a file whole, under a name of its own until it is."""
+        """Fetch a file, which has another name until it is whole."""
         local.parent.mkdir(parents=True, exist_ok=True)
         part = local.with_name(f"{local.name}.{os.getpid()}.part")
         with _opened(f"{_HOST}/{_BUCKET}/{quote(f'{self._root}/{path}')}") as stream:
@@ -414,7 +420,7 @@ class _Bucket:
         return [str(path).removeprefix(prefix).strip("/") for path in listed]
 
     def _listed(self, part: str, **query: str) -> Iterator[Any]:
-        """Yield one part of a listing, from all of its pages."""
+        """Yield what all pages of a listing have under the key `part`."""
         while True:
             url = f"{_HOST}/storage/v1/b/{_BUCKET}/o?{urlencode(query)}"
             with _opened(url) as stream:

@@ -18,7 +18,10 @@ from ..errors import UsageError
 from ..fetching import library, parts_of
 from ..upkeep.words import TAGS, page_of
 
-_LISTED, _PATIENCE = 100, 10.0  # banks, seconds
+#: Largest number of banks that are listed.
+_MAX_LISTED = 100
+#: Seconds that a listing may take.
+_PATIENCE = 10.0
 
 
 def push(path: str | Path, name: str, licence: str | None = None, *, private: bool = False) -> str:
@@ -54,17 +57,17 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
         uploads[BANK] = source.read_bytes()
     hashes = [bank.short_hash for _, _, bank in suite.banks()]
     message = f"Item bank {hashes[0]}" if len(hashes) == 1 else f"{len(hashes)} item banks"
-    with library(f"hub:{repo}: the bank cannot be pushed") as (hub, place):
-        api = hub.HfApi(endpoint=place.pop("endpoint"))
-        api.create_repo(repo, private=private, exist_ok=True, **place)
+    with library(f"hub:{repo}: the bank cannot be pushed") as (hub, arguments):
+        api = hub.HfApi(endpoint=arguments.pop("endpoint"))
+        api.create_repo(repo, private=private, exist_ok=True, **arguments)
         # The page goes first, so that no bank lies there without its licence.
-        for where, what in uploads.items():
+        for path_in_repo, content in uploads.items():
             commit = api.upload_file(
-                path_or_fileobj=what,
-                path_in_repo=where,
+                path_or_fileobj=content,
+                path_in_repo=path_in_repo,
                 repo_id=repo,
                 commit_message=message,
-                **place,
+                **arguments,
             )
         return f"hub:{repo}@{commit.oid}"
 
@@ -77,14 +80,16 @@ def names() -> list[str]:
     BankError
         If the hub does not answer.
     """
-    with library("the hub's banks cannot be listed") as (hub, place):
+    with library("the hub's banks cannot be listed") as (hub, arguments):
         from huggingface_hub import constants
 
         # The request below would not ask the library, which knows.
         if constants.HF_HUB_OFFLINE:
             raise OSError("HF_HUB_OFFLINE is set")
-        tagged = urlencode({"filter": TAGS, "sort": "lastModified", "limit": _LISTED}, doseq=True)
-        url = f"{place['endpoint']}/api/datasets?{tagged}"
+        tagged = urlencode(
+            {"filter": TAGS, "sort": "lastModified", "limit": _MAX_LISTED}, doseq=True
+        )
+        url = f"{arguments['endpoint']}/api/datasets?{tagged}"
         token = hub.get_token()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # The library would ask five times, with pauses, before it gives up.

@@ -29,7 +29,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,9 @@ from ..shown import PathNames, plural
 from ..upkeep.score_tables import MAX_GB, MODELS, spread
 
 HELM = "helm:"
-_PER_CHOICE = 3  # results files that are looked at for each model taken
+#: Results files that are looked at for each model that is taken.
+_CANDIDATES_PER_MODEL = 3
+#: Endings of archives.
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 _ARCHIVE = "https://codeload.github.com/{repo}/tar.gz/{ref}"
 _GITHUB = re.compile(r"github:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<ref>[\w./-]+))?")
@@ -110,11 +112,11 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
         return
     with TemporaryDirectory() as folder:
         for n, name in enumerate(names):
-            called = re.sub(r"\W+", "_", name.removeprefix("hub:").partition("@")[0])
+            stem = re.sub(r"\W+", "_", name.removeprefix("hub:").partition("@")[0])
             # Numbered, as names that differ may be alike but for their signs.
-            place = Path(folder) / f"{n:03d}_{called}"
-            choice.names[str(place)] = name
-            _put(name, place, choice)
+            target = Path(folder) / f"{n:03d}_{stem}"
+            choice.names[str(target)] = name
+            _put(name, target, choice)
         choice.names[folder] = " and ".join(names)
         try:
             yield Path(folder)
@@ -124,23 +126,23 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
             raise
 
 
-def _put(name: str, place: Path, choice: LogRequest) -> None:
-    """Put the logs that a name stands for at a place: fetched, unpacked or linked."""
+def _put(name: str, target: Path, choice: LogRequest) -> None:
+    """Put the logs that a name stands for into a folder: fetched, unpacked or linked."""
     if board := _BOARD.fullmatch(name):
-        _fetch_board(board["owner"], board["run"] or "", choice, place)
+        _fetch_board(board["owner"], board["run"] or "", choice, target)
     elif github := _GITHUB.fullmatch(name):
-        archive = place.with_name(f"{place.name}.tar.gz")
-        _download(_ARCHIVE.format(repo=github["repo"], ref=github["ref"] or "HEAD"),
-                  archive, choice, name)  # fmt: skip
-        _unpack(archive, place, choice, name)
+        archive = target.with_name(f"{target.name}.tar.gz")
+        url = _ARCHIVE.format(repo=github["repo"], ref=github["ref"] or "HEAD")
+        _download(url, archive, choice, name)
+        _unpack(archive, target, choice, name)
         archive.unlink()
     elif name.endswith(_ENDINGS) and Path(name).is_file():
-        _unpack(Path(name), place, choice, name)
+        _unpack(Path(name), target, choice, name)
     else:
         source = data_set(name) if name.startswith("hub:") else Path(name)
         if not source.is_dir():
             raise UsageError(f"{name}: no such directory of logs; each of several is one")
-        _link(source, place)
+        _link(source, target)
 
 
 def _of_helm(name: str, names: Sequence[str], choice: LogRequest) -> Path:
@@ -156,7 +158,7 @@ def _of_helm(name: str, names: Sequence[str], choice: LogRequest) -> Path:
     return fetch(
         name,
         choice.tasks[0],
-        candidates=lambda models: _first_look(models, _PER_CHOICE * n_models),
+        candidates=lambda models: _first_look(models, _CANDIDATES_PER_MODEL * n_models),
         n_models=n_models,
         max_gb=choice.max_gb,
         say=choice.say,
@@ -171,13 +173,13 @@ def _elsewhere(name: str) -> bool:
     )
 
 
-def _link(source: Path, place: Path) -> None:
-    """Make a file or folder appear at `place`; a link, as banks record where their logs lie."""
+def _link(source: Path, target: Path) -> None:
+    """Make a file or folder appear at `target`; a link, as banks record where their logs lie."""
     try:
-        place.symlink_to(source.resolve() if source.is_dir() else source, source.is_dir())
+        target.symlink_to(source.resolve() if source.is_dir() else source, source.is_dir())
     # Windows lets few users make links.
     except OSError:
-        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, place)
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
 
 
 # -- which models ---------------------------------------------------------------------------------
@@ -202,57 +204,60 @@ def _first_look(models: Sequence[str], n: int) -> list[str]:
 
 
 @dataclass
-class _Logged:
-    """One run of one model on a board: its data set, and the files to fetch."""
+class _BoardRun:
+    """A run of a model on a board: its data set, and the files to fetch."""
 
     repo: str
     revision: str
     results: str
-    samples: dict[str, int] = field(default_factory=dict)  # bytes of each file
+    #: Bytes of each sample file.
+    samples: dict[str, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
+        """Bytes of all samples."""
         return sum(self.samples.values())
 
 
-def _fetch_board(owner: str, run: str, choice: LogRequest, place: Path) -> None:
-    """Fetch the wanted tasks of some models of a board, and link their files at `place`."""
+def _fetch_board(owner: str, date: str, choice: LogRequest, target: Path) -> None:
+    """Fetch the tasks asked for of some models of a board, and link their files in a folder."""
     # A board holds hundreds of gigabytes.
     if not choice.tasks:
         raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
     n, limit = choice.models or MODELS, choice.max_gb * 1e9
-    with library(f"hub:{owner}: the logs cannot be fetched") as (hub, how):
-        api = hub.HfApi(endpoint=how["endpoint"])
-        named = {
+    with library(f"hub:{owner}: the logs cannot be fetched") as (hub, arguments):
+        api = hub.HfApi(endpoint=arguments["endpoint"])
+        repo_of = {
             f"{match['organisation']}/{match['model']}": repo.id
             for repo in api.list_datasets(author=owner, search="-details")
             if (match := _DETAILS.fullmatch(repo.id))
         }
-        if not named:
+        if not repo_of:
             raise UsageError(f"hub:{owner}: no data set <organisation>__<model>-details there")
         begun, fetched = time.monotonic(), 0
-        logged: dict[str, _Logged] = {}
+        run_of: dict[str, _BoardRun] = {}
         scores: dict[str, float] = {}
         # Results files are small: they say which models to take before samples are fetched.
-        for model in _first_look(list(named), _PER_CHOICE * n):
-            if model_run := _run_of(api, named[model], choice.tasks, run):
-                results = _file(hub, how, model_run, model_run.results)
+        for model in _first_look(list(repo_of), _CANDIDATES_PER_MODEL * n):
+            if run := _newest_run(api, repo_of[model], choice.tasks, date):
+                results = _file(hub, arguments, run, run.results)
                 fetched += results.stat().st_size
                 score = _score_of(results, choice)
                 if score is not None:
-                    logged[model], scores[model] = model_run, score
-        if not logged:
-            dated = f" of {run}" if run else ""
+                    run_of[model], scores[model] = run, score
+        if not run_of:
+            dated = f" of {date}" if date else ""
+            n_seen = min(len(repo_of), _CANDIDATES_PER_MODEL * n)
             raise UsageError(
                 f"hub:{owner}: no samples of {', '.join(choice.tasks)}{dated} in the logs of "
-                f"{plural(min(len(named), _PER_CHOICE * n), 'model')} that were looked at"
+                f"{plural(n_seen, 'model')} that were looked at"
             )
-        runs = [logged[model] for model in spread(scores, n)]
-        total = sum(model_run.size for model_run in runs)
+        runs = [run_of[model] for model in spread(scores, n)]
+        total = sum(run.size for run in runs)
         speed = fetched / max(time.monotonic() - begun, 1e-3)
         n_families = len({family_of(model) for model in scores})
         choice.say(
-            f"hub:{owner}: {len(runs)} of {len(named):,} models ({n_families} families, scores "
+            f"hub:{owner}: {len(runs)} of {len(repo_of):,} models ({n_families} families, scores "
             f"{min(scores.values()):.3g} to {max(scores.values()):.3g}), {total / 1e6:,.0f} MB of "
             f"samples, about {max(total / max(speed, 1e5) / 60, 0.1):.1f} minutes; what is cached "
             "is not fetched again"
@@ -265,22 +270,23 @@ def _fetch_board(owner: str, run: str, choice: LogRequest, place: Path) -> None:
                 f"about {fewer} --models, or allow more"
             )
         done = 0
-        for folder, model_run in _folders_of(place, runs):
+        for folder, run in _folders_of(target, runs):
             folder.mkdir(parents=True)
-            for path, size in (*model_run.samples.items(), (model_run.results, 0)):
-                _link(_file(hub, how, model_run, path), folder / Path(path).name)
+            # What has been fetched already adds nothing to the progress.
+            for path, size in (*run.samples.items(), (run.results, 0)):
+                _link(_file(hub, arguments, run, path), folder / Path(path).name)
                 done += size
                 if choice.on_progress is not None:
                     choice.on_progress(done, total)
 
 
-def _folders_of(place: Path, runs: Sequence[_Logged]) -> Iterator[tuple[Path, _Logged]]:
+def _folders_of(target: Path, runs: Sequence[_BoardRun]) -> Iterator[tuple[Path, _BoardRun]]:
     """Yield a folder of its own for each run: owners may use one name for two data sets."""
-    for number, model_run in enumerate(runs):
-        yield place / f"{number:03d}_{model_run.repo.rpartition('/')[2]}", model_run
+    for number, run in enumerate(runs):
+        yield target / f"{number:03d}_{run.repo.rpartition('/')[2]}", run
 
 
-def _run_of(api: Any, repo: str, tasks: Sequence[str], date: str) -> _Logged | None:
+def _newest_run(api: Any, repo: str, tasks: Sequence[str], date: str) -> _BoardRun | None:
     """Return the newest run in a data set that has samples of the tasks, or None."""
     tree = list(api.list_repo_tree(repo, recursive=True, repo_type="dataset"))
     files = {entry.path: entry.size for entry in tree if hasattr(entry, "size")}
@@ -295,23 +301,23 @@ def _run_of(api: Any, repo: str, tasks: Sequence[str], date: str) -> _Logged | N
         day, _, folder = key.partition(" ")
         results = f"{folder}/results_{day}.json".lstrip("/")
         if results in files:
-            return _Logged(repo, "main", results, samples)
+            return _BoardRun(repo, "main", results, samples)
     return None
 
 
-def _file(hub: Any, how: Mapping[str, Any], logged: _Logged, path: str) -> Path:
+def _file(hub: Any, arguments: Mapping[str, Any], run: _BoardRun, path: str) -> Path:
     """Fetch one file; return the cached copy."""
     try:
-        return Path(hub.hf_hub_download(logged.repo, path, **how))
+        return Path(hub.hf_hub_download(run.repo, path, **arguments))
     except hub.errors.GatedRepoError:
         raise BankError(
-            f"hub:{logged.repo} is gated: with a free account accept its terms at "
-            f"https://huggingface.co/datasets/{logged.repo}, then set HF_TOKEN"
+            f"hub:{run.repo} is gated: with a free account accept its terms at "
+            f"https://huggingface.co/datasets/{run.repo}, then set HF_TOKEN"
         ) from None
 
 
 def _score_of(results: Path, choice: LogRequest) -> float | None:
-    """Return a model's mean score over the wanted tasks, by its results file; None without one."""
+    """Return a model's mean score over the tasks asked for, by its results; None without one."""
     try:
         tasks = json.loads(results.read_text(encoding="utf-8"))["results"]
         scores = [
@@ -353,40 +359,48 @@ def _download(url: str, target: Path, choice: LogRequest, name: str) -> None:
         ) from None
 
 
-def _unpack(archive: Path, place: Path, choice: LogRequest, name: str) -> None:
+def _unpack(archive: Path, folder: Path, choice: LogRequest, name: str) -> None:
     """Unpack an archive's files into a folder: no links, nothing outside, no more than allowed."""
     left = int(choice.max_gb * 1e9)
     try:
-        for path, size, opened in _members(archive):
-            parts = [part for part in Path(path).parts if part not in ("", ".", "/")]
+        for member in _members(archive):
+            parts = [part for part in Path(member.path).parts if part not in ("", ".", "/")]
             # An archive of a stranger must not write elsewhere.
             if not parts or ".." in parts:
-                raise UsageError(f"{name}: it holds a file outside itself ({path})")
-            left -= size
+                raise UsageError(f"{name}: it holds a file outside itself ({member.path})")
+            left -= member.size
             if left < 0:
                 raise UsageError(f"{name}: it unpacks to more than --max_gb {choice.max_gb:g}")
-            target = place.joinpath(*parts)
+            target = folder.joinpath(*parts)
             target.parent.mkdir(parents=True, exist_ok=True)
-            with opened() as source, target.open("wb") as out:
+            with member.opened() as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out)
     except (*BROKEN, tarfile.TarError, ValueError) as error:
         raise BankError(
             f"{name}: not a readable archive ({error}); get it again, or unpack it and name the "
             "folder"
         ) from None
-    if not place.is_dir():
+    if not folder.is_dir():
         raise UsageError(f"{name}: an archive without files; name one of logs")
 
 
-def _members(archive: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
-    """Yield the name, the size and a way to open each regular file of an archive."""
+class _Member(NamedTuple):
+    """A regular file of an archive, its size when it is unpacked, and what opens it."""
+
+    path: str
+    size: int
+    opened: Callable[[], Any]
+
+
+def _members(archive: Path) -> Iterator[_Member]:
+    """Yield the regular files of an archive."""
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as packed:
             for info in packed.infolist():
                 if not info.is_dir():
-                    yield info.filename, info.file_size, partial(packed.open, info)
+                    yield _Member(info.filename, info.file_size, partial(packed.open, info))
         return
     with tarfile.open(archive) as bundle:
         for member in bundle:
             if member.isfile():
-                yield member.name, member.size, partial(bundle.extractfile, member)
+                yield _Member(member.name, member.size, partial(bundle.extractfile, member))

@@ -50,7 +50,9 @@ def numbers(result: RankingContent) -> dict[str, float]:
         if (number := block.get(quantity)) is not None
     }
     # With a prefix of their own: MLflow's files cannot hold both "cost" and "cost/model-a".
-    return flat | {f"all/{k}": float(result[k]) for k in TOTALS if result.get(k) is not None}
+    return flat | {
+        f"all/{key}": float(result[key]) for key in TOTALS if result.get(key) is not None
+    }
 
 
 def settings(result: RankingContent) -> dict[str, str]:
@@ -132,7 +134,7 @@ def package(tracker: str) -> Any:
 SETTINGS = {f"{name}_args": name for name in TRACKERS}
 
 
-def wanted(harness: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def trackers_of(harness: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the trackers that a ``harness:`` block asks for, with the options of each.
 
     Raises

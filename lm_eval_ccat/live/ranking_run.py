@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..cluster import address_of
 from ..content import ForecastContent
 from ..errors import HarnessError, OtherScoringError, PromptMismatchError, UsageError
-from ..integrations.trackers import track, wanted
+from ..integrations.trackers import track, trackers_of
 from ..money import Tokens, dollars, in_unit
 from ..ranker.accounts import SLACK
 from ..runs.differences import PROMPTS
@@ -92,7 +92,7 @@ def rank(
     """
     watcher = observer or Observer()
     spec = Spec.read(config or {}, options).require_ranking()
-    trackers = wanted(spec.harness)
+    trackers = trackers_of(spec.harness)
     if resume and run_dir and spec.save_bank and spec.bank:
         # Use the bank that the run began with: the run may have added to the file since.
         spec = replace(spec, bank=str(banks_at(Path(run_dir))))

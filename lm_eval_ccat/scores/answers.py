@@ -18,7 +18,7 @@ from .prompts import DIGITS
 from .readers import run_journal
 from .readers.comparable_runs import full_runs, labels_of, shared_settings
 from .readers.logged_runs import LoggedRun, find_runs
-from .readers.samples import File, filter_of, hash_of_row, mark_of_row, rows_of
+from .readers.samples import RunSamples, filter_of, hash_of_row, mark_of_row, rows_of
 from .reading import Query, one_of
 from .table import ScoreTable
 
@@ -137,12 +137,12 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
         zip(usable, labels_of(usable)), key=lambda pair: pair[0].date
     ):
         skipped = Counter[str]()
-        file, earlier = File(run.samples, run.filters_of() or ["none"]), Counter[Any]()
+        file, n_unnamed = RunSamples(run.samples, run.filters_of() or ["none"]), Counter[Any]()
         for _, row in rows_of(run.samples):
             if isinstance(row, str):
                 skipped["damaged"] += 1
                 continue
-            name = filter_of(row, file, earlier)
+            name = filter_of(row, file, n_unnamed)
             match row:
                 case {"filtered_resps": [str(text), *_]}:
                     target, doc, doc_id = row.get("target"), row.get("doc"), row["doc_id"]
@@ -159,11 +159,11 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
         warnings += [f"{run.samples}: {n} rows left out: {why}" for why, n in skipped.items()]
     if not answers:
         raise ScoreTableError(f"{path}: no answers in the logs")
-    name = one_of(Path(path), "filter", filter, (filter for *_, filter in answers))
-    filter_answers = tuple(
-        answer for (*_, answer_filter), answer in answers.items() if answer_filter == name
+    name = one_of(Path(path), "filter", filter, (logged_filter for *_, logged_filter in answers))
+    by_filter = tuple(
+        answer for (*_, logged_filter), answer in answers.items() if logged_filter == name
     )
-    return Answers(filter_answers, usable[0].task, name, shared_settings(usable), tuple(warnings))
+    return Answers(by_filter, usable[0].task, name, shared_settings(usable), tuple(warnings))
 
 
 @dataclass(frozen=True)
@@ -212,12 +212,12 @@ class EarlierAnswer:
         return self.mark if templated else self.prompt_hash and self.prompt_hash[:DIGITS]
 
     def each(self) -> list[EarlierAnswer]:
-        """Return the answers by themselves, where a log has several to every request.
+        """Return an answer for each repeat, where a log has several responses to every request.
 
         Examples
         --------
-        >>> both = EarlierAnswer("m", 3, "", [["yes", "no"]], "samples.jsonl")
-        >>> [(answer.repeat, answer.responses) for answer in both.each()]
+        >>> answers = EarlierAnswer("m", 3, "", [["yes", "no"]], "samples.jsonl")
+        >>> [(answer.repeat, answer.responses) for answer in answers.each()]
         [(1, [['yes']]), (2, [['no']])]
         """
         # The harness repeats every request equally often; a log that was cut off may not.
@@ -231,7 +231,7 @@ class EarlierAnswer:
 def earlier_answers(
     path: str | Path, task: str, warn: Callable[[str], None] | None = None
 ) -> list[EarlierAnswer]:
-    """Every answer to a task at or below a path, older ones first.
+    """Return every answer to a task at or below a path, older ones first.
 
     Parameters
     ----------
@@ -249,12 +249,12 @@ def earlier_answers(
     ScoreTableError
         It holds no answer to the task.
     """
-    place = existing(path, "file or directory of earlier answers")
+    source = existing(path, "file or directory of earlier answers")
     # A run directory holds logs of the harness, too, if it was completed; its journal has them all.
-    if any(True for _ in run_journal.journals(place)):
-        answers = list(_of_journals(place, task))
+    if any(True for _ in run_journal.journals(source)):
+        answers = list(_of_journals(source, task))
     else:
-        runs, troubles = find_runs(place, task)
+        runs, troubles = find_runs(source, task)
         answers = []
         # The last answer to a document is the one that is taken over.
         for run in sorted(runs, key=lambda run: run.date):
@@ -263,11 +263,12 @@ def earlier_answers(
             for trouble in troubles:
                 warn(trouble)
     if not answers:
-        raise ScoreTableError(f"{place}: no answer to task {task}; were samples logged?")
+        raise ScoreTableError(f"{source}: no answer to task {task}; were samples logged?")
     return answers
 
 
 def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
+    """Yield the answers that journals at a path hold."""
     for file in run_journal.journals(path):
         header, records = run_journal.run_of(file)
         marks = dict(enumerate(header.task.get("prompts", {}).get(task, ())))
@@ -288,6 +289,7 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
 
 
 def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
+    """Yield the answers that a run's samples hold; lines that cannot be read go to `troubles`."""
     damaged = 0
     for _, row in rows_of(run.samples):
         match row:
@@ -300,7 +302,7 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
                     row.get("doc_hash"), mark=mark_of_row(row, run.template),
                     configuration=run.configuration,
                 )  # fmt: skip
-    # What cannot be read was paid for, and will be again.
+    # Answers that cannot be read were paid for, and will be paid for again.
     if damaged:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")
 

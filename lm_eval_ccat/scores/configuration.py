@@ -22,8 +22,24 @@ from .prompts import DIGITS, hash_of
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 # The name that it makes up without them; one that has no digit is rare, and looks like a word.
 _MADE_UP_NAME = re.compile(r"(?=.*\d)[a-z0-9]{8}")
-#: Arguments of which another value is another configuration of a model: how its name says so, and
-#: the value that stands for none.
+
+
+class _Naming(NamedTuple):
+    """How the name of a configuration states a setting.
+
+    Attributes
+    ----------
+    template : str
+        With a place for the value; "" for the usual one, which names the setting.
+    usual : str
+        The value that says as much as none.
+    """
+
+    template: str
+    usual: str
+
+
+#: Arguments of which another value is another configuration of a model, and how its name says so.
 _CONFIGURING = {
     "pretrained": ("+{}", ""),  # of one adapter on several models
     "revision": ("@{}", "main"), "subfolder": ("/{}", ""), "dtype": ("+{}", "auto"),
@@ -46,7 +62,8 @@ WRITING = {
     "chat_template": ("", ""), "system_instruction": ("", ""),
     "fewshot_as_multiturn": ("+multiturn", "false"),
 }  # fmt: skip
-_NAMED = {**_CONFIGURING, **WRITING}
+#: How a name states each of these settings.
+_NAMINGS = {key: _Naming(*naming) for key, naming in {**_CONFIGURING, **WRITING}.items()}
 #: Generation settings that say nothing, as the harness assumes them.
 _USUAL_GENERATION = {"temperature": "0", "do_sample": "false"}
 #: Settings of which a model has one value each: another one is another configuration, or config.
@@ -108,8 +125,7 @@ def _named_value(key: str, value: str, values: Collection[str]) -> str:
     >>> _named_value("revision", "a/step1", {"a/step1", "b/step1"})
     '@a/step1'
     """
-    template, _ = _NAMED.get(key, ("", ""))
-    template = template or f"+{key}={{}}"
+    template = _NAMINGS.get(key, _Naming("", "")).template or f"+{key}={{}}"
     named = {template.format(text.rpartition("/")[2]) for text in values if text}
     if len(named) == len(set(values) - {""}):
         return template.format(value.rpartition("/")[2])
@@ -137,7 +153,7 @@ def named_apart(name: str, differing: Mapping[str, Sequence[str]], taken: Collec
     """
     short_name, full_name = name, name
     for key, values in differing.items():
-        usual = {**_USUAL_GENERATION, **{k: usual for k, (_, usual) in _NAMED.items()}}.get(key)
+        usual = _NAMINGS[key].usual if key in _NAMINGS else _USUAL_GENERATION.get(key)
         value, *_ = values
         if value:
             short_name += (part := _named_value(key, value, values))

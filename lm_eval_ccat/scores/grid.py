@@ -44,12 +44,13 @@ class _Cells:
         self._n_rows, self._n_columns = 0, 0
 
     def grow(self, n_rows: int, n_columns: int) -> None:
-        """Have at least as many rows and columns; an eighth more than before, to grow seldom."""
+        """Have at least so many rows and columns; by an eighth more at a time, to grow seldom."""
         flat, old = self._flat, self._n_columns
         if n_columns > old:
             self._n_columns = width = max(n_columns, old + old // 8)
             flat.resize(self._n_rows * width, refcheck=False)
-            for row in reversed(range(self._n_rows)):  # the last first: none is overwritten
+            # The last row moves first, so that none is overwritten.
+            for row in reversed(range(self._n_rows)):
                 start = row * width
                 flat[start : start + old] = flat[row * old : (row + 1) * old]
                 flat[start + old : start + width] = self._missing
@@ -206,9 +207,9 @@ class ScoreGrid:
         if len(self._marks) > 1:
             codes = self._prompts.finish(len(labels), order)
             codes -= 1
-        hashes, notes = self._settled(raw, codes, order)
+        hashes, notes = self._join_documents(raw, codes, order)
         prompts = None if codes is None else Prompts(tuple(self._marks)[1:], codes)
-        # After documents were settled, as that may take the last score of a model.
+        # Counted after documents were joined, as that may take the last score of a model.
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
             filter_note = f", filter {known['filter']!r}," if known.get("filter") else ""
@@ -216,7 +217,7 @@ class ScoreGrid:
                 f"{path}: every score of metric {metric!r}{filter_note} is missing; name another, "
                 "or write them again"
             )
-        notes += _unequal([model for model, _ in labels], raw)
+        notes += _unevenly_scored([model for model, _ in labels], raw)
         if not counts.all():
             gone = ", ".join(model for (model, _), count in zip(labels, counts) if not count)
             notes.append(f"models without a usable score are left out: {gone}")
@@ -225,8 +226,8 @@ class ScoreGrid:
             raw, counts = raw[counts > 0], counts[counts > 0]
         # Readers of logs say it; in a table somebody wrote, gaps may be meant.
         if say_missing:
-            notes += _sparse(labels, counts.tolist(), len(ids))
-        scale, of_scale = query.scale_of(raw, metric, str(path), stated_scale, lower_is_better)
+            notes += _incomplete(labels, counts.tolist(), len(ids))
+        scale, scale_notes = query.scale_of(raw, metric, str(path), stated_scale, lower_is_better)
         _require_within(scale, raw, path)
         return ScoreTable.from_arrays(
             raw,
@@ -238,7 +239,7 @@ class ScoreGrid:
             copy=False,
             doc_hashes=hashes,
             prompts=prompts,
-            warnings=(*warnings, *notes, *of_scale),
+            warnings=(*warnings, *notes, *scale_notes),
             guessed=query.guesses(metric, scale, stated_scale),
             **known,
         )
@@ -252,14 +253,15 @@ class ScoreGrid:
             "column 'config', or the answers in a column 'repeat'"
         )
 
-    def _settled(
+    def _join_documents(
         self, raw: Floats, codes: Codes | None, order: NDArray[np.intp]
     ) -> tuple[list[str | None] | None, list[str]]:
-        """Return the hash of each item, and warnings; change `raw` and the `codes` of prompts.
+        """Have all scores of an item be of one document; return the items' hashes, and warnings.
 
         An id seen with two hashes stands for two documents. A row that has the documents of most
         rows in another order is put into theirs; else scores of the rarer document are dropped,
-        because a mean over different documents measures neither.
+        because a mean over different documents measures neither. That changes `raw` and the `codes`
+        of prompts.
         """
         # No log states a hash, so that ids alone name the documents.
         if len(self._hashes) == 1:
@@ -267,11 +269,8 @@ class ScoreGrid:
         [first] = self._first_versions.finish(1, order)
         settled = first.copy()
         versions = self._versions.finish(len(raw), order)
-        models, ids, texts = (
-            [model for model, _ in self.rows],
-            sorted(self._items),
-            list(self._hashes),
-        )
+        models = [model for model, _ in self.rows]
+        ids, texts = sorted(self._items), list(self._hashes)
         doubtful = np.flatnonzero(((versions > 0) & (versions != settled)).any(axis=0)).tolist()
         for i in doubtful:
             present = versions[~np.isnan(raw[:, i]), i]
@@ -288,22 +287,22 @@ class ScoreGrid:
             row for row in range(len(raw)) if _put_in_order(row, settled, versions, raw, codes)
         ]
         # A score without a hash counts as one of the document that was seen first.
-        other = (np.where(versions == 0, first, versions) != settled) & ~np.isnan(raw)
-        raw[other] = np.nan
+        foreign = (np.where(versions == 0, first, versions) != settled) & ~np.isnan(raw)
+        raw[foreign] = np.nan
         notes = []
         if moved:
-            who = some(list(dict.fromkeys(models[row] for row in moved)))
-            notes.append(f"{who}: {OTHER_ORDER} than in most logs, joined by their hashes")
-        if other.any():
-            changed = [ids[i] for i in np.flatnonzero(other.any(axis=0)).tolist()]
+            names = some(list(dict.fromkeys(models[row] for row in moved)))
+            notes.append(f"{names}: {OTHER_ORDER} than in most logs, joined by their hashes")
+        if foreign.any():
+            changed = [ids[i] for i in np.flatnonzero(foreign.any(axis=0)).tolist()]
             dropped = Counter[str]()
-            for row, count in enumerate(other.sum(axis=1).tolist()):
+            for row, count in enumerate(foreign.sum(axis=1).tolist()):
                 dropped[models[row]] += count
-            who = ", ".join(f"{model} ({count})" for model, count in (+dropped).most_common(5))
+            names = ", ".join(f"{model} ({count})" for model, count in (+dropped).most_common(5))
             notes.append(
                 f"the hash of {len(changed)} of {len(ids)} documents differs between logs "
                 f"(doc_id {some(changed)}): the logs are not all of the same data set; the rarer "
-                f"version counts as missing for {who}"
+                f"version counts as missing for {names}"
             )
         return hashes, notes
 
@@ -324,12 +323,12 @@ def _put_in_order(
         Scores, and prompts where any is known.
     """
     scored = np.flatnonzero(~np.isnan(raw[row])).tolist()
-    places = renumbered(
+    column_of = renumbered(
         {i: int(versions[row, i]) or None for i in scored}, dict(enumerate(settled.tolist()))
     )
-    if not places:
+    if not column_of:
         return False
-    sources, targets = list(places), list(places.values())
+    sources, targets = list(column_of), list(column_of.values())
     for cells, missing in ((raw, np.nan), (versions, 0), (codes, -1)):
         if cells is not None:
             values = cells[row, sources]
@@ -338,17 +337,17 @@ def _put_in_order(
     return True
 
 
-def _sparse(
+def _incomplete(
     labels: Sequence[tuple[str, str]], counts: Sequence[int], n_documents: int
 ) -> Iterator[str]:
     """Say which models have fewer scores than there are documents, and how many."""
-    sparse = [
+    incomplete = [
         f"{model}{f' ({config})' if config else ''} {count}"
         for (model, config), count in zip(labels, counts)
         if count < n_documents
     ]
-    if sparse:
-        yield f"not all of the {n_documents} documents are scored for: {first_of(sparse, 5)}"
+    if incomplete:
+        yield f"not all of the {n_documents} documents are scored for: {first_of(incomplete, 5)}"
 
 
 def _require_within(scale: Scale, raw: Floats, path: Path) -> None:
@@ -367,7 +366,7 @@ def _require_within(scale: Scale, raw: Floats, path: Path) -> None:
         raise OutsideScaleError(f"{path}: {fact}", *remedy) from None
 
 
-def _unequal(models: Sequence[str], raw: Floats) -> list[str]:
+def _unevenly_scored(models: Sequence[str], raw: Floats) -> list[str]:
     """Return a warning of models that have more scores on some items than on others."""
     rows: dict[str, list[int]] = {}
     for row, model in enumerate(models):

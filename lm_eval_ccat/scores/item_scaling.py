@@ -164,6 +164,7 @@ class ItemScaling:
 
 
 def _spread(scores: Floats, low: Any, high: Any) -> Floats:
+    """Return scores between the ends of their items, on [0, 1]; beyond the ends they are cut."""
     # Halfway, as nothing says on which end such an item stands.
     flat = low == high
     scaled = np.clip((scores - low) / np.where(flat, 1.0, high - low), 0.0, 1.0)

@@ -30,14 +30,17 @@ def renumbered(
     {}
     """
     elsewhere = [
-        doc_id for doc_id, sha in hashes.items() if sha is None or benchmark.get(doc_id) != sha
+        doc_id
+        for doc_id, sha256 in hashes.items()
+        if sha256 is None or benchmark.get(doc_id) != sha256
     ]
+    # Numbers of the benchmark that are given to documents, by hash; the last of a list first, so
+    # that of documents that are alike the first gets the first number.
     free: dict[Hashable | None, list[Any]] = {}
-    # Of documents that are alike, the first number is given first.
-    for doc_id, sha in reversed(list(benchmark.items())):
+    for doc_id, sha256 in reversed(list(benchmark.items())):
         # A document that stands in its place keeps its number.
-        if hashes.get(doc_id) != sha:
-            free.setdefault(sha, []).append(doc_id)
+        if hashes.get(doc_id) != sha256:
+            free.setdefault(sha256, []).append(doc_id)
     numbers = {doc_id: doc_id for doc_id in hashes}
     for doc_id in elsewhere:
         if hashes[doc_id] is None or not free.get(hashes[doc_id]):

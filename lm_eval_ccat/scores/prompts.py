@@ -33,12 +33,13 @@ Texts = Mapping[Any, tuple[str, str]]
 #: A prompt, and the continuation whose likelihood is asked; None where the model generates.
 Request = tuple[Any, str | None]
 
-#: Hex digits of a mark, beside those of a template.
+#: Hex digits of the hash of a prompt, and of that of a template, in a mark.
 DIGITS = 8
-_OF_TEMPLATE = 3
+_TEMPLATE_DIGITS = 3
 #: First character of the mark of a text that a chat template wrote.
 WRITTEN = "~"
-_SHOWN = 24  # characters of a prompt on either side of the first difference
+#: Characters of either prompt that are shown, from their first difference on.
+_MAX_SHOWN = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +151,7 @@ def generation_of(arguments: Any) -> dict[str, object]:
 
 
 def _parts(arguments: Any) -> list[Any]:
+    """Return what a mapping, a sequence or a single value holds, in order."""
     if isinstance(arguments, Mapping):
         return list(arguments.values())
     if isinstance(arguments, (list, tuple)):
@@ -263,7 +265,7 @@ def written_mark(prompt_hash: str, template: str) -> str:
     >>> written_mark("0123456789", "abcdef")
     '~abc01234567'
     """
-    return f"{WRITTEN}{template[:_OF_TEMPLATE]}{prompt_hash[:DIGITS]}"
+    return f"{WRITTEN}{template[:_TEMPLATE_DIGITS]}{prompt_hash[:DIGITS]}"
 
 
 def digest_of(marks: Sequence[str | None]) -> str | None:
@@ -287,12 +289,16 @@ def differing(theirs: Marks, ours: Marks) -> tuple[list[Any], int]:
     >>> differing({1: "aa", 2: "bb", 3: None}, {1: "aa", 2: "cc", 3: "dd"})
     ([2], 2)
     """
-    pairs = {
-        doc_id: (mark, ours[doc_id]) for doc_id, mark in theirs.items() if mark and ours.get(doc_id)
-    }
-    # Marks of texts that different templates wrote differ without saying anything.
-    alike = {doc_id: (a, b) for doc_id, (a, b) in pairs.items() if b and a[:-DIGITS] == b[:-DIGITS]}
-    return [doc_id for doc_id, (a, b) in alike.items() if a != b], len(alike)
+    changed: list[Any] = []
+    n_compared = 0
+    for doc_id, mark in theirs.items():
+        our_mark = ours.get(doc_id)
+        # Marks of texts that different templates wrote differ without saying anything.
+        if mark and our_mark and mark[:-DIGITS] == our_mark[:-DIGITS]:
+            n_compared += 1
+            if mark != our_mark:
+                changed.append(doc_id)
+    return changed, n_compared
 
 
 class PromptComparison(NamedTuple):
@@ -336,34 +342,39 @@ def compare_prompts(
     >>> compare_prompts({}, {7: "4e5f6a7b"}).doubt
     'prompts unknown: the bank does not state them, so it is not verified that they are the same'
     """
-    changed, compared = differing(theirs, ours)
+    changed, n_compared = differing(theirs, ours)
     # One document shows what differs; the number of others, whether it is the template.
     if changed:
         of_both = texts(changed)
         doc_id = next((doc_id for doc_id in changed if doc_id in of_both), changed[0])
         sides = zip((theirs, ours), names)
         marks = " and ".join(f"{marks[doc_id]} in {name}" for marks, name in sides)
-        extent = f"; {len(changed)} of {compared} prompts differ" if len(changed) > 1 else ""
+        extent = f"; {len(changed)} of {n_compared} prompts differ" if len(changed) > 1 else ""
         # A setting changes every prompt, a corrected document its own.
-        if 1 < len(changed) == compared:
+        if 1 < len(changed) == n_compared:
             extent += ", as with a chat template, a system prompt or other examples"
         place = first_place(*of_both[doc_id]) if doc_id in of_both else ""
         return PromptComparison(f"the prompt of document {doc_id!r} is {marks}{place}{extent}")
-    items = len(theirs.keys() & ours.keys())
-    if not compared:
-        sides = zip((theirs, ours), names)
-        silent = [name for marks, name in sides if not any(marks.values())]
-        knower = names[not any(str(mark).startswith(WRITTEN) for mark in theirs.values())]
-        why = f"{knower} knows them only as another chat template wrote them"
-        why = why if items else f"{names[0]} and {names[1]} state those of other documents"
-        why = f"{silent[0]} does not state them" if silent else why
-        doubt = f"prompts unknown: {why}, so it is not verified that they are the same"
-        return PromptComparison(doubt=doubt)
-    if compared < items:
-        unknown = f"{items - compared} of {items} prompts are unknown"
-        doubt = f"{unknown}, so it is not verified that they are the same"
-        return PromptComparison(doubt=doubt)
-    return PromptComparison()
+    n_common = len(theirs.keys() & ours.keys())
+    if not n_compared:
+        unknown = f"prompts unknown: {_why_not_compared(theirs, ours, names)}"
+    elif n_compared < n_common:
+        unknown = f"{n_common - n_compared} of {n_common} prompts are unknown"
+    else:
+        return PromptComparison()
+    return PromptComparison(doubt=f"{unknown}, so it is not verified that they are the same")
+
+
+def _why_not_compared(theirs: Marks, ours: Marks, names: tuple[str, str]) -> str:
+    """Say why no mark of one side can be compared with one of the other."""
+    for marks, name in zip((theirs, ours), names):
+        if not any(marks.values()):
+            return f"{name} does not state them"
+    if not theirs.keys() & ours.keys():
+        return f"{names[0]} and {names[1]} state those of other documents"
+    written = any(str(mark).startswith(WRITTEN) for mark in theirs.values())
+    side = names[0] if written else names[1]
+    return f"{side} knows them only as another chat template wrote them"
 
 
 def first_place(theirs: str, ours: str) -> str:
@@ -373,5 +384,5 @@ def first_place(theirs: str, ours: str) -> str:
         (n for n, (their, our) in enumerate(zip(theirs, ours)) if their != our),
         min(len(theirs), len(ours)),
     )
-    continuations = [visible_line(short(repr(text[place:]), _SHOWN)) for text in (theirs, ours)]
+    continuations = [visible_line(short(repr(text[place:]), _MAX_SHOWN)) for text in (theirs, ours)]
     return f", from character {place + 1} on {' and '.join(continuations)}"

@@ -25,6 +25,7 @@ Progress = Callable[[int, int], None] | None
 MAX_LINE = 128 << 20
 #: Bytes of the largest file that is one JSON value.
 MAX_VALUE = 1 << 30
+#: Bytes that are read at a time.
 _CHUNK = 1 << 20
 #: How a text in UTF-16 begins.
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -137,9 +138,9 @@ class Query:
         if self.beside is not None:
             return source.beside(self.beside)
         scale, notes = self._read_scale(source)
-        notes = [*notes, *self._turned(source)]
+        notes = [*notes, *self._direction_notes(source)]
         if self.guesses(metric, scale, stated_scale):
-            notes += self._guessed(source, scale)
+            notes += self._guess_notes(source, scale)
         return scale, notes
 
     def _read_scale(self, source: _Source) -> tuple[Scale, list[str]]:
@@ -158,7 +159,7 @@ class Query:
             if source.scale.cap is not None:
                 return source.capped(source.scale.cap, lower)
             return Scale(*source.scale.ends, higher_is_better=not lower), []
-        # Nothing is stated: the scores themselves decide which scale they fit.
+        # Where nothing is stated, the scores decide which scale they fit.
         if Scale().holds([lowest, highest]):
             return Scale(higher_is_better=not lower), []
         known = source.known
@@ -191,7 +192,7 @@ class Query:
             ) from None
         return Scale(low, high, higher_is_better=not lower)
 
-    def _turned(self, source: _Source) -> list[str]:
+    def _direction_notes(self, source: _Source) -> list[str]:
         """Return a warning if the user turns the direction that the source states, or refuse."""
         stated_lower = source.states_lower
         if None in (stated_lower, self.lower_is_better) or stated_lower == self.lower_is_better:
@@ -205,7 +206,7 @@ class Query:
             raise UsageError(f"{turned}; state its range in this direction, or correct the file")
         return [f"{turned}, as you say and as it is read"]
 
-    def _guessed(self, source: _Source, scale: Scale) -> list[str]:
+    def _guess_notes(self, source: _Source, scale: Scale) -> list[str]:
         """Return a warning about a scale that the scores alone suggest; refuse what may not be."""
         known, metric = source.known, source.metric
         if known is not None:
@@ -421,7 +422,7 @@ def one_of(path: Path, what: str, requested: str | None, names: Iterable[Any]) -
     """
     known = sorted(set(names), key=str)
     listing = first_of(known, 12)
-    # Only one is no choice.
+    # The only one need not be named.
     if requested is None:
         if len(known) != 1:
             raise UnknownScoresError(
@@ -450,7 +451,7 @@ def is_number(doc_id: object) -> bool:
 
 
 def places_at(path: Path) -> list[Path]:
-    """Return the folders elsewhere that links in a folder lead to, or the path itself."""
+    """Return where links in a folder lead, of those that lead out of it; else the path itself."""
     links = (
         [link for link in path.iterdir() if link.is_symlink() and link.is_dir()]
         if path.is_dir()
@@ -458,10 +459,10 @@ def places_at(path: Path) -> list[Path]:
     )
     root = path.resolve() if links else path
     # A folder may gather links to logs elsewhere; links within it would be read twice.
-    away = [
+    elsewhere = [
         path / link.readlink() for link in sorted(links) if not link.resolve().is_relative_to(root)
     ]
-    return away or [path]
+    return elsewhere or [path]
 
 
 def files_at(path: Path, pattern: str) -> list[Path]:
@@ -488,11 +489,12 @@ def open_log(path: Path) -> Any:
 
 
 def _tolerant(line: bytes) -> Any:
+    """Return the JSON value of a line, whose text may be damaged."""
     return json.loads(line.decode("utf-8", "replace"))
 
 
 def json_lines(path: Path, parse: Callable[[bytes], Any] = _tolerant) -> Iterator[tuple[int, Any]]:
-    """The values on the lines of a plain or compressed file, but for blank lines.
+    """Yield the values on the lines of a plain or compressed file, but for blank lines.
 
     Yields
     ------
@@ -546,7 +548,7 @@ def remedy_of(path: Path) -> str:
 
 
 def first_record(path: Path) -> dict[str, Any]:
-    """The JSON object on the first line of a file; empty where there is none."""
+    """Return the JSON object on the first line of a file; empty where there is none."""
     with path.open("rb") as stream:
         try:
             record = json.loads(stream.readline(_CHUNK))
@@ -556,7 +558,7 @@ def first_record(path: Path) -> dict[str, Any]:
 
 
 def json_value(path: Path) -> Any:
-    """The JSON value that is the whole of a plain or compressed file.
+    """Return the JSON value that is the whole of a plain or compressed file.
 
     Raises
     ------

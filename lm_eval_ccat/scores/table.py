@@ -40,9 +40,10 @@ from .reading import (
 )  # fmt: skip
 
 DocId = int | str
-Part = slice | NDArray[np.intp]
+Positions = slice | NDArray[np.intp]
 
-_PART = 1 << 18  # cells looked at together
+#: Number of scores that are looked at together.
+_SCORES_AT_A_TIME = 1 << 18
 #: How the configuration of a row begins, or ends after a comma, that is one of several answers.
 REPEAT = "repeat "
 
@@ -457,14 +458,14 @@ class ScoreTable:
 
     @cached_property
     def numbered(self) -> frozenset[str]:
-        """Models of which rows are sampled answers, numbered by a column ``repeat``."""
+        """Models of which rows are sampled answers, numbered in a column ``repeat``."""
         return frozenset(
             model for model, config in zip(self.row_model, self.row_config) if _is_numbered(config)
         )
 
     @property
     def repeated(self) -> bool:
-        """Whether rows are sampled answers, numbered by a column ``repeat``."""
+        """Whether some model has numbered answers; see `numbered`."""
         return bool(self.numbered)
 
     @property
@@ -481,7 +482,7 @@ class ScoreTable:
         return {model: np.array(rows, dtype=np.intp) for model, rows in positions.items()}
 
     def model_scores(
-        self, unit: bool = True, models: Part = slice(None), items: Part = slice(None)
+        self, unit: bool = True, models: Positions = slice(None), items: Positions = slice(None)
     ) -> Floats:
         """Return each model's score on each item: the mean over the configs that have one.
 
@@ -510,16 +511,17 @@ class ScoreTable:
             rows = self.raw[models][:, items]
             return self.scale.normalise(rows) if unit else rows.copy()
 
-        def mean(model: str) -> Floats:
+        def mean_of(model: str) -> Floats:
+            """Return a model's mean over its configs."""
             rows = self.raw[self.rows_of[model]][:, items]
             rows = self.scale.normalise(rows) if unit else rows
             present = np.isfinite(rows)
             count = present.sum(axis=0)
-            out: Floats = np.full(rows.shape[1], np.nan)
-            np.divide(np.where(present, rows, 0.0).sum(axis=0), count, out=out, where=count > 0)
-            return out
+            mean: Floats = np.full(rows.shape[1], np.nan)
+            np.divide(np.where(present, rows, 0.0).sum(axis=0), count, out=mean, where=count > 0)
+            return mean
 
-        return np.stack([mean(model) for model in np.array(self.models, dtype=object)[models]])
+        return np.stack([mean_of(model) for model in np.array(self.models, dtype=object)[models]])
 
     def parts(self) -> Iterator[tuple[slice, Floats]]:
         """Iterate over scores on [0, 1], a few models at a time.
@@ -535,7 +537,7 @@ class ScoreTable:
         >>> [scores.shape for _, scores in table.parts()]
         [(2, 2)]
         """
-        step = max(_PART // max(self.n_items, 1), 1)
+        step = max(_SCORES_AT_A_TIME // max(self.n_items, 1), 1)
         for start in range(0, len(self.models), step):
             models = slice(start, min(start + step, len(self.models)))
             yield models, self.model_scores(models=models)
@@ -586,8 +588,8 @@ class ScoreTable:
         >>> table.without(["b"]).models
         ('a',)
         """
-        out = {models} if isinstance(models, str) else set(models)
-        return self.select(model for model in self.models if model not in out)
+        left_out = {models} if isinstance(models, str) else set(models)
+        return self.select(model for model in self.models if model not in left_out)
 
     def renamed(self, names: Mapping[str, str]) -> ScoreTable:
         """Return the table with other names of some models.
@@ -601,7 +603,8 @@ class ScoreTable:
             self,
             row_model=tuple(names.get(model, model) for model in self.row_model),
             configurations={
-                names.get(model, model): known for model, known in self.configurations.items()
+                names.get(model, model): configuration
+                for model, configuration in self.configurations.items()
             },
         )
 
@@ -703,19 +706,20 @@ class ScoreTable:
         path = Path(path)
         pa = arrow(path)
         written = np.isfinite(self.raw)
-        # NaN: readers then name a model as left out, and know what a table's only one failed on.
+        # A row without any score is written with a NaN, so that readers say that it is left out. Of
+        # a table's only row all NaN are written, as no other row says which items there are.
         written[~written.any(axis=1), 0] = True
         written |= len(written) == 1
-        rows, i = np.nonzero(written)
+        rows, items = np.nonzero(written)
         n = len(rows)
         scale = self.scale
         # Columns are made by look-ups, as a million texts in a list take much memory.
         columns: dict[str, object] = {
             "model": pa.array(self.row_model).take(pa.array(rows)),
             "config": pa.array(self.row_config).take(pa.array(rows)),
-            "doc_id": pa.array(self.doc_ids).take(pa.array(i)),
+            "doc_id": pa.array(self.doc_ids).take(pa.array(items)),
             "metric": pa.repeat(self.metric, n),
-            "score": pa.array(self.raw[rows, i]),
+            "score": pa.array(self.raw[rows, items]),
         }
         # A guess is made anew by whoever reads the file; that less is better is never guessed.
         if not self.guessed:
@@ -729,9 +733,9 @@ class ScoreTable:
             if value is not None:
                 columns[name] = pa.repeat(value, n)
         if self.doc_hashes is not None:
-            columns["doc_hash"] = pa.array(self.doc_hashes, type=pa.string()).take(pa.array(i))
+            columns["doc_hash"] = pa.array(self.doc_hashes, type=pa.string()).take(pa.array(items))
         if self.prompts is not None:
-            codes = self.prompts.codes[rows, i]
+            codes = self.prompts.codes[rows, items]
             marks = pa.array([*self.prompts.marks, None], type=pa.string())
             columns["prompt_hash"] = marks.take(
                 pa.array(np.where(codes < 0, len(marks) - 1, codes))
@@ -846,10 +850,8 @@ def read_beside(
     f1.csv 0 to 1, higher is better. If f1.csv states a wrong one, ...
     """
     path = Path(path)
-    reader, query = (
-        reader_of(path),
-        outcome.query(Query(partial=partial, beside=OwnScale(owner, scale))),
-    )
+    reader = reader_of(path)
+    query = outcome.query(Query(partial=partial, beside=OwnScale(owner, scale)))
     try:
         return reader.read(path, query, on_progress)
     except OutsideScaleError as error:

@@ -316,4 +316,4 @@ def test_an_instance_is_one_document_alone_whatever_its_spaces_and_case():
         instance("e", "Twice?", "x", "y"), instance("f", "Twice?", "x", "y"),
         instance("g", "what is it?", perturbation={"name": "lower"}),
     ]  # fmt: skip
-    assert documents.keys(instances) == {"a": 0, "b": 2}
+    assert documents.doc_ids(instances) == {"a": 0, "b": 2}

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.integrations.logs import LogRequest, _first_look, _run_of, _score_of, _unpack
+from lm_eval_ccat.integrations.logs import LogRequest, _first_look, _newest_run, _score_of, _unpack
 
 
 def test_the_newest_run_of_a_data_set_that_has_the_task_counts():
@@ -21,10 +21,10 @@ def test_the_newest_run_of_a_data_set_that_has_the_task_counts():
     paths.append("m/samples_other_2024-12-01T00-00-00.000000.jsonl")
     tree = [SimpleNamespace(path=path, size=7) for path in paths]
     api = SimpleNamespace(list_repo_tree=lambda *_, **__: tree)
-    newest = _run_of(api, "o/r", ["arc*"], "")
+    newest = _newest_run(api, "o/r", ["arc*"], "")
     assert newest.results == paths[3] and newest.samples == {paths[2]: 7}
-    assert _run_of(api, "o/r", ["arc*"], "2024-06").results == paths[1]
-    assert _run_of(api, "o/r", ["arc*"], "2023") is None
+    assert _newest_run(api, "o/r", ["arc*"], "2024-06").results == paths[1]
+    assert _newest_run(api, "o/r", ["arc*"], "2023") is None
 
 
 def test_the_metric_is_found_without_its_filter_and_averaged_over_tasks(tmp_path):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.integrations.trackers import log_result, numbers, wanted
+from lm_eval_ccat.integrations.trackers import log_result, numbers, trackers_of
 
 RESULT = {
     "headline": "b > a, at 95%, using 5% of the items",
@@ -83,7 +83,7 @@ def test_the_table_of_wandb_has_each_quantity_in_its_column(monkeypatch):
 
 def test_a_tracker_is_asked_for_by_a_block_without_settings(monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace())
-    assert wanted({"trackio_args": {}, "mlflow_args": None}) == {"trackio": {}}
+    assert trackers_of({"trackio_args": {}, "mlflow_args": None}) == {"trackio": {}}
 
 
 def test_trackio_gets_the_same_numbers(monkeypatch):

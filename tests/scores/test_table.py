@@ -158,7 +158,7 @@ def test_parts_and_overview_are_those_of_the_whole_table(seed, configs, cells):
         some = t.model_scores(on_unit, models=np.array([3, 1]), items=np.array([5, 0, 2]))
         np.testing.assert_array_equal(some, t.model_scores(on_unit)[[3, 1]][:, [5, 0, 2]])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lm_eval_ccat.scores.table._PART", cells)
+        patch.setattr("lm_eval_ccat.scores.table._SCORES_AT_A_TIME", cells)
         np.testing.assert_array_equal(np.concatenate([y for _, y in t.parts()]), whole)
         o = t.overview
     for name, values in (

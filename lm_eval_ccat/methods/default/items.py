@@ -31,7 +31,7 @@ from scipy.linalg import eigh
 from scipy.special import logit
 
 from ...metrics.scale import Floats
-from ...scores.table import Overview, Part, ScoreTable
+from ...scores.table import Overview, Positions, ScoreTable
 from ..belief import Places
 from ..curves import AbilityBasis
 from .fractional import FractionalItems, packed, weight
@@ -58,7 +58,7 @@ _ROUNDS = 12
 _SETTLED = 1e-3  # relative change of a singular value
 
 #: Scores on [0, 1] of some of the models, NaN where missing.
-Read = Callable[[Part], Floats]
+Read = Callable[[Positions], Floats]
 #: Left vectors, sizes less noise, right vectors.
 Singular = tuple[Floats, Floats, Floats]
 
@@ -83,7 +83,7 @@ def fit_table(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
 def fit_groups(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
     """`fit_items` with models in groups of similar ability."""
 
-    def read(models: Part) -> Floats:
+    def read(models: Positions) -> Floats:
         return table.model_scores(models=models)
 
     return _fit(read, table.overview, factors, extra, True)
@@ -203,7 +203,7 @@ class Cells:
         self.n_models, self.n_items, self.size = len(x), len(overview.item_sum), basis.size
         self.overall = float(overview.item_sum.sum() / overview.item_count.sum())
         self._in_group: NDArray[Any] = np.ones(len(x))
-        self._parts: list[tuple[slice, Part]]
+        self._parts: list[tuple[slice, Positions]]
         if grouped:
             basis_values, self._parts = self._groups(x, basis)
         else:
@@ -213,7 +213,9 @@ class Cells:
         self._f, self._products = basis_values, basis_values[:, row] * basis_values[:, column]
         self._w = np.empty((len(basis_values), self.n_items))
 
-    def _groups(self, x: Floats, basis: AbilityBasis) -> tuple[Floats, list[tuple[slice, Part]]]:
+    def _groups(
+        self, x: Floats, basis: AbilityBasis
+    ) -> tuple[Floats, list[tuple[slice, Positions]]]:
         """Return the basis at each group's mean ability, and the group and models of each part."""
         low, high = float(x.min()), float(x.max())
         most_groups = np.clip(_GROUP_CELLS // self.n_items, _LEAST_GROUPS, _MOST_GROUPS)
@@ -226,7 +228,7 @@ class Cells:
         basis_values, self._slope = map(
             np.array, zip(*(basis.value_and_slope(float(x)) for x in centre))
         )
-        parts: list[tuple[slice, Part]] = []
+        parts: list[tuple[slice, Positions]] = []
         part_size = max(_PART // self.n_items, 1)
         for group, size in enumerate(self._in_group):
             rows = np.flatnonzero(self._group == group)
@@ -238,7 +240,7 @@ class Cells:
 
     def _residuals(
         self, c: Floats, masked: bool = True
-    ) -> Iterator[tuple[slice, Part, Floats, Floats, Floats | None]]:
+    ) -> Iterator[tuple[slice, Positions, Floats, Floats, Floats | None]]:
         """Iterate over points, models, residuals, weights at the points, and presence of scores.
 
         Presence is 1 or 0; it is None where no score is missing.

@@ -32,7 +32,7 @@ COMPARED = (*DEFINING, *_NOTED)
 def full_runs(
     runs: Sequence[LoggedRun], partial: bool = False, selected: bool = False
 ) -> tuple[list[LoggedRun], list[str]]:
-    """Leave out the runs that may not stand for full results.
+    """Leave out the runs that may not stand for full results; say of each what it lacks.
 
     Parameters
     ----------
@@ -43,21 +43,24 @@ def full_runs(
     full, warnings = [], []
     for run in runs:
         reason, usable = run.why_not_full()
+        consequence = "it has no scores of the others"
+        if not usable and run.adaptive:
+            usable = partial
         # Documents that a user named (``--samples``) are usable if they were named in order.
-        named = selected and not usable and not run.adaptive
-        usable = usable or (run.in_order if named else partial and run.adaptive)
-        what = "it has no scores of the others" if usable else "left out"
-        if named and usable:
-            what = "its documents stand for others only if they were named blind to scores"
-        elif named:
-            what += (
-                ", as the harness numbers documents wrongly unless --samples names each once, in "
-                "ascending order: run them so"
-            )
+        elif not usable and selected:
+            usable = run.in_order
+            consequence = "its documents stand for others only if they were named blind to scores"
         if usable:
             full.append(run)
+        else:
+            consequence = "left out"
+            if selected and not run.adaptive:
+                consequence += (
+                    ", as the harness numbers documents wrongly unless --samples names each once, "
+                    "in ascending order: run them so"
+                )
         if reason:
-            warnings.append(f"{run.samples}: {reason}; {what}")
+            warnings.append(f"{run.samples}: {reason}; {consequence}")
     # The first reason is as good as any; the others are mostly the same.
     if not full:
         raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
@@ -67,7 +70,11 @@ def full_runs(
 def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
     """Leave out the runs with another task version or number of examples than most models.
 
-    Beside them, a warning for every setting in which the runs differ, naming runs.
+    Returns
+    -------
+    comparable : list of LoggedRun
+    warnings : list of str
+        One for every setting in which the runs differ.
     """
     comparable, warnings = list(runs), []
     for key in COMPARED:
@@ -87,18 +94,18 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
             warnings.append(f"{differs}; all are used")
             continue
         # Of values that equally many models have, the one of the latest run.
-        latest = {value: run.date for run, value in sorted(values, key=lambda rv: rv[0].date)}
+        latest = {value: run.date for run, value in sorted(values, key=lambda pair: pair[0].date)}
         common = max(models, key=lambda text: (len(models[text]), latest[text]))
-        out = [run.samples for run, value in values if value != common]
-        comparable = [run for run in comparable if run.samples not in out]
+        left_out = [run.samples for run, value in values if value != common]
+        comparable = [run for run in comparable if run.samples not in left_out]
         warnings.append(
-            f"{differs}; runs with another {key} than {common} are left out: {some(out, 4)}"
+            f"{differs}; runs with another {key} than {common} are left out: {some(left_out, 4)}"
         )
     return comparable, warnings
 
 
 def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[str, str]]:
-    """Model and config of each run: the generation settings that differ within any one model.
+    """Return model and config of each run: the generation settings that differ within a model.
 
     A config is such as ``"temperature=0.7"``, and empty where every model was run in one way. With
     `repeats` those of several runs that sample their answers are numbered, by date, such as
@@ -162,4 +169,5 @@ def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:
 
 
 def _alike(values: Iterable[object]) -> bool:
+    """Whether all values are one, as JSON."""
     return len({json.dumps(value, sort_keys=True) for value in values}) == 1

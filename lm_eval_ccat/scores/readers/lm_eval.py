@@ -30,16 +30,18 @@ from ..reading import Logged, Progress, Query, one_of
 from ..table import REPEAT, Reader, ScoreTable
 from .comparable_runs import comparable_runs, full_runs, labels_of, shared_settings
 from .logged_runs import LoggedRun, can_read, configurations_of, every_run, find_runs, groups_of
-from .samples import Asked, File, FileScores, read_files, sound_rows, tokens_of_row
+from .samples import FileScores, RunSamples, SampleQuery, read_files, sound_rows, tokens_of_row
 
+#: Stands for a scale that is not known.
 _ANY_NUMBER = Scale(-1e300, 1e300)
-_ROUNDED = 1e-6  # within which a mean that was computed in another order is the same
-_LOOKED_AT = 20  # rows, for what targets look like and what an item takes
-_RUNS_LOOKED_AT = 10
+#: Within this, means that were computed in another order are the same.
+_ROUNDING = 1e-6
+#: Number of first rows that say what targets look like and what an item takes; of runs, the latter.
+_N_ROWS, _N_RUNS = 20, 10
 
 
 def outcomes(path: Path) -> list[Logged]:
-    """Every (task, metric, filter) of the newest results, by task; what the rows have beside."""
+    """Return every (task, metric, filter) of the results, else of the rows, by task."""
     logged = (
         Logged(run.task, *key)
         for run in every_run(path)
@@ -50,8 +52,12 @@ def outcomes(path: Path) -> list[Logged]:
 
 def _metrics_of_rows(run: LoggedRun) -> list[tuple[str, str]]:
     """Return the (metric, filter) pairs of a run whose results file does not say them."""
-    rows = list(islice(sound_rows(run.samples), _LOOKED_AT))
-    pairs = [(m, str(row.get("filter", "none"))) for row in rows for m in row.get("metrics") or ()]
+    rows = list(islice(sound_rows(run.samples), _N_ROWS))
+    pairs = [
+        (metric, str(row.get("filter", "none")))
+        for row in rows
+        for metric in row.get("metrics") or ()
+    ]
     return list(dict.fromkeys(pairs))
 
 
@@ -86,11 +92,11 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     runs, differing = comparable_runs(runs)
     task = runs[0].task
     name, filter = _choose_metric(path, runs, query.metric, query.filter)
-    finding = _finding_of(runs, name)
+    metric_as_stated = _metric_as_stated(runs, name)
     ends, lower = query.range, query.lower_is_better
     if query.scale is not None and query.scale.cap is None:
         ends, lower = query.scale.ends, not query.scale.higher_is_better
-    metric = finding(range=ends, lower_is_better=lower)
+    metric = metric_as_stated(range=ends, lower_is_better=lower)
     # A direction that is only inferred may be the wrong one, and turns the ranking.
     if metric.directed_by:
         warnings.append(
@@ -102,23 +108,23 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
     by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)
-    contents = _read_into(grid, by_date, Asked(metric, task, filter), on_progress)
+    contents = _read_into(grid, by_date, SampleQuery(metric, task, filter), on_progress)
     warnings += [
         *left_out,
         *differing,
         *_earlier_runs(labels),
         *_repeated_runs(labels),
-        *contents.troubles,
+        *contents.warnings,
     ]
     if contents.filters:
         filter = one_of(path, "filter", None, contents.filters)
-    first_rows = list(islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT))
+    first_rows = list(islice(sound_rows(by_date[-1][0].samples), _N_ROWS))
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
     # The direction that the logs state, whatever the user says of it.
-    higher = finding.keywords["higher_is_better"]
+    higher = metric_as_stated.keywords["higher_is_better"]
     with suppress(MetricError):
-        if (of_task := finding().scale) is not _ANY_NUMBER:
+        if (of_task := metric_as_stated().scale) is not _ANY_NUMBER:
             higher = of_task.higher_is_better
     scores = grid.finish(
         path,
@@ -135,11 +141,11 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         sources=tuple(str(_source(run.samples)) for run in runs),
         tokens=_mean_tokens(runs),
     )
-    return _marked(scores, {label for run, label in zip(runs, labels) if run.adaptive})
+    return _with_choice(scores, {label for run, label in zip(runs, labels) if run.adaptive})
 
 
-def _finding_of(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:
-    """Return `find_metric` of a metric as the runs state it, to which the user's word is added."""
+def _metric_as_stated(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:
+    """Return a function that makes a metric as the runs state it, unless its arguments overrule."""
     _require_one_direction(runs, name)
     config = next((run.of_task("configs") for run in runs if run.results), None)
     directions = (direction for run in runs for direction in run.directions_of(parts_of(name).base))
@@ -150,13 +156,13 @@ def _finding_of(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:
     )  # fmt: skip
 
 
-def _marked(scores: ScoreTable, by_answers: set[tuple[str, str]]) -> ScoreTable:
-    """Mark the rows whose items were chosen by the answers, if any were."""
-    if not by_answers:
+def _with_choice(scores: ScoreTable, adaptive: set[tuple[str, str]]) -> ScoreTable:
+    """Say of each row how its items were chosen, if those of some rows were by the answers."""
+    if not adaptive:
         return scores
-    rows_of = zip(scores.row_model, scores.row_config)
+    labels = zip(scores.row_model, scores.row_config)
     return replace(
-        scores, chosen=tuple("adaptive" if label in by_answers else "all" for label in rows_of)
+        scores, chosen=tuple("adaptive" if label in adaptive else "all" for label in labels)
     )
 
 
@@ -169,20 +175,19 @@ class _Contents:
     filters : mapping
         The filters of their rows, as keys.
     sent : mapping of path to mapping
-        How the answers of each file were asked for.
-    troubles : list of str
-        Warnings.
+        The generation settings with which the answers of each file were asked for.
+    warnings : list of str
     """
 
     filters: Mapping[str, None]
     sent: Mapping[Path, Mapping[str, object]]
-    troubles: list[str]
+    warnings: list[str]
 
 
 def _read_into(
     grid: ScoreGrid,
     by_date: Sequence[tuple[LoggedRun, tuple[str, str]]],
-    asked: Asked,
+    query: SampleQuery,
     on_progress: Progress,
 ) -> _Contents:
     """Lay the scores of all runs into a grid, the oldest first, so that the latest count.
@@ -192,31 +197,31 @@ def _read_into(
     UnknownMetricError
         No run has a number of the metric for any document.
     """
-    metric, filter, unusable = asked.metric, asked.filter, ""
+    metric, filter, unusable = query.metric, query.filter, ""
     filters: dict[str, None] = {}
     sent: dict[Path, Mapping[str, object]] = {}
-    troubles: list[str] = []
+    warnings: list[str] = []
     files = [
-        File(run.samples, run.filters_of(metric.source) or [filter or "none"], run.template)
+        RunSamples(run.samples, run.filters_of(metric.source) or [filter or "none"], run.template)
         for run, _ in by_date
     ]
     # Only a configuration that was run again can contradict itself.
     counts = Counter(label for _, label in by_date)
     earlier: dict[tuple[str, str], dict[Any, float]] = {}
-    for (run, label), rows in zip(by_date, read_files(files, asked, on_progress)):
+    for (run, label), rows in zip(by_date, read_files(files, query, on_progress)):
         filters |= rows.filters
         sent[run.samples] = rows.generation
-        troubles += rows.notes
+        warnings += rows.notes
         if rows.unusable:
             unusable = f"{run.samples}, {rows.unusable}"
-        troubles += _other_mean(run, metric, rows)
+        warnings += _other_mean(run, metric, rows)
         if counts[label] > 1 and not drawing(run.generation):
-            troubles += _joined(run, rows, earlier.setdefault(label, {}))
+            warnings += _contradictions(run, rows, earlier.setdefault(label, {}))
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     # Some documents without a number are missing ones; all of them are another metric.
     if unusable and not grid.placed:
         raise UnknownMetricError(unusable + _metrics_of_one_number([run for run, _ in by_date]))
-    return _Contents(filters, sent, troubles)
+    return _Contents(filters, sent, warnings)
 
 
 def _metrics_of_one_number(runs: Sequence[LoggedRun]) -> str:
@@ -232,8 +237,8 @@ def _metrics_of_one_number(runs: Sequence[LoggedRun]) -> str:
 
 def _mean_tokens(runs: Sequence[LoggedRun]) -> dict[str, int] | None:
     """Estimate the mean tokens of an item from the first rows of an even part of the runs."""
-    part = {int(k) for k in np.linspace(0, len(runs) - 1, _RUNS_LOOKED_AT).round()}
-    rows = (row for k in sorted(part) for row in islice(sound_rows(runs[k].samples), _LOOKED_AT))
+    part = {int(k) for k in np.linspace(0, len(runs) - 1, _N_RUNS).round()}
+    rows = (row for k in sorted(part) for row in islice(sound_rows(runs[k].samples), _N_ROWS))
     counts = [tokens for tokens in map(tokens_of_row, rows) if tokens is not None]
     if not counts:
         return None
@@ -242,7 +247,7 @@ def _mean_tokens(runs: Sequence[LoggedRun]) -> dict[str, int] | None:
 
 def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
     """Return a warning if the mean of a run's scores is not what its results file states."""
-    # What the harness reports is then no plain mean of these scores.
+    # Of these, the harness reports something else than the plain mean of the scores.
     if metric.prefix or run.adaptive or rows.unusable or len(rows.filters) != 1:
         return []
     [filter] = rows.filters
@@ -252,7 +257,7 @@ def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
     whole_run = run.counts is None or run.counts.effective == len(documents)
     if not whole_run or isinstance(recorded, bool) or not isinstance(recorded, (int, float)):
         return []
-    if math.isclose(recorded, mean, rel_tol=_ROUNDED, abs_tol=_ROUNDED):
+    if math.isclose(recorded, mean, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
         return []
     return [
         f"{run.samples}: the mean {metric.source} of its samples is {mean:.6g}, the results file "
@@ -260,13 +265,13 @@ def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
     ]
 
 
-def _joined(run: LoggedRun, rows: FileScores, earlier: dict[Any, float]) -> list[str]:
-    """Return a warning if a run contradicts the scores to which it adds its own."""
+def _contradictions(run: LoggedRun, rows: FileScores, earlier: dict[Any, float]) -> list[str]:
+    """Add a run's scores to `earlier` ones; return a warning if it contradicts them."""
     scores = dict(zip(rows.doc_ids, rows.scores))
     changed = [
         doc_id for doc_id, score in scores.items()
         if doc_id in earlier
-        and not math.isclose(score, earlier[doc_id], rel_tol=_ROUNDED, abs_tol=_ROUNDED)
+        and not math.isclose(score, earlier[doc_id], rel_tol=_ROUNDING, abs_tol=_ROUNDING)
     ]  # fmt: skip
     remaining = len(earlier.keys() - scores.keys())
     earlier |= scores

@@ -38,10 +38,10 @@ from .samples import holds_list, sound_rows
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
 _RESULTS = re.compile(rf"(?!samples_).+_(?P<date>{_DATE})\.json(?:\.gz)?")
-# How sample files and results files begin, whatever their names.
+# How sample files and results files begin, whatever their names, and in how many bytes.
 _ROW = re.compile(rb'\s*\[?\s*\{\s*"doc_id":\s*\d+,\s*"doc":\s*\{')
 _FIGURES = re.compile(rb'\s*\{\s*"results":\s*\{')
-_BEGINNING = 256  # bytes
+_BEGINNING = 256
 #: Key of a task's metadata in results files: the scorers of its metrics.
 SCORER = "ccat_scorer"
 # Objects that results files hold, if they have them; "*" stands for every task.
@@ -165,7 +165,7 @@ class LoggedRun:
 
     @property
     def template(self) -> str | None:
-        """The chat template that wrote the prompts, as `File` states it."""
+        """SHA-256 of the chat template that wrote the prompts, as `RunSamples` has it."""
         if self.results.get("chat_template") is None:
             return None
         return str(self.results.get("chat_template_sha") or "")
@@ -183,21 +183,24 @@ class LoggedRun:
         return dict(settings) if isinstance(settings, dict) else {}
 
     def directions_of(self, metric: str) -> set[bool]:
-        """Whether a higher score is better, by the task's configuration and by the results."""
+        """Return whether a higher score is better, as the task's configuration and results say."""
         entries = (self.of_task("configs") or {}).get("metric_list") or []
-        stating = [e for e in entries if isinstance(e, dict) and e.get("metric") == metric]
-        values = [entry.get("higher_is_better") for entry in stating]
+        values = [
+            entry.get("higher_is_better")
+            for entry in entries
+            if isinstance(entry, dict) and entry.get("metric") == metric
+        ]
         values.append((self.of_task("higher_is_better") or {}).get(metric))
         return {value for value in values if isinstance(value, bool)}
 
     def filters_of(self, metric: str | None = None) -> list[str]:
-        """Names of the filters of a metric, or of all, in the order in which they were applied."""
+        """Return the filters of a metric, or of all, in the order in which they were applied."""
         names = list(
             dict.fromkeys(filter_ for base, filter_ in self.metric_keys if metric in (None, base))
         )
-        listed = (self.of_task("configs") or {}).get("filter_list") or []
-        order = [str(filter_.get("name")) for filter_ in listed if isinstance(filter_, dict)]
-        return sorted(names, key=lambda n: order.index(n) if n in order else len(order))
+        entries = (self.of_task("configs") or {}).get("filter_list") or []
+        order = [str(entry.get("name")) for entry in entries if isinstance(entry, dict)]
+        return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
 
     @property
     def metric_keys(self) -> list[tuple[str, str]]:
@@ -271,6 +274,7 @@ def can_read(path: Path) -> bool:
 
 
 def _is_dated(file: Path) -> bool:
+    """Whether a file is called like the samples of a run since 0.4.3."""
     return _SAMPLES.fullmatch(file.name) is not None
 
 
@@ -283,16 +287,23 @@ def _begins(file: Path, form: re.Pattern[bytes]) -> bool:
         return False
 
 
-def sample_name(name: str) -> tuple[str, str] | None:
-    """Return the task and the date in the name of a sample file; None if it is another file's.
+class SampleName(NamedTuple):
+    """What the name of a sample file says."""
+
+    task: str
+    date: str
+
+
+def sample_name(name: str) -> SampleName | None:
+    """Return what the name of a sample file says; None if it is another file's.
 
     Examples
     --------
     >>> sample_name("samples_leaderboard_musr_object_placements_2024-09-15T01-02-03.456789.json")
-    ('leaderboard_musr_object_placements', '2024-09-15T01-02-03.456789')
+    SampleName(task='leaderboard_musr_object_placements', date='2024-09-15T01-02-03.456789')
     """
-    named = _SAMPLES.fullmatch(name)
-    return (named["task"], named["date"]) if named else None
+    match = _SAMPLES.fullmatch(name)
+    return SampleName(match["task"], match["date"]) if match else None
 
 
 def results_files(folder: Path) -> list[Path]:
@@ -309,9 +320,9 @@ def _sample_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
     undated, unknown = _undated_files(path)
     dated = []
     for file in files:
-        name = _SAMPLES.fullmatch(file.name)
+        name = sample_name(file.name)
         if name is not None:
-            dated.append(SampleFile(file, name["task"], name["date"]))
+            dated.append(SampleFile(file, name.task, name.date))
         elif file == path and not undated:
             raise ScoreTableError(
                 f"{path}: not a sample file of the harness (samples_<task>_<date>.jsonl)"
@@ -329,14 +340,14 @@ def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
     samples = [file for file in lists if not _is_dated(file) and _may_hold_samples(file)]
     by_name: dict[tuple[Path, str], list[Path]] = {}
     for file in samples:
-        stem = _squeezed(file.name.partition(".jsonl")[0])
+        stem = _letters_and_digits(file.name.partition(".jsonl")[0])
         by_name.setdefault((file.parent, stem), []).append(file)
     runs: dict[Path, SampleFile] = {}
     for folder in dict.fromkeys(file.parent for file in samples):
         for results in sorted(folder.glob("*.json")):
-            for stem, task, date in _undated_tasks(results):
-                for file in by_name.get((folder, stem), ()):
-                    run = SampleFile(file, task, date, results)
+            for undated in _undated_tasks(results):
+                for file in by_name.get((folder, undated.stem), ()):
+                    run = SampleFile(file, undated.task, undated.date, results)
                     # A run that was repeated has overwritten the samples of the earlier ones.
                     runs[file] = max(run, runs.get(file, run), key=lambda known: known.date)
     runs_at_path = [
@@ -345,14 +356,25 @@ def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
     return runs_at_path, [file for file in samples if file not in runs and path.is_dir()]
 
 
-def _undated_tasks(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield the tasks of a results file of the harness before 0.4.3; none of another file.
+class _UndatedTask(NamedTuple):
+    """A task of a results file of the harness before 0.4.3.
 
-    Yields
-    ------
-    stem, task, date : str
-        Name of the sample file, squeezed and without its ending; the task, and when the run began.
+    Attributes
+    ----------
+    stem : str
+        Letters and digits of its sample file's name, without the ending.
+    task : str
+    date : str
+        When the run began.
     """
+
+    stem: str
+    task: str
+    date: str
+
+
+def _undated_tasks(file: Path) -> Iterator[_UndatedTask]:
+    """Yield the tasks of a results file of the harness before 0.4.3; none of another file."""
     if _SAMPLES.fullmatch(file.name) or _RESULTS.fullmatch(file.name):
         return
     results: dict[str, Any] = {}
@@ -365,7 +387,8 @@ def _undated_tasks(file: Path) -> Iterator[tuple[str, str, str]]:
     # Seconds since 1970, written so that they compare as text; dates begin with a 2.
     date = f"{started:020.6f}" if isinstance(started, (int, float)) else ""
     for task in tasks:
-        yield _squeezed(f"{config.get('model_args')}_{task}"), task, date
+        stem = _letters_and_digits(f"{config.get('model_args')}_{task}")
+        yield _UndatedTask(stem, task, date)
 
 
 def _may_hold_samples(file: Path) -> bool:
@@ -375,7 +398,7 @@ def _may_hold_samples(file: Path) -> bool:
     return _begins(file, _ROW) or (file.suffix == ".jsonl" and holds_list(file))
 
 
-def _squeezed(name: str) -> str:
+def _letters_and_digits(name: str) -> str:
     """Return the letters and digits of a name; the harness replaces other characters in files'."""
     return re.sub(r"[\W_]", "", name)
 
@@ -391,7 +414,7 @@ def _results_beside(samples: Path, date: str) -> Path | None:
 
 @functools.lru_cache(maxsize=1024)
 def _read_results(path: Path, changed: int) -> dict[str, Any]:
-    """A results file; read once, as every task of a run has its samples beside the same file."""
+    """Read a results file, once for all tasks of a run; `changed` is when it was written."""
     try:
         value = json_value(path)
     except (OSError, EOFError, ValueError, RecursionError) as error:
@@ -402,7 +425,7 @@ def _read_results(path: Path, changed: int) -> dict[str, Any]:
     for keys in _OBJECTS:
         if wrong := _no_object(value, keys):
             raise ScoreTableError(f"{path}: {wrong} is no JSON object, as the harness writes it")
-    # Only in files written by scripts; can be very large.
+    # Files that scripts wrote hold these, which can be very large.
     value.pop("samples", None)
     value.pop("pretty_env_info", None)
     return value
@@ -423,7 +446,7 @@ def _no_object(value: Any, keys: Sequence[str]) -> str:
 
 
 def groups_of(path: Path) -> dict[str, list[str]]:
-    """Groups of tasks that the newest results record, with their tasks and subgroups."""
+    """Return the groups of tasks that the newest results record, with tasks and subgroups."""
     groups: dict[str, list[str]] = {}
     for run in sorted(every_run(path), key=lambda run: run.date):
         recorded = run.results.get("group_subtasks")
@@ -461,7 +484,7 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
     files, unknown = _sample_files(path)
     if not files:
         raise ScoreTableError(
-            "; ".join(_of_no_run(unknown))
+            "; ".join(_samples_of_no_run(unknown))
             or f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
         )
     names = {task, _in_file_names(task or "")}
@@ -470,12 +493,12 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
         names = {one_of(path, "task", task, (file.task for file in files))}
     runs, warnings = _runs_of([file for file in files if file.task in names], task)
     # A model has one name in all tasks, whichever of them its other configurations were run on.
-    everything, _ = (runs, []) if len(runs) == len(files) else _runs_of(files)
-    warnings += [*_of_no_run(unknown), *_without_samples(path, runs)]
-    return _by_configuration(runs, everything), warnings
+    all_runs, _ = (runs, []) if len(runs) == len(files) else _runs_of(files)
+    warnings += [*_samples_of_no_run(unknown), *_models_without_samples(path, runs)]
+    return _by_configuration(runs, all_runs), warnings
 
 
-def _of_no_run(files: Sequence[Path]) -> list[str]:
+def _samples_of_no_run(files: Sequence[Path]) -> list[str]:
     """Say which files hold samples of which nothing tells model and task."""
     if not files:
         return []
@@ -487,10 +510,10 @@ def _of_no_run(files: Sequence[Path]) -> list[str]:
     ]
 
 
-def _without_samples(path: Path, runs: Sequence[LoggedRun]) -> list[str]:
+def _models_without_samples(path: Path, runs: Sequence[LoggedRun]) -> list[str]:
     """Say which models have results of the task of some runs, and no samples."""
     task, warnings = runs[0].task, list[str]()
-    known = {_settled(run.model, run.results) for run in runs}
+    known = {_model_and_arguments(run.model, run.results) for run in runs}
     lost: dict[str, Path] = {}
     # A model without samples would be missing from a ranking in silence.
     for file in files_at(path, "*.json*") if path.is_dir() else ():
@@ -510,7 +533,7 @@ def _without_samples(path: Path, runs: Sequence[LoggedRun]) -> list[str]:
         if (
             task in (results.get("configs") or results.get("results") or ())
             and not results.get("adaptive")
-            and _settled(model, results) not in known
+            and _model_and_arguments(model, results) not in known
         ):
             lost[model] = file
     if lost:
@@ -522,7 +545,7 @@ def _without_samples(path: Path, runs: Sequence[LoggedRun]) -> list[str]:
     return warnings
 
 
-def _settled(model: str, results: Mapping[str, Any]) -> tuple[str, str]:
+def _model_and_arguments(model: str, results: Mapping[str, Any]) -> tuple[str, str]:
     """Return a model and its arguments, which tell its configurations apart."""
     return model, str(model_args_of(results))
 
@@ -534,12 +557,10 @@ def every_run(path: Path) -> list[LoggedRun]:
     return sorted(_by_configuration(runs, runs), key=lambda run: run.task)
 
 
-def _by_configuration(
-    runs: Sequence[LoggedRun], everything: Sequence[LoggedRun]
-) -> list[LoggedRun]:
-    """Return runs whose models are named by what differs between configurations in `everything`."""
-    known = [(run.model, run.results) for run in (*everything, *runs)]
-    names = names_by_configuration(known)[len(everything) :]
+def _by_configuration(runs: Sequence[LoggedRun], all_runs: Sequence[LoggedRun]) -> list[LoggedRun]:
+    """Return runs whose models are named by what differs between configurations in `all_runs`."""
+    known = [(run.model, run.results) for run in (*all_runs, *runs)]
+    names = names_by_configuration(known)[len(all_runs) :]
     return [replace(run, model=name) for run, name in zip(runs, names)]
 
 
@@ -554,15 +575,14 @@ def configurations_of(
     by_model: dict[str, list[dict[str, str]]] = {}
     for run in runs:
         if run.results:
-            known = drawing(sent[run.samples]) | run.configuration
-            by_model.setdefault(run.model, []).append(known)
-    return {
-        model: {
-            key: ",".join(dict.fromkeys(known.get(key) or "usual" for known in configurations))
-            for key in {key: None for known in configurations for key in known}
-        }
-        for model, configurations in by_model.items()
-    }
+            configuration = drawing(sent[run.samples]) | run.configuration
+            by_model.setdefault(run.model, []).append(configuration)
+    merged: dict[str, dict[str, str]] = {}
+    for model, configurations in by_model.items():
+        keys = dict.fromkeys(key for configuration in configurations for key in configuration)
+        values = {key: [known.get(key) or "usual" for known in configurations] for key in keys}
+        merged[model] = {key: ",".join(dict.fromkeys(texts)) for key, texts in values.items()}
+    return merged
 
 
 def _runs_of(
@@ -570,14 +590,14 @@ def _runs_of(
 ) -> tuple[list[LoggedRun], list[str]]:
     """Return the runs that wrote these sample files, of `task` if it is known, and warnings."""
     runs, warnings = [], []
-    alone: list[Path] = []
-    for samples, name, date, named in files:
-        results: dict[str, Any] = {}
+    without_results: list[Path] = []
+    for file in files:
+        samples, name, results = file.path, file.task, dict[str, Any]()
         try:
-            if beside := named or _results_beside(samples, date):
-                results = _read_results(beside, beside.stat().st_mtime_ns)
+            if results_file := file.results or _results_beside(samples, file.date):
+                results = _read_results(results_file, results_file.stat().st_mtime_ns)
             else:
-                alone.append(samples)
+                without_results.append(samples)
         except ScoreTableError as error:
             warnings.append(f"{error}; the model is named after its directory")
         known = results.get("configs") or ()
@@ -587,10 +607,10 @@ def _runs_of(
                 (task_name for task_name in known if _in_file_names(task_name) == name), name
             )
         model = model_of(results, samples.parent)
-        runs.append(LoggedRun(samples, task or name, date, model, results))
-    if alone:
+        runs.append(LoggedRun(samples, task or name, file.date, model, results))
+    if without_results:
         warnings.append(
-            f"no results_<date>.json beside {some(alone, 3)}: the model is "
+            f"no results_<date>.json beside {some(without_results, 3)}: the model is "
             "named after its directory, and its settings are unknown"
         )
     return runs, warnings

@@ -39,8 +39,10 @@ from ..reading import (
 )
 from ..table import REPEAT, Reader, ScoreTable, arrow
 
+#: Columns that say which outcome a row is of, and on which scale its score is.
 _NAMES = ("task", "metric", "filter")
 _SCALE = ("scale_min", "scale_max", "higher_is_better", "scale_cap")
+#: Every column with a meaning.
 _USED = (
     "model",
     "doc_id",
@@ -53,7 +55,9 @@ _USED = (
     *_SCALE,
     *ONE_OF_A_MODEL,
 )
-_NAMELESS = ("", "__index_level_0__")  # how pandas writes an index to CSV and Parquet
+#: How pandas calls a nameless index in CSV and in Parquet.
+_NAMELESS = ("", "__index_level_0__")
+#: Number of scores that are read at a time.
 _BATCH = 1 << 20
 
 _REMEDY = (
@@ -78,7 +82,7 @@ def can_read(path: Path) -> bool:
 
 
 def outcomes(path: Path) -> list[Logged]:
-    """Every (task, metric, filter) of the files, in alphabetical order."""
+    """Return every (task, metric, filter) of the files, in alphabetical order."""
     logged = {_outcome_of(key) for source in _sources(path) for key in source.keys}
     return sorted(
         logged, key=lambda outcome: (str(outcome.task), outcome.metric, str(outcome.filter))
@@ -90,7 +94,7 @@ def read(path: Any, query: Query, on_progress: Progress = None) -> ScoreTable:
     sources = _sources(path)
     path = path if isinstance(path, Path) else sources[0].file
     keys = [key for source in sources for key in source.keys]
-    # A table of headings alone.
+    # A table may have headings alone.
     if not keys:
         raise ScoreTableError(f"{path}: no scores; write a row of model, doc_id, score for each")
     for what in _NAMES:
@@ -127,7 +131,7 @@ class Source:
     file : Path
         For errors, and for the name of a model or task that no column states.
     frame : data frame, optional
-    of_task : bool, optional
+    named_by_task : bool, optional
         Whether the file's name is that of its task.
 
     Raises
@@ -136,8 +140,10 @@ class Source:
         It cannot be read, or has no scores.
     """
 
-    def __init__(self, file: Path, frame: Any = None, of_task: bool = False) -> None:
-        self.file, self._alone = file, file.stem if of_task else None
+    def __init__(self, file: Path, frame: Any = None, *, named_by_task: bool = False) -> None:
+        self.file = file
+        #: The task of rows that state none.
+        self._task = file.stem if named_by_task else None
         #: The settings that rows of each model and config state.
         self.configurations: dict[Texts, Texts] = {}
         self._pa = arrow(file)
@@ -154,7 +160,7 @@ class Source:
         #: The metric, where the column of scores is called by its name.
         self._metric = self._metric_of(schema)
         if self._metric is not None:
-            self._call_score(self._metric)
+            self._rename_to_score(self._metric)
         self._require_names()
         missing = [column for column in ("doc_id", "score") if column not in self.names]
         #: Items of a wide table, by the place of their column; empty for a long one.
@@ -163,8 +169,8 @@ class Source:
             raise self._no_column(missing[0])
         self.keys = self._outcome_keys()
 
-    def _call_score(self, column: str) -> None:
-        """Call a column "score"."""
+    def _rename_to_score(self, column: str) -> None:
+        """Give a column of scores the name "score"."""
         self.names = ["score" if name == column else name for name in self.names]
         if self._table is None:
             self._table = self._parquet().read()
@@ -174,16 +180,18 @@ class Source:
         """Refuse two columns of one meaning, and one that is called nearly as it should be."""
         if twice := [name for name in _USED if self.names.count(name) > 1]:
             raise ScoreTableError(f"{self.file}: two columns {twice[0]!r}; leave one out")
-        # Read as it stands, a table of a `Model` would be one model of the file's name.
-        if strange := [n for n in self.names if _meant(n) in _USED and _meant(n) not in self.names]:
-            raise ScoreTableError(
-                f"{self.file}: a column is called {strange[0]!r}; call it {_meant(strange[0])!r}"
-            )
+        # With a column `Model`, say, all rows would be of one model, called after the file.
+        for name in self.names:
+            proper_name = name.strip().lower()
+            if proper_name in _USED and proper_name not in self.names:
+                raise ScoreTableError(
+                    f"{self.file}: a column is called {name!r}; call it {proper_name!r}"
+                )
 
     def _outcome_keys(self) -> list[Key]:
         """Return the outcomes of the rows, in order of appearance."""
         if self.items:
-            return [Key(self._alone)]
+            return [Key(self._task)]
         return list({key: None for key, _ in self.parts(_NAMES)})
 
     def _read(self, frame: Any) -> Any:
@@ -226,7 +234,7 @@ class Source:
         return values[0] if kinds.is_floating(kind) or kinds.is_integer(kind) else None
 
     def parts(self, columns: Sequence[str] = _USED) -> Iterator[tuple[Key, Any]]:
-        """Rows in batches, each of one outcome."""
+        """Yield the rows in batches, each with the outcome that all of its rows are of."""
         stating = [name for name in _NAMES if name in self.names and not self.items]
         columns = [n for n in self.names if n in columns or self.items] or ["score"]
         n_rows = _BATCH // len(self.items) + 1 if self.items else _BATCH
@@ -240,9 +248,9 @@ class Source:
             for batch in batches:
                 outcomes = _coded([batch[name] for name in stating], len(batch))
                 for n, texts in enumerate(outcomes.values):
-                    named = dict(zip(stating, texts))
-                    task, metric, filter = (named.get(name) or None for name in _NAMES)
-                    key = Key(task or self._alone, metric or self._metric, filter)
+                    text_of = dict(zip(stating, texts))
+                    task, metric, filter = (text_of.get(name) or None for name in _NAMES)
+                    key = Key(task or self._task, metric or self._metric, filter)
                     # Most tables hold one outcome, whose rows need no copy.
                     if len(outcomes.values) == 1:
                         yield key, batch
@@ -276,7 +284,7 @@ class Source:
 def _tables(
     path: Path, sources: Sequence[Source], keys: Sequence[Key], query: Query
 ) -> Iterator[ScoreTable | CcatError]:
-    """Several outcomes, read in one pass."""
+    """Yield the tables of several outcomes, read in one pass; see `read_many`."""
     collected = {key: _Collected(ScoreGrid(), {}) for key in keys}
     for source in sources:
         # A folder has a file for each task, of which most hold nothing that is wanted.
@@ -333,9 +341,8 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
     texts, label_codes = _coded([batch[name] for name in of_row], n)
     # A table without models is of one, called after the file.
     labels = [_label({"model": file.stem, **dict(zip(of_row, text))}) for text in texts]
-    unnamed = sum(
-        int((label_codes == k).sum()) for k, label in enumerate(labels) if not label["model"]
-    )
+    without_model = [code for code, label in enumerate(labels) if not label["model"]]
+    unnamed = int(np.isin(label_codes, without_model).sum())
     scores = _scores_of(file, batch["score"])
     _require_rows(file, unnamed, batch["doc_id"], scores)
     hashes, marks = (
@@ -370,20 +377,17 @@ def _require_rows(file: Path, unnamed: int, ids: Any, scores: NDArray[Any]) -> N
     """Refuse rows of a long table without a model, without an item or with an infinite score."""
     import pyarrow.types as kinds
 
-    for wrong, why in (
-        (unnamed, f"{unnamed} rows name no model; name it, or leave them out"),
-        (ids.null_count, f"{ids.null_count} rows have no doc_id; write it, or leave them out"),
-        (
-            kinds.is_floating(ids.type),
-            "doc_id must be an integer or a string, not a float; write whole numbers or texts",
-        ),
-        (
-            np.isinf(scores).any(),
-            "column 'score' holds an infinite value; leave missing ones empty",
-        ),
-    ):
-        if wrong:
-            raise ScoreTableError(f"{file}: {why}")
+    fault = ""
+    if unnamed:
+        fault = f"{unnamed} rows name no model; name it, or leave them out"
+    elif ids.null_count:
+        fault = f"{ids.null_count} rows have no doc_id; write it, or leave them out"
+    elif kinds.is_floating(ids.type):
+        fault = "doc_id must be an integer or a string, not a float; write whole numbers or texts"
+    elif np.isinf(scores).any():
+        fault = "column 'score' holds an infinite value; leave missing ones empty"
+    if fault:
+        raise ScoreTableError(f"{file}: {fault}")
 
 
 def _ids_of(column: Any, n: int) -> Coded:
@@ -413,13 +417,14 @@ def _require_one_configuration(source: Source, batch: Any) -> None:
         return
     for text in _coded([batch[name] for name in (*of_row, *stating)], len(batch)).values:
         label, values = text[: len(of_row)], text[len(of_row) :]
-        known = source.configurations.setdefault(label, values)
-        for name, value, of_earlier in zip(stating, values, known):
-            if value != of_earlier:
+        earlier = source.configurations.setdefault(label, values)
+        for name, value, earlier_value in zip(stating, values, earlier):
+            if value != earlier_value:
                 raise ScoreTableError(
                     f"{source.file}: model {(label or (source.file.stem,))[0]!r} has rows "
-                    f"of {name} {of_earlier!r} and of {value!r}: one model is one configuration; "
-                    "name the models apart, or generation settings in a column 'config'"
+                    f"of {name} {earlier_value!r} and of {value!r}: one model is one "
+                    "configuration; name the models apart, or generation settings in a column "
+                    "'config'"
                 )
 
 
@@ -476,10 +481,6 @@ def _items(schema: Any) -> dict[int, int | str]:
     return {place: int(name) if numbered else name for place, name in names.items()}
 
 
-def _meant(name: str) -> str:
-    return name.strip().lower()
-
-
 def _is_text(kind: Any) -> bool:
     import pyarrow.types as kinds
 
@@ -492,8 +493,8 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
     import pyarrow.compute as pc
 
     n, names = len(batch), batch.schema.names
-    first = "model" if "model" in names else next(n for n in names if n in _NAMELESS)
-    of_row = [name for name in (first, "config", "repeat") if name in names]
+    model_column = "model" if "model" in names else next(n for n in names if n in _NAMELESS)
+    of_row = [name for name in (model_column, "config", "repeat") if name in names]
     texts, row_codes = _coded([batch[name] for name in of_row], n)
     rows = [_label({**dict(zip(of_row, text)), "model": text[0]}) for text in texts]
     labels = [(row["model"], _config(row, source.file)) for row in rows]
@@ -521,7 +522,7 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
 
 
 def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool | None]:
-    """Return the scale that the columns state, and whether less is better; None for what is not."""
+    """Return the scale that the columns state, and whether less is better; None if not stated."""
     for name, values in columns.items():
         if len(values) > 1:
             examples = sorted(map(str, values))[:4]
@@ -548,11 +549,12 @@ def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool
 
 
 def _sources(path: Any) -> list[Source]:
+    """Return the tables of a file, a folder or a data frame."""
     if not isinstance(path, Path):
         return [Source(Path("the data frame"), path)]
     if not path.is_dir():
         return [Source(path)]
-    return [Source(file, of_task=True) for file in sorted(path.iterdir()) if _is_table(file)]
+    return [Source(file, named_by_task=True) for file in sorted(path.iterdir()) if _is_table(file)]
 
 
 def _is_table(file: Path) -> bool:
@@ -563,7 +565,7 @@ def _is_table(file: Path) -> bool:
 
 
 def _arrow_table(frame: Any) -> Any:
-    """A data frame as a table of Arrow."""
+    """Return a data frame as a table of Arrow."""
     import pyarrow as pa
 
     try:
@@ -619,13 +621,13 @@ def _coded(columns: Sequence[Any], n: int) -> Coded:
 
 
 def _distinct(numbers: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Distinct numbers by first appearance, and the position of each among them."""
+    """Return the distinct numbers by first appearance, and each number's position among them."""
     encoded = numbers.dictionary_encode()
     return _flat(encoded.dictionary), _flat(encoded.indices)
 
 
 def _flat(array: Any) -> NDArray[Any]:
-    """Values of a numeric column without nulls, straight from its buffer."""
+    """Return the values of a numeric column without nulls, straight from its buffer."""
     # NumPy calls Arrow's `double` float64; other names agree.
     kind = np.dtype(str(array.type).replace("double", "float64"))
     size, offset = len(array), array.offset
@@ -633,13 +635,15 @@ def _flat(array: Any) -> NDArray[Any]:
 
 
 def _filled(column: Any, value: NDArray[Any]) -> Any:
-    """A column with one value in place of its nulls; a value of Python would import pandas."""
+    """Return a column with one value in place of its nulls."""
     import pyarrow.compute as pc
 
+    # A number of Python would import pandas.
     return pc.fill_null(column, _of_numpy(value)[0])
 
 
 def _of_numpy(numbers: NDArray[Any]) -> Any:
+    """Return an array of NumPy as one of Arrow."""
     import pyarrow as pa
 
     kind = pa.from_numpy_dtype(numbers.dtype)

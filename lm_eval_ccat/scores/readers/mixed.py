@@ -66,20 +66,22 @@ def _others() -> list[Reader]:
 
 
 def outcomes(path: Path) -> list[Logged]:
-    """Every (task, metric, filter) of any kind."""
-    kinds, _ = _held(path)
+    """Return every (task, metric, filter) of any kind."""
+    kinds, _ = _readable_kinds(path)
     return list(dict.fromkeys(outcome for kind in kinds for outcome in kind.outcomes))
 
 
 def groups(path: Path) -> Mapping[str, Sequence[str]]:
-    """The groups of tasks that the logs of any kind record."""
-    of_kinds = [reader.groups(path) for reader, _ in kinds_at(path)]
-    return {name: tasks for known in of_kinds for name, tasks in known.items()}
+    """Return the groups of tasks that the logs of any kind record."""
+    groups_of_tasks: dict[str, Sequence[str]] = {}
+    for reader, _ in kinds_at(path):
+        groups_of_tasks |= reader.groups(path)
+    return groups_of_tasks
 
 
 def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     """Read one outcome of the first kind that holds it; see `Reader`."""
-    kinds, notes = _held(path)
+    kinds, notes = _readable_kinds(path)
     holding = [
         kind._replace(outcomes=meant)
         for kind in kinds
@@ -90,7 +92,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         names = {getattr(outcome, what) for kind in holding for outcome in kind.outcomes}
         if getattr(query, what) is None and (names := names - {None, UNNAMED}):
             one_of(path, what, None, names)
-    # A kind that lacks it says what there is.
+    # If no kind holds it, the error of the first one says what there is.
     first, *further = holding or kinds
     table = first.reader.read(path, query, on_progress)
     if holding:
@@ -109,7 +111,7 @@ class _Kind(NamedTuple):
     outcomes: list[Logged]
 
 
-def _held(path: Path) -> tuple[list[_Kind], list[str]]:
+def _readable_kinds(path: Path) -> tuple[list[_Kind], list[str]]:
     """Return what each kind holds, and what is said of kinds that cannot be read.
 
     Raises

@@ -22,7 +22,8 @@ from ..table import Reader, ScoreTable
 
 #: How the first line of a journal begins; earlier ones have spaces.
 _HEADER = re.compile(rb'"op": ?"header"')
-_NAMED = {"task": "name", "metric": "metric", "filter": "filter"}  # in a header
+#: Key in a header of what names an outcome.
+_HEADER_KEYS = {"task": "name", "metric": "metric", "filter": "filter"}
 
 
 def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
@@ -41,7 +42,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
             f"{path}: {len(further_journals) + 1} runs; name one, such as {journal.parent}"
         )
     header, records = run_of(journal)
-    names: dict[str, Any] = {what: header.task.get(key) for what, key in _NAMED.items()}
+    names: dict[str, Any] = {what: header.task.get(key) for what, key in _HEADER_KEYS.items()}
     for what, value in names.items():
         one_of(path, what, getattr(query, what), [value])
     try:
@@ -81,13 +82,13 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
 
 
 def outcomes(path: Path) -> list[Logged]:
-    """The (task, metric, filter) of each run."""
+    """Return the (task, metric, filter) of each run."""
     tasks = [header.task for header, _ in map(run_of, journals(path))]
     return [Logged(task.get("name"), str(task.get("metric")), task.get("filter")) for task in tasks]
 
 
 def journals(path: Path) -> Iterator[Path]:
-    """The journals at a path: the file itself, or those of a folder and of the folders in it."""
+    """Yield the journals at a path: the file itself, or those of a folder and of its folders."""
     files = [path] if path.is_file() else [path / JOURNAL, *sorted(path.glob(f"*/{JOURNAL}"))]
     for file in files:
         if file.suffix == ".jsonl" and file.is_file():
@@ -97,7 +98,7 @@ def journals(path: Path) -> Iterator[Path]:
 
 
 def run_of(file: Path) -> tuple[Header, Iterator[Record]]:
-    """The header of a journal, which says what the run is of, and all its records."""
+    """Return the header of a journal, which says what the run is of, and all its records."""
     journal, records = read_journal(file)
     if not journal.header.task:
         raise ScoreTableError(f"{file}: its header names no task")

@@ -34,10 +34,11 @@ from ..prompts import (
 )
 from ..reading import Progress, is_number, json_lines, json_value, open_log
 
-_SHOWN_LINES = 3
-# Below this starting processes costs more than it gains.
+#: Number of damaged lines of a file that are named.
+_MAX_LINES = 3
+#: Bytes below which starting processes costs more than it gains.
 _WORTH_PROCESSES = 48 << 20
-# Compressed text is about a quarter of its size, and takes as long to unpack as to parse.
+#: Work of a compressed byte: it unpacks to about four, and unpacking takes as long as parsing.
 _PACKED = 8
 # The harness writes the filter, the document's hash and the scores last, after several kB of
 # document, prompt and answer, whose parse takes most of the time that a row takes.
@@ -49,8 +50,8 @@ _ARGUMENTS = b', "arguments": '
 SampleRow = dict[str, Any]  # as JSON has it
 
 
-class File(NamedTuple):
-    """A sample file, and what its run says of its rows.
+class RunSamples(NamedTuple):
+    """The sample file of a run, and what the run says of its rows.
 
     Attributes
     ----------
@@ -67,8 +68,8 @@ class File(NamedTuple):
     template: str | None = None
 
 
-class Asked(NamedTuple):
-    """Which scores are read; the filter None means those of all."""
+class SampleQuery(NamedTuple):
+    """Which scores are read of the samples of a task; those of all filters if that is None."""
 
     metric: Metric
     task: str
@@ -104,7 +105,7 @@ class FileScores:
 
 
 def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow | str]]:
-    """The rows of a sample file.
+    """Yield the rows of a sample file.
 
     Parameters
     ----------
@@ -139,11 +140,12 @@ def holds_list(path: Path) -> bool:
 
 
 def sound_rows(path: Path) -> Iterator[SampleRow]:
-    """The rows of a sample file that can be read."""
+    """Yield the rows of a sample file that can be read."""
     return (row for _, row in rows_of(path) if isinstance(row, dict))
 
 
 def _checked(row: object) -> SampleRow | str:
+    """Return a row with its document's number, or why it is none."""
     if isinstance(row, dict) and isinstance(doc_id := row.get("doc_id"), (int, str)):
         # The harness numbers documents; who copies its logs may write the numbers as texts.
         return {**row, "doc_id": int(doc_id)} if is_number(doc_id) else row
@@ -151,7 +153,7 @@ def _checked(row: object) -> SampleRow | str:
 
 
 def tail_of(line: bytes, key: str) -> SampleRow | None:
-    """The document's number, its ``arguments`` and what a row has from its filter or hash on.
+    """Return a row's number, its ``arguments`` and what it has from its filter or hash on.
 
     None where the whole row must be parsed.
 
@@ -177,8 +179,9 @@ def tail_of(line: bytes, key: str) -> SampleRow | None:
         tail: SampleRow = _DECODE("{" + str(line[tail_start:], "utf-8"))
     except (ValueError, RecursionError):
         return None
+    # Without arguments, only the responses tell whether the hash covers all that was asked.
     if (begin := line.rfind(_ARGUMENTS)) < 0:
-        return None  # only its responses tell whether its hash covers all that was asked
+        return None
     try:
         tail["arguments"], _ = _RAW_DECODE(str(line[begin + len(_ARGUMENTS) : tail_start], "utf-8"))
     except (ValueError, RecursionError):
@@ -213,7 +216,7 @@ def mark_of_row(row: SampleRow, template: str | None) -> str | None:
     ----------
     row : dict
     template : str or None
-        See `File`.
+        See `RunSamples`.
     """
     requests, hashed = requests_of(row.get("arguments")), hash_of_row(row)
     # The hash of a text that no template wrote is its mark.
@@ -251,8 +254,8 @@ def tokens_of_row(row: SampleRow) -> dict[str, float] | None:
     }
 
 
-def filter_of(row: SampleRow, file: File, earlier: Counter[Any]) -> str:
-    """The filter of a row; `earlier` counts the rows of each document that name none.
+def filter_of(row: SampleRow, file: RunSamples, n_unnamed: Counter[Any]) -> str:
+    """Return the filter of a row; `n_unnamed` counts the rows of each document that name none.
 
     Before 0.4.7 the harness named none: it wrote all documents by the first filter, then all by
     the next, so the k-th row of a document is of the k-th filter.
@@ -265,13 +268,13 @@ def filter_of(row: SampleRow, file: File, earlier: Counter[Any]) -> str:
     if "filter" in row:
         return str(row["filter"])
     path, names, doc_id = file.path, file.filters, row["doc_id"]
-    earlier[doc_id] += 1
-    if earlier[doc_id] > len(names):
+    n_unnamed[doc_id] += 1
+    if n_unnamed[doc_id] > len(names):
         raise ScoreTableError(
-            f"{path}: {earlier[doc_id]} rows of doc_id {doc_id} and none names its filter; put the "
-            "run's results_<date>.json beside the samples"
+            f"{path}: {n_unnamed[doc_id]} rows of doc_id {doc_id} and none names its filter; put "
+            "the run's results_<date>.json beside the samples"
         )
-    return names[earlier[doc_id] - 1]
+    return names[n_unnamed[doc_id] - 1]
 
 
 class _Line(NamedTuple):
@@ -300,8 +303,8 @@ class _Line(NamedTuple):
 class _Scorer:
     """Scores rows; a metric has few different values, and each is scored once."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, query: SampleQuery) -> None:
+        self._query = query
         self._scores: dict[float, float] = {}
 
     def score_of(self, row: SampleRow) -> float:
@@ -312,7 +315,7 @@ class _Scorer:
         MetricError
             The value is no score; an `OutsideScaleError` if it lies outside the scale.
         """
-        metric, task, _ = self._asked
+        metric, task, _ = self._query
         value, answers = row[metric.source], row.get("filtered_resps")
         if isinstance(value, float) and value in self._scores:
             return self._scores[value]
@@ -326,7 +329,7 @@ class _Scorer:
         return score
 
 
-def read_file(file: File, asked: Asked) -> FileScores:
+def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
     """Read one file; see :class:`FileScores`.
 
     Raises
@@ -336,24 +339,24 @@ def read_file(file: File, asked: Asked) -> FileScores:
     ScoreTableError
         When two lines of a document contradict each other.
     """
-    read, earlier, path = FileScores(), Counter[Any](), file.path
+    read, n_unnamed, path = FileScores(), Counter[Any](), file.path
     lines: dict[Any, _Line] = {}  # by document and filter
-    metric, key, scorer = asked.metric, asked.metric.source, _Scorer(asked)
-    broken = unusable = without = 0
+    metric, key, scorer = query.metric, query.metric.source, _Scorer(query)
+    n_broken = n_unusable = n_unreported = 0
     # Pairs of texts are told apart by the answer, which stands before the end of a row.
     for number, row in rows_of(path, None if metric.pairs else key):
         if isinstance(row, str):
-            broken += 1
-            if broken <= _SHOWN_LINES:
+            n_broken += 1
+            if n_broken <= _MAX_LINES:
                 read.notes.append(f"{path}, line {number}: not readable, left out ({row})")
             continue
-        name = filter_of(row, file, earlier)
+        name = filter_of(row, file, n_unnamed)
         # The rows of all filters stand in one file.
-        if asked.filter not in (None, name):
+        if query.filter not in (None, name):
             continue
         # A task may leave a metric out where it does not apply to a document.
         if key not in row:
-            without += 1
+            n_unreported += 1
             continue
         try:
             score = scorer.score_of(row)
@@ -361,7 +364,7 @@ def read_file(file: File, asked: Asked) -> FileScores:
             fact, *remedy = error.args
             raise OutsideScaleError(f"{path}, doc_id {row['doc_id']}: {fact}", *remedy) from None
         except MetricError as error:
-            unusable += 1
+            n_unusable += 1
             read.unusable = read.unusable or f"line {number}: {error}"
             continue
         line = _Line(number, score, row.get("doc_hash"))
@@ -375,25 +378,26 @@ def read_file(file: File, asked: Asked) -> FileScores:
         read.hashes.append(row.get("doc_hash"))
         read.marks.append(mark_of_row(row, file.template))
         read.filters[name] = None
-    for n, what in (
-        (broken - _SHOWN_LINES, "more unreadable lines left out"),
-        (unusable, f"scores unusable, counted as missing ({read.unusable})"),
-        (without, f"rows do not report {metric.name}"),
-    ):
-        if n > 0:
-            read.notes.append(f"{path}: {n} {what}")
+    if n_broken > _MAX_LINES:
+        read.notes.append(f"{path}: {n_broken - _MAX_LINES} more unreadable lines left out")
+    if n_unusable:
+        read.notes.append(
+            f"{path}: {n_unusable} scores unusable, counted as missing ({read.unusable})"
+        )
+    if n_unreported:
+        read.notes.append(f"{path}: {n_unreported} rows do not report {metric.name}")
     return read
 
 
 def read_files(
-    files: Sequence[File], asked: Asked, on_progress: Progress = None
+    files: Sequence[RunSamples], query: SampleQuery, on_progress: Progress = None
 ) -> Iterator[FileScores]:
     """Read files in order, by several processes where that pays.
 
     Parameters
     ----------
-    files : sequence of File
-    asked : Asked
+    files : sequence of RunSamples
+    query : SampleQuery
     on_progress : callable, optional
         Called with (bytes read, bytes in all).
     """
@@ -402,7 +406,7 @@ def read_files(
     # Starting processes takes longer than reading a few megabytes.
     processes = None if work >= _WORTH_PROCESSES else 1
     done = 0
-    results = in_processes(read_file, files, asked, processes=processes, local=True)
+    results = in_processes(read_file, files, query, processes=processes, local=True)
     for size, rows in zip(sizes, results):
         done += size
         if on_progress is not None:
