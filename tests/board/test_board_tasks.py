@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,12 +16,26 @@ from scores.test_harness_logs import rows_of, sample_row, write_run
 from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable
-from lm_eval_ccat.board import Board, add, check, init, place, publish, standing, suspicions
+from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.board import (
+    Board,
+    add,
+    adding,
+    check,
+    init,
+    place,
+    placing,
+    publish,
+    standing,
+    suspicions,
+)
 from lm_eval_ccat.board.checking import rows_of_journal
-from lm_eval_ccat.board.folder import Reserve, without_reserve
+from lm_eval_ccat.board.folder import HASHES, Reserve, keep_hashes, without_reserve
 from lm_eval_ccat.board.placing import _reserve_of
 from lm_eval_ccat.board.publish import copies
+from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.journal import JournalFile
+from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.records import Drop, Tell
 
@@ -275,3 +291,40 @@ def test_a_task_of_which_no_bank_can_be_made_is_told(tmp_path, ccat):
     file.write_text(file.read_text() + file.read_text().splitlines()[1] + "\n")
     said = ccat("board", "init", tmp_path / "board", "--from", tmp_path / "full")
     assert "a board of tb." in said.out and "ta acc: not on the board" in said.err
+
+
+def test_a_resumed_run_holds_back_what_it_did_and_draws_as_it_did(tmp_path, monkeypatch):
+    """Its board has gone on to another part since."""
+    bank = ItemBank.blank(range(30), task="t", metric="acc")
+    own, current = Reserve(1, 3), Reserve(0, 3)
+    offered = without_reserve(bank, "t", own)
+    rules = SimpleNamespace(reserve=3, max_items=20, exposure=2)
+    board = SimpleNamespace(
+        banks={"t": bank}, rules=rules, draws_at_random=True,
+        ledger=SimpleNamespace(rows=list), current_reserve=lambda rows: current,
+    )  # fmt: skip
+    header = SimpleNamespace(ranker={"seed": 77})
+    run = SimpleNamespace(read_header=lambda: header)
+    monkeypatch.setattr(placing, "RunDirectory", lambda _: run)
+    monkeypatch.setattr(placing, "bank_hashes_of", lambda _: {"t": offered.sha256})
+    spec = Spec.read({"task": "t"})
+    options = placing._options_of_board(board, spec, tmp_path)
+    assert (options["seed"], options["bank"].sha256) == (77, offered.sha256)
+    options = placing._options_of_board(board, spec, None)
+    assert options["bank"].sha256 == without_reserve(bank, "t", current).sha256
+
+
+def test_all_tasks_that_are_named_are_added(tmp_path):
+    SuiteBank({n: ItemBank.blank([0], task=n) for n in ("a1", "a2", "b", "c")}).save(tmp_path)
+    assert adding._tasks_named(tmp_path, "a*, c") == ["a1", "a2", "c"]
+    with pytest.raises(UsageError, match="has no bank of task d; it has: a1, a2, b"):
+        adding._tasks_named(tmp_path, "a1,d")
+
+
+def test_files_that_are_gone_have_no_hash_and_others_keep_theirs(tmp_path):
+    for name in ("kept", "new"):
+        (tmp_path / name).write_text(name)
+    keep_hashes(tmp_path, [tmp_path / "kept"])
+    keep_hashes(tmp_path, [tmp_path / "new", tmp_path / "gone"])
+    known = json.loads((tmp_path / HASHES).read_text())
+    assert known == {name: hashlib.sha256(name.encode()).hexdigest() for name in ("kept", "new")}

@@ -63,6 +63,7 @@ def test_logs_at_a_temperature_are_draws_on_every_surface(tmp_path: Path, ccat) 
     for end in ("low", "high"):
         shown = {float(lines["drawn"][column]) for column in (end, f"demo_{end}")}
         assert shown == {getattr(drawn, end)}
+    assert (lines["drawn"]["best"], lines["drawn"]["worst"]) == ("1", "2")
     assert lines["greedy"]["low"] == lines["greedy"]["high"] == "0.55"
     assert "in the ledger already" in ccat("board", "add", board.path, tmp_path / "logs").err
 

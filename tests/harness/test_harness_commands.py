@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import json
 import logging
@@ -17,6 +18,7 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.cli.run import HarnessCommand
 from lm_eval_ccat.errors import CcatError
 
 # What differs between two runs of the same command.
@@ -260,3 +262,12 @@ def test_our_task_class_runs_a_task_in_full_where_it_is_told_to(bench):
     full = bench.stock(["texts"])["results"]["texts"]
     for key in ("bleu,none", "chrf,none", "ter,none"):
         assert ours[key] == full[key]
+
+
+@pytest.mark.parametrize(("given", "taken"), [(None, True), (False, True), ("rag", "rag")])
+def test_a_type_that_takes_messages_has_the_chat_template_that_is_named(given, taken):
+    words = {"model": "local-chat-completions", "tasks": "t", "apply_chat_template": given}
+    empty = dict.fromkeys(("config", "include_path", "model_args"))
+    command = HarnessCommand(args := argparse.Namespace(**empty, **words))
+    command.require_model()
+    assert args.apply_chat_template == taken

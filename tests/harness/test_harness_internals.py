@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from lm_eval_ccat.errors import HarnessError, UsageError
-from lm_eval_ccat.harness import internals
+from lm_eval_ccat.harness import internals, opening
 from lm_eval_ccat.harness.internals import lms, names, task, task_index
 from lm_eval_ccat.harness.internals.names import attribute
 from lm_eval_ccat.harness.opening import shipped_tasks, with_shipped_tasks
@@ -238,3 +238,21 @@ def test_answers_to_a_document_are_scored_together_where_a_filter_takes_them_all
 def test_a_template_that_may_draw_is_not_built_alone():
     assert task._is_template("{{question}}") and task._is_template(["a", "{{b}}"])
     assert not task._is_template("{{choices | random}}") and not task._is_template(["a", len])
+
+
+def test_our_tasks_are_found_in_a_wheel_and_beside_a_checkout(tmp_path, monkeypatch):
+    package = tmp_path / "lm_eval_ccat"
+    monkeypatch.setattr(opening, "__file__", str(package / "harness" / "opening.py"))
+    assert opening.shipped_tasks() is None
+    for folder in (tmp_path, package):  # the wheel's own comes first
+        (folder / "task_configs").mkdir(parents=True)
+        assert opening.shipped_tasks() == folder / "task_configs"
+
+
+@pytest.mark.parametrize("given", [{}, {"cache_requests": True}, {"rewrite_requests_cache": True}])
+def test_requests_are_cached_and_made_anew_as_the_user_says(given):
+    asked = {}
+    whole = SimpleNamespace(build_all_requests=lambda **how: asked.update(how), instances=[])
+    task._build_all(whole, internals.PlaceholderLM(), given)
+    for name in ("cache_requests", "rewrite_requests_cache"):
+        assert asked[name] == given.get(name, False)

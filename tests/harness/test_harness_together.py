@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from local_bench import Copyist
@@ -11,6 +12,8 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness.estimates import in_words
+from lm_eval_ccat.live import adaptive
+from lm_eval_ccat.live.adaptive import Adaptive
 from lm_eval_ccat.report import write_report
 from lm_eval_ccat.report.stored_run import course, read_run
 
@@ -91,3 +94,28 @@ def test_the_directory_of_a_group_is_read_like_any_other(suite, tmp_path, capsys
     page = write_report(tmp_path / "run").read_text()
     assert "The bank of short: " in page and "The bank of long: " in page
     assert "is missing or was changed" not in page
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [("items", 50, 93), ("tokens", 50, 70), ("seconds", 50, 95), ("usd", 50, 98)],
+)
+def test_a_later_task_gets_what_the_first_left_of_a_budget(monkeypatch, kind, first, second):
+    spent = SimpleNamespace(n_answers=7, tokens=30.0, seconds=5.0, usd=2.0)
+    alone = [SimpleNamespace(plans=[SimpleNamespace(title=name)], name=name) for name in "ab"]
+    plan = SimpleNamespace(spec=SimpleNamespace(save_bank=None))
+    options = SimpleNamespace(spec=SimpleNamespace(budget={kind: 100}), run_dir=None)
+    shares = []
+    monkeypatch.setattr(adaptive, "_joint_tasks", lambda *_: alone)
+    monkeypatch.setattr(
+        adaptive, "_run", lambda _, of, share, *__: shares.append(share) or {of.name: spent}
+    )
+    tasks = dict.fromkeys("ab", SimpleNamespace(plan=plan, options=options))
+    adaptive.run_tasks(tasks, {}, None)
+    assert shares == [{kind: first}, {kind: second}]
+
+
+def test_a_limit_of_items_is_that_of_each_task():
+    options = Adaptive.read({"max_items": 5})
+    assert options.spec_for(["a", "b", "c"], {}, "sample").max_items == 15
+    assert Adaptive.read({"stop": "limits"}).spec_for(["a"], {}, "sample").max_items is None

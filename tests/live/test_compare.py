@@ -307,6 +307,12 @@ def test_equal_scores_are_told_to_leave_documents_like_these_open(ccat, tmp_path
         assert told in err
     known = ccat("compare", tmp_path / "a.csv", tmp_path / "b.csv", "--question", "benchmark")
     assert "may still differ" not in known.err
+    of_hundred = [
+        ScoreTable.from_arrays([np.full(10, 100.0)], [name], metric="my", scale=Scale(0, 100))
+        for name in "ab"
+    ]
+    [warning] = [text for text in compare(*of_hundred).warnings if "may still" in text]
+    assert "up to 26%" in warning and "a margin below 26 may" in warning
 
 
 @pytest.mark.parametrize("scale", [Scale(), Scale(0, 100), Scale(cap=3.0)])
@@ -1406,3 +1412,12 @@ def test_a_missing_score_of_a_metric_of_which_less_is_better_may_be_the_largest(
     assert found.overall.difference == pytest.approx(-20)
     [turned] = compare(errors, errors, models=("b", "a"), question="benchmark").outcomes
     assert turned.overall.difference == pytest.approx(20), "on either side"
+
+
+def test_a_model_has_the_settings_of_its_latest_results(tmp_path):
+    for day, temperature in ((2, 0.7), (1, 0.0)):
+        rows = [sample_row(n, {"acc": 1.0}) for n in range(3)]
+        write_run(tmp_path, "m", rows, day=day, generation={"temperature": temperature})
+    content = {"terms": [{"task": "demo", "metric": "acc", "filter": "none", "weight": 1.0}]}
+    ranking = StoredRanking(str(tmp_path / "m"), content)
+    assert ranking.settings_of("m", "demo")["generation_kwargs"] == {"temperature": 0.7}

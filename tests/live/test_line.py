@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
@@ -24,6 +25,7 @@ from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.line import GROWTH_IN_TURNS, WINDOW, Line
 from lm_eval_ccat.live.models import Answer, HarnessModel
 from lm_eval_ccat.live.ranking_run import rank
+from lm_eval_ccat.live.sender import windows_of
 from lm_eval_ccat.live.spec import ModelSpec, Spec
 from lm_eval_ccat.records import Item, Lost, Tell
 from lm_eval_ccat.runs.book import OPEN, Ask, Book
@@ -205,6 +207,15 @@ def test_every_model_works_at_its_full_width(bench, server):
     assert sum(server.answered.values()) == 72
     # Every model was given as much at once as it takes; times would be spoilt by a busy machine.
     assert server.most_at_once == dict.fromkeys(THREE, 8)
+
+
+def test_slots_stay_full_while_the_oldest_answer_is_slow():
+    """A window is counted from it: what all slots take meanwhile must find room there, too."""
+    plan = SimpleNamespace(spec=Spec(stop="limits"), rule=None, known=())
+    slots = {"a": 1, "b": 500}
+    assert all(window >= 2 * slots[name] for name, window in windows_of(plan, slots).items())
+    plan.spec = Spec(stop="decided")  # where an answer may come too late, few are out
+    assert set(windows_of(plan, slots).values()) == {WINDOW}
 
 
 def test_a_model_that_lives_elsewhere_has_no_session_here():

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from worlds.bench import TASK, content_of
 
-from lm_eval_ccat import ScoreTable, compare, rank
-from lm_eval_ccat.live import rehearsal
+from lm_eval_ccat import ItemBank, ScoreTable, compare, rank
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live import forecast, ranking_run, rehearsal
+from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.money import Tokens
 from lm_eval_ccat.ranker.builder import RankingBuilder
 
 FOUR = ["m01", "m05", "m07", "m11"]
@@ -297,3 +303,70 @@ def test_files_of_any_number_of_models_rest_on_the_same_two_results(bench, monke
     assert rank(config, run_dir=bench.run()).exit_code in (0, 3)
     assert len(built) == 2
     assert len([*bench.run().glob("m*/results_*.json")]) == n_models
+
+
+def planned(**settings):
+    """A plan of 100 items without a bank, as far as its figures need it."""
+    entries = [{"name": name, "model": "dummy"} for name in settings.pop("models", "ab")]
+    spec = Spec.read({"task": "t", "models": entries, **settings.pop("spec", {})})
+    bank, metric = ItemBank.blank(range(100)), SimpleNamespace(name="f")
+    outcome = SimpleNamespace(bank=bank, metric=metric, filter="none")
+    costs = {entry.name: SimpleNamespace(known=True, mean=0.01) for entry in spec.models}
+    plan = {
+        "spec": spec, "items": lambda: range(100), "first_items": 10, "most_repeats": 1,
+        "scale": Scale(0, 50, higher_is_better=False), "label": "f of t", "sessions": {},
+        "noisy": False,
+        "outcomes": {"t": outcome}, "steering": [outcome], "outcome": outcome, "warnings": (),
+        "charges": SimpleNamespace(forecasts=costs, budget=None), "warmup_ignores_limits": False,
+    }  # fmt: skip
+    return SimpleNamespace(**{**plan, **settings})
+
+
+def test_the_level_of_a_plan_is_divided_among_all_pairs():
+    for familywise, pairs in ((True, 6), (False, 1)):
+        plan = planned(models="abcd", spec={"familywise": familywise, "confidence": 0.94})
+        for power in forecast.powers(plan).values():
+            assert power.level == pytest.approx(0.06 / pairs)
+
+
+def test_a_gap_is_on_the_metric_s_scale_and_the_slowest_model_sets_the_minutes(monkeypatch):
+    monkeypatch.setattr(forecast, "_tokens_per_item", lambda _: Tokens(30.0, 7.0, "estimate"))
+    plan = planned()
+    plan.spec = replace(plan.spec, models=tuple(
+        replace(entry, concurrency=slots) for entry, slots in zip(plan.spec.models, (8, 2))
+    ))  # fmt: skip
+    way = SimpleNamespace(smallest=lambda n: 2.0 / n, items=lambda gap: round(4.0 / gap))
+    found = forecast.prospects(plan, {"random": way}, gap=5.0)
+    assert found["smallest_gap_by_items"][50] == {"random": pytest.approx(50 * 2.0 / 50)}
+    [(gap, ways)] = found["by_gap"].items()
+    assert gap == "5" and ways["random"] == {
+        "items_per_model": 40, "answers": 80, "input_tokens": 2400, "output_tokens": 560,
+        "usd": pytest.approx(0.8), "minutes_at_1s": pytest.approx(40 / 2 / 60),
+    }  # fmt: skip
+
+
+def test_a_run_that_may_cost_a_dollar_is_confirmed_and_one_of_cents_begins(monkeypatch):
+    monkeypatch.setattr(ranking_run, "need_in_words", lambda _: "")
+    monkeypatch.setattr(ranking_run, "offer_in_words", lambda _: "")
+    asked = []
+    for usd in (0.99, 1.0):
+        ceiling = ranking_run._Ceiling("200 answers", usd, "")
+        monkeypatch.setattr(ranking_run, "_ceiling", lambda _, ceiling=ceiling: ceiling)
+        observer = SimpleNamespace(
+            note=lambda _: None, warn=lambda _: None,
+            confirm=lambda question, usd=usd: asked.append((usd, question)) or True,
+        )  # fmt: skip
+        ranking_run._before(planned(known=(), key="t"), observer)
+    [(usd, question)] = asked
+    assert usd == 1.0 and "up to about $1.00" in question
+
+
+def test_a_budget_that_the_first_items_take_whole_is_enough():
+    """Sums of prices round: ten items of .1 and of .2 are more than 3 by a last digit."""
+    prices = {"a": 0.1, "b": 0.2}
+    assert 10 * sum(prices.values()) > 3.0
+    for budget, too_small in ((3.0, False), (2.99, True)):
+        charges = SimpleNamespace(budget=budget, prices=prices, currency="usd")
+        plan = planned(charges=charges)
+        with pytest.raises(UsageError, match=r"\{usd: 3\}") if too_small else nullcontext():
+            ranking_run._require_warmup(plan, SimpleNamespace())

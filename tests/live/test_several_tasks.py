@@ -57,7 +57,8 @@ def test_a_group_may_be_named_by_its_file_beside_its_tasks(suite, server, capsys
 
 
 def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite, server, capsys):
-    content = suite.ranked(server, MODELS, task="all_three")
+    priced = {"price": {"item": 0.01}}
+    content = suite.ranked(server, MODELS, task="all_three", entry=priced)
     shown = capsys.readouterr().out
     assert "group pair" in shown and "average" in shown
     board = {column["name"]: column for column in content["board"]}
@@ -80,6 +81,9 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite
     written = json.loads(file.read_text())
     assert set(written["groups"]) == {"all_three", "pair"}
     assert set(written["results"]) == {"all_three", "pair", *NAMES}
+    # What was in flight at the end may cost a little more; all tasks together cost .17 or so.
+    for cost in (written["adaptive"][name]["cost"] for name in NAMES):
+        assert 0.0 <= sum(cost["money"].values()) - 0.01 * cost["items"] < 0.04
     for group, column in (("all_three", "average"), ("pair", "pair")):
         scores = written["adaptive"][group]["scores"]
         [[key, score]] = scores.items()

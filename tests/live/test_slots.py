@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
+
 import pytest
 from worlds.bench import facts
 
+from lm_eval_ccat.live import sender as sending
 from lm_eval_ccat.live.sender import Sender
 
 FOUR = ["m01", "m05", "m07", "m11"]
@@ -51,3 +55,72 @@ def test_a_run_that_waits_for_first_answers_sleeps(bench, server, monkeypatch):
     models, entry = ["m01", "m05", "m11"], {"concurrency": 8}
     bench.ranked(server, models, stop="limits", max_items=4, warmup=4, entry=entry)
     assert len(waits) < 40  # by a look every 2 ms, 250 before the first answer
+
+
+def sender(**parts):
+    """A sender of stand-ins: its own methods on what they ask of others."""
+    made = object.__new__(Sender)
+    for name, part in parts.items():
+        setattr(made, name, part)
+    return made
+
+
+def noted(places, channel, idle):
+    """Note which model is given a place, and whose; there is one."""
+    places.append((channel.name, [holder.name for holder in idle]))
+    return True
+
+
+def test_models_on_nodes_take_turns_beside_those_that_take_turns_here(monkeypatch):
+    monkeypatch.setattr(sending, "taking_turns", lambda spec, memory: {"here"})
+    for fits, names in ((False, {"here", "a", "b"}), (True, {"here"})):
+        models = [
+            SimpleNamespace(
+                name=name, memory=None, bundle=bundle, fits_beside=lambda _, fits=fits: fits
+            )
+            for name, bundle in (("here", None), ("a", {"GPU": 1}), ("b", {"GPU": 1}))
+        ]
+        part = sender(plan=SimpleNamespace(spec=None), models=models)
+        assert part._names_taking_turns() == names
+
+
+def test_the_model_at_the_head_of_the_line_gets_the_place_of_one_with_open_asks():
+    """All wait for its answer; a further model waits until the holder has no open ask."""
+    for order, given in ((["b", "a"], [("b", ["a"])]), (["a", "b"], [("b", [])])):
+        a, b = (SimpleNamespace(name=name, to_open=False) for name in "ab")
+        places = []
+        part = sender(
+            _taking_turns=[a, b], _holders=[a], channels={"a": a, "b": b},
+            book=SimpleNamespace(unanswered=[SimpleNamespace(model=name) for name in order]),
+            _is_busy=lambda holder: False,
+            _give_place=partial(noted, places),
+        )  # fmt: skip
+        part.take_turns()
+        assert places == given
+
+
+def test_a_run_begins_without_a_model_for_which_a_cluster_has_no_room_only_after_a_while(
+    monkeypatch,
+):
+    moments = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(sending, "clock", lambda: next(moments))
+    monkeypatch.setattr(sending.time, "sleep", lambda _: None)
+    waiting, fed = SimpleNamespace(to_open=True, model=SimpleNamespace(missing="GPU")), []
+    part = sender(
+        _models_to_open_first=lambda: [waiting], feed=fed.append,
+        interrupts=SimpleNamespace(heed=lambda: None),
+    )  # fmt: skip
+    part.open_first()
+    assert 10 * len(fed) > sending.REPORT >= 10 * (len(fed) - 1)
+
+
+def test_a_model_that_hangs_is_waited_for_until_two_others_are_done():
+    """One alone could not be ranked."""
+    for compares_only, n_others, done in ((True, 1, False), (True, 2, True), (False, 1, True)):
+        names = ["hangs", *"ab"[:n_others]]
+        channels = {name: SimpleNamespace(name=name, wire=[], retries=[]) for name in names}
+        part = sender(
+            channels=channels, book=SimpleNamespace(tally=SimpleNamespace(set_aside=["hangs"])),
+            line=SimpleNamespace(compares_only=compares_only, has_next=lambda name: False),
+        )  # fmt: skip
+        assert part._others_are_done() is done

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
-from lm_eval_ccat.ranker.columns import TERMINAL, columns_of, model_cells
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.ranker.columns import TERMINAL, columns_of, model_cells, numbers
+from lm_eval_ccat.report import terminal
 from lm_eval_ccat.report.following import after_ranking, to_decide
-from lm_eval_ccat.report.tables import chain, duration, parts, percent, rank_rows
+from lm_eval_ccat.report.tables import (
+    chain,
+    duration,
+    failures_in_words,
+    parts,
+    percent,
+    rank_rows,
+)
 from lm_eval_ccat.report.terminal import (
     Progress,
     forecast_lines,
@@ -21,7 +32,7 @@ from lm_eval_ccat.report.terminal import (
     print_result,
     shortened,
 )
-from lm_eval_ccat.report.trust import of_models, warnings
+from lm_eval_ccat.report.trust import of_models, sentences, warnings
 
 
 def ranking(names="abcd", ties=(), ranges=None, known=(), **more):
@@ -100,6 +111,13 @@ def test_a_share_has_a_decimal_below_a_tenth(part, total, text):
 )
 def test_a_duration_is_in_hours_and_minutes_of_sixty(seconds, text):
     assert duration(seconds) == text
+
+
+def test_full_results_beside_a_ranking_ask_for_no_more_decimals():
+    content = ranking("abcdef", known="cdef")
+    for name in "cdef":
+        content["models"][name]["standard_error"] = 1e-5
+    assert numbers(content)(0.123456) == numbers(ranking("ab"))(0.123456)
 
 
 # -- the terminal ---------------------------------------------------------------------------------
@@ -341,3 +359,36 @@ def test_from_which_models_a_newcomer_is_not_separated_is_said_once():
     assert [line for line in placed if "separated" in line or "tied" in line] == [
         "Not separated: d, e.", "new: rank 3 of 6, not separated from a, b, c.",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("finding", ["", "may score better than every model of the bank"])
+def test_a_run_agrees_with_its_bank_unless_a_model_is_beyond_it(finding):
+    content = ranking("ab")
+    content["models"]["a"]["findings"] = [finding] if finding else []
+    rng = np.random.default_rng(0)
+    table = ScoreTable.from_arrays(rng.random((5, 30)), [*"vwxyz"], metric="acc", task="t")
+    bank = replace(calibrate(table, "paper"), self_check={"range": [0.2, 0.8]})
+    run = SimpleNamespace(result=content, bank_of={"t": bank}, failed=())
+    [trust] = [text for topic, text in sentences(run) if topic == "Trust"]
+    assert ("This run agrees with that" in trust) == (not finding)
+
+
+@pytest.mark.parametrize(
+    ("failed", "words"),
+    [
+        ([3, 4], "2 answers to 2 documents"),
+        ([3, ("t", 3, 2), ("t", 5, 3)], "3 answers to 2 documents"),
+        ([("t", 3, 2), ("t", 3, 3)], "2 answers to 1 document"),
+    ],
+)
+def test_answers_that_failed_are_of_so_many_documents(failed, words):
+    assert failures_in_words(failed, repeated=True) == words
+
+
+def test_a_log_gets_plain_lines_and_none_about_nothing(monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "facts_of_plan", lambda plan: {})
+    progress = Progress()
+    assert progress.plain, "what pytest reads is no terminal"
+    progress.begin(None, None)
+    progress.tick()
+    assert capsys.readouterr().err == ""

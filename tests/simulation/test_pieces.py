@@ -1,5 +1,6 @@
 """The pieces of a replay, each against independent computation: truth, baselines, protocol."""
 
+from dataclasses import replace
 from itertools import combinations
 from math import comb
 
@@ -385,3 +386,7 @@ def test_pairs_are_pooled_over_runs_and_taus_over_folds():
         "rmse": (0.08 / 9) ** 0.5, "bias": 0,
     }  # fmt: skip
     assert {key: found[key] for key in wanted} == pytest.approx(wanted)
+    # Beside the paper's in the same folds, of which two pairs of three are in order: tau 1/3.
+    paper = [replace(runs[place], method="paper", tau=1 / 3) for place in (0, 2)]
+    found = summarise([*runs, *paper], n_items=10, confidence=0.95)["x"]
+    assert found["tau_minus_paper"] == pytest.approx(0.5 - 1 / 3)

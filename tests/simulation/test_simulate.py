@@ -255,3 +255,13 @@ def test_a_warning_of_some_folds_says_of_how_many(monkeypatch):
     monkeypatch.setattr(simulation, "in_processes", lambda *_: replayed)
     found = simulation._replay(range(3), None, None, 1, None)
     assert found.warnings == ["few models", "gaps (1 of 3 folds)"]
+
+
+def test_a_figure_that_one_method_has_is_shown(found):
+    shown = found._grid()
+    lacking = [
+        column
+        for place, column in enumerate(shown.columns)
+        if any(row[place] is None for row in shown.rows)
+    ]
+    assert lacking and "tau" in shown.columns

@@ -204,6 +204,11 @@ def test_the_judges_file_is_read(tmp_path):
     (tmp_path / "prompt.txt").write_text("Rate $essay. It costs $$5.")
     with pytest.raises(UsageError, match="'essay', which the task does not give"):
         Judge(settings).rate(**FIELDS)
+    # A file of the user's beside the judge's comes before a rubric of that name.
+    path.write_text("{model: j, lm: hf, prompt: correctness}")
+    assert JudgeSettings.read(path).prompt != tmp_path / "correctness"
+    (tmp_path / "correctness").write_text("Rate $answer as I say.")
+    assert JudgeSettings.read(path).prompt == tmp_path / "correctness"
 
 
 @pytest.mark.parametrize(
@@ -366,7 +371,8 @@ def test_grades_in_letters_by_a_pattern_of_ones_own_or_the_rubric_that_comes_alo
     tmp_path, serve, read
 ):
     (tmp_path / "prompt.txt").write_text("Grade $answer. End with GRADE: C, P or I.")
-    replies = iter(["GRADE: C? No. GRADE: P", "well", "GRADE: I", *["One of two. GRADE: P"] * 2])
+    thought = "<think>GRADE: C"  # which the token limit ended
+    replies = iter(["GRADE: C? No. GRADE: P", thought, "GRADE: I", *["One of two. GRADE: P"] * 2])
     server = serve(lambda messages, n: next(replies))
     grades = {"C": 10, "P": 5.5, "I": 1}
     judge = read(

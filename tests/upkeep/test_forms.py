@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.errors import BankError, UsageError
+from lm_eval_ccat.errors import BankError, BankMismatchError, UsageError
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.upkeep.forms import Form, form_of, make_form, score_form
+from lm_eval_ccat.upkeep.forms import Form, _doc_ids, form_of, make_form, score_form
 
 
 def world(seed: int, n_models: int, n_items: int) -> np.ndarray:
@@ -124,3 +125,13 @@ def test_a_bank_without_scores_has_a_form_by_those_that_are_given(table, tmp_pat
     assert main([*make, "--scores", scores]) == 0
     said = capsys.readouterr()
     assert "form 1: 10 of 50 items" in said.out and "the harness has no task 't'" in said.err
+
+
+@pytest.mark.parametrize("doc_id", [2, -1, "0"])
+def test_a_document_that_a_form_lacks_is_refused_by_name(doc_id):
+    """The harness numbers the documents of its task from 0."""
+    form = SimpleNamespace(name="short", items=(7, 3), doc_hashes=(None, None))
+    table = ScoreTable.from_arrays([[0.0, 1.0]], ["m"], [0, 1])
+    assert _doc_ids(form, table) == [7, 3]
+    with pytest.raises(BankMismatchError, match=f"short has a document {doc_id!r}"):
+        _doc_ids(form, ScoreTable.from_arrays([[1.0]], ["m"], [doc_id]))

@@ -142,7 +142,8 @@ def test_a_page_says_what_the_bank_is_and_what_it_reveals():
     page = page_of(SuiteBank({"t": bank}), "cc-by-4.0")
     assert "license: cc-by-4.0" in page and bank.sha256 in page and "m03" in page
     assert any("every score of 12 models" in one for one in reveals(bank))
-    assert reveals(ItemBank.blank([1])) == []
+    blank = ItemBank.blank([1])
+    assert reveals(blank) == [] and "##" not in page_of(SuiteBank({"t": blank}))
 
 
 # -- every command takes a suite -----------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The ability that scores speak for, also of models better or weaker than all that a bank knows."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.curves import AbilityBasis, Curves, fit_abilities, fit_intercepts
+from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.methods.default.fractional import FAR_SHARE, FAR_WIDTH
 from lm_eval_ccat.methods.default.items import fit_items
 from lm_eval_ccat.methods.default.member import ScorePosterior
@@ -188,3 +189,43 @@ def test_a_model_beyond_the_bank_is_called_better_or_worse_as_its_scores_are(sco
     assert [finding.split(":")[0] for finding in ranker.result().findings["new"]] == [
         f"may score {side} than every model of the bank"
     ]
+
+
+def test_what_a_model_shows_on_some_items_of_a_kind_is_expected_on_the_others():
+    """Regressed on it, true chances beyond those by the ability alone have a slope near 1."""
+    rng = np.random.default_rng(0)
+    ability, kind = rng.normal(size=(2, 70, 1))
+    predictor = ability + rng.normal(size=150) + kind * rng.normal(size=150)
+    chances = 1.0 / (1.0 + np.exp(-predictor))
+    scores = 1.0 * (rng.random(chances.shape) < chances)
+    even = np.arange(0, 150, 2)
+
+    def expected(factors):
+        items = fit_items(scores[:60], factors=factors).items
+        for row in scores[60:]:
+            posterior = ScorePosterior(items)
+            posterior.learn(even.tolist(), row[even].tolist())
+            yield posterior.mu[1::2]
+
+    by_ability, by_kind = (np.array([*expected(factors)]) for factors in (0, 1))
+    found, true = (x - by_ability for x in (by_kind, chances[60:, 1::2]))
+    assert 0.8 < (found * true).sum() / (found * found).sum() < 1.6
+
+
+def test_before_any_score_an_ability_is_as_unsure_as_its_prior(items):
+    assert ScorePosterior(items).covariance[0, 0] == pytest.approx(items.prior_sd**2)
+
+
+def test_a_bank_is_read_as_it_was_fitted():
+    table = world(12, 60, seed=2, second_skill=1.0)
+    fitted, read = fit_items(table.model_scores()).items, model_of(calibrate(table)).items
+    for field in fields(fitted):
+        value = getattr(fitted, field.name)
+        if isinstance(value, float | np.ndarray):
+            assert getattr(read, field.name) == pytest.approx(value, abs=1e-6), field.name
+
+
+def test_items_have_a_score_once_they_are_told(items):
+    posterior = ScorePosterior(items)
+    posterior.learn([3, 7], [0.0, 1.0])
+    assert np.flatnonzero(posterior.has_score).tolist() == [3, 7]

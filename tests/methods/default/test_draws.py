@@ -15,7 +15,14 @@ from scipy.stats import t
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior, spread
-from lm_eval_ccat.methods.default.field import EXCESS_ALONE, Field, ItemSequence, Joint, Moments
+from lm_eval_ccat.methods.default.field import (
+    EXCESS_ALONE,
+    Field,
+    ItemSequence,
+    Joint,
+    Moments,
+    Move,
+)
 from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.methods.default.method import UNLIKE, DefaultPolicy
 
@@ -317,3 +324,29 @@ def test_as_few_models_like_those_of_the_bank_are_called_unlike_as_is_stated():
         field._moments = moments._replace(rbar=rbar)
         found = [text for text in policy.describe(0).findings if "is unlike" in text]
         assert len(found) == bool(word) and all(f" {word} than" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("told", "positions", "n_items", "n_drawn", "move"),
+    [
+        ((5,), (1.2,), 5, 0, Move.DRAW),
+        ((5,), (-1.2,), 5, 0, Move.DRAW),
+        ((5,), (0.95,), 5, 0, Move.CHOOSE),  # near the edge is not beyond it
+        ((4,), (1.2,), 5, 0, Move.CHOOSE),
+        ((9, 4), (3.0, 0.0), 9, 0, Move.CHOOSE),  # of one of them too little is known
+        ((12,), (0.0,), 11, 0, Move.DRAW),
+        ((12,), (0.0,), 11, 1, Move.CHOOSE),  # a half of two are drawn
+        ((12,), (0.0,), 12, 1, Move.DRAW),
+    ],
+)
+def test_items_are_drawn_where_the_models_stand_and_as_often_as_the_bank_states(
+    told, positions, n_items, n_drawn, move
+):
+    """Ten items are chosen first, then half are drawn, as the bank states."""
+    field = Field(replace(model_of(tiny()), share=0.5), 0)
+    field.members = [
+        SimpleNamespace(n_told=n, position=place, refresh=lambda departures: None)
+        for n, place in zip(told, positions)
+    ]
+    field.sequence.items, field.sequence.n_drawn = list(range(n_items)), n_drawn
+    assert field.model.first == 10 and field._next_move() is move
