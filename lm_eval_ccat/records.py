@@ -63,7 +63,7 @@ class Item(tuple[Any, ...]):
         return Item(self[:2]) if self.is_repeat else self
 
 
-#: Form of an item in lines and messages, and the item of such a form; see `Journal.filed`.
+#: Makes the form of an item that lines and messages have (`Journal.filed`), and an item of it.
 Filed = Callable[[Item], Any]
 ItemOf = Callable[[Any], Item]
 
@@ -94,25 +94,51 @@ class RecordKind(StrEnum):
 
 
 class Replayed(Protocol):
-    """The state of a run that records bring up to date; `Book` says what each part means."""
+    """The state of a run that records bring up to date: a `Book`.
+
+    Attributes
+    ----------
+    ranker : Ranker
+    ended : End or None
+        With what the last session ended.
+    interrupted : bool
+        Whether a person or the system ended the last session.
+    closed : bool
+        Whether no session asks for answers.
+    """
 
     ranker: Any
     ended: End | None
     interrupted: bool
     closed: bool
 
-    def arrive(self, answer: Answered) -> None: ...
-    def keep(self, answer: Answered) -> None: ...
-    def take(self, asks: Asks) -> None: ...
-    def leave(self, model: str, item: Item | None = None) -> None: ...
-    def lose(self, cost: float) -> None: ...
-    def lower_budget(self) -> None: ...
-    def accept(self, change: str) -> None: ...
-    def change_limits(self, arguments: Mapping[str, Any]) -> None: ...
+    def take(self, asks: Asks) -> None:
+        """Note asks, whose answers are awaited."""
+
+    def arrive(self, answer: Answered) -> None:
+        """Take an answer, which counts in its turn."""
+
+    def keep(self, answer: Answered) -> None:
+        """Keep an answer to an item that the ranking does not have."""
+
+    def leave(self, model: str, item: Item | None = None) -> None:
+        """Await no more answers of a model, or none to an item."""
+
+    def lose(self, cost: float) -> None:
+        """Note what an attempt without an answer cost."""
+
+    def lower_budget(self) -> None:
+        """Lower the budget by what was lost since the run ended."""
+
+    def accept(self, change: str) -> None:
+        """Let pairs be decided in spite of a change."""
+
+    def change_limits(self, arguments: Mapping[str, Any]) -> None:
+        """Change the limits, the prices or the models of the `Ranker`."""
 
 
 def about(meaning: str, default: Any = MISSING, empty: Callable[[], Any] | None = None) -> Any:
-    """Declare a field of a record with its meaning, for the reference."""
+    """Declare a field of a record: its meaning, for the reference, and its default, if any."""
     metadata = {"meaning": meaning}
     if empty is not None:
         return field(default_factory=empty, metadata=metadata)

@@ -109,8 +109,8 @@ def short(text: Any, width: int = 60) -> str:
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
-def together(warnings: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a line per kind of warning, with the number of tasks, say, that have one of the kind.
+def one_line_per_kind(warnings: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a line per kind of warning, with the number of tasks that have one of the kind.
 
     Two warnings are of one kind if their first words agree, names of files and numbers aside. Of
     several that differ, the first is shown without its doc_ids. Warnings of a single task stay as
@@ -118,9 +118,10 @@ def together(warnings: Mapping[str, Sequence[str]]) -> list[str]:
 
     Examples
     --------
-    >>> together({"t": ["3 documents differ (doc_id 7)"], "u": ["5 documents differ (doc_id 1)"]})
+    >>> warnings = {"t": ["3 documents differ (doc_id 7)"], "u": ["5 documents differ (doc_id 1)"]}
+    >>> one_line_per_kind(warnings)
     ['2 of 2 (t, u), the first: 3 documents differ']
-    >>> together({"t": ["no prompts are known"], "u": ["no prompts are known"], "v": []})
+    >>> one_line_per_kind({"t": ["no prompts are known"], "u": ["no prompts are known"], "v": []})
     ['2 of 3 (t, u): no prompts are known']
     """
     kinds: dict[tuple[str, ...], dict[str, str]] = {}

@@ -34,7 +34,7 @@ from ..scores.configuration import DifferingSetting, differing_configurations, n
 from ..scores.prompts import compare_prompts
 from ..scores.reading import Logged
 from ..scores.table import read_beside, reader_of
-from ..shown import first_of, some, together
+from ..shown import first_of, one_line_per_kind, some
 from ..upkeep.build import build
 from ..upkeep.score_tables import scores_for
 from .folder import (
@@ -393,7 +393,7 @@ def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, Sc
 
 def notes_of(tables: Mapping[str, ScoreTable]) -> list[str]:
     """Return what readers say of the scores of several tasks, a line for each kind of warning."""
-    return together({task: table.warnings for task, table in tables.items()})
+    return one_line_per_kind({task: table.warnings for task, table in tables.items()})
 
 
 def why_limited(source: Path, task: str, table: ScoreTable) -> dict[str, str]:
@@ -502,7 +502,7 @@ def _keep_scores(
         task: _leave_out(board, source, task, table, added, full_rows, calibrated=calibrated)
         for task, table in tables.items()
     }
-    added.notes += together(doubts)
+    added.notes += one_line_per_kind(doubts)
     by_model: dict[str, dict[str, TaskScore]] = {}
     for task, table in tables.items():
         complete = [model for model in table.models if model not in added.left_out]

@@ -31,7 +31,7 @@ from ..scores import ScoreTable
 from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
-from ..shown import plural, together
+from ..shown import one_line_per_kind, plural
 from .adding import IN_LEDGER, Added, judge_documents, notes_of, tables_of, why_limited
 from .checking import bank_hashes_of, rows_of_journal
 from .folder import (
@@ -508,7 +508,7 @@ def _judge_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
         if (doubt := compared.doubt) and PROMPTS in header.report.get("accepted", ()):
             return f"{task}: {doubt}, and the run accepted that: {_WITHOUT_ACCEPTING}", []
         doubts[task] += [doubt] if doubt else []
-    return "", together(doubts)
+    return "", one_line_per_kind(doubts)
 
 
 def _reserve_of(
@@ -585,7 +585,7 @@ def _refusals(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> A
                 reason = reason or limited.get(model, "")
             if reason:
                 refused.left_out[model] = reason
-    refused.notes += together(doubts)
+    refused.notes += one_line_per_kind(doubts)
     return refused
 
 

@@ -14,7 +14,7 @@ from ..live.scored import LoggedDocuments, Scoring, runs_by_model
 from ..runs.differences import CUT_SHORT, SCORING_CODE
 from ..scores import ScoreTable
 from ..scores.reading import Logged
-from ..shown import some, together
+from ..shown import one_line_per_kind, some
 from .folder import SCORING, Board, keep_hashes
 
 _REMEDY = "score it alike, or begin a board of it: `lm-eval-ccat board init NEW_DIR --from LOGS`"
@@ -104,8 +104,8 @@ def other_scoring(
         notes[task] = [f"{some(names, 3)}: {text}" for text, names in models.items()]
     # To write what these logs say would hide that the file was lost.
     if missing := unknown_scoring(board):
-        return ScoringComparison(refused, [*together(notes), missing], {})
-    return ScoringComparison(refused, together(notes), known)
+        return ScoringComparison(refused, [*one_line_per_kind(notes), missing], {})
+    return ScoringComparison(refused, one_line_per_kind(notes), known)
 
 
 def _digest(scoring: Scoring) -> int:

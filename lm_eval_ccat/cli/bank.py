@@ -25,7 +25,7 @@ from ..bank.suite import suites_in
 from ..content import Facts
 from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..plugins import existing
-from ..shown import plural, together
+from ..shown import one_line_per_kind, plural
 from ..upkeep import update as updating
 from ..upkeep import words
 from ..upkeep.check import Finding, check_documents, check_scores
@@ -103,7 +103,7 @@ def check(args: argparse.Namespace) -> int:
                 print("  nothing wrong found" if looked else "  the file is sound")
     # What several banks have in common is said once.
     for level, texts in (("note", notes), ("warning", warnings)):
-        for text in together(texts):
+        for text in one_line_per_kind(texts):
             print(f"  {level}: {text}")
     suite_facts: Facts = {"suite": args.bank, "ok": ok} if several else {}
     _emit_facts(args, facts_of_tasks, suite_facts)
@@ -208,7 +208,7 @@ def update(args: argparse.Namespace) -> int:
         # Whoever updates a bank has read its earlier warnings.
         fresh = [text for text in new.warnings if text not in (*bank.warnings, *table.warnings)]
         warnings[name] = [*table.warnings, *fresh]
-    warn(*together(warnings))
+    warn(*one_line_per_kind(warnings))
     (SuiteBank(tasks) if several else new).save(args.output)
     emit(args.json, {"file": args.output, "banks": content}, lines)
     return 0

@@ -12,7 +12,7 @@ from ..bank import ItemBank
 from ..content import Facts
 from ..errors import UsageError
 from ..report.following import to_rank
-from ..shown import plural, together
+from ..shown import one_line_per_kind, plural
 from ..upkeep import score_tables
 from ..upkeep.build import bank_of, build
 from ..upkeep.words import in_lines, in_one_line, report
@@ -169,7 +169,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
     query = replace(reading_of(args), repeats=True)
     suite = build(args.scores, tasks, metrics, query, show, **_how(args))
     suite.save(args.output)
-    warn(*together(warnings))
+    warn(*one_line_per_kind(warnings))
     banks = f"{plural(len(list(suite.banks())), 'bank')} of {plural(len(suite), 'task')}"
     content = {"tasks": facts, "without_bank": lacking}
     next_step = to_rank(list(suite), own_tasks=True, bank=args.output)

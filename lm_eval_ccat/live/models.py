@@ -29,7 +29,7 @@ from ..records import Answered, Item, ServedContent
 from ..runs.differences import PROMPTS
 from ..scores.answers import EarlierAnswer
 from ..scores.prompts import WRITTEN
-from ..shown import together
+from ..shown import one_line_per_kind
 from .spec import ModelSpec, Spec
 from .tasks import open_tasks
 
@@ -284,7 +284,7 @@ class HarnessModel(Model):
             for session in sessions.values()
             if self._spec.bank  # without one, the items always fit the task
         }
-        for warning in together(warnings):
+        for warning in one_line_per_kind(warnings):
             self._warn(warning)
         return sessions
 

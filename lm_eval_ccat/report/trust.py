@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..content import RankingContent
@@ -38,37 +38,9 @@ def of_models(content: RankingContent) -> Iterator[Remark]:
     """Yield remarks on each model in addition to its figures."""
     # Formats a figure on the metric's scale.
     number, samples, models = numbers(content), [], content["models"]
-    repeated = "answers_of_benchmark" in content
     for name in dict.fromkeys([*content["order"], *models]):
         row = models[name]
-        if place := row.get("place"):
-            yield Remark("Place", f"{name}: {place['in_words']}.")
-        clauses = []
-        if "scatter" in row:
-            clauses.append(f"chance moves a full run's mean by {number(row['scatter'])}")
-        if pass_at := row.get("pass_at"):
-            clauses.append(f"pass@{pass_at['k']} is {number(pass_at['estimate'])}")
-        if clauses:
-            yield Remark("Repeats", f"{name}: {'; '.join(clauses)}.")
-        for finding in row.get("findings", ()):
-            yield Remark("Range", f"{name} {finding}.")
-        if row.get("set_aside"):
-            yield Remark("Set aside", f"{name} was set aside: {row['set_aside']}")
-        elif failed := row.get("failed"):
-            first, doc_ids = failed[0], [failure["doc_id"] for failure in failed]
-            yield Remark(
-                "Failed",
-                f"{name} failed on {failures_in_words(doc_ids, repeated)}; "
-                f"{'it counts' if len(failed) == 1 else 'they count'} as not seen, not as 0. "
-                f"The first: {item_text(first['doc_id'])}: {first['reason']}",
-            )
-        warned = any(
-            f" answers of {name} are empty" in warning for warning in content.get("warnings", ())
-        )
-        # A warning of the run says it already, with what to do.
-        if row.get("empty_outputs") and not warned:
-            empty = plural(row["empty_outputs"], "empty answer")
-            yield Remark("Empty", f"{name} gave {empty}, scored as they are.")
+        yield from _of_model(content, name, number)
         if (sample := row.get("sample")) and name in content["order"]:
             estimate = on_scale(sample["estimate"], Scale.from_dict(content["scale"]))
             figures = f"{number(estimate)} ± {number(sample['standard_error'])}"
@@ -77,6 +49,42 @@ def of_models(content: RankingContent) -> Iterator[Remark]:
         yield Remark(
             "Sample", f"By the random documents, {WHATEVER_THE_BANK}: {first_of(samples, 4)}."
         )
+
+
+def _of_model(
+    content: RankingContent, name: str, number: Callable[[float], str]
+) -> Iterator[Remark]:
+    """Yield remarks on a model, but for what its random documents say."""
+    row = content["models"][name]
+    if place := row.get("place"):
+        yield Remark("Place", f"{name}: {place['in_words']}.")
+    clauses = []
+    if "scatter" in row:
+        clauses.append(f"chance moves a full run's mean by {number(row['scatter'])}")
+    if pass_at := row.get("pass_at"):
+        clauses.append(f"pass@{pass_at['k']} is {number(pass_at['estimate'])}")
+    if clauses:
+        yield Remark("Repeats", f"{name}: {'; '.join(clauses)}.")
+    for finding in row.get("findings", ()):
+        yield Remark("Range", f"{name} {finding}.")
+    if row.get("set_aside"):
+        yield Remark("Set aside", f"{name} was set aside: {row['set_aside']}")
+    elif failed := row.get("failed"):
+        first, doc_ids = failed[0], [failure["doc_id"] for failure in failed]
+        repeated = "answers_of_benchmark" in content
+        yield Remark(
+            "Failed",
+            f"{name} failed on {failures_in_words(doc_ids, repeated)}; "
+            f"{'it counts' if len(failed) == 1 else 'they count'} as not seen, not as 0. "
+            f"The first: {item_text(first['doc_id'])}: {first['reason']}",
+        )
+    warned = any(
+        f" answers of {name} are empty" in warning for warning in content.get("warnings", ())
+    )
+    # A warning of the run says it already, with what to do.
+    if row.get("empty_outputs") and not warned:
+        empty = plural(row["empty_outputs"], "empty answer")
+        yield Remark("Empty", f"{name} gave {empty}, scored as they are.")
 
 
 def sentences(run: StoredRun) -> Iterator[Remark]:

@@ -232,8 +232,10 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
 
 # -- the frameworks -------------------------------------------------------------------------------
 
+#: Files of a run: its scores, and what was run.
 _STATS, _SPEC = "per_instance_stats.json", "run_spec.json"
-_NAMING = ("model", "model_deployment")
+#: Arguments in a run's name that name its model.
+_MODEL_ARGUMENTS = ("model", "model_deployment")
 # What HELM counts beside its scores: sizes, times, costs, and how the generation went.
 _NO_SCORE = re.compile(
     r"^num_|^batch_size$|runtime|^training_|^finish_reason_|_cost$|^prompt_truncated$|^max_prob$|"
@@ -242,6 +244,7 @@ _NO_SCORE = re.compile(
 
 
 def _helm_logs(path: Path) -> list[Path]:
+    """Return the runs of HELM at or below a path, by the file of their scores."""
     files = [file for file in files_at(path, _STATS) if file.name == _STATS]
     # Beside whole runs one without its specification is refused by its name, not left out.
     return files if any(file.with_name(_SPEC).is_file() for file in files) else []
@@ -257,7 +260,9 @@ def helm_task(run: str) -> str:
     """
     scenario, _, arguments = run.partition(":")
     parts = [
-        part for part in arguments.split(",") if part and part.partition("=")[0] not in _NAMING
+        part
+        for part in arguments.split(",")
+        if part and part.partition("=")[0] not in _MODEL_ARGUMENTS
     ]
     return f"{scenario}:{','.join(parts)}" if parts else scenario
 
@@ -275,15 +280,17 @@ def helm_rows(log: Path, notes: list[str]) -> Iterator[Row]:
                 yield Row(model, task, name, item, float(stat["mean"]), config)
 
 
+#: Name of a file of lighteval's details.
 _DETAILS = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.parquet")
 
 
 def _lighteval_logs(path: Path) -> list[Path]:
+    """Return the files of lighteval's details at or below a path."""
     return [file for file in files_at(path, "details_*.parquet") if _DETAILS.fullmatch(file.name)]
 
 
 def model_of(file: Path) -> str:
-    """The model whose details of lighteval a file holds, by the folders above it.
+    """Return the model whose details of lighteval a file holds, by the folders above it.
 
     Examples
     --------
@@ -354,15 +361,28 @@ def _values_of(values: Any) -> dict[str, Any]:
 
 # -- Inspect --------------------------------------------------------------------------------------
 
+#: Number of the method of compression in zip archives.
 _ZSTD = 93
 # Keys of a log stand in any order, as some tools sort them; the samples may come before the status.
 _RUN = re.compile(rb'"eval"\s*:\s*\{')
 _STATUS = re.compile(rb'"status"\s*:\s*"(?:started|success|cancelled|error)"')
-_ENDS = 1 << 16  # bytes of a log's beginning and end in which these keys stand
-_WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+#: Bytes of a log's beginning and end in which these keys stand.
+_ENDS = 1 << 16
+#: Scores that Inspect's grades and other words stand for.
+_SCORE_OF_WORD = {
+    "C": 1.0,
+    "P": 0.5,
+    "I": 0.0,
+    "N": 0.0,
+    "yes": 1.0,
+    "true": 1.0,
+    "no": 0.0,
+    "false": 0.0,
+}
 
 
 def _inspect_logs(path: Path) -> list[Path]:
+    """Return the logs of Inspect at or below a path, if one of them is sound."""
     files = files_at(path, "*")
     if not any(_is_of_inspect(file, all) for file in files):
         return []
@@ -386,7 +406,10 @@ def _is_cut_off(file: Path) -> bool:
 
 
 def _is_of_inspect(file: Path, how_many: Callable[[Iterable[Any]], bool]) -> bool:
-    """Whether a file is an archive, or an object with all, or any, of the keys of a log."""
+    """Whether a file is an archive, or a JSON object with the keys of a log.
+
+    `how_many` of the keys must stand there: `all`, or `any` where the log may be cut off.
+    """
     if file.suffix != ".json":
         return file.suffix == ".eval" and zipfile.is_zipfile(file)
     with file.open("rb") as stream:
@@ -395,16 +418,17 @@ def _is_of_inspect(file: Path, how_many: Callable[[Iterable[Any]], bool]) -> boo
         if (encoded or ends.lstrip()[:1] == b"{") and _ENDS < (size := file.stat().st_size):
             stream.seek(max(_ENDS, size - _ENDS))
             ends += stream.read()
-    # The patterns are of bytes, as UTF-8 has them.
+    # The patterns are of bytes in UTF-8.
     if encoded:
         ends = ends.decode("utf-16", "ignore").encode()
     return ends.lstrip()[:1] == b"{" and how_many(key.search(ends) for key in (_RUN, _STATUS))
 
 
 def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
+    """Yield the scores of a log of Inspect."""
     if log.suffix == ".json":
         header = json_value(log)
-        yield from _scores(log, notes, header, header.get("samples") or [])
+        yield from _inspect_scores(log, notes, header, header.get("samples") or [])
     else:
         with zipfile.ZipFile(log) as archive:
             names = sorted(archive.namelist())
@@ -414,10 +438,10 @@ def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
             if "summaries.json" in names:
                 samples = json.loads(_member(archive, "summaries.json", MAX_VALUE))
             else:
-                # One at a time: what all of them unpack to is no matter.
-                single = (n for n in names if n.startswith("samples/") and n.endswith(".json"))
-                samples = (json.loads(_member(archive, name, MAX_LINE)) for name in single)
-            yield from _scores(log, notes, header, samples)
+                # One is unpacked at a time, so that only the size of each is limited.
+                files = (n for n in names if n.startswith("samples/") and n.endswith(".json"))
+                samples = (json.loads(_member(archive, file, MAX_LINE)) for file in files)
+            yield from _inspect_scores(log, notes, header, samples)
     if header.get("status", "started") != "success":
         notes.append(
             f"{log}: the run did not finish; documents that it did not run count as missing"
@@ -450,7 +474,9 @@ def _member(archive: zipfile.ZipFile, name: str, max_bytes: int) -> bytes:
     return content
 
 
-def _scores(log: Path, notes: list[str], header: Any, samples: Iterable[Any]) -> Iterator[Row]:
+def _inspect_scores(
+    log: Path, notes: list[str], header: Any, samples: Iterable[Any]
+) -> Iterator[Row]:
     """Yield the scores of a log of Inspect: a row for each part of each scorer's value."""
     run = header["eval"]
     model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
@@ -468,6 +494,7 @@ def _scores(log: Path, notes: list[str], header: Any, samples: Iterable[Any]) ->
     notes += _without_numbers(log, numbers)
 
 
+#: Part of a note on metrics that have no number for any document.
 _NO_NUMBER = "came as lists or texts, not as one number per document"
 
 
@@ -483,7 +510,7 @@ def _without_numbers(log: Path, numbers: Mapping[str, bool]) -> list[str]:
 def _number(value: Any) -> float | None:
     """Return a scorer's value as a number; None for a list or another text than its grades."""
     if isinstance(value, str):
-        value = _WORDS.get(value, _WORDS.get(value.lower(), value))
+        value = _SCORE_OF_WORD.get(value, _SCORE_OF_WORD.get(value.lower(), value))
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -492,25 +519,29 @@ def _number(value: Any) -> float | None:
 
 # -- Every Eval Ever ------------------------------------------------------------------------------
 
-_NEEDED = {"evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation"}
+#: Keys of an instance-level record.
+_RECORD_KEYS = {"evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation"}
 
 
 def _record_logs(path: Path) -> list[Path]:
+    """Return the files of records at or below a path, if one of them is sound."""
     files = [file for file in files_at(path, "*.jsonl") if file.suffix == ".jsonl"]
-    sound = {file for file in files if first_record(file).keys() >= _NEEDED}
+    sound = {file for file in files if first_record(file).keys() >= _RECORD_KEYS}
     # Beside sound records those of which the first is broken are read, too.
     return [file for file in files if file in sound or (sound and _has_a_record(file))]
 
 
 def _has_a_record(file: Path) -> bool:
+    """Whether a key of records stands in the first bytes of a file."""
     with file.open("rb") as stream:
         beginning = stream.read(_ENDS)
-    return any(f'"{key}":'.encode() in beginning for key in _NEEDED)
+    return any(f'"{key}":'.encode() in beginning for key in _RECORD_KEYS)
 
 
 def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
+    """Yield the scores of a file of records."""
     results = _results_beside(log, notes)
-    broken = 0
+    n_broken = 0
     for _, record in json_lines(log):
         try:
             name = record["evaluation_name"]
@@ -527,16 +558,16 @@ def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
             )
             _require_names(row)
         except (ValueError, KeyError, TypeError, AttributeError):
-            broken += 1
+            n_broken += 1
             continue
         yield row
     # One torn record must not cost the others.
-    if broken:
-        notes.append(f"{log}: {broken} lines are not instance-level records and were left out")
+    if n_broken:
+        notes.append(f"{log}: {n_broken} lines are not instance-level records and were left out")
 
 
 def _results_beside(file: Path, notes: list[str]) -> dict[Any, dict[str, Any]]:
-    """The metrics of the results files beside the records, by result's id and by name."""
+    """Return the metrics of the results files beside records, by result's id and by name."""
     known: dict[Any, dict[str, Any]] = {}
     for beside in sorted(file.parent.glob("*.json")):
         # A folder holds many evaluations; the names of a pair begin alike.
