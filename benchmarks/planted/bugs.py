@@ -886,15 +886,15 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a result older than its journal is believed",
         "lm_eval_ccat/live/result",
-        'return last_record <= claim["last_line"] and digest == claim.get("journal_sha256")',
-        'return digest == claim.get("journal_sha256")',
+        'return last_of_ranking <= stated["last_line"] and digest == stated.get("journal_sha256")',
+        'return digest == stated.get("journal_sha256")',
         ("tests/live/test_compare.py",),
     ),
     Bug(
         "a result of another journal is believed",
         "lm_eval_ccat/live/result",
-        'return last_record <= claim["last_line"] and digest == claim.get("journal_sha256")',
-        'return last_record <= claim["last_line"]',
+        'return last_of_ranking <= stated["last_line"] and digest == stated.get("journal_sha256")',
+        'return last_of_ranking <= stated["last_line"]',
         ("tests/live/test_compare.py",),
     ),
     Bug(

@@ -944,7 +944,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a model that is ranked is known as well", "if name not in new})", "})"),
     ),
     "live/result": (
-        ("known models have too few items", "and not known\n", "and known\n"),
+        ("known models have too few items", "and model not in known\n", "and model in known\n"),
         (
             "the error of a score is on [0, 1]",
             "error = float(part.scale.restore_error(part.standard_errors[model]))",
@@ -962,8 +962,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a term of a mean forgets the share of its task",
-            "named[task][name], share * part)",
-            "named[task][name], part)",
+            "_term(task, facts[name], task_weight * (share / total))",
+            "_term(task, facts[name], share / total)",
         ),
         (
             "a result is the latest though its journal went on",
@@ -972,7 +972,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "reported metrics share in the score",
-            "if weight > 0.0}\n        total",
+            "if weight > 0.0}\n",
             "}\n        total",
         ),
         (

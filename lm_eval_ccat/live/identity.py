@@ -18,9 +18,9 @@ from .plan import Plan
 SCORING = "scoring_code_sha256"
 
 
-def facts_of_plan(plan: Plan) -> Header:
-    """Return what a reader of the run needs to know about it."""
-    of_each = {
+def header_of_plan(plan: Plan) -> Header:
+    """Return the header of a run with what its readers need; `identity_of` adds to it."""
+    outcomes = {
         task: {key: facts_of_outcome(outcome) for key, outcome in outcomes.items()}
         for task, outcomes in plan.measured.items()
     }
@@ -45,32 +45,32 @@ def facts_of_plan(plan: Plan) -> Header:
             "asking": json.loads(json.dumps(asking, default=str)),
             **({"accepted": accepted} if accepted else {}),
             **({"warnings": list(plan.warnings)} if plan.warnings else {}),
-            **({} if plan.only_outcome else {"outcomes": of_each}),
+            **({} if plan.only_outcome else {"outcomes": outcomes}),
         },
     )
 
 
 def identity_of(plan: Plan) -> Header:
-    """Return the journal's header: the facts, and what must be unchanged to resume the run."""
-    facts, sessions = facts_of_plan(plan), plan.sessions
+    """Return the journal's header: what readers need, and what a resumed run must not change."""
+    header, sessions = header_of_plan(plan), plan.sessions
     hashes = [hash for session in sessions.values() for hash in session.doc_hashes]
     settings: dict[str, Any] = {task: dict(session.settings) for task, session in sessions.items()}
     # A reader of one task's journal finds its settings without the task's name.
     if len(sessions) == 1:
         [settings] = settings.values()
     task = {
-        **facts.task,
+        **header.task,
         "documents": len(plan.documents()),
         "documents_sha256": _sha("".join(map(str, hashes))),
         "prompts": {task: list(session.marks.values()) for task, session in sessions.items()},
         SCORING: _sha(
             "".join(internals.scoring_code(session.task) for session in sessions.values())
         ),
-        **{key: value for key, value in facts.report.items() if key == "outcomes"},
+        **{key: value for key, value in header.report.items() if key == "outcomes"},
         "settings": json.loads(json.dumps(settings, default=str)),
     }
     config, arguments = plan.spec.public(), plan.ranker_arguments()
-    return replace(facts, config=config, task=task, ranker=arguments)
+    return replace(header, config=config, task=task, ranker=arguments)
 
 
 def estimand_of(plan: Plan) -> str:

@@ -17,7 +17,7 @@ from ..records import Item, Record, Tell
 from ..runs.book import Book
 from ..simulation.newcomers import Newcomers
 from ..simulation.power import Power
-from .identity import facts_of_plan
+from .identity import header_of_plan
 from .plan import Plan
 from .sender import new_line
 
@@ -124,7 +124,7 @@ def _play(
         return Tell(n=number, model=model, item=item, score=score, cost=cost)
 
     journal = Journal()
-    journal.append([facts_of_plan(plan)])
+    journal.append([header_of_plan(plan)])
     book = Book(plan.new_ranker(), journal)
     line = new_line(plan, book, slots)
     paid = dict.fromkeys(slots, 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -64,8 +64,8 @@ CLOSE = 1e-9
 MET, TIES, PARTIAL = 0, 3, 4
 #: Share of empty answers from which on the result warns of them.
 MANY_EMPTY = 0.1
-#: Fewest answers of each model that tell of a task when all scores are the lowest, or the highest.
-TELLING = 10
+#: Fewest answers of a model before equal scores of all of them cast doubt on its task.
+FEWEST_ALIKE = 10
 #: Version of the JSON; the first results stated none.
 SCHEMA = 1
 #: Fewest items for which a board shows a score of their own.
@@ -80,8 +80,8 @@ class Result(Shown):
     ----------
     ranking : Ranking
         Scores on [0, 1], higher is better; its ``scale`` is the metric's own.
-    facts : Header
-        What the run measures, as the header of its journal has it (see `facts_of_plan`).
+    header : Header
+        What the run measures (see `header_of_plan`).
     tally : Tally
         What each model was asked and cost, and what its server reported.
     scorer : dict or None
@@ -121,7 +121,7 @@ class Result(Shown):
     """
 
     ranking: Ranking
-    facts: Header = field(default_factory=Header)
+    header: Header = field(default_factory=Header)
     tally: Tally = field(default_factory=Tally)
     scorer: Mapping[str, Any] | None = None
     run_dir: Path | None = None
@@ -170,22 +170,23 @@ class Result(Shown):
     @cached_property
     def content(self) -> RankingContent:
         """JSON values of ``result.json``, figures on the metric's own scale."""
-        ranking, report = self.ranking.to_dict(), self.facts.report
-        # The ranker does not know of it, and has no reason of its own to state.
+        ranking, report = self.ranking.to_dict(), self.header.report
+        # The ranker knows of no interrupt and of no model that is gone.
         if self.interrupted:
             ranking["stopped_because"] = "interrupted"
         elif not ranking["order"]:
             ranking["stopped_because"] = ALL_ASIDE
         for name, block in ranking["models"].items():
-            block |= _effort(self.tally, name)
+            block |= _cost_block(self.tally, name)
         if "outcomes" in ranking:
-            of_task = report["outcomes"][self.facts.task["name"]]
+            facts_by_outcome = report["outcomes"][self.header.task["name"]]
             ranking["outcomes"] = {
-                name: outcome_block(block, of_task[name])
+                name: outcome_block(block, facts_by_outcome[name])
                 for name, block in ranking["outcomes"].items()
             }
-        if self.facts.task:  # a ranking by itself, outside a run, knows no task
-            state_terms(ranking, self.facts)
+        # A ranking by itself, outside a run, knows no task.
+        if self.header.task:
+            state_terms(ranking, self.header)
         content: RankingContent = {
             "schema": SCHEMA,
             "headline": "",
@@ -202,7 +203,7 @@ class Result(Shown):
             "changes": self.changes,
             "warnings": self.warnings,
             "exit_code": self.exit_code,
-            "bank_sha256": self.facts.bank_sha256,
+            "bank_sha256": self.header.bank_sha256,
             "run_dir": None if self.run_dir is None else str(self.run_dir),
             "scorer": None if self.scorer is None else dict(self.scorer),
             "signature": self.signature,
@@ -212,9 +213,12 @@ class Result(Shown):
         # Only where answers repeat is there a share of them to save.
         if (share := share_saved(content)) is not None:
             content["share_saved"] = share
-        waiting = self.held_up and not any(block["n_items"] for block in content["models"].values())
+        # Without an answer that counts, a headline would tell of the prior alone.
+        uncounted = not any(block["n_items"] for block in content["models"].values())
         content["headline"] = (
-            f"nothing is ranked yet: {self.held_up}" if waiting else headline(content)
+            f"nothing is ranked yet: {self.held_up}"
+            if self.held_up and uncounted
+            else headline(content)
         )
         if self.further:
             content["further"] = dict(self.further)
@@ -230,8 +234,8 @@ def _paid(money: Mapping[str, float] | None) -> float | None:
     return None if money is None else money[BILLED] + money[ASSUMED]
 
 
-def _effort(tally: Tally, name: str) -> ModelContent:
-    """Return the cost of asking one model, as JSON values without empty keys."""
+def _cost_block(tally: Tally, name: str) -> ModelContent:
+    """Return what asking one model took, as JSON values without empty keys."""
     money, sources = tally.money(name), sorted(tally.token_sources.get(name, ()))
     counted = tally.tokens.get(name)
     tokens = counted and {
@@ -263,7 +267,7 @@ def _effort(tally: Tally, name: str) -> ModelContent:
 
 
 def result_of(
-    facts: Header,
+    header: Header,
     scorer: Mapping[str, Any] | None,
     book: Book,
     run_dir: Path | None,
@@ -275,8 +279,8 @@ def result_of(
 
     Parameters
     ----------
-    facts : Header
-        As `facts_of_plan` returns it.
+    header : Header
+        As `header_of_plan` returns it.
     scorer : mapping or None
     book : Book
     run_dir : Path or None
@@ -285,25 +289,27 @@ def result_of(
     fail_on_empty : float, optional
         Largest share of a model's answers that may be empty.
     """
-    ranking, tally = on_own_scales(book.ranker.result(), facts.report), book.tally
+    ranking, tally = on_own_scales(book.ranker.result(), header.report), book.tally
     calibrated = book.ranker.bank.settings.get("generation_kwargs")
-    empty = {name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()}
+    share_empty = {
+        name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()
+    }
     limit = math.inf if fail_on_empty is None else fail_on_empty
     partial = (
         book.interrupted
         or set(ranking.set_aside) - tally.left
-        or any(share > limit for share in empty.values())
+        or any(share > limit for share in share_empty.values())
     )
     warnings = [
         f"{tally.empty_outputs[name]} of {tally.answered[name]} answers of {name} are empty "
         f"({share:.0%}) and were scored as such: look at its stop sequences, token limit and chat "
         "template"
-        for name, share in empty.items()
+        for name, share in share_empty.items()
         if share > limit or share >= MANY_EMPTY
     ] + doubts(tally, calibrated, book.accepted)
     warnings += doubts_of_repeats(book, tally.answered)
     early = list(
-        chain(facts.report.get("warnings", ()), *facts.report.get("accepted", {}).values())
+        chain(header.report.get("warnings", ()), *header.report.get("accepted", {}).values())
     )
     early += tally.warnings
     warnings += early
@@ -311,18 +317,19 @@ def result_of(
     # Else a reader takes the answers that were paid, and do not count yet, for lost.
     if book.interrupted and held_up:
         warnings.insert(0, held_up)
-    # What was asked then hung on how fast servers answered.
+    # What was asked depended on how fast servers answered.
     if tally.by_clock:
         again = "another run with the same seed may ask other items"
         warnings.append(f"{tally.by_clock}, so {again}")
-    task, lm_eval = facts.task["name"], facts.versions["lm_eval"]
-    asking = facts.report.get("asking", ())
+    task, lm_eval = header.task["name"], header.versions["lm_eval"]
+    asking = header.report.get("asking", ())
     signature = signed(ranking.signature, task, scorer, lm_eval, asking)
-    if tally.ever_set_aside or tally.by_clock:  # such a run cannot be reproduced
+    # Such a run cannot be reproduced, only its journal be read.
+    if tally.ever_set_aside or tally.by_clock:
         signature += f"|journal:{book.journal.digest[:12]}"
     return Result(
         ranking,
-        facts,
+        header,
         tally,
         scorer,
         run_dir,
@@ -353,10 +360,9 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
     RunError
         The folder holds no ranking, or its journal is damaged.
     """
-    book = rebuild(folder, lines)
-    header = book.journal.header
-    place, elapsed = Path(folder), book.tally.elapsed
-    result = result_of(header, scorer_of_run(header), book, place, seconds=elapsed)
+    path, book = Path(folder), rebuild(folder, lines)
+    header, elapsed = book.journal.header, book.tally.elapsed
+    result = result_of(header, scorer_of_run(header), book, path, seconds=elapsed)
     last_line = result.last_line if lines is None else min(lines, result.last_line)
     return replace(
         result,
@@ -367,7 +373,7 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
         ],
         # Pairs that are decided now may be reopened.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,
-        further=_further(place, result.journal_sha256),
+        further=_further(path, result.journal_sha256),
     )
 
 
@@ -393,14 +399,14 @@ def latest_content(folder: str | Path) -> RankingContent:
     return state(folder).content
 
 
-#: Records after which a result still holds.
+#: Records that leave a ranking as it is, so that a result from before them still holds.
 NOT_OF_THE_RANKING = Session | Windows | Accept | Warn | Interrupt | BeyondBank
 
 
 def is_of_journal(
     result: RankingContent | None, journal: Journal, records: Iterable[Record]
 ) -> bool:
-    """Return whether a result is of a journal: of these very lines, and no answer came later.
+    """Return whether a result was made from this journal, and nothing has changed it since.
 
     Parameters
     ----------
@@ -411,15 +417,15 @@ def is_of_journal(
     records : iterable of Record
         All of them, as the journal yields them; they are read to the end.
     """
-    claim = result or {"last_line": 0, "journal_sha256": ""}
-    last_record, digest = 0, ""
+    stated = result or {"last_line": 0, "journal_sha256": ""}
+    last_of_ranking, digest = 0, ""
     for number, record in enumerate(records, 1):
         # `complete` and people add records to a journal, and the result stays that of the ranking.
         if not isinstance(record, NOT_OF_THE_RANKING):
-            last_record = number
-        if number == claim["last_line"]:
+            last_of_ranking = number
+        if number == stated["last_line"]:
             digest = journal.digest
-    return last_record <= claim["last_line"] and digest == claim.get("journal_sha256")
+    return last_of_ranking <= stated["last_line"] and digest == stated.get("journal_sha256")
 
 
 def _further(folder: Path, digest: str) -> Mapping[str, RankingContent]:
@@ -436,15 +442,18 @@ def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
     With a single task, the ranking takes over the task's outcomes.
     """
     ranking, tasks = replace(ranking, scale=Scale.from_dict(report["scale"])), {}
-    for task, of_task in ranking.tasks.items():
-        of_outcomes = report["outcomes"][task]
-        scales = {k: Scale.from_dict(facts["scale"]) for k, facts in of_outcomes.items()}
-        parts = {k: replace(part, scale=scales[k]) for k, part in of_task.outcomes.items()}
-        scale = of_task.scale if parts else next(iter(scales.values()))
-        tasks[task] = replace(of_task, outcomes=parts, scale=scale)
+    for task, part in ranking.tasks.items():
+        facts_by_outcome = report["outcomes"][task].items()
+        scales = {name: Scale.from_dict(facts["scale"]) for name, facts in facts_by_outcome}
+        outcomes = {
+            name: replace(outcome, scale=scales[name]) for name, outcome in part.outcomes.items()
+        }
+        # A task of one outcome has that outcome's scale.
+        scale = part.scale if outcomes else next(iter(scales.values()))
+        tasks[task] = replace(part, outcomes=outcomes, scale=scale)
     if len(tasks) == 1:
-        [only] = tasks.values()
-        return replace(ranking, tasks={}, outcomes=only.outcomes, weights=only.weights)
+        [part] = tasks.values()
+        return replace(ranking, tasks={}, outcomes=part.outcomes, weights=part.weights)
     return replace(ranking, tasks=tasks)
 
 
@@ -452,7 +461,7 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
     """Return the JSON of one outcome, with its description, from its ranking's JSON."""
     keys = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
     models = {
-        model: {key: value for key in keys if (value := row.get(key, keys)) is not keys}
+        model: {key: dict(row)[key] for key in keys if key in row}
         for model, row in block["models"].items()
     }
     content = {key: facts[key] for key in ("metric", "filter", "key", "weight")}
@@ -464,41 +473,46 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
     return cast(RankingContent, content)
 
 
-def state_terms(content: RankingContent, facts: Header) -> None:
+def state_terms(content: RankingContent, header: Header) -> None:
     """Write into a ranking, and into each of its parts, which outcomes its score is a mean of.
 
     Parameters
     ----------
     content : dict
         As `Ranking.to_dict` returns it.
-    facts : Header
-        See `facts_of_plan`.
+    header : Header
+        See `header_of_plan`.
     """
-    task = facts.task
-    named = facts.report.get("outcomes") or {
+    task = header.task
+    facts_by_task = header.report.get("outcomes") or {
         task["name"]: {"": {key: task[key] for key in ("metric", "filter")}}
     }
 
-    def of_task(task: str, block: RankingContent, share: float) -> list[TermContent]:
+    def terms_of(task: str, block: RankingContent, task_weight: float) -> list[TermContent]:
+        facts = facts_by_task[task]
         weights = block.get("weights") if "outcomes" in block else None
         shares = {name: weight for name, weight in (weights or {}).items() if weight > 0.0}
-        total = sum(shares.values())
-        steering = {name: weight / total for name, weight in shares.items()} or {
-            max(named[task], key=lambda name: named[task][name].get("weight", 1.0)): 1.0
-        }
+        # Of a single outcome no weights are stated; beside others that are only reported, it is the
+        # one that has a weight.
+        if not shares:
+            shares = {max(facts, key=lambda name: facts[name].get("weight", 1.0)): 1.0}
         for name, part in block.get("outcomes", {}).items():
-            part["terms"] = [_term(task, named[task][name], 1.0)]
-        return [_term(task, named[task][name], share * part) for name, part in steering.items()]
+            part["terms"] = [_term(task, facts[name], 1.0)]
+        total = sum(shares.values())
+        return [
+            _term(task, facts[name], task_weight * (share / total))
+            for name, share in shares.items()
+        ]
 
     # A ranking of one task is a mean of its outcomes alone.
     if "tasks" not in content:
-        [only] = named
-        content["terms"] = of_task(only, content, 1.0)
+        [task_name] = facts_by_task
+        content["terms"] = terms_of(task_name, content, 1.0)
         return
     terms: list[TermContent] = []
     for name, block in content["tasks"].items():
-        block["terms"] = of_task(name, block, 1.0)
-        terms += of_task(name, block, content["weights"][name])
+        block["terms"] = terms_of(name, block, 1.0)
+        terms += terms_of(name, block, content["weights"][name])
     content["terms"] = terms
 
 
@@ -511,9 +525,9 @@ def _is_cut(model: ModelContent) -> bool:
 def contradictory_pairs(result: RankingContent) -> Iterator[str]:
     """Yield where the pairs of a result contradict its estimates, themselves or each other."""
     models = result["models"]
-    named = {(pair["a"], pair["b"]): pair for pair in result["pairwise"]}
-    for (a, b), pair in named.items():
-        difference, interval = pair["difference"], (pair["low"], pair["high"])
+    pairs = {(pair["a"], pair["b"]): pair for pair in result["pairwise"]}
+    for (a, b), pair in pairs.items():
+        difference, low, high = pair["difference"], pair["low"], pair["high"]
         if not {a, b} <= models.keys():
             yield f"{a} over {b}: no such model"
             continue
@@ -522,13 +536,13 @@ def contradictory_pairs(result: RankingContent) -> Iterator[str]:
         # An estimate that is cut to what is possible no longer differs by the pair's difference.
         if uncut and not math.isclose(difference, of_estimates, rel_tol=CLOSE, abs_tol=CLOSE):
             yield f"{a} over {b}: difference {difference}, of the estimates {of_estimates}"
-        if not interval[0] - CLOSE <= difference <= interval[1] + CLOSE:
-            yield f"{a} over {b}: difference {difference} outside {interval[0]} to {interval[1]}"
-        excludes_0 = interval[0] > 0 or interval[1] < 0
+        if not low - CLOSE <= difference <= high + CLOSE:
+            yield f"{a} over {b}: difference {difference} outside {low} to {high}"
+        excludes_0 = low > 0 or high < 0
         # The interval of an equivalent pair lies within the least difference that matters.
         if pair["decision"] != "equivalent" and excludes_0 != (pair["decision"] == "decided"):
-            yield f"{a} over {b}: {pair['decision']}, from {interval[0]} to {interval[1]}"
-        if (b, a) not in named or named[b, a]["decision"] != pair["decision"]:
+            yield f"{a} over {b}: {pair['decision']}, from {low} to {high}"
+        if (b, a) not in pairs or pairs[b, a]["decision"] != pair["decision"]:
             yield f"{a} over {b}: not as {b} over {a}"
 
 
@@ -553,28 +567,28 @@ def board_of(ranking: Ranking) -> list[ColumnContent]:
         benchmark, and ``models``: by name ``estimate``, ``standard_error`` and ``items``, or only
         ``items`` if they are too few (``too_few``) for a score of their own.
     """
-    columns: list[ColumnContent] = []
-    parts = [("average", "average", ranking)]
-    parts += [(name, "group", part) for name, part in ranking.groups.items()]
-    parts += [(name, "task", part) for name, part in ranking.tasks.items()]
-    for name, kind, part in parts:
-        models: dict[str, CellContent] = {}
-        for model, estimate in part.estimates.items():
-            n, known = len(part.items.get(model, ())), part is ranking and model in part.known
-            too_few = n < min(FEWEST_ITEMS, part.n_items) and not known
-            models[model] = {"items": n, "too_few": too_few}
-            # A column shows no score that a few items happen to give.
-            if not too_few:
-                error = float(part.scale.restore_error(part.standard_errors[model]))
-                models[model]["estimate"] = float(part.scale.restore(estimate))
-                models[model]["standard_error"] = error
-        column: ColumnContent = {
-            "name": name, "kind": kind, "items": part.n_items, "models": models
-        }  # fmt: skip
-        if kind == "task":
-            column["weight"] = ranking.weights[name]
-        columns.append(column)
+    columns = [_column("average", "average", ranking, known=ranking.known)]
+    columns += [_column(name, "group", part) for name, part in ranking.groups.items()]
+    for name, part in ranking.tasks.items():
+        columns.append({**_column(name, "task", part), "weight": ranking.weights[name]})
     return columns
+
+
+def _column(
+    name: str, kind: str, part: Ranking, known: Container[str] = frozenset()
+) -> ColumnContent:
+    """Return a column of a board: the scores of all models on a part of its items."""
+    models: dict[str, CellContent] = {}
+    for model, estimate in part.estimates.items():
+        n = len(part.items.get(model, ()))
+        # A column shows no score that a few items happen to give; known models have full results.
+        too_few = n < min(FEWEST_ITEMS, part.n_items) and model not in known
+        models[model] = {"items": n, "too_few": too_few}
+        if not too_few:
+            error = float(part.scale.restore_error(part.standard_errors[model]))
+            models[model]["estimate"] = float(part.scale.restore(estimate))
+            models[model]["standard_error"] = error
+    return {"name": name, "kind": kind, "items": part.n_items, "models": models}
 
 
 # -- what servers said of their answers ------------------------------------------------------------
@@ -591,7 +605,7 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
     accepted : collection of str, optional
         Changes that the user accepts, as `accept_change` takes them.
     """
-    known = calibrated if isinstance(calibrated, Mapping) else {}
+    of_bank = calibrated if isinstance(calibrated, Mapping) else {}
     sentences = [
         f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one metric; "
         f"last: {reasons[-1]}"
@@ -600,7 +614,7 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
     sentences += [
         f"the bank was calibrated on other requests: {name} was asked {' and '.join(unlike)}"
         for name, sent in tally.sent.items()
-        if known and (unlike := _unlike(sent, known))
+        if of_bank and (unlike := _unlike(sent, of_bank))
     ]
     sentences += _of_changed_servers(tally, accepted)
     sentences += _of_cut_answers(tally, accepted)
@@ -678,13 +692,14 @@ def scored_alike(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
     ):
         models = [
             model
-            for model, of_model in scores.items()
-            if of_model.low == of_model.high == end and of_model.count >= TELLING
+            for model, reached in scores.items()
+            if reached.low == reached.high == end and reached.count >= FEWEST_ALIKE
         ]
-        shared = len(models) == len(scores)
-        if models and (shared or not end):
+        all_models = len(models) == len(scores)
+        # That some models are right everywhere and others are not casts no doubt on the task.
+        if models and (all_models or end == 0.0):
             answers, raw = sum(scores[model].count for model in models), scores[models[0]].raw
-            unlike = "" if shared else ", unlike those of other models"
+            unlike = "" if all_models else ", unlike those of other models"
             warnings.append(
                 f"all {answers:,} answers of {some(models, 4)} score "
                 f"{end if raw is None else raw:g} on {where}{unlike}: {doubt}"
@@ -700,7 +715,8 @@ def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]
             next((settings[key] for key in keys if key in settings), None)
             for settings in (calibrated, sent)
         )
-        if what == "temperature":  # the harness sends 0 if a task sets none
+        # The harness sends 0 if a task sets none.
+        if what == "temperature":
             of_bank, of_run = of_bank or 0, of_run or 0
         if None not in (of_bank, of_run) and of_bank != of_run:
             differences.append(f"with {what} {of_run} in place of {of_bank}")

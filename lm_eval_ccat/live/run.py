@@ -31,7 +31,7 @@ from .channel import clock
 from .copies import CopiesError
 from .earlier import latest_prior_answers
 from .fields import HUB
-from .identity import SCORING, facts_of_plan, identity_of
+from .identity import SCORING, header_of_plan, identity_of
 from .interrupts import Interrupts
 from .keep import ModelRuns, grow_banks, growing_banks
 from .models import HarnessModel
@@ -306,7 +306,7 @@ class Run:
         """Return the present result."""
         outcome = self.plan.outcome
         return result_of(
-            facts_of_plan(self.plan),
+            header_of_plan(self.plan),
             self.plan.sessions[outcome.task].scorer(outcome.metric.name),
             self.book,
             None if self.directory is None else self.directory.path,
@@ -365,7 +365,7 @@ class Run:
         """Begin the run's journal."""
         if self.directory is None:
             journal = Journal()
-            journal.append([facts_of_plan(self.plan)])
+            journal.append([header_of_plan(self.plan)])
             return Book(self.plan.new_ranker(), journal)
         directory, journal = self.directory, self.directory.journal
         if journal.exists():  # without answers (after a mistyped metric, say): start over

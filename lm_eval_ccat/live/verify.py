@@ -143,7 +143,7 @@ def verify(run: str | Path) -> Verification:
         )
         return Verification(condition, [], [], "", words)
     sound = state(folder, condition.records)
-    recomputed, made_by = sound.content, str(sound.facts.versions.get("lm_eval_ccat", ""))
+    recomputed, made_by = sound.content, str(sound.header.versions.get("lm_eval_ccat", ""))
     result: RankingContent = recorded or {}
     last = result.get("last_line") or 0
     # Ignore records after the result, such as those of `complete`.

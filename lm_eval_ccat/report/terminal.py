@@ -27,7 +27,7 @@ from ..content import (
     WayContent,
 )
 from ..harness.scorers import in_words
-from ..live.identity import facts_of_plan
+from ..live.identity import header_of_plan
 from ..live.line import GROWTH
 from ..live.result import Observer, result_of
 from ..money import ASSUMED, BILLED, dollars, in_unit, no_money, spent_in_words, sum_of
@@ -444,7 +444,7 @@ class Progress(Observer):
 
     def begin(self, plan: Plan, book: Book) -> None:
         """Start drawing."""
-        self.plan, self.book, self._facts = plan, book, facts_of_plan(plan)
+        self.plan, self.book, self._facts = plan, book, header_of_plan(plan)
         if self.plain:
             # A log need not begin with a line about nothing.
             self._next_drawing = time.monotonic() + PLAIN_SECONDS
