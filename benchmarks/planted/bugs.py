@@ -2064,8 +2064,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a file whose name has a = names a task",
         "lm_eval_ccat/live/fields",
-        " or Path(only).exists():",
-        ":",
+        " and not Path(value[0]).exists()",
+        "",
         (
             "tests/live/test_spec.py::test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given",
         ),
@@ -2073,15 +2073,15 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a run moved to another folder cannot be resumed",
         "lm_eval_ccat/live/spec",
-        'values["known"] = _bare(values["known"], anyway=True)',
+        'values["known"] = _last_part(values["known"], is_path=True)',
         "pass",
         ("tests/live/test_spec.py::test_known_scores_in_another_folder_are_the_same_run",),
     ),
     Bug(
         "a setting of a file counts before that of a flag",
         "lm_eval_ccat/live/spec",
-        '{**values.get("harness", {}), **extra["harness"]}',
-        '{**extra["harness"], **values.get("harness", {})}',
+        '{**values.get("harness", {}), **replacing["harness"]}',
+        '{**replacing["harness"], **values.get("harness", {})}',
         ("tests/live/test_spec.py::test_what_is_said_last_of_a_setting_of_the_harness_counts",),
     ),
     Bug(
@@ -2105,8 +2105,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model of logs alone has no chat template",
         "lm_eval_ccat/live/spec",
-        "beside = [entry] if entry.model else self.models",
-        "beside = [entry]",
+        "asked_alike = [entry] if entry.model else self.models",
+        "asked_alike = [entry]",
         ("tests/live/test_spec.py::test_logs_beside_a_model_of_chat_messages_are_of_its_template",),
     ),
     Bug(
@@ -2133,7 +2133,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a signal that came is heeded by the next run",
         "lm_eval_ccat/live/interrupts",
-        "self._before.clear()\n        self.wait = self.held = self._came = False",
+        "self._before.clear()\n        self.wait = self.held = self._signalled = False",
         "self._before.clear()\n        self.wait = self.held = False",
         (
             "tests/live/test_failures.py::test_a_signal_during_the_writing_of_a_result_is_noted_and_none_outlives_its_run",

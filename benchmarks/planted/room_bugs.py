@@ -973,7 +973,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "reported metrics share in the score",
             "if weight > 0.0}\n",
-            "}\n        total",
+            "}\n",
         ),
         (
             "a model with no answer is empty in a share above 1",
@@ -1022,8 +1022,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a journal that lost lines is sound",
-            "if outdated or last > condition.records:",
-            "if last < 0:",
+            "if answers_came_later or lines > condition.records:",
+            "if lines < 0:",
         ),
         (
             "a repair keeps the torn part",

@@ -29,7 +29,7 @@ def complete(args: argparse.Namespace) -> int:
     No document is asked twice. RUN_DIR/full (for a folder of logs: logs.run/full) then holds what
     lm_eval gives for the same answers. If interrupted, run the command again to continue.
     """
-    from ..live.complete import FOLDER, complete, directory_of
+    from ..live.complete import FULL_FOLDER, complete, directory_of
 
     completed = complete(
         args.run_dir, args.name, args.config, Display(quiet=True), include_path=args.include_path
@@ -49,6 +49,6 @@ def complete(args: argparse.Namespace) -> int:
         for name, tasks in content.items()
         for task, scores in tasks.items()
     ]
-    where = f"Results and samples files are in {directory_of(args.run_dir)}/{FOLDER}."
+    where = f"Results and samples files are in {directory_of(args.run_dir)}/{FULL_FOLDER}."
     emit(args.json, content, [*lines, where])
     return 0

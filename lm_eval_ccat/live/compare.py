@@ -31,11 +31,11 @@ from .sides import (
     Held,
     Side,
     doubt_of_scale,
-    lacking,
     require_one_promise,
     require_one_scale,
     shared_outcomes,
     told_apart,
+    warnings_of_lacking,
     without_files,
 )
 from .spec import Spec, without_aliases
@@ -175,7 +175,7 @@ class _StoredComparison:
         names, refused = ("", ""), None
         shared = shared_outcomes(self.sides, list(self.spec.metrics), task)
         if not (task or self.spec.metrics):
-            self.warnings.extend(lacking(self.sides, shared))
+            self.warnings.extend(warnings_of_lacking(self.sides, shared))
         for outcome, requested in shared.items():
             try:
                 held = self.sides[0].of(outcome, self.query), self.sides[1].of(outcome, self.query)
@@ -222,7 +222,7 @@ class _StoredComparison:
         for side, earlier_model, model in zip(self.sides, earlier_models, models):
             if earlier_model != model:
                 raise UsageError(
-                    f"the {side.which} holds {earlier_metric} of {earlier_model} and {metric} of "
+                    f"the {side.role} holds {earlier_metric} of {earlier_model} and {metric} of "
                     f"{model}: compare one model, by its metric (--metric)"
                 )
 
@@ -240,8 +240,8 @@ class _StoredComparison:
         accepted = self.spec.accept_change
         self.warnings.extend(_asked_otherwise(outcome, held, names, sources, accepted))
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
-            by_user = self.query.range is not None
-            if doubt := doubt_of_scale((first, second), names, sources, by_user):
+            scale_by_user = self.query.range is not None
+            if doubt := doubt_of_scale((first, second), names, sources, scale_by_user):
                 self.warnings.append(doubt)
             documents = SharedDocuments.of(first, second, names, sources, self.warnings)
             compared = documents.compared(self.gate, self.grouping, sources, self.warnings)

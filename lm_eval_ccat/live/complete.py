@@ -28,7 +28,7 @@ from .run import Run, open_book
 from .spec import Config, Spec
 
 #: Folder of the full results in a run directory.
-FOLDER = "full"
+FULL_FOLDER = "full"
 #: The harness's default number of bootstrap samples.
 BOOTSTRAP = 100_000
 
@@ -77,14 +77,14 @@ def complete(
     >>> complete("my_task.run", ["gpt2"])                       # doctest: +SKIP
     """
     place, watcher = directory_of(run_dir), observer or Observer()
-    of_run = place == Path(run_dir)
+    is_run_directory = place == Path(run_dir)
     if config is not None:
         spec = Spec.read(config).require_ranking()
-        if not of_run:
+        if not is_run_directory:
             # An output folder has no journal: its samples are the answers to take over.
             spec = replace(spec, prior={ANY: [str(run_dir)]})
     else:
-        spec = _recorded(place) if of_run else logged_config(Path(run_dir), include_path)
+        spec = _recorded(place) if is_run_directory else logged_config(Path(run_dir), include_path)
         _require_no_credentials(spec, place)
     # Logs may be gone by now; the journal holds the answers that the ranking took from them.
     logs_left = {
@@ -97,7 +97,7 @@ def complete(
     begun = RunDirectory(place).journal.exists()
 
     def ended_book(run: Run) -> Book:
-        if not of_run:  # this ranking asks nothing itself
+        if not is_run_directory:  # this ranking asks nothing itself
             open_book(run).event(End(reason="every document is asked"))
         run.require_same()
         book = rebuild(place)
@@ -109,7 +109,7 @@ def complete(
                 book.keep(answer)
         return book
 
-    resume = begun or of_run
+    resume = begun or is_run_directory
     with Run(spec, place, watcher, resume=resume, asked=names, book=ended_book) as run:
         # A full run in the harness's form has one answer to each document.
         if run.plan.most_repeats > 1:
@@ -118,7 +118,9 @@ def complete(
                 "once; all answers are asked by `rank CONFIG --resume` with `stop: limits`"
             )
         runs = ModelRuns(run.plan, run.book)
-        return {model.name: _complete(run, runs, model, place / FOLDER) for model in run.models}
+        return {
+            model.name: _complete(run, runs, model, place / FULL_FOLDER) for model in run.models
+        }
 
 
 def _recorded(place: Path) -> Spec:

@@ -90,17 +90,17 @@ WEIGHTINGS = ("documents", "equal")
 Weighting = str | dict[str, float]
 #: Setting of the harness that pushes the results files of each model to the hub.
 HUB = "hf_hub_log_args"
-#: Key of paths that may hold answers of any model.
+#: In `prior:`, the key of paths that may hold answers of any model.
 ANY = ""
-_BOUND = "an adaptive run chooses its documents; use `budget:` or `max_items:`"
+_BOUND_INSTEAD = "an adaptive run chooses its documents; use `budget:` or `max_items:`"
 #: Settings of the harness that choose documents, with what to use instead.
-CHOSEN = {"limit": _BOUND, "samples": _BOUND}
+CHOOSING = {"limit": _BOUND_INSTEAD, "samples": _BOUND_INSTEAD}
 #: Settings of the harness that `harness:` must not hold, with what to use instead.
-OURS = {
+NOT_OF_HARNESS = {
     "tasks": "write `task:` at the top level",
     "model": "list the models under `models:`",
     "model_args": "write them with each model under `models:`",
-    **CHOSEN,
+    **CHOOSING,
     "output_path": "use --run_dir",
 }
 _PATHS = {"anyOf": [*TEXTS.schema["anyOf"], {"type": "object"}]}
@@ -146,10 +146,12 @@ def own_task(name: str, folder: Path, searched: Sequence[str]) -> str:
 def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:
     """Read a path or an object of `kinds`, or several by name (``A=FILE`` in flags)."""
     if isinstance(value, list):
-        only = value[0] if len(value) == 1 else "="
         # A path may have a `=` in its name: what exists is no pair.
-        if not isinstance(only, str) or "=" not in only or Path(only).exists():
-            return _one_or_named(only, place, kinds)
+        single = len(value) == 1 and not (
+            isinstance(value[0], str) and "=" in value[0] and not Path(value[0]).exists()
+        )
+        if single:
+            return _one_or_named(value[0], place, kinds)
         named: dict[str, str] = {}
         for text in value:
             name, _, file = str(text).partition("=")
@@ -279,7 +281,7 @@ def _budget(value: Any, place: OptionPlace) -> dict[str, float]:
 
 def _harness(value: Any, place: OptionPlace) -> Values:
     settings: Values = MAPPING.read(value, place)
-    for key, remedy in OURS.items():
+    for key, remedy in NOT_OF_HARNESS.items():
         if key in settings:
             raise UsageError(f"`{place.at(key).path}` is not allowed: {remedy}")
     for key in (*TRACKERS, HUB, "gen_kwargs"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,8 +37,8 @@ ITEMS = (20, 50, 100, 200, 500, 1000, 2000, 5000)
 OFFERED_ERROR = 0.05
 #: Metrics of which every score is 0 or 1.
 RIGHT_OR_WRONG = {"acc", "acc_norm", "exact_match"}
-#: Documents, of all tasks, from which to estimate tokens.
-SOME = 200
+#: About how many documents, of all tasks, to estimate tokens from.
+DOCUMENTS_LOOKED_AT = 200
 
 
 def forecast(
@@ -61,9 +62,9 @@ def forecast(
         entry.name: _of_model(plan, entry, most_items)
         for entry, most_items in zip(spec.models, _most_items(plan))
     }
-    total_items, least_cost, most_cost = _together(plan, list(models.values()))
+    together = _together(plan, list(models.values()))
     budget = _budget_in_money(plan)
-    limits = [limit for limit in (most_cost, budget) if limit is not None]
+    limits = [limit for limit in (together.most_cost, budget) if limit is not None]
     hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
     in_flight = sum(
         (model["most_expensive_item"] or 0.0) * model["in_flight_at_most"]
@@ -78,8 +79,8 @@ def forecast(
         "models": models,
         **prospects(plan, ways, gap),
         "least_items": least_items * len(models),
-        "most_items": total_items,
-        "least_cost": least_cost,
+        "most_items": together.most_items,
+        "least_cost": together.least_cost,
         "most_cost": min(limits) if limits else None,
         "rehearsal": _rehearsal(
             plan,
@@ -88,13 +89,13 @@ def forecast(
             power,
             on_progress,
         ),
-        "overspend_at_most": in_flight if budget is not None and least_cost is not None else None,
+        "overspend_at_most": (
+            in_flight if budget is not None and together.least_cost is not None else None
+        ),
         "judge_cost_per_item": spec.judge.item,
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,
-        "loads": _loads(
-            spec, [(model["least_items"], model["most_items"]) for model in models.values()]
-        ),
+        "loads": _loads(spec, list(models.values())),
     }
 
 
@@ -181,10 +182,16 @@ def _of_model(plan: Plan, entry: ModelSpec, most_items: int) -> ModelForecastCon
     }
 
 
-def _together(
-    plan: Plan, models: Sequence[ModelForecastContent]
-) -> tuple[int, float | None, float | None]:
-    """Return the most items of all models, and their least and most cost before the budget."""
+class _Together(NamedTuple):
+    """What all models take: most items, and least and most cost before the budget, if known."""
+
+    most_items: int
+    least_cost: float | None = None
+    most_cost: float | None = None
+
+
+def _together(plan: Plan, models: Sequence[ModelForecastContent]) -> _Together:
+    """Return what all models take within the budget."""
     least_items, n_models = _least_items(plan), len(models)
     most_items = sum(model["most_items"] for model in models)
     if "items" in plan.spec.budget:
@@ -198,25 +205,28 @@ def _together(
         affordable = (further.cumsum() - further < left) | (further == 0.0)
         most_items = min(most_items, least_items * n_models + int(affordable.sum()))
     if (costs := _mean_costs(plan)) is None:
-        return most_items, None, None
+        return _Together(most_items)
     least_cost = least_items * sum(costs)
     prices = np.sort(np.repeat(costs, further_items))
     # So many answers cost most if the dearest models give them.
     dearest = prices[::-1][: most_items - least_items * n_models]
-    return most_items, least_cost, least_cost + float(dearest.sum())
+    return _Together(most_items, least_cost, least_cost + float(dearest.sum()))
 
 
-def _loads(spec: Spec, items: Sequence[tuple[int, int]]) -> LoadsContent | None:
+def _loads(spec: Spec, models: Sequence[ModelForecastContent]) -> LoadsContent | None:
     """Return how often local weights are loaded, at least and at most; None if they stay."""
     turns = taking_turns(spec, {entry.name: memory_of(entry) for entry in spec.models})
     if not turns:
         return None
-    # The last model of one round is the first of the next, and stays loaded.
-    fewest, largest = (
-        len(turns) + (len(turns) - 1) * (turns_for(n, spec.ahead) - 1)
-        for n in (min(fewest for fewest, _ in items), max(largest for _, largest in items))
-    )
-    return {"least": fewest, "most": largest}
+
+    def loads(items: int) -> int:
+        # The last model of one round is the first of the next, and stays loaded.
+        return len(turns) + (len(turns) - 1) * (turns_for(items, spec.ahead) - 1)
+
+    return {
+        "least": loads(min(model["least_items"] for model in models)),
+        "most": loads(max(model["most_items"] for model in models)),
+    }
 
 
 def powers(plan: Plan) -> dict[str, Power]:
@@ -265,9 +275,9 @@ def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -
         empty for repeats: nobody knows how much of what differs is noise within items.
     """
     spec, size, scale = plan.spec, len(plan.items()), plan.scale
-    again = plan.most_repeats > 1
+    repeated = plan.most_repeats > 1
     limits = {*(n for n in ITEMS if n < size), *filter(None, [spec.max_items]), size}
-    counts = [] if again else sorted(limits)
+    counts = [] if repeated else sorted(limits)
     smallest = {
         n: {way: float(scale.restore_error(power.smallest(n))) for way, power in ways.items()}
         for n in counts
@@ -284,7 +294,7 @@ def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -
     costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     usd = sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
     by_gap: dict[str, dict[str, WayContent]] = {}
-    for difference in () if again else GAPS if gap is None else [gap / unit]:
+    for difference in () if repeated else GAPS if gap is None else [gap / unit]:
         items = {
             way: _at_least(plan, n)
             for way, power in ways.items()
@@ -318,7 +328,7 @@ def _tokens_per_item(plan: Plan) -> Tokens:
     lengths: list[Tokens] = []
     for task, outcome in plan.outcomes.items():
         doc_ids = outcome.bank.doc_ids
-        step = max(len(doc_ids) * len(plan.outcomes) // SOME, 1)
+        step = max(len(doc_ids) * len(plan.outcomes) // DOCUMENTS_LOOKED_AT, 1)
         documents = expected_tokens(plan.sessions.get(task), outcome.bank, doc_ids[::step])
         lengths += [tokens.usual for tokens in documents.values()]
     read, written = (

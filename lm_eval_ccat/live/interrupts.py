@@ -31,7 +31,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.wake: Callable[[], object] = lambda: None
-        self.wait = self.held = self._came = False
+        self.wait = self.held = self._signalled = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -49,7 +49,7 @@ class Interrupts:
 
     def _handle(self, number: int, frame: Any) -> None:
         # Noted in any case: Python ignores what is raised during garbage collection.
-        first, self._came = not self._came, True
+        first, self._signalled = not self._signalled, True
         if number not in (signal.SIGINT, signal.SIGTERM):
             _leave_terminal()
         # The run is writing its result, which half an interrupt would lose.
@@ -62,14 +62,14 @@ class Interrupts:
 
     def heed(self) -> None:
         """Raise `KeyboardInterrupt` if a signal came."""
-        if self._came:
+        if self._signalled:
             raise KeyboardInterrupt
 
     def __exit__(self, *exc: Any) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)
         self._before.clear()
-        self.wait = self.held = self._came = False
+        self.wait = self.held = self._signalled = False
 
 
 def _leave_terminal() -> None:

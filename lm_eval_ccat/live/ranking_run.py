@@ -103,7 +103,7 @@ def rank(
         for warning in (f"bank: {text}" for text in run.plan.outcome.bank.warnings[:3]):
             run.warn_once(warning)
         if not resume:  # a resumed run printed this when it began
-            _before(run.plan, watcher)
+            _settle_before_start(run.plan, watcher)
         run.ask()
         result = run.finish(further=True)
         run.write_model_files()
@@ -190,7 +190,7 @@ def _forecast(
         return forecast(run.plan, gap, on_progress)
 
 
-def _before(plan: Plan, observer: Observer) -> None:
+def _settle_before_start(plan: Plan, observer: Observer) -> None:
     """Print, confirm and refuse what must be settled before a ranking starts."""
     files = {task: session.file for task, session in plan.sessions.items()}
     if sources := [f"{task}: {file}" for task, file in files.items() if file]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..cluster import cause_of, connect
 from ..records import Item
@@ -33,6 +33,14 @@ LOSSES = 5
 ACTOR_THREADS = 256
 
 
+class Opened(NamedTuple):
+    """What an actor says of the model that it has loaded; see `Model`."""
+
+    slots: int
+    batch: int
+    warnings: list[str]
+
+
 class ModelActor:
     """The remote side: a model of the harness on some node of the cluster."""
 
@@ -43,10 +51,10 @@ class ModelActor:
         self.warnings: list[str] = []
         self.model = HarnessModel(**arguments, warn=self.warnings.append)
 
-    def open(self) -> tuple[int, int, list[str]]:
-        """Load the model; return (concurrent calls, documents per call, warnings)."""
+    def open(self) -> Opened:
+        """Load the model."""
         self.model.open()
-        return self.model.slots, self.model.batch, self.warnings
+        return Opened(self.model.slots, self.model.batch, self.warnings)
 
     def ask(self, items: Sequence[Item]) -> tuple[list[Answer], list[Administered]]:
         """Run documents; return the answers, and what the harness logs about them."""
@@ -235,7 +243,7 @@ class RayModel(HarnessModel):
             raise ModelGone(f"its actor was lost {self._losses} times; giving up")
         actor = self._actor
         try:
-            self.slots, self.batch, warnings = ray.get(self._opening, timeout=POLL_SECONDS)
+            opened: Opened = ray.get(self._opening, timeout=POLL_SECONDS)
         except ray.exceptions.GetTimeoutError as error:
             self._leave()
             raise ModelGone(f"it was not loaded within {OPEN_SECONDS:g} s") from error
@@ -243,7 +251,8 @@ class RayModel(HarnessModel):
             raise cause_of(error) from None
         except ray.exceptions.RayError as error:
             raise self._lost(actor) from error
-        for warning in warnings:
+        self.slots, self.batch = opened.slots, opened.batch
+        for warning in opened.warnings:
             self._warn(warning)
 
     def ask(self, items: Sequence[Item]) -> list[Answer]:
@@ -264,7 +273,7 @@ class RayModel(HarnessModel):
             raise cause_of(error) from None
         except ray.exceptions.RayError as error:
             raise self._lost(actor) from error
-        self.administered.update({answer.item: a for answer, a in zip(answers, administered)})
+        self.administered.update(zip((answer.item for answer in answers), administered))
         return list(answers)
 
     def close(self) -> None:

@@ -21,8 +21,8 @@ from .identity import header_of_plan
 from .plan import Plan
 from .sender import new_line
 
-#: Fewest and most rankings that are played, and answers of all from which the fewest do.
-FEWEST, RANKINGS, ENOUGH = 8, 20, 3000
+#: Fewest and most rankings that are played, and answers in all after which the fewest are enough.
+FEWEST, RANKINGS, ENOUGH_ANSWERS = 8, 20, 3000
 #: Answers after which a single ranking is not played on, divided by the number of tasks: an answer
 #: takes the longer, the more tasks there are.
 LONGEST = 2500
@@ -53,7 +53,7 @@ def rehearse(
     ----------
     plan : Plan
     newcomers : Newcomers
-        Of all outcomes, named as in `names_of`.
+        Of all outcomes, named by `name_of`.
     slots : mapping of model to int
         Items of each model in flight at once.
     most_items : sequence of int
@@ -73,7 +73,7 @@ def rehearse(
     limits = dict(zip(slots, most_items))
     rankings: list[Played] = []
     while len(rankings) < RANKINGS:
-        if len(rankings) >= FEWEST and sum(map(_total, rankings)) >= ENOUGH:
+        if len(rankings) >= FEWEST and sum(map(_total, rankings)) >= ENOUGH_ANSWERS:
             break
         rankings.append(_play(plan, newcomers, slots, limits, len(rankings), power))
         if on_progress:
@@ -141,6 +141,7 @@ def _play(
             break
         line.arrive(answers)
     decided = book.ranker.decided
+    # It was not played on: its models take what decides their true differences, or all they may.
     if line.over is None:
         needed = _needed(plan, scores, power) if power and plan.spec.stop == "decided" else {}
         for model, limit in limits.items():

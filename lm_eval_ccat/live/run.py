@@ -31,7 +31,7 @@ from .channel import clock
 from .copies import CopiesError
 from .earlier import latest_prior_answers
 from .fields import HUB
-from .identity import SCORING, header_of_plan, identity_of
+from .identity import SCORING_CODE_KEY, header_of_plan, identity_of
 from .interrupts import Interrupts
 from .keep import ModelRuns, grow_banks, growing_banks
 from .models import HarnessModel
@@ -469,7 +469,7 @@ class Run:
                 raise RunError(self._cannot_resume(compared.difference))
         old = _comparable(old, Spec.recorded(old.config))
         new = _comparable(new, self.spec)
-        accepted = [rf"task\.{SCORING}"] if SCORING_CODE in self.spec.accept_change else []
+        accepted = [rf"task\.{SCORING_CODE_KEY}"] if SCORING_CODE in self.spec.accept_change else []
         answering, asked = self._answering(), {entry.name for entry in self.asked}
         recorded = {entry["name"] for entry in old.config["models"]}
         unanswering = [rf"{_pattern_of(name)}\.model.*" for name in asked - answering]

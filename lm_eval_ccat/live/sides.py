@@ -52,7 +52,7 @@ class Side:
     Attributes
     ----------
     source : ScoreTable or path
-    which : str
+    role : str
         ``"baseline"`` or ``"candidate"``.
     named : str or None
         The model to compare, if the user names one.
@@ -63,7 +63,7 @@ class Side:
     """
 
     source: ScoreTable | str | Path
-    which: str
+    role: str
     named: str | None = None
     rankings: dict[Logged, StoredRanking] = field(default_factory=dict)
     warning: str = ""
@@ -93,12 +93,13 @@ class Side:
         names = names_by_configuration(
             [(model_of(content, file.parent), content) for file, content in zip(files, contents)]
         )
-        latest: dict[tuple[Logged, str], str] = {}  # who holds a model's results on an outcome
-        earlier = set()
+        latest: dict[tuple[Logged, str], str] = {}  # the file of a model's results on an outcome
+        replaced = set()
         for ranking in chain.from_iterable(map(stored_rankings, files, names)):
             _require_consistent(ranking)
             for model in ranking.content["models"]:
-                earlier.add(latest.get((ranking.outcome, model), ""))
+                if (file_before := latest.get((ranking.outcome, model))) is not None:
+                    replaced.add(file_before)
                 latest[ranking.outcome, model] = ranking.source
             before = self.rankings.get(ranking.outcome, ranking)
             require_one_scale(ranking.outcome.metric, before, ranking)
@@ -107,9 +108,9 @@ class Side:
             merged: RankingContent = {**ranking.content, "models": models}
             sources = {**before.sources, **ranking.sources}
             self.rankings[ranking.outcome] = replace(ranking, content=merged, sources=sources)
-        if earlier := earlier - {""}:
+        if replaced:
             self.warning += (
-                f"; {plural(len(earlier), 'earlier run')} left out, as a later one is of the same "
+                f"; {plural(len(replaced), 'earlier run')} left out, as a later one is of the same "
                 "model and settings"
             )
 
@@ -130,7 +131,7 @@ class Side:
                 raise
             why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")
             raise ScoreTableError(
-                f"{path}: the {self.which} holds no results; its run failed or has not finished "
+                f"{path}: the {self.role} holds no results; its run failed or has not finished "
                 f"({why})"
             ) from None
 
@@ -147,14 +148,14 @@ class Side:
         if isinstance(self.source, ScoreTable):
             if self.source.guessed:
                 raise ScaleError(
-                    f"the scale of {self.source.metric!r} of the {self.which} was guessed when its "
+                    f"the scale of {self.source.metric!r} of the {self.role} was guessed when its "
                     "table was read; state it there: range= and lower_is_better="
                 )
             self._require_as_stated(self.source.metric, self.source.scale, query)
             return self.source
         if self.rankings:
             ranking = next(
-                stored for logged, stored in self.rankings.items() if _same(logged, outcome)
+                stored for logged, stored in self.rankings.items() if _may_be_same(logged, outcome)
             )
             self._require_as_stated(outcome.metric, ranking.scale, query)
             return ranking
@@ -169,7 +170,7 @@ class Side:
         # Figures that are computed already cannot be read on another scale.
         if query.range not in (None, scale.ends) or not direction:
             raise UsageError(
-                f"the {self.which} states the scale of {metric}, {scale.describe()}: leave --range "
+                f"the {self.role} states the scale of {metric}, {scale.describe()}: leave --range "
                 "(range=, lower_is_better=) out"
             )
 
@@ -186,12 +187,12 @@ class Side:
             return known[0]
         if self.named is None:
             raise UsageError(
-                f"the {self.which} holds {len(known)} models ({some(known, 8)}); name the two with "
+                f"the {self.role} holds {len(known)} models ({some(known, 8)}); name the two with "
                 "--models BASELINE,CANDIDATE"
             )
         if self.named not in known:
             suggestion = did_you_mean(self.named, known)
-            raise UsageError(f"the {self.which} has no model {self.named!r}{suggestion}")
+            raise UsageError(f"the {self.role} has no model {self.named!r}{suggestion}")
         return self.named
 
 
@@ -223,7 +224,10 @@ def require_one_scale(
 
 
 def doubt_of_scale(
-    tables: Sequence[ScoreTable], names: Sequence[str], sources: Sequence[Any], by_user: bool
+    tables: Sequence[ScoreTable],
+    names: Sequence[str],
+    sources: Sequence[Any],
+    scale_by_user: bool,
 ) -> str:
     """Return why two sides that are read on one scale may have two; "" where nothing says so.
 
@@ -237,7 +241,7 @@ def doubt_of_scale(
         The model of each that is compared.
     sources : (Any, Any)
         What the sides were read from.
-    by_user : bool
+    scale_by_user : bool
         Whether the user states the scale.
 
     Raises
@@ -260,11 +264,11 @@ def doubt_of_scale(
         f"and both are read as {scale}"
     )
     _refuse_two_scales(low, high, doubt, metric, tables[0].task)
-    of_name = any(OF_METRIC_TABLE in warning for table in tables for warning in table.warnings)
-    of_files = not any(
+    by_name = any(OF_METRIC_TABLE in warning for table in tables for warning in table.warnings)
+    by_files = not any(
         isinstance(source, ScoreTable) or can_read(Path(source)) for source in sources
     )
-    if not by_user and (of_name or (of_files and tables[0].scale.cap is not None)):
+    if not scale_by_user and (by_name or (by_files and tables[0].scale.cap is not None)):
         raise ScaleError(f"{doubt}; state the scale that both have: --range WORST,BEST (range=)")
     return f"{doubt}: if they are on different scales, the difference means nothing"
 
@@ -356,7 +360,7 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
     UsageError
         A file holds several models, or two state different values of one key.
     """
-    plain, by_flags, files = [], _flat(settings), []
+    sources, by_flags, files = [], _flat(settings), []
     joined = dict(by_flags)
     for side in sides:
         if isinstance(side, (str, Path)) and Path(side).suffix in YAML:
@@ -377,16 +381,17 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
                         f"{' and '.join(files)} state different values of `{key}:`; both models "
                         "are asked the same way, so write one value in both files"
                     )
-        plain.append(side)
-    inner = [key for key in joined if key.startswith("harness.")]
-    harness = {key.removeprefix("harness."): joined.pop(key) for key in inner}
-    return plain, {**joined, **({"harness": harness} if harness else {})}
+        sources.append(side)
+    of_harness = [key for key in joined if key.startswith("harness.")]
+    harness = {key.removeprefix("harness."): joined.pop(key) for key in of_harness}
+    return sources, {**joined, **({"harness": harness} if harness else {})}
 
 
 def _flat(values: Mapping[str, Any]) -> Values:
     """Return options in one level, those of ``harness`` by their paths."""
-    outer = {key: value for key, value in values.items() if key != "harness"}
-    return outer | {f"harness.{key}": value for key, value in (values.get("harness") or {}).items()}
+    of_run = {key: value for key, value in values.items() if key != "harness"}
+    of_harness = values.get("harness") or {}
+    return of_run | {f"harness.{key}": value for key, value in of_harness.items()}
 
 
 class _Request(NamedTuple):
@@ -404,9 +409,9 @@ class _Request(NamedTuple):
     def includes(self, outcome: Logged) -> bool:
         """Whether this asks for an outcome."""
         if not self.name:
-            return _same(outcome, replace(outcome, task=self.task))
+            return _may_be_same(outcome, replace(outcome, task=self.task))
         as_written = self.name == outcome.name and self.task in (None, outcome.task)
-        return as_written or _same(outcome, self.outcome)
+        return as_written or _may_be_same(outcome, self.outcome)
 
 
 def shared_outcomes(
@@ -430,14 +435,14 @@ def shared_outcomes(
     """
     requests = [_Request(name, task) for name in metrics or ("",)]
     first, second = (_outcomes_of(side, requests, task) for side in sides)
-    in_both = [outcome for outcome in first if any(_same(outcome, twin) for twin in second)]
+    in_both = [outcome for outcome in first if any(_may_be_same(outcome, twin) for twin in second)]
     shared: dict[Logged, str] = {}
     for outcome in in_both:
         if names := [request.name for request in requests if request.includes(outcome)]:
             shared[outcome] = max(names, key=len)  # the one that says most
     unmet = [request for request in requests if not any(map(request.includes, in_both))]
     if unmet or not shared:
-        raise _lack(sides, first, second, unmet if metrics else [], task)
+        raise _nothing_shared(sides, first, second, unmet if metrics else [], task)
     return shared
 
 
@@ -454,11 +459,11 @@ def _outcomes_of(side: Side, requests: Sequence[_Request], task: str | None) -> 
     if not outcomes and not isinstance(side.source, ScoreTable):
         notes = find_runs(Path(side.source), task)[1]
         reasons = f" ({'; '.join(notes)})" if notes else ""
-        raise UsageError(f"the {side.which} states no metric{reasons}; name it with --metric")
+        raise UsageError(f"the {side.role} states no metric{reasons}; name it with --metric")
     return list(outcomes)
 
 
-def _lack(
+def _nothing_shared(
     sides: Sequence[Side],
     first: Sequence[Logged],
     second: Sequence[Logged],
@@ -471,10 +476,12 @@ def _lack(
     # The task is missing, so that a word about metrics would mislead.
     if task is not None and not {outcome.task for outcome in outcomes} & {task, None}:
         what, of_group = f"no task {task!r}", _tasks_of_group(sides, task)
-        hint = f"; {task!r} is a group: compare one of its tasks, {some(of_group)}" * bool(of_group)
+        if of_group:
+            hint = f"; {task!r} is a group: compare one of its tasks, {some(of_group)}"
+    # They would share a metric if its answers were filtered in the same way.
     elif not unmet and any(
-        _same(outcome, replace(twin, filter=None)) for outcome in first for twin in second
-    ):  # they would share a metric if its answers were filtered in the same way
+        _may_be_same(outcome, replace(twin, filter=None)) for outcome in first for twin in second
+    ):
         hint = "; they differ in the filter, so score the answers of both by the same"
     names = sorted({outcome.name for outcome in outcomes})
     return UsageError(f"the two sides share {what}; they hold {', '.join(names)}{hint}")
@@ -497,24 +504,24 @@ def _require_consistent(ranking: StoredRanking) -> None:
             )
 
 
-def lacking(sides: Sequence[Side], shared: Collection[Logged]) -> list[str]:
+def warnings_of_lacking(sides: Sequence[Side], shared: Collection[Logged]) -> list[str]:
     """Return a warning for each side that lacks tasks or metrics of the other, naming them."""
     warnings = []
     for side, peer in (sides, sides[::-1]):
         names = [
             outcome.name
             for outcome in peer.outcomes
-            if not any(_same(outcome, of_both) for of_both in shared)
+            if not any(_may_be_same(outcome, of_both) for of_both in shared)
         ]
         # A side that states no outcomes is read for those of the other.
         if names and side.outcomes:
             warnings.append(
-                f"not compared, as the {side.which} has no scores of it: {some(names, 8)}"
+                f"not compared, as the {side.role} has no scores of it: {some(names, 8)}"
             )
     return warnings
 
 
-def _same(first: Logged, second: Logged) -> bool:
+def _may_be_same(first: Logged, second: Logged) -> bool:
     """Whether two may be the same outcome: a task or filter without a name matches any."""
     return first.metric == second.metric and all(
         None in pair or pair[0] == pair[1]

@@ -50,7 +50,7 @@ from .fields import (
     BANK,
     BATCH,
     BUDGET,
-    CHOSEN,
+    CHOOSING,
     HARNESS,
     KNOWN,
     MAPPING,
@@ -168,7 +168,7 @@ def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
     if not isinstance(value, list | tuple):
         raise UsageError(f"`{place.path}:` must be a list of entries with model: and model_args:")
     models = [MODEL.read(entry, place.at(f"[{n}]")) for n, entry in enumerate(value)]
-    short = []
+    short_names = []
     for n, model in enumerate(models):
         # A model that the run opens has a type; one that answers from logs has a name alone.
         if not (model.name or model.model):
@@ -176,12 +176,12 @@ def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
         kind = str(model.model)
         full_name = model_name_of(kind, model.model_args)
         last = "" if full_name.startswith(f"{kind}:") else Path(full_name).name
-        short.append(model.name or last or kind)
+        short_names.append(model.name or last or kind)
     names = []
-    for name, model in zip(short, models):
+    for name, model in zip(short_names, models):
         arguments = ",".join(f"{key}={value}" for key, value in model.model_args.items())
-        long = model.name or f"{model.model}:{arguments}"
-        names.append(name if short.count(name) == 1 else long)
+        long_name = model.name or f"{model.model}:{arguments}"
+        names.append(name if short_names.count(name) == 1 else long_name)
     for name in names:
         # Results of a model lie in a folder of its name.
         if not name.strip("."):
@@ -376,14 +376,15 @@ class Spec:
         UsageError
             A value is invalid; the message names the key and what it may hold.
         """
-        extra = read_values(cls, without_aliases(over or {}), OptionPlace())
-        beside = Path() if folder is None else folder  # where the file of a task may lie
+        replacing = read_values(cls, without_aliases(over or {}), OptionPlace())
+        task_folder = folder or Path()  # where the file of a task may lie
         if isinstance(source, Spec):
             values = {field.name: getattr(source, field.name) for field in fields(cls)}
         elif isinstance(source, str | Path):
             file = Path(source)
-            content = content_of(file)  # its errors name the file
-            beside = file.parent
+            content = content_of(file)
+            task_folder = file.parent
+            # Errors in its values do not name the file; those of reading it do.
             try:
                 content = without_aliases(content)
                 values = read_values(cls, content, OptionPlace("", file.parent))
@@ -393,13 +394,13 @@ class Spec:
             place = OptionPlace("", folder, recorded)
             values = read_values(cls, without_aliases(source), place)
         # A flag replaces one setting of the harness, not the whole block of the file.
-        if "harness" in extra:
-            extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
-        spec = cls(**{**values, **extra})
-        if not recorded and ("tasks" in extra or not isinstance(source, Spec)):
-            beside = Path() if "tasks" in extra else beside
+        if "harness" in replacing:
+            replacing["harness"] = {**values.get("harness", {}), **replacing["harness"]}
+        spec = cls(**{**values, **replacing})
+        if not recorded and ("tasks" in replacing or not isinstance(source, Spec)):
+            task_folder = Path() if "tasks" in replacing else task_folder
             folders = spec.harness.get("include_path", ())
-            tasks = (own_task(name, beside, folders) for name in spec.tasks)
+            tasks = (own_task(name, task_folder, folders) for name in spec.tasks)
             spec = replace(spec, tasks=tuple(tasks))
         for key in () if recorded else spec.options:
             if key in options_of(cls):
@@ -429,8 +430,10 @@ class Spec:
             Path(task).name if task.endswith((".yaml", ".yml")) else task for task in self.tasks
         ]
         for entry in values["models"]:
-            entry["model_args"] = {key: _bare(value) for key, value in entry["model_args"].items()}
-        values["known"] = _bare(values["known"], anyway=True)
+            entry["model_args"] = {
+                key: _last_part(value) for key, value in entry["model_args"].items()
+            }
+        values["known"] = _last_part(values["known"], is_path=True)
         return values
 
     def require_ranking(self) -> Spec:
@@ -448,7 +451,8 @@ class Spec:
 
     def for_the_ranker(self) -> Values:
         """Return the options that the Ranker takes under the same names."""
-        return {n: getattr(self, n) for n, option in options_of(Spec).items() if option.ranker}
+        options = options_of(Spec).items()
+        return {name: getattr(self, name) for name, option in options if option.ranker}
 
     def template_for(self, entry: ModelSpec) -> bool | str:
         """Return the harness's ``apply_chat_template`` for a model.
@@ -456,8 +460,8 @@ class Spec:
         A type that takes only chat messages implies it. A model that answers from logs is asked as
         the models beside it are.
         """
-        beside = [entry] if entry.model else self.models
-        implied = any(takes_messages(str(model.model)) for model in beside)
+        asked_alike = [entry] if entry.model else self.models
+        implied = any(takes_messages(str(model.model)) for model in asked_alike)
         template: bool | str = self.harness.get("apply_chat_template") or implied
         return template
 
@@ -523,8 +527,8 @@ def without_aliases(options: Mapping[str, Any]) -> Values:
     """
     remember_credentials(options)
     values = dict(options)
-    for key in set(CHOSEN) & set(values):
-        raise UsageError(f"`{key}:` is no key here: {CHOSEN[key]}")
+    for key in set(CHOOSING) & set(values):
+        raise UsageError(f"`{key}:` is no key here: {CHOOSING[key]}")
     for alias, name in ALIASES.items():
         if alias in values:
             if values.get(name) not in (None, "", [], {}) and values[alias]:
@@ -537,11 +541,11 @@ def without_aliases(options: Mapping[str, Any]) -> Values:
 ALIASES = {"task": "tasks", "metric": "metrics", "leaderboard": "known"}
 
 
-def _bare(value: Any, anyway: bool = False) -> Any:
-    """Return the last part of a path; any other value unchanged."""
+def _last_part(value: Any, is_path: bool = False) -> Any:
+    """Return the last part of what `is_path`, or begins like a path; any other value unchanged."""
     if not isinstance(value, str) or "://" in value:
         return value
-    return Path(value).name if anyway or value[:1] in (".", "/", "~") else value
+    return Path(value).name if is_path or value[:1] in (".", "/", "~") else value
 
 
 def without_unset(value: Any) -> Any:

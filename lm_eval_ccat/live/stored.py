@@ -24,7 +24,7 @@ from ..scores.configuration import configurations_in, model_of, names_by_model
 from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import mark_of_row, sound_rows
 from ..scores.reading import Logged, board_in_words
-from .identity import SCORING
+from .identity import SCORING_CODE_KEY
 from .result import latest_content
 
 
@@ -42,7 +42,7 @@ class StoredRanking:
         Whether the run ranked by it; the others were only reported.
     sources : dict of str to str
         Files of models that another file than `source` states.
-    logged_as : dict of str to str
+    names_in_logs : dict of str to str
         Names under which files have tasks that they ran as adaptive variants.
     """
 
@@ -50,7 +50,7 @@ class StoredRanking:
     content: RankingContent
     steers: bool = True
     sources: Mapping[str, str] = field(default_factory=dict)
-    logged_as: Mapping[str, str] = field(default_factory=dict)
+    names_in_logs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def terms(self) -> list[str]:
@@ -116,7 +116,7 @@ class StoredRanking:
         with suppress(ScoreTableError):
             return {
                 row["doc_id"]: mark_of_row(row, run.template)
-                for run in find_runs(file, self.logged_as.get(task, task))[0]
+                for run in find_runs(file, self.names_in_logs.get(task, task))[0]
                 for row in sound_rows(run.samples)
             }
         return {}
@@ -135,7 +135,7 @@ class StoredRanking:
             return next(iter(of_task.values()), None)
         hashes: dict[Any, str | None] = {}
         with suppress(ScoreTableError):
-            for run in find_runs(file, self.logged_as.get(task, task))[0]:
+            for run in find_runs(file, self.names_in_logs.get(task, task))[0]:
                 hashes |= {row["doc_id"]: row.get("doc_hash") for row in sound_rows(run.samples)}
         return ItemBank.blank(list(hashes), doc_hashes=list(hashes.values())) if hashes else None
 
@@ -149,7 +149,7 @@ class StoredRanking:
             settings = directory.present_identity().task.get("settings", {})
             return cast(Mapping[str, Any], settings.get(task, settings))
         with suppress(ScoreTableError):
-            return find_runs(file, self.logged_as.get(task, task))[0][-1].settings
+            return find_runs(file, self.names_in_logs.get(task, task))[0][-1].settings
         return {}
 
     def scoring_code_of(self, model: str) -> dict[str, str]:
@@ -158,7 +158,7 @@ class StoredRanking:
         if self.source_of(model).name != RESULT or not directory.journal.exists():
             return {}
         task = directory.present_identity().task
-        return {f"the scoring code of {task['name']}": task[SCORING]}
+        return {f"the scoring code of {task['name']}": task[SCORING_CODE_KEY]}
 
     def pair(self, a: str, b: str) -> PairContent | None:
         """Return the row of two models, `a` less `b`; None if the file has none."""
@@ -210,9 +210,9 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
                 "--resume"
             )
         if isinstance(content.get("adaptive"), dict):
-            rankings = list(_of_results(file, content, model))
+            rankings = list(_of_results_file(file, content, model))
         elif "models" in content and "pairwise" in content:
-            rankings = list(_of_result(file, cast(RankingContent, content)))
+            rankings = list(_of_run(file, cast(RankingContent, content)))
         else:
             raise RunError(
                 f"{file}: neither a result of `rank` nor a results file of an adaptive `run`"
@@ -265,7 +265,7 @@ def stored_ranking(
     raise RunError(f"{path}: no estimate of {asked or 'a metric'}; there are {present or 'none'}")
 
 
-def _of_result(file: Path, content: RankingContent) -> Iterator[StoredRanking]:
+def _of_run(file: Path, content: RankingContent) -> Iterator[StoredRanking]:
     """Yield a run's ranking and its parts, each outcome once."""
     yielded: list[Any] = []
     for block in _blocks(content):
@@ -282,7 +282,7 @@ def _blocks(content: RankingContent) -> Iterator[RankingContent]:
             yield from _blocks(block)
 
 
-def _of_results(
+def _of_results_file(
     file: Path, content: Mapping[str, Any], name: str | None
 ) -> Iterator[StoredRanking]:
     """Yield the estimates of an adaptive `run`: of one model, by each metric of each task."""
@@ -317,7 +317,7 @@ def _of_results(
                 **({"answers_of_benchmark": total} if total is not None else {}),
             }  # fmt: skip
             named = {task: logged}
-            yield StoredRanking(str(file), ranking, sources={model: str(file)}, logged_as=named)
+            yield StoredRanking(str(file), ranking, sources={model: str(file)}, names_in_logs=named)
     if not outcomes:
         raise RunError(f"{file}: no adaptive estimate")
 

@@ -22,7 +22,7 @@ from ..options import Kind, Schema, Values, number_of, options_of, schema_of
 from ..runs.differences import MODEL
 from .spec import ModelSpec, Spec
 
-#: Prefix of their names among parsed arguments, because the harness has a ``seed`` of its own.
+#: Prefix of options' names among parsed arguments, because the harness has a ``seed`` of its own.
 _PREFIX = "option_"
 
 
@@ -57,19 +57,19 @@ def schema() -> Schema:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def takes_options(*but: str) -> Callable[[F], F]:
-    """Add the options of a run, except those in `but`, to the signature of a function."""
+def takes_options(*left_out: str) -> Callable[[F], F]:
+    """Add the options of a run, except those left out, to the signature of a function."""
 
     def decorate(function: F) -> F:
-        plain = inspect.signature(function)
-        parameters = list(plain.parameters.values())
-        names = [name for name in ("task", *options_of(Spec)) if name not in but]
+        signature = inspect.signature(function)
+        *named, catch_all = signature.parameters.values()
+        names = [name for name in ("task", *options_of(Spec)) if name not in left_out]
         keywords = [
-            inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in names
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names
         ]
-        passed_on = parameters[-1:] if but else []  # other arguments go to the harness
-        signature = plain.replace(parameters=[*parameters[:-1], *keywords, *passed_on])
-        function.__signature__ = signature  # type: ignore[attr-defined]
+        # Of a function that leaves some out, other arguments go to the harness.
+        parameters = [*named, *keywords, *([catch_all] if left_out else [])]
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -162,16 +162,16 @@ def add_flags(parser: Any, command: str, help_texts: Mapping[str, str] | None = 
         Help of options that mean something else to this command.
     """
     for flag in _flags(command):
-        how: dict[str, Any] = {"metavar": flag.kind.metavar, "type": flag.kind.typed}
+        form: dict[str, Any] = {"metavar": flag.kind.metavar, "type": flag.kind.typed}
         if flag.kind.switch:
-            how = {"action": "store_const", "const": True}
+            form = {"action": "store_const", "const": True}
         elif flag.kind.many:
-            how.update(nargs="+", action="extend")
+            form.update(nargs="+", action="extend")
         help = (help_texts or {}).get(flag.option, flag.help)
-        how["help"] = help.replace("%", "%%").replace("`", "'")
+        form["help"] = help.replace("%", "%%").replace("`", "'")
         # From 0.5 on the harness has --repeats itself, which it writes into the tasks.
         with suppress(argparse.ArgumentError):
-            parser.add_argument(*(f"--{name}" for name in flag.names), dest=flag.argument, **how)
+            parser.add_argument(*(f"--{name}" for name in flag.names), dest=flag.argument, **form)
 
 
 def flags_given(args: argparse.Namespace, command: str) -> list[str]:

@@ -52,7 +52,7 @@ def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
             Path.absolute, map(Path, folders)
         ):
             folders.append(str(folder))
-        names.append(group or _by_file(name, folders))
+        names.append(group or _file_of(name, folders))
     if all(Path(name).suffix in YAML for name in names):
         return names, []
     return names, with_shipped_tasks(folders)
@@ -76,7 +76,7 @@ def own_file(name: str, folders: list[str]) -> str:
     return own_task(name, Path(), folders) if file is None else str(file.absolute())
 
 
-def _by_file(name: str, folders: list[str]) -> str:
+def _file_of(name: str, folders: list[str]) -> str:
     """Return the YAML file that `name` is or that defines a task of this name, else `name`."""
     file = Path(name)
     if file.suffix not in YAML:
@@ -139,14 +139,14 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
         Repeats are stated for a task that compares log-likelihoods, or that scores all its answers
         to an item together.
     """
-    by_task = int(session.config.get("repeats") or 1)
-    of_spec = spec.repeats
-    repeats = by_task if of_spec is None else of_spec
-    if repeats == 1 or (of_spec is None and spec.question == RUN):
+    stated_by_task = int(session.config.get("repeats") or 1)
+    stated_by_spec = spec.repeats
+    repeats = stated_by_task if stated_by_spec is None else stated_by_spec
+    if repeats == 1 or (stated_by_spec is None and spec.question == RUN):
         return 1
     # Only what the user wrote is refused: what a task states may be meant for other models.
     if internals.output_type(session.task) != "generate_until":
-        if of_spec is None:
+        if stated_by_spec is None:
             return 1
         raise UsageError(
             f"repeats {repeats}: task {session.name} compares log-likelihoods, which are not "
@@ -154,10 +154,10 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
         )
     if internals.scores_answers_together(session.task):
         together = (
-            f"task {session.name} scores its {by_task} answers to a document together, so a "
-            f"document is one item of {by_task} requests"
+            f"task {session.name} scores its {stated_by_task} answers to a document together, so a "
+            f"document is one item of {stated_by_task} requests"
         )
-        if of_spec is None:
+        if stated_by_spec is None:
             log.warning("%s", together)
             return 1
         raise UsageError(f"repeats {repeats}: {together}; leave repeats out")
@@ -170,7 +170,7 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
             repeats,
         )
         return 1
-    if of_spec is None:
+    if stated_by_spec is None:
         log.warning(
             "task %s: up to %d answers to a document, which the task states as its repeats; "
             "repeats: 1 asks one",
@@ -275,8 +275,8 @@ def require_fitting(
             f"{kind} sends prompts; use the type local-chat-completions, or end it with "
             "/completions"
         )
-    blind = str(entry.model_args.get("tokenizer_backend", "")).lower() == "none"
-    if template and blind and not internals.takes_messages(kind):
+    without_tokenizer = str(entry.model_args.get("tokenizer_backend", "")).lower() == "none"
+    if template and without_tokenizer and not internals.takes_messages(kind):
         raise UsageError(
             f"model {entry.name}: {kind} applies a chat template only with the model's tokenizer; "
             "leave tokenizer_backend out, or send messages with the type local-chat-completions"
@@ -289,7 +289,7 @@ def require_fitting(
                 f"task {session.name} compares log-likelihoods, and {kind} returns texts alone; "
                 "use the type local-completions, or choose a task that generates text"
             )
-        if blind:
+        if without_tokenizer:
             raise UsageError(
                 f"task {session.name} compares log-likelihoods, for which {kind} needs the model's "
                 "tokenizer; leave tokenizer_backend out"

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .. import __version__
 from ..content import PAGE, PAGE_OF, RESULT, RankingContent
@@ -127,56 +127,61 @@ def verify(run: str | Path) -> Verification:
     >>> verify("my_task.run").exit_code                       # doctest: +SKIP
     0
     """
-    place = Path(run)
-    folder = place.parent if place.name == RESULT else place
-    directory = RunDirectory(folder)
+    path = Path(run)
+    folder = path.parent if path.name == RESULT else path
     # Without a journal nothing says whether the figures are those of the answers.
     if stands_alone(folder / RESULT):
         return _of_itself(folder / RESULT)
     file = folder / RESULT  # read before the journal, to which a run under way adds lines
     recorded = read_result(file) if file.is_file() else None
-    condition = _examined(directory)
+    condition = _examined(RunDirectory(folder))
     if condition.damage is not None:
         words = (
             f"{condition.damage}.\nSound before it: {condition.records} records. Lines from there "
             f"on: {condition.lost}. `lm-eval-ccat verify {folder} --repair` keeps what is sound."
         )
         return Verification(condition, [], [], "", words)
-    sound = state(folder, condition.records)
-    recomputed, made_by = sound.content, str(sound.header.versions.get("lm_eval_ccat", ""))
-    result: RankingContent = recorded or {}
-    last = result.get("last_line") or 0
-    # Ignore records after the result, such as those of `complete`.
-    at_result = state(folder, last).content if 0 < last < condition.records else recomputed
-    counted: list[str] = []
-    judged: list[str] = []
+    return _recomputed(folder, condition, recorded)
+
+
+def _recomputed(
+    folder: Path, condition: Condition, recorded: RankingContent | None
+) -> Verification:
+    """Compare the result that a run has recorded, if any, with what its sound journal gives."""
+    sound, directory = state(folder, condition.records), RunDirectory(folder)
+    made_by = str(sound.header.versions.get("lm_eval_ccat", ""))
+    # The result is of the first so many lines: ignore those after it, such as of `complete`.
+    lines = (recorded or cast(RankingContent, {})).get("last_line") or 0
+    of_result = state(folder, lines).content if 0 < lines < condition.records else sound.content
+    contradictions = _Contradictions([], [])
     if recorded is not None:
-        recomputed_json = json.loads(json.dumps(mask_values(at_result)))
-        counted, judged = _contradictions(recorded, recomputed_json, made_by)
-        judged += contradictions_in_logs(folder, CLOSE)
+        of_journal = json.loads(json.dumps(mask_values(of_result)))
+        contradictions = _contradictions(recorded, of_journal, made_by)
+        contradictions.judged.extend(contradictions_in_logs(folder, CLOSE))
+    counted, judged = contradictions
     judged += _of_other_config(directory)
-    outdated = 0 < last and any(
+    answers_came_later = 0 < lines and any(
         not isinstance(record, NOT_OF_THE_RANKING)
-        for record in itertools.islice(read_journal(directory.journal.path)[1], last, None)
+        for record in itertools.islice(read_journal(directory.journal.path)[1], lines, None)
     )
-    # Answers came after the result, or lines of the journal that it counts are gone.
-    if outdated or last > condition.records:
-        counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
+    # Or lines of the journal that it counts are gone.
+    if answers_came_later or lines > condition.records:
+        counted.insert(0, f"lines of the journal: recorded {lines}, now {condition.records}")
     if counted or judged:
         words = "The journal gives another result:"
         # The very same counts: only the judgement of another version differs.
         if not counted and made_by != __version__:
             words = f"Made by {made_by}; {__version__} comes to other verdicts:"
-        if outdated:
+        if answers_came_later:
             words = (
-                f"The result is of {at_result['items_administered']} answers, the journal has "
-                f"{recomputed['items_administered']}: rank --resume writes it anew, and report "
+                f"The result is of {of_result['items_administered']} answers, the journal has "
+                f"{sound.content['items_administered']}: rank --resume writes it anew, and report "
                 "reads the journal:"
             )
         words = _with_lines(words, [*counted, *judged])
         return Verification(condition, counted, judged, made_by, words)
-    words = _sound_in_words(condition, recomputed, recorded is not None)
-    words += _of_other_page(folder, at_result["journal_sha256"])
+    words = _sound_in_words(condition, sound.content, has_result=recorded is not None)
+    words += _of_other_page(folder, of_result["journal_sha256"])
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)
@@ -266,30 +271,46 @@ def _self_contradictions(result: RankingContent) -> Iterator[str]:
         score < following - CLOSE for score, following in itertools.pairwise(estimates)
     ):
         yield "order: neither that of the ranks nor that of the estimates"
-    waiting = "nothing is ranked yet"  # of which the result does not state the reason
-    words = result.get("headline", waiting)
-    if not words.startswith(waiting) and words != (of_figures := headline(result)):
+    # Why nothing is ranked yet, the figures do not tell.
+    nothing_ranked = "nothing is ranked yet"
+    words = result.get("headline", nothing_ranked)
+    if not words.startswith(nothing_ranked) and words != (of_figures := headline(result)):
         yield f"headline: {_text(words)}, of the figures {_text(of_figures)}"
+
+
+class _Contradictions(NamedTuple):
+    """Differences between two results, in words: in counts, and in verdicts and estimates."""
+
+    counted: list[str]
+    judged: list[str]
 
 
 def _contradictions(
     recorded: RankingContent, recomputed: RankingContent, made_by: str
-) -> tuple[list[str], list[str]]:
-    """Return the differences between two results: in counts, and in verdicts and estimates."""
-    texts: dict[bool, list[str]] = {True: [], False: []}
-    for key, place, was, value in _differences(recorded, recomputed):
-        counts = key in COUNTED
+) -> _Contradictions:
+    """Return the differences between a recorded result and the one that its journal gives."""
+    counted: list[str] = []
+    judged: list[str] = []
+    for differing in _differences(recorded, recomputed):
+        text = _in_words(differing.place, differing.recorded, differing.recomputed)
+        missing = NOTHING in (differing.recorded, differing.recomputed)
+        if differing.key in COUNTED:
+            counted.append(text)
         # Another version may have other keys, and signs otherwise.
-        if counts or made_by == __version__ or not (key == "signature" or NOTHING in (was, value)):
-            texts[counts].append(f"{place}: recorded {_text(was)}, now {_text(value)}")
+        elif made_by == __version__ or not (differing.key == "signature" or missing):
+            judged.append(text)
     warnings = recorded.get("warnings", [])
     lost = [text for text in recomputed["warnings"] if text not in warnings]
-    texts[False] += [f"warnings: recorded nothing, now {_text(text)}" for text in lost]
-    was, value = recorded.get("exit_code"), recomputed["exit_code"]
+    judged += [_in_words("warnings", NOTHING, text) for text in lost]
+    exit_codes = recorded.get("exit_code"), recomputed["exit_code"]
     # Which answers were empty enough to fail is an option of one command, and not in the journal.
-    if was not in (PARTIAL, value):
-        texts[False].append(f"exit_code: recorded {_text(was)}, now {_text(value)}")
-    return texts[True], texts[False]
+    if exit_codes[0] not in (PARTIAL, exit_codes[1]):
+        judged.append(_in_words("exit_code", *exit_codes))
+    return _Contradictions(counted, judged)
+
+
+def _in_words(place: str, recorded: Any, recomputed: Any) -> str:
+    return f"{place}: recorded {_text(recorded)}, now {_text(recomputed)}"
 
 
 class _Differing(NamedTuple):
@@ -317,12 +338,11 @@ def _differences(
             if not _same(*sides):
                 yield _Differing(key, f"{where}{key}", *sides)
             continue
-        was, value = sides
         prefix = where if key in ("models", "pairwise", "tasks") else f"{where}{key}: "
-        for name in dict.fromkeys((*was, *value)):
-            rows = was.get(name, NOTHING), value.get(name, NOTHING)
+        for name in dict.fromkeys((*sides[0], *sides[1])):
+            rows = [side.get(name, NOTHING) for side in sides]
             if all(isinstance(row, Mapping) for row in rows):
-                yield from _differences(*rows, f"{prefix}{name}: ")
+                yield from _differences(rows[0], rows[1], f"{prefix}{name}: ")
             elif not _same(*rows):
                 yield _Differing(key, f"{prefix}{name}", *rows)
 
@@ -354,17 +374,25 @@ def _text(value: Any) -> str:
 # -- the journal -----------------------------------------------------------------------------------
 
 
-def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
+class Salvage(NamedTuple):
+    """What was found and done to a journal.
+
+    Attributes
+    ----------
+    condition : Condition
+        Condition of the journal before the repair.
+    damaged : Path or None
+        Where the damaged journal is now; None if nothing was wrong and nothing was done.
+    """
+
+    condition: Condition
+    damaged: Path | None
+
+
+def salvage_journal(run: str | Path) -> Salvage:
     """Keep the longest sound prefix of a run's journal, so that the run can be resumed.
 
     The damaged journal, and a result made from it, are kept next to it under new names.
-
-    Returns
-    -------
-    condition : Condition
-        Condition of the journal before the repair.
-    kept : Path or None
-        Path of the damaged journal now; None if nothing was wrong and nothing was done.
 
     Raises
     ------
@@ -377,7 +405,7 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
     try:
         condition = _examined(folder)
         if condition.damage is None:
-            return condition, None
+            return Salvage(condition, None)
         # A journal without its header names no models, and cannot be resumed.
         if condition.version is None:
             raise RunError(
@@ -394,7 +422,7 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
                 result.rename(_free_name(folder.path, "result.damaged", ".json"))
             sound = folder.journal.path.read_bytes()[: condition.size]
             replace_bytes(folder.journal.path, sound, private=True)
-        return condition, copy
+        return Salvage(condition, copy)
     finally:
         folder.release()
 
