@@ -38,6 +38,7 @@ from .scale import (
     HF_SCALES,
     PAIR_SCALES,
     USE_MEAN,
+    Refusal,
     Scale,
     has_error_word,
     lookup,
@@ -75,9 +76,21 @@ _OTHERS = (
 class _Declared(NamedTuple):
     """What a task configuration says about one metric.
 
-    `aggregation` is "custom" for the task's own function and None if not stated. `source` is the
-    name of the metric whose function reports this one; the direction may be `inherited` from it.
-    `own_results` says whether the task has its own `process_results`.
+    Attributes
+    ----------
+    aggregation : str or None
+        "custom" for the task's own function; None if not stated.
+    higher_is_better : bool or None
+    scale : Scale or None
+    hf_evaluate : bool
+        Whether HF `evaluate` computes it.
+    source : str
+        The listed metric whose function reports this one.
+    own_results : bool
+        Whether the task has its own `process_results`.
+    output_type : str
+    inherited : bool
+        Whether the direction is that of `source`.
     """
 
     aggregation: str | None = None
@@ -99,50 +112,56 @@ def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None
     """Read what `task.dump_config()`, or an entry of ``configs``, says about a metric."""
     if not config:
         return _Declared()
-    entry, relation = _entry_of(config, metric)
-    declaration = _declaration(config, metric, entry if relation is _Relation.OWN else {})
+    entry, owner = _entry_of(config, metric)
+    declaration = _declaration(config, metric, entry if owner is _Owner.METRIC else {})
     higher = entry.get("higher_is_better")
     higher = higher if isinstance(higher, bool) else None
-    inherited = higher is not None and relation is _Relation.OTHER
+    inherited = higher is not None and owner is _Owner.OTHER
     # A name or a declaration of its own says more of a metric than its neighbour's direction.
     if inherited and (known or has_error_word(metric) or _states_direction(declaration)):
         higher, inherited = None, False
     return _Declared(
-        _aggregation(entry.get("aggregation")),
-        higher,
-        _scale_of(declaration, higher, metric),
-        entry.get("hf_evaluate") is True,
-        metric_name(entry["metric"]) if "metric" in entry else "",
-        bool(config.get("process_results")),
-        str(config.get("output_type") or ""),
-        inherited,
+        aggregation=_aggregation(entry.get("aggregation")),
+        higher_is_better=higher,
+        scale=_scale_of(declaration, higher, metric),
+        hf_evaluate=entry.get("hf_evaluate") is True,
+        source=metric_name(entry["metric"]) if "metric" in entry else "",
+        own_results=bool(config.get("process_results")),
+        output_type=str(config.get("output_type") or ""),
+        inherited=inherited,
     )
 
 
-class _Relation(enum.Enum):
-    """Whose entry it is that speaks of a metric: its own, its function's, or another's."""
+class _Owner(enum.Enum):
+    """Whose an entry of ``metric_list`` is: the metric's, its function's, or another metric's."""
 
-    OWN = "own"
+    METRIC = "metric"
     FUNCTION = "function"
     OTHER = "other"
 
 
-def _entry_of(config: Mapping[str, Any], metric: str) -> tuple[Mapping[str, Any], _Relation]:
-    """Return the entry of ``metric_list`` that speaks of a metric, and whose it is."""
-    # A metric is spoken of by its own entry, else by that of its function, else by the only one.
+class _OwnedEntry(NamedTuple):
+    """An entry of ``metric_list`` that speaks of a metric, and whose it is."""
+
+    entry: Mapping[str, Any]
+    owner: _Owner
+
+
+def _entry_of(config: Mapping[str, Any], metric: str) -> _OwnedEntry:
+    """Return a metric's own entry, else that of its function, else the only one."""
     entries = _entries(config)
     for entry in entries:
         if metric_name(entry.get("metric")) == metric:
-            return entry, _Relation.OWN
+            return _OwnedEntry(entry, _Owner.METRIC)
     # A metric function may return several keys (pass@1 ...); they inherit its entry.
     for entry in entries:
         if (metric_name(entry.get("metric")), metric) in HF_SCALES:
-            return entry, _Relation.FUNCTION
+            return _OwnedEntry(entry, _Owner.FUNCTION)
     # Of what a task's own process_results returns beside the metrics listed the harness takes the
     # mean. Of a single entry's function the keys inherit its direction if their names tell none.
     if entries and config.get("process_results"):
-        return {"aggregation": "mean"}, _Relation.OTHER
-    return (entries[0] if len(entries) == 1 else {}), _Relation.OTHER
+        return _OwnedEntry({"aggregation": "mean"}, _Owner.OTHER)
+    return _OwnedEntry(entries[0] if len(entries) == 1 else {}, _Owner.OTHER)
 
 
 def _declaration(
@@ -417,14 +436,14 @@ class _Reported(NamedTuple):
     def _why_not_averaged(self) -> str:
         """Return why a reported number is not averaged over documents; empty if it is."""
         declared = self.declared
-        reason = refusal(self.base) if self.stated_scale is None else None
+        refused = refusal(self.base) if self.stated_scale is None else None
         # The harness reports (gold, prediction) pairs of class labels for f1 of multiple_choice
         # tasks.
         classes = declared.output_type == "multiple_choice" and not declared.own_results
-        if reason is None and self.base == "f1" and (declared.aggregation == "f1" or classes):
-            reason = CORPUS, USE_MEAN
-        if reason is not None:
-            return "; ".join(reason)
+        if refused is None and self.base == "f1" and (declared.aggregation == "f1" or classes):
+            refused = Refusal(CORPUS, USE_MEAN)
+        if refused is not None:
+            return f"{refused.why}; {refused.remedy}"
         if self.stated_scale is not None or declared.averaged:
             return ""
         custom = declared.aggregation == "custom"
@@ -595,7 +614,7 @@ def _number(value: Any, where: str) -> float:
 
 
 def _agreeing(scale: Scale, higher_is_better: bool | None, metric: str) -> Scale:
-    """Return the scale; refuse one whose direction is not the one of the task's metric_list."""
+    """Return the scale, if it has the direction that the task's ``metric_list`` states, if any."""
     if higher_is_better in (None, scale.higher_is_better):
         return scale
     raise ScaleError(
@@ -627,7 +646,7 @@ def _stated_scale(
 
 
 def _directed(scale: Scale | None, higher_is_better: bool | None) -> Scale | None:
-    """Return a scale in a direction, if one is stated; a capped one is of an error and stays."""
+    """Return a scale in the direction stated, if any; one with a cap is of an error and stays."""
     if scale is None or higher_is_better is None or scale.cap is not None:
         return scale
     return replace(scale, higher_is_better=higher_is_better)
@@ -635,23 +654,17 @@ def _directed(scale: Scale | None, higher_is_better: bool | None) -> Scale | Non
 
 def _scale_not_known(reported: _Reported, config: Mapping[str, Any] | None) -> MetricError:
     """Return the error of a metric whose scale nothing states."""
-    listed = _listed(reported.name, config)
-    declare = _DECLARE.format(name=reported.name, low=0, high=10)
-    # The task reports it, or does not say what it reports: the name is no mistake.
-    if listed[:1] in ("", ";"):
-        return MetricError(
-            f"the scale of {reported.where} is not known; state its range: {declare}{listed}"
-        )
-    return UnknownMetricError(f"{listed}; if its code has {reported.name}: {declare}")
-
-
-def _listed(name: str, config: Mapping[str, Any] | None) -> str:
-    """Return a hint for a mistyped name: the names that the task lists, or the nearest one."""
-    names = [str(entry["metric"]) for entry in _entries(config) if "metric" in entry]
-    if name in names:
-        return ""
-    if not names:
+    name, declare = reported.name, _DECLARE.format(name=reported.name, low=0, high=10)
+    listed = [str(entry["metric"]) for entry in _entries(config) if "metric" in entry]
+    # The task has other metrics, so that the name may be a mistake.
+    if listed and name not in listed:
+        suggestion = did_you_mean(name, listed, listing=False)
+        others = f"the task lists no metric {name}, only {', '.join(listed)}{suggestion}"
+        return UnknownMetricError(f"{others.removesuffix('?')}; if its code has {name}: {declare}")
+    hint = ""
+    if not listed:
         known = [metric for entry in ENTRIES for metric in entry.metrics if "*" not in metric]
-        return did_you_mean(name, [*PAIR_METRICS, *known], listing=False)
-    suggestion = did_you_mean(name, names, listing=False)
-    return f"the task lists no metric {name}, only {', '.join(names)}{suggestion}".removesuffix("?")
+        hint = did_you_mean(name, [*PAIR_METRICS, *known], listing=False)
+    return MetricError(
+        f"the scale of {reported.where} is not known; state its range: {declare}{hint}"
+    )

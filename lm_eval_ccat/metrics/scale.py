@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -381,22 +381,34 @@ CORPUS = "it is one statistic of the whole corpus and has no score per document"
 _RUN_WHOLE = "run the task without --adaptive, or use a metric that the task reports per document"
 USE_MEAN = "use acc, exact_match or another metric that the task reports per document"
 
-#: Metrics that cannot become one score per document: pattern -> (why, remedy).
-REFUSED: dict[str, tuple[str, str]] = {
-    "mcc": (CORPUS, USE_MEAN),
-    "matthews_correlation": (CORPUS, USE_MEAN),
-    "pearsonr": (CORPUS, USE_MEAN),
-    "spearmanr": (CORPUS, USE_MEAN),
-    "acc_all": ("it scores groups of documents together", USE_MEAN),
-    "*perplexity": ("it is the exponential of a mean log-likelihood, without a scale", _RUN_WHOLE),
-    "bits_per_byte": ("it divides sums over the whole corpus", _RUN_WHOLE),
-    "brier_score": (
+
+class Refusal(NamedTuple):
+    """Why a metric cannot become one score per document, and what to do instead."""
+
+    why: str
+    remedy: str
+
+
+#: Metrics that cannot, by shell patterns of their names.
+REFUSED: dict[str, Refusal] = {
+    "mcc": Refusal(CORPUS, USE_MEAN),
+    "matthews_correlation": Refusal(CORPUS, USE_MEAN),
+    "pearsonr": Refusal(CORPUS, USE_MEAN),
+    "spearmanr": Refusal(CORPUS, USE_MEAN),
+    "acc_all": Refusal("it scores groups of documents together", USE_MEAN),
+    "*perplexity": Refusal(
+        "it is the exponential of a mean log-likelihood, without a scale", _RUN_WHOLE
+    ),
+    "bits_per_byte": Refusal("it divides sums over the whole corpus", _RUN_WHOLE),
+    "brier_score": Refusal(
         "the harness reports probabilities per document and scores them together",
         USE_MEAN,
     ),
-    "likelihood": ("the harness reports log-likelihoods, not a score", USE_MEAN),
-    "likelihood_diff": ("it is a difference of log-likelihoods, without a scale", USE_MEAN),
-    "bypass": ("it is a placeholder without a score", "name a metric that scores the documents"),
+    "likelihood": Refusal("the harness reports log-likelihoods, not a score", USE_MEAN),
+    "likelihood_diff": Refusal("it is a difference of log-likelihoods, without a scale", USE_MEAN),
+    "bypass": Refusal(
+        "it is a placeholder without a score", "name a metric that scores the documents"
+    ),
 }
 
 
@@ -441,11 +453,11 @@ def tells_direction(metric: str, task: str = "") -> bool:
     return metric in entry.metrics or not has_error_word(metric)
 
 
-def refusal(metric: str) -> tuple[str, str] | None:
+def refusal(metric: str) -> Refusal | None:
     """Return why a metric has no score per document, and the remedy; None if it may have one."""
-    for pattern, reason in REFUSED.items():
+    for pattern, refused in REFUSED.items():
         if fnmatchcase(metric, pattern):
-            return reason
+            return refused
     return None
 
 

@@ -234,11 +234,11 @@ def order_pair(
         [half] if isinstance(half, str) else half
         for half in ([] if isinstance(value, str) else value)
     ]
-    texts = (
+    are_texts = all(
         isinstance(half, (list, tuple)) and all(isinstance(text, str) for text in half)
         for half in halves
     )
-    if len(halves) != 2 or not all(texts):
+    if len(halves) != 2 or not are_texts:
         raise MetricError(
             f"{where} came as {value_text}, not as a (reference, prediction) pair of texts; "
             f"give the task {remedy}"
@@ -343,8 +343,9 @@ _BLOCKS: dict[str, tuple[tuple[int, int], ...]] = {
     "Burmese": ((0x1000, 0x109F),),
     "Khmer": ((0x1780, 0x17FF),),
 }
-_LEAST_SHARE = 0.3  # of a text's letters and marks
-_KANA = 0.05  # Japanese is written with Chinese characters, too
+#: Shares of a text's letters and marks: from which on it is of a language; and of kana, from which
+#: on Chinese characters are Japanese, too.
+_LEAST_SHARE, _LEAST_KANA = 0.3, 0.05
 _FITTING = {
     ("bleu", "Chinese"): "bleu@zh",
     ("bleu", "Japanese"): "bleu@ja-mecab",
@@ -368,7 +369,7 @@ def script_of(texts: Iterable[str]) -> str | None:
     }
     letters = sum(character.isalnum() for character in text)
     total = max(letters, sum(count.values()), 1)
-    if count["Japanese"] > _KANA * total:
+    if count["Japanese"] > _LEAST_KANA * total:
         count["Japanese"] += count["Chinese"]
     language = max(count, key=lambda name: count[name])
     return language if count[language] > _LEAST_SHARE * total else None
