@@ -1405,8 +1405,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "Japanese with few kana is Chinese",
-            'if count["Japanese"] > _KANA * total:',
-            'if count["Japanese"] > 10 * _KANA * total:',
+            'if count["Japanese"] > _LEAST_KANA * total:',
+            'if count["Japanese"] > 10 * _LEAST_KANA * total:',
         ),
     ),
     "metrics/bertscore": (
@@ -1496,8 +1496,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a small difference of shares bars a pair",
-            ">= np.maximum(UNLIKE, SURE * error)",
-            ">= np.minimum(UNLIKE, SURE * error)",
+            ">= np.maximum(UNLIKE, UNLIKE_ERRORS * error)",
+            ">= np.minimum(UNLIKE, UNLIKE_ERRORS * error)",
         ),
     ),
     "runs/book": (

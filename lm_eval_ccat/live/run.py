@@ -476,7 +476,7 @@ class Run:
         # Under another name, a corrected one say, it is another model: one leaves, one joins.
         unanswering += [_pattern_of(name) for name in recorded - asked - answering]
         allowed = may_change(*accepted, *unanswering)
-        return differences(old, new, allowed).accepted(str(self.directory.path))
+        return differences(old, new, allowed).require_same_run(str(self.directory.path))
 
     def _answering(self) -> set[str]:
         """Return the models with an answer; the entries of the others may be corrected."""

@@ -137,12 +137,12 @@ class Book:
         self.tally = Tally()
         self.told_of: dict[str, int] = defaultdict(int)
         self.untold: dict[str, int] = defaultdict(int)
-        self._open: dict[Pair, Ask] = {}
+        self._open: dict[Pair, Ask] = {}  # neither told nor left
         self._failed: set[Pair] = set()  # without an answer
-        self._beyond: set[Pair] = set()  # which the Ranker was not told
+        self._beyond: set[Pair] = set()  # answered, and not told to the Ranker
         self.interrupted, self.closed = False, True
         self.accepted: set[str] = set()
-        self._barred: set[tuple[str, str]] = set()
+        self._barred: set[tuple[str, str]] = set()  # pairs of models
         self._lost = 0.0  # cost of attempts by which the budget is not lowered yet
         self._clock = clock
 
@@ -171,6 +171,7 @@ class Book:
         """
         if self.ended is not None:
             self._tell_to(self.ended.after)
+            # After a deadline answers count that wait for one which has not come.
             if self.ended.gaps:
                 for ask in list(self.asks):
                     if ask.state == ANSWERED:
@@ -375,9 +376,9 @@ class Book:
             self.ranker.bar(pairs)
             self._barred = pairs
 
-    def _tell_to(self, after: int | None) -> None:
-        """Tell answers in the order of their asks, until `after` answers are told."""
-        while self.n_told < (after or 0):
+    def _tell_to(self, n_told: int | None) -> None:
+        """Tell answers in the order of their asks, until so many answers are told."""
+        while self.n_told < (n_told or 0):
             ask = self.next_told
             if ask is None:
                 raise RunError(

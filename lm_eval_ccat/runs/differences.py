@@ -45,8 +45,8 @@ class Differences:
     changes: list[str]
     ranker: dict[str, Any]
 
-    def accepted(self, where: str) -> Differences:
-        """Return self if the run is the same run; refuse it otherwise.
+    def require_same_run(self, where: str) -> Differences:
+        """Return these differences if they are of the same run; refuse them otherwise.
 
         Raises
         ------
@@ -98,11 +98,11 @@ def differences(old: Header, new: Header, may_change: re.Pattern[str]) -> Differ
     arguments = _for_the_ranker(before.get("ranker"), after.get("ranker"))
     if any(value.path.startswith("config.budget") for value in changed) and new.ranker:
         # Even if only the time has changed: a new budget lets an ended ranking go on.
-        arguments.setdefault("budget", _or_none(new.ranker.get("budget")))
+        arguments.setdefault("budget", _json_of_limit(new.ranker.get("budget")))
     return Differences(refused, changes, arguments)
 
 
-def _or_none(limit: float | None) -> Any:
+def _json_of_limit(limit: float | None) -> Any:
     return NO_LIMIT if limit is None else limit
 
 
@@ -113,7 +113,7 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
     if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
         # A new rule replaces the limits too, so pass them together.
         changed = list(_LIMITS)
-    arguments: dict[str, Any] = {name: _or_none(new.get(name)) for name in changed}
+    arguments: dict[str, Any] = {name: _json_of_limit(new.get(name)) for name in changed}
     if old.get("repeats") != new.get("repeats"):
         arguments["repeats"] = new.get("repeats") or 1
     before, after = old["models"], new["models"]
@@ -149,8 +149,8 @@ def _compare(old: Any, new: Any, path: str, changed: list[_Changed]) -> None:
             dot = "" if key.startswith("[") else "."
             _compare(old.get(key), new.get(key), f"{path}{dot}{key}", changed)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for i, (a, b) in enumerate(zip(old, new)):
-            _compare(a, b, f"{path}[{i}]", changed)
+        for i, (old_value, new_value) in enumerate(zip(old, new)):
+            _compare(old_value, new_value, f"{path}[{i}]", changed)
     elif old != new:
         changed.append(_Changed(path, old, new))
 

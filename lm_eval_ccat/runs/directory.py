@@ -56,7 +56,7 @@ class RunDirectory:
             raise UsageError(f"{path}: a run directory is a folder of this machine, not an address")
         self.path = Path(path)
         self.journal = JournalFile(self.path / JOURNAL)
-        self._sole_lock = FileLock(str(self.path / _LOCK), mode=0o600)
+        self._lock = FileLock(str(self.path / _LOCK), mode=0o600)
         self._created = False
 
     def take(self) -> None:
@@ -71,7 +71,7 @@ class RunDirectory:
         self.make()
         self._created = new
         try:
-            self._sole_lock.acquire(timeout=0)
+            self._lock.acquire(timeout=0)
         except Timeout:
             raise RunError(
                 f"another process is ranking in {self.path}; wait for it, or look at it with "
@@ -90,10 +90,10 @@ class RunDirectory:
         # A folder of the user's is left as it was found.
         if begun or not self._created:
             self.tighten()
-            self._sole_lock.release()
+            self._lock.release()
             return
         (self.path / LOG).unlink(missing_ok=True)
-        self._sole_lock.release()
+        self._lock.release()
         with contextlib.suppress(OSError):  # another process has just taken it
             (self.path / _LOCK).unlink(missing_ok=True)
             self.path.rmdir()
@@ -175,10 +175,10 @@ def _in_lines(content: Mapping[str, Any]) -> Iterator[str]:
     def text(value: Any) -> str:
         return encoder.encode(mask_values(value))
 
-    joint = "{\n"
+    separator = "{\n"
     for key, value in content.items():
-        yield f"{joint}  {text(key)}: "
-        joint = ",\n"
+        yield f"{separator}  {text(key)}: "
+        separator = ",\n"
         if value and isinstance(value, Mapping):
             rows = (f"{text(str(name))}: {text(row)}" for name, row in value.items())
             yield from _in_rows("{", rows, "}")
@@ -189,11 +189,12 @@ def _in_lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield "\n}\n"
 
 
-def _in_rows(start: str, rows: Iterable[str], end: str) -> Iterator[str]:
+def _in_rows(opening: str, rows: Iterable[str], closing: str) -> Iterator[str]:
+    separator = opening
     for row in rows:
-        yield f"{start}\n    {row}"
-        start = ","
-    yield f"\n  {end}"
+        yield f"{separator}\n    {row}"
+        separator = ","
+    yield f"\n  {closing}"
 
 
 def read_result(file: Path) -> RankingContent:

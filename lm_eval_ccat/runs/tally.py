@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,8 @@ from .differences import LEAVES, MODEL
 #: Ways in which an answer ends other than by the model's choice, in words.
 CUT = {"length": "cut at the token limit", "content_filter": "withheld by a content filter"}
 #: Difference of such shares, absolute and in standard errors, from which two models are not
-#: comparable; and the fewest answers for this test.
-UNLIKE, SURE, FEWEST = 0.2, 2.5, 8
+#: comparable; and the fewest answers of each for this test.
+UNLIKE, UNLIKE_ERRORS, FEWEST_ENDS = 0.2, 2.5, 8
 #: How refusals begin, in English.
 _REFUSAL = re.compile(
     r"\s*(sorry\b|i('m| am)?( very| really)? (sorry|unable to|not able to)\b|as an ai\b|"
@@ -96,6 +96,20 @@ class ScoreRange:
         self.count, self.raw = self.count + 1, raw
 
 
+class OtherModel(NamedTuple):
+    """The model that a server was asked for, and another that answered."""
+
+    asked: str
+    answered: str
+
+
+class Identity(NamedTuple):
+    """Model and fingerprint that a server reported; "" for none."""
+
+    model: str
+    fingerprint: str
+
+
 @dataclass
 class Tally:
     """Sums over the records of a journal, by model.
@@ -118,15 +132,13 @@ class Tally:
         What the scores of these reach; "" names a task's only outcome.
     outside : dict of model to int
         Tokens of these that the server counts in its total alone.
-    served : dict of model to dict of (str, str) to int
-        Answers by the model and fingerprint that the server reported ("" if none), in order of
-        first appearance.
+    served : dict of model to dict of Identity to int
+        Answers by what the server reported, in order of first appearance.
     finished : dict of model to dict of reason to int
         Answers by the reason why they ended (``"length"``, ``"content_filter"``, ...).
     refusals : dict of model to int
         Answers that begin as a refusal does.
-    instead_of : dict of model to (str, str)
-        The model that a server was asked for, and another that answered.
+    instead_of : dict of model to OtherModel
     sent : dict of model to dict
         Generation settings as sent with the first answered request.
     refused_usage : dict of model to str
@@ -166,10 +178,10 @@ class Tally:
     empty_outputs: dict[str, int] = _by_model(int)
     prior: dict[str, int] = _by_model(int)
     unscored: dict[str, list[str]] = _by_model(list)
-    served: dict[str, dict[tuple[str, str], int]] = _by_model(dict)
+    served: dict[str, dict[Identity, int]] = _by_model(dict)
     finished: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
     refusals: dict[str, int] = _by_model(int)
-    instead_of: dict[str, tuple[str, str]] = field(default_factory=dict)
+    instead_of: dict[str, OtherModel] = field(default_factory=dict)
     sent: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     refused_usage: dict[str, str] = field(default_factory=dict)
     failures: dict[str, list[tuple[Any, str]]] = _by_model(list)
@@ -249,21 +261,25 @@ class Tally:
         return {name for name, identities in self.served.items() if len(identities) > 1}
 
     def unlike(self, reason: str) -> set[tuple[str, str]]:
-        """Return the pairs of models whose answers end for a reason too unequally often."""
+        """Return the pairs of models whose answers end for a reason too unequally often.
+
+        Of n answers of a model k do.
+        """
         if not any(reason in ends for ends in self.finished.values()):
             return set()
         counts = {
             name: (ends.get(reason, 0), self.answered[name])
             for name, ends in self.finished.items()
-            if self.answered[name] >= FEWEST
+            if self.answered[name] >= FEWEST_ENDS
         }
         shares = [k / n for k, n in counts.values()]
-        if not shares or max(shares) - min(shares) < UNLIKE:  # as after nearly every answer
+        # As after nearly every answer.
+        if not shares or max(shares) - min(shares) < UNLIKE:
             return set()
         names, (k, n) = list(counts), np.array(list(counts.values()), dtype=float).T
         pooled = (k[:, None] + k) / (n[:, None] + n)
         error = np.sqrt(pooled * (1.0 - pooled) * (1.0 / n[:, None] + 1.0 / n))
-        apart = np.abs((k / n)[:, None] - k / n) >= np.maximum(UNLIKE, SURE * error)
+        apart = np.abs((k / n)[:, None] - k / n) >= np.maximum(UNLIKE, UNLIKE_ERRORS * error)
         return {
             (names[first], names[second])
             for first, second in np.argwhere(np.triu(apart, 1)).tolist()
@@ -316,7 +332,8 @@ class Tally:
         """Add what a server reported of an answer's requests."""
         model = answer.model
         for identity in dict.fromkeys(
-            (request.get("model", ""), request.get("fingerprint", "")) for request in answer.served
+            Identity(request.get("model", ""), request.get("fingerprint", ""))
+            for request in answer.served
         ):
             if any(identity):
                 self.served[model][identity] = self.served[model].get(identity, 0) + 1
@@ -327,7 +344,8 @@ class Tally:
         for request in answer.served:
             self.outside[model] += request.get("outside", 0)
             if request.get("instead_of"):
-                self.instead_of[model] = request["instead_of"], request.get("model", "")
+                answered = request.get("model", "")
+                self.instead_of[model] = OtherModel(request["instead_of"], answered)
             if request.get("sent"):
                 self.sent.setdefault(model, request["sent"])
             if request.get("refused_usage"):
