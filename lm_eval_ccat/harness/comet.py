@@ -137,10 +137,11 @@ def comet_scores(
     if not filled and translations:
         return scores
     cards = int(os.environ.get(GPUS_VARIABLE) or 0)
-    how = (python or default_python(), model or checkpoint(), batch_size, cards)
-    if not _worker(*how).alive:  # it was killed or ran out of memory: start another
+    settings = (python or default_python(), model or checkpoint(), batch_size, cards)
+    # It was killed or ran out of memory: start another.
+    if not _worker(*settings).alive:
         _worker.cache_clear()
-    worker = _worker(*how)
+    worker = _worker(*settings)
     rows = [{"src": sources[i], "mt": translations[i], "ref": references[i]} for i in filled]
     for i, score in zip(filled, worker.score(rows)):
         scores[i] = min(max(score, 0.0), 1.0)

@@ -265,23 +265,23 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
 def left_out(run: TaskRun) -> list[str]:
     """Return the keys of the task's other metrics, which have no estimate."""
     reported = {pair: None for answer in run.administered.values() for pair in answer.values}
-    keys = [f"{metric},{flt}" for metric, flt in reported]
+    keys = [f"{metric},{filter}" for metric, filter in reported]
     estimated = {outcome_run.key for outcome_run in (run, *run.further)}
     return [key for key in keys if key not in estimated]
 
 
-def correct_task(everything: Any, name: str, run: TaskRun) -> None:
+def correct_task(accumulator: Any, name: str, run: TaskRun) -> None:
     """Put a task's estimates into the harness's accumulator, sized as a full run for its groups."""
-    values, n, total = everything.metrics[name], len(run.administered), len(run.session.doc_ids)
+    values, n, total = accumulator.metrics[name], len(run.administered), len(run.session.doc_ids)
     if not run.complete:
         what = "adaptive" if n else "no"
         answers = "" if run.answers_in_full is None else f", {run.n_answers:,} answers"
         values["alias"] = f"{values['alias']} ({what} estimate, {n} of {total} docs{answers})"
         values["sample_len"] = total
-        everything.n_samples[name]["effective"] = n
+        accumulator.n_samples[name]["effective"] = n
         # Only this value tells loggers of plain numbers that the others are estimates.
         values[f"adaptive_items,{run.outcome.filter}"] = n
-    directions = dict(everything.higher_is_better[name])
+    directions = dict(accumulator.higher_is_better[name])
     for outcome_run in (run, *run.further) if run.administered else ():
         if not run.complete or outcome_run.key not in values:
             label = outcome_run.outcome.metric.label
@@ -289,7 +289,7 @@ def correct_task(everything: Any, name: str, run: TaskRun) -> None:
                 outcome_run.estimate
             )
             directions.setdefault(label, outcome_run.outcome.scale.higher_is_better)
-    everything.higher_is_better[name] = directions
+    accumulator.higher_is_better[name] = directions
 
 
 def _error_of_group(
@@ -363,8 +363,8 @@ def _scores_of_group(
     for config in group.aggregate_metric_list:
         # A task run in part may lack a metric that a full run of it would report.
         filters = config.filter_list or _filters_of(config.metric, partial, metrics, tasks)
-        for flt in filters:
-            key, stderr = f"{config.metric},{flt}", f"{config.metric}_stderr,{flt}"
+        for filter in filters:
+            key, stderr = f"{config.metric},{filter}", f"{config.metric}_stderr,{filter}"
             # The harness averages over the tasks that have a metric, which is another score.
             if not all(key in metrics[name] for name in tasks):
                 dropped.append(key)

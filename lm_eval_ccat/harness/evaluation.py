@@ -23,7 +23,7 @@ from .session import TaskSession
 #: Results in the harness's format.
 Results = dict[str, Any]
 #: Parts of the harness's accumulator, and their keys in its results.
-_PARTS = {
+_KEYS_OF_PARTS = {
     "metrics": "results", "configs": "configs", "versions": "versions", "num_fewshot": "n-shot",
     "higher_is_better": "higher_is_better", "n_samples": "n-samples", "samples": "samples",
 }  # fmt: skip
@@ -65,27 +65,27 @@ def assemble(
     """
     accumulated = {name: _answers_of(run) for name, run in runs.items()}
     collect = internals.resolve("lm_eval.evaluator_utils:_collect_results|_agg_and_collect")
-    everything = collect(accumulated, dict(groups), bootstrap_iters)
-    for part, key in _PARTS.items():
-        merged = {**(ordinary or {}).get(key, {}), **getattr(everything, part)}
-        setattr(everything, part, {name: merged[name] for name in order if name in merged})
+    accumulator = collect(accumulated, dict(groups), bootstrap_iters)
+    for part, key in _KEYS_OF_PARTS.items():
+        merged = {**(ordinary or {}).get(key, {}), **getattr(accumulator, part)}
+        setattr(accumulator, part, {name: merged[name] for name in order if name in merged})
     partial = {name: run for name, run in runs.items() if not run.complete}
     for name, run in runs.items():
-        correct_task(everything, name, run)
-    internals.resolve("lm_eval.evaluator_utils:aggregate_groups|_aggregate_groups")(everything)
+        correct_task(accumulator, name, run)
+    internals.resolve("lm_eval.evaluator_utils:aggregate_groups|_aggregate_groups")(accumulator)
     for name, run in partial.items():
         # Groups have weighed the task by all its documents; its results state those that were run.
-        everything.metrics[name]["sample_len"] = len(run.administered)
+        accumulator.metrics[name]["sample_len"] = len(run.administered)
     blocks = {name: describe(run) for name, run in runs.items()}
     for group in groups.values():
-        block = correct_group(everything.metrics, group, partial)
+        block = correct_group(accumulator.metrics, group, partial)
         if block is not None:
             blocks[group.name] = block
-    samples = everything.samples if log_samples else None
+    samples = accumulator.samples if log_samples else None
     if samples and internals.resolve("lm_eval.defaults:LMEVAL_HASHMM"):
         if hasattr(lm, "MULTIMODAL"):
             samples = internals.resolve("lm_eval.utils:hash_dict_images")(samples)
-    return {**everything._to_eval_results(samples=samples), "adaptive": blocks}
+    return {**accumulator._to_eval_results(samples=samples), "adaptive": blocks}
 
 
 def _answers_of(run: TaskRun) -> dict[str, object]:
@@ -181,15 +181,16 @@ def save_results(
     NotPushed
         If the files were written but could not be pushed.
     """
-    make = internals.resolve("lm_eval.loggers:EvaluationTracker")
+    tracker_class = internals.resolve("lm_eval.loggers:EvaluationTracker")
     token = {"token": os.environ["HF_TOKEN"]} if os.environ.get("HF_TOKEN") else {}
     trouble: Exception | None = None
     Path(folder).mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder, prefix=".") as part:
+    with TemporaryDirectory(dir=folder, prefix=".") as unfinished:
         try:
-            tracker = make(**{**(hub or {}), "output_path": part, **token})
-        except (OSError, ValueError, TypeError) as error:  # no network, no token, no such argument
-            tracker, trouble = make(output_path=part), error
+            tracker = tracker_class(**{**(hub or {}), "output_path": unfinished, **token})
+        # No network, no token, or no such argument: the files are written all the same.
+        except (OSError, ValueError, TypeError) as error:
+            tracker, trouble = tracker_class(output_path=unfinished), error
         tracker.general_config_tracker.log_experiment_args(
             model_source=str(results.get("config", {}).get("model", "")),
             model_args={"model": name},
@@ -205,7 +206,7 @@ def save_results(
                 tracker.recreate_metadata_card()
         except Exception as error:
             trouble = error
-        texts = {file: file.read_bytes() for file in Path(part).glob("*/*")}
+        texts = {file: file.read_bytes() for file in Path(unfinished).glob("*/*")}
         rows_written = sorted(
             text.count(b"\n") for path, text in texts.items() if path.suffix == ".jsonl"
         )
@@ -214,9 +215,9 @@ def save_results(
         if ends != [b"}"] or rows_written != sorted(map(len, samples.values())):
             raise OSError(f"{folder} does not take them whole; see whether the disk is full")
         for file in texts:
-            place = Path(folder) / file.relative_to(part)
-            place.parent.mkdir(exist_ok=True)
-            file.replace(place)
+            target = Path(folder) / file.relative_to(unfinished)
+            target.parent.mkdir(exist_ok=True)
+            file.replace(target)
     # The files stand by now: what was paid for is on disk before the hub's error is told.
     if trouble is not None:
         raise NotPushed(" ".join(str(trouble).split())[:300]) from trouble
@@ -225,7 +226,7 @@ def save_results(
 # -- one call ------------------------------------------------------------------------------------
 
 #: Arguments of the harness's `evaluate` that a session takes.
-_HOW = (
+_SESSION_OPTIONS = (
     "system_instruction apply_chat_template fewshot_as_multiturn cache_requests "
     "rewrite_requests_cache write_out"
 ).split()
@@ -274,7 +275,7 @@ class Evaluation:
         """
         task = self.tasks[name]
         refuse_unsafe(task, self.arguments["confirm_run_unsafe_code"])
-        options = {key: self.arguments[key] for key in _HOW}
+        options = {key: self.arguments[key] for key in _SESSION_OPTIONS}
         self.sessions[name] = TaskSession(task, self.lm, options, count_tokens=count_tokens)
         return self.sessions[name]
 
@@ -315,7 +316,7 @@ def install(evaluate: Callable[[Evaluation], Mapping[str, object] | None]) -> No
     """
     internals.require_supported_version()
 
-    def around(stock: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    def evaluate_instead(stock: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         return evaluate(Evaluation(stock, arguments))
 
-    internals.hook("around", around)
+    internals.hook("around", evaluate_instead)

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ..money import Tokens
 from ..records import ServedContent
@@ -84,23 +84,23 @@ class Served:
     ) -> Served:
         """Read an answer's JSON, its headers, and the body of the request that it answers."""
         content = answer if isinstance(answer, dict) else {}
-        heard = {name.lower(): value for name, value in (headers or {}).items()}
-        usage, outside, refused = _usage(content.get("usage"))
+        by_name = {name.lower(): value for name, value in (headers or {}).items()}
+        stated = _usage(content.get("usage"))
         choices = [choice for choice in content.get("choices") or () if isinstance(choice, dict)]
         reasons = [choice.get("finish_reason") for choice in choices] or [
             content.get("stop_reason")
         ]
-        identity = heard.get("x-request-id") or heard.get("request-id") or content.get("id")
+        identity = by_name.get("x-request-id") or by_name.get("request-id") or content.get("id")
         return cls(
             request_id=_text(identity),
             model=_text(content.get("model")),
             fingerprint=_text(content.get("system_fingerprint")),
             finish=tuple(str(reason) for reason in reasons if reason is not None),
             null=any(_content(choice) is None for choice in choices),
-            usage=usage,
+            usage=stated.usage,
             instead_of=_instead_of((body or {}).get("model"), content.get("model")),
-            outside=outside,
-            refused_usage=refused,
+            outside=stated.outside,
+            refused_usage=stated.refused,
             sent={key: value for key, value in (body or {}).items() if key not in _ASKED},
         )
 
@@ -181,32 +181,41 @@ def seconds_to_wait(header: str | None) -> float | None:
     return None
 
 
-def _usage(usage: Any) -> tuple[Tokens | None, int, str]:
-    """Return the tokens that a server bills, those it counts in the total alone, and a refusal.
+class StatedUsage(NamedTuple):
+    """What a server states of a request's tokens; see the attributes of `Served`."""
+
+    usage: Tokens | None = None
+    outside: int = 0
+    refused: str = ""
+
+
+def _usage(usage: Any) -> StatedUsage:
+    """Read what a server states of a request's tokens.
 
     Generated are the larger of the tokens of the completion and those of the total beyond the
     prompt: some servers count reasoning there alone. A total below the prompt is not believed.
 
-    >>> _usage({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 90})[:2]
+    >>> stated = _usage({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 90})
+    >>> stated.usage, stated.outside
     (Tokens(input=10, output=80, source='usage', cached=0, usd=None), 76)
-    >>> _usage({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 4})[1]
+    >>> _usage({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 4}).outside
     0
     """
     if not isinstance(usage, dict):
-        return None, 0, ""
+        return StatedUsage()
     read = usage.get("prompt_tokens", usage.get("input_tokens"))
     written = usage.get("completion_tokens", usage.get("output_tokens"))
     if read is None or written is None:
-        return None, 0, ""
+        return StatedUsage()
     # A count that cannot be right is told, and tokens are estimated from the texts instead.
     if not (_is_count(read) and _is_count(written)):
-        return None, 0, f"{read!r} tokens read, {written!r} written"[:200]
+        return StatedUsage(refused=f"{read!r} tokens read, {written!r} written"[:200])
     total, usd = usage.get("total_tokens"), _dollars(usage)
     outside = max(0, total - read - written) if _is_count(total) else 0
     details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     cached = min(cached, read) if _is_count(cached) else 0
-    return Tokens(read, written + outside, "usage", cached, usd), outside, ""
+    return StatedUsage(Tokens(read, written + outside, "usage", cached, usd), outside)
 
 
 def _instead_of(asked: Any, served: Any) -> str:

@@ -142,7 +142,7 @@ def check_tasks(
             with _quiet():
                 loaded.update(internals.load_tasks(manager, [name])[0])
         except Exception as error:  # of a data set, a metric's library, a task's code
-            troubles.update(dict.fromkeys(tasks, _why(error)))
+            troubles.update(dict.fromkeys(tasks, _trouble(error)))
             return False
         return True
 
@@ -161,7 +161,7 @@ def check_tasks(
     ]
 
 
-def _why(error: Exception) -> str:
+def _trouble(error: Exception) -> str:
     return (short(error, 160) or type(error).__name__) + start_of_path(error)
 
 
@@ -203,13 +203,15 @@ def check_config(
             "if its documents have several targets, metrics other than exact_match become 0 or 1 "
             "and cannot be used"
         )
-    return _checked(TaskCheck(name, None, (), "", tuple(notes)), config, names, filters, metric)
+    return _with_metrics(
+        TaskCheck(name, None, (), "", tuple(notes)), config, names, filters, metric
+    )
 
 
 def _check_loaded(task: Any, requested: str | None) -> TaskCheck:
     config = metric_config(task)
     names = _reported_names(config, list(map(metric_name, internals.metric_names(task))))
-    check = _checked(
+    check = _with_metrics(
         TaskCheck(internals.task_name(task), len(task.eval_docs), ()),
         config,
         names,
@@ -225,7 +227,7 @@ def _check_loaded(task: Any, requested: str | None) -> TaskCheck:
     )
 
 
-def _checked(
+def _with_metrics(
     check: TaskCheck,
     config: Mapping[str, Any],
     names: Sequence[str],
@@ -240,7 +242,7 @@ def _checked(
         several = internals.has_several_targets(loaded)
         functions = {} if internals.scores_by_itself(loaded) else internals.metric_functions(loaded)
         missing = {metric_name(metric) for metric in functions if functions[metric] is None}
-    # The wanted metric may be named with its tokenizer.
+    # The requested metric may be named with its tokenizer.
     fitting = [
         requested or name for name in names if requested is None or name == parts_of(requested).base
     ]
@@ -365,25 +367,29 @@ def write_variants(folder: Path, names: Sequence[str], include_path: Any = None)
     manager = internals.task_manager(names, include_path)
     variants = Variants(folder)
     for name in internals.expand_names(manager, names):
-        variants.names += _written(variants, manager, name)
+        variants.names += _write_variant(variants, manager, name)
     if not variants.files:
         raise UsageError("; ".join(f"{n}: {why}" for n, why in variants.in_full.items()))
     return variants
 
 
-def _written(variants: Variants, manager: Any, name: str) -> list[str]:
+def _write_variant(variants: Variants, manager: Any, name: str) -> list[str]:
     """Write the variant of a name, or those of a tag's tasks; return the variants' names."""
     entry = internals.listed(manager, name)
     name = str(entry.config.get(entry.kind, name))
     if entry.kind == "tag":
-        return [n for member in entry.members for n in _written(variants, manager, member)]
+        return [n for member in entry.members for n in _write_variant(variants, manager, member)]
     if entry.kind == "group":
         settings = {
             key: value
             for key, value in entry.config.items()
             if key not in ("group", "task", "include", "tag")
         }
-        members = [n for member in entry.members for n in _member(variants, manager, name, member)]
+        members = [
+            n
+            for member in entry.members
+            for n in _entries_of_member(variants, manager, name, member)
+        ]
         content = {"group": name + SUFFIX, **settings, "task": members}
         text = yaml.safe_dump(content, sort_keys=False)
     else:
@@ -405,13 +411,13 @@ def _written(variants: Variants, manager: Any, name: str) -> list[str]:
     return [name + SUFFIX]
 
 
-def _member(variants: Variants, manager: Any, group: str, member: Any) -> list[Any]:
+def _entries_of_member(variants: Variants, manager: Any, group: str, member: Any) -> list[Any]:
     """Return the entries of a group's variant that replace one of its members."""
     inner = member if isinstance(member, dict) else {}
     child = inner.get("task", member) if not inner.get("group") else member
     if isinstance(child, str):
         with contextlib.suppress(UsageError):
-            written = _written(variants, manager, child)
+            written = _write_variant(variants, manager, child)
             return [{**inner, "task": n} if inner else n for n in written]
     variants.in_full[f"{group}::{child}"] = "it is defined inside its group and has no file"
     return [member]
