@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..bank import ItemBank, SuiteBank
 from ..bank.file import bank_files, located, public_banks
@@ -49,10 +49,17 @@ WRONG = 3
 BANK = "a bank, or the folder of a suite"
 
 
-def opened(bank: str) -> tuple[SuiteBank, bool]:
-    """Return the banks that an argument names, and whether it is a folder of them."""
+class Opened(NamedTuple):
+    """The banks that an argument names, and whether it is a folder of them."""
+
+    suite: SuiteBank
+    several: bool
+
+
+def opened(bank: str) -> Opened:
+    """Open the banks that an argument names."""
     place = located(bank)
-    return SuiteBank.load(place), place.is_dir()
+    return Opened(SuiteBank.load(place), place.is_dir())
 
 
 # -- check ----------------------------------------------------------------------------------------
@@ -146,19 +153,19 @@ def _compare(args: argparse.Namespace) -> int:
     """Print what differs between two banks, or two suites."""
     if args.scores or args.documents_of:
         raise UsageError("to compare two banks, leave out --scores and --documents_of")
-    (old, several), (new, new_several) = opened(args.bank), opened(args.other)
-    if several != new_several:
+    old, new = opened(args.bank), opened(args.other)
+    if old.several != new.several:
         raise UsageError(f"{args.bank} and {args.other}: one is a suite, the other a single bank")
     difference: Any
-    if several:
-        difference = words.diff_suites(old, new)
+    if old.several:
+        difference = words.diff_suites(old.suite, new.suite)
         lines = [f"{task} {outcome}: added" for task, outcome in difference["banks_added"]]
         lines += [f"{task} {outcome}: removed" for task, outcome in difference["banks_removed"]]
         for task, outcomes in difference["tasks"].items():
             for name, diff in outcomes.items():
                 lines += [f"{task} {name}: {line}" for line in words.diff_in_words(diff)]
     else:
-        [(_, _, old_bank)], [(_, _, new_bank)] = old.banks(), new.banks()
+        [(_, _, old_bank)], [(_, _, new_bank)] = old.suite.banks(), new.suite.banks()
         difference = words.diff_banks(old_bank, new_bank)
         lines = words.diff_in_words(difference)
     emit(args.json, difference, lines or ["no difference"])
@@ -268,7 +275,7 @@ def _score_form(args: argparse.Namespace) -> int:
     existing(args.logs)
     content: list[Facts] = []
     lines: list[str] = []
-    why = None
+    refused = None
     for form in load_forms(args.bank):
         try:
             models = score_form(form, args.logs)
@@ -276,7 +283,7 @@ def _score_form(args: argparse.Namespace) -> int:
         except BankMismatchError:
             raise
         except UsageError as error:  # the logs may hold only some of a suite's forms
-            why = error
+            refused = error
             continue
         content.append({
             "estimand": form.estimand,
@@ -297,8 +304,8 @@ def _score_form(args: argparse.Namespace) -> int:
                 f"  {model:<{width}}  {value:.4g} ± {deviation:.2g}  "
                 f"({low:.4g} to {high:.4g})  form {estimate['form']}, {estimate['items']} items"
             )
-    if why is not None and not content:
-        raise why
+    if refused is not None and not content:
+        raise refused
     emit(args.json, content[0] if len(content) == 1 else {"forms": content}, lines)
     return 0
 

@@ -161,7 +161,7 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
                            "banks and are the first rows; or banks (a suite's folder, one bank)",
                            REQUIRED),
         "--metric M": "metric; needed where the results hold several",
-        "--task --tasks T": Opt("task; needed where the results hold several", None, task_names),
+        "--task --tasks T": Opt("task; needed where the results hold several", read=task_names),
     }),
     "add": (add, {
         **BOARD, "source=LOGS_OR_TABLE": "logs, a table, a folder of tables", **JSON,

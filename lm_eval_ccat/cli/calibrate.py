@@ -54,8 +54,7 @@ OPTIONS: Options = {
     "--models N": Opt(
         "take so many models, spread over scores and families (default for a leaderboard: "
         f"{score_tables.MODELS})",
-        None,
-        int,
+        read=int,
     ),
     "--max_gb X": Opt("most gigabytes to fetch", score_tables.MAX_GB),
     "--drop_copies": "leave out models whose scores all equal those of another",
@@ -112,8 +111,8 @@ def calibrate(args: argparse.Namespace) -> int:
         return _one_bank(args) if single_task else _suite_of_banks(args)
 
 
-def _how(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options with which every bank is made."""
+def _bank_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `bank_of` and `build` with which every bank is made."""
     named = (
         "method",
         "borrow",
@@ -128,16 +127,16 @@ def _how(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _one_bank(args: argparse.Namespace) -> int:
-    table, how = None, _how(args)
+    table, options = None, _bank_options(args)
     if args.scores is not None:
         table = read_scores(args.scores, args, repeats=True)
         # Without this, the error would be of a table without rows.
-        if set(how["exclude"]) >= set(table.models):
+        if set(options["exclude"]) >= set(table.models):
             raise UsageError("--exclude leaves no model")
-        if how["exclude"]:
-            table.select(how["exclude"])  # its error lists the models
+        if options["exclude"]:
+            table.select(options["exclude"])  # its error lists the models
     query = replace(reading_of(args), metric=args.metric, task=args.task)
-    table, bank = bank_of(table, query, **how)
+    table, bank = bank_of(table, query, **options)
     bank.save(args.output)
     facts = report(table, bank)
     bank_line = f"{args.output}; --json shows every figure"
@@ -167,7 +166,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     query = replace(reading_of(args), repeats=True)
-    suite = build(args.scores, tasks, metrics, query, show, **_how(args))
+    suite = build(args.scores, tasks, metrics, query, show, **_bank_options(args))
     suite.save(args.output)
     warn(*one_line_per_kind(warnings))
     banks = f"{plural(len(list(suite.banks())), 'bank')} of {plural(len(suite), 'task')}"

@@ -75,7 +75,7 @@ def _in_words(checks: list[TaskCheck]) -> str:
     # The 57 tasks of MMLU say the same; once is enough.
     grouped: dict[Any, list[TaskCheck]] = {}
     for check in checks:
-        same = (_but_for_names(check.metrics, check.task), check.reason.replace(check.task, ""))
+        same = (_without_names(check.metrics, check.task), check.reason.replace(check.task, ""))
         grouped.setdefault(same, []).append(check)
     blocks = []
     for members in grouped.values():
@@ -103,7 +103,7 @@ def _in_words(checks: list[TaskCheck]) -> str:
     return "\n\n".join(blocks)
 
 
-def _but_for_names(metrics: Any, task: str) -> tuple[Any, ...]:
+def _without_names(metrics: Any, task: str) -> tuple[Any, ...]:
     return tuple(
         (metric.metric, metric.key, metric.words, metric.reason.replace(task, ""))
         for metric in metrics

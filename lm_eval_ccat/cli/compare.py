@@ -104,8 +104,8 @@ def compare(args: argparse.Namespace) -> int:
     )
     doubts = [
         doubt
-        for o in compared.outcomes
-        for doubt in doubts_of_range(args, o.metric, o.higher_is_better)
+        for outcome in compared.outcomes
+        for doubt in doubts_of_range(args, outcome.metric, outcome.higher_is_better)
     ]
     # What was printed while live models were asked stands in every form of the result.
     warnings = list(dict.fromkeys([*display.warned, *compared.warnings, *doubts]))
@@ -116,8 +116,8 @@ def compare(args: argparse.Namespace) -> int:
     if pages and not live:
         models = compared.baseline, compared.candidate
         outcomes = [
-            replace(o, losses=with_answers(o.losses, o.outcome, models, sides))
-            for o in compared.outcomes
+            replace(outcome, losses=with_answers(outcome.losses, outcome.outcome, models, sides))
+            for outcome in compared.outcomes
         ]
         compared = replace(compared, outcomes=outcomes)
     for path, text in outputs:

@@ -37,25 +37,31 @@ WIDTH = 80
 STANDARD_OUTPUT = "-"
 
 
-#: Flags of the harness or of other commands, a flag of the commands that are meant, and what to do
-#: instead.
-INSTEAD = (
-    (
+class ForeignFlags(NamedTuple):
+    """Flags of the harness or of another command, and what commands say that have `beside`."""
+
+    flags: tuple[str, ...]
+    beside: str
+    remedy: str
+
+
+FOREIGN_FLAGS = (
+    ForeignFlags(
         ("--limit", "--samples", "-L"),
         "--max_items",
         "documents are chosen for you; --max_items bounds their number",
     ),
-    (
+    ForeignFlags(
         ("--log_samples", "-s", "--output_path", "-o"),
         "--run_dir",
         "results and all answers are always kept, in --run_dir",
     ),
-    (
+    ForeignFlags(
         ("--model", "--model_args"),
         "--gap",
         "plan takes models as a CONFIG of `rank`, or their number by --models N",
     ),
-    (
+    ForeignFlags(
         ("--dry_run",),
         "--help",
         "`lm-eval-ccat plan` says what is asked and what that costs, and asks none",
@@ -95,9 +101,9 @@ class CommandParser(argparse.ArgumentParser):
         if unknown:
             known = self._option_string_actions
             hint = did_you_mean(unknown[0], known, listing=False)
-            for flags, needed, instead in INSTEAD:
-                if unknown[0] in flags and needed in known:
-                    hint = f": {instead}"
+            for foreign in FOREIGN_FLAGS:
+                if unknown[0] in foreign.flags and foreign.beside in known:
+                    hint = f": {foreign.remedy}"
             self.error(f"unknown option {unknown[0]}{hint}")
         return parsed, left
 
@@ -118,7 +124,7 @@ REQUIRED = object()
 
 
 class Opt(NamedTuple):
-    """An option: its help, default, reader of the text, and value if given without one."""
+    """An option: its help, default, reader of the text, and its value if the flag stands bare."""
 
     help: str
     default: Any = None
@@ -376,13 +382,12 @@ def task_names(text: str) -> str:
 #: Options of every command that reads scores from logs or a table.
 READING: Options = {
     "--metric M": "metric; needed where the scores hold several",
-    "--task --tasks T": Opt("task; needed where the logs hold several", None, task_names),
+    "--task --tasks T": Opt("task; needed where the logs hold several", read=task_names),
     "--filter F": "filter of the task; needed where it has several",
     "--range WORST,BEST": Opt(
         "worst and best possible score of a metric without a known scale, such as 0,100, or 25,0 "
         "if a lower score is better (0,25 will do for a metric known as such)",
-        None,
-        range_of,
+        read=range_of,
     ),
 }
 

@@ -19,12 +19,11 @@ from .parsing import JSON, Opt, Options, emit, progress
 
 OPTIONS: Options = {
     "config=CONFIG?": "a YAML file of `rank`",
-    "--models N": Opt("number of models, without a file (default: 2)", None, int),
+    "--models N": Opt("number of models, without a file (default: 2)", read=int),
     "--gap D": Opt(
         "difference of two models that is to be decided, on the metric's own scale (default: "
         "several)",
-        None,
-        lambda text: ABOVE_0.read(text, OptionPlace("--gap")),
+        read=lambda text: ABOVE_0.read(text, OptionPlace("--gap")),
     ),
     "-o --output SVG": "write the smallest difference by items as a chart",
     **JSON,

@@ -29,13 +29,11 @@ OPTIONS: Options = {
     "--init [FILE]": Opt(
         "write a commented configuration (default: models.yaml) from --task, --model and the other "
         "flags given, and exit",
-        None,
-        None,
-        "models.yaml",
+        bare="models.yaml",
     ),
     "--resume": "continue an unfinished run",
     "--retry [MODEL]": Opt(
-        "with --resume: retry models that were set aside, all or the one named", None, None, True
+        "with --resume: retry models that were set aside, all or the one named", bare=True
     ),
     "--yes": "skip the confirmation of a run without a limit",
     **EXECUTOR,
@@ -43,9 +41,8 @@ OPTIONS: Options = {
     "--watch [SECONDS]": Opt(
         f"write an HTML page, {PAGE} in the run directory, every SECONDS ({SECONDS:g}) during the "
         "run",
-        None,
-        lambda text: number(1.0, 86_400.0).read(text, OptionPlace("--watch")),
-        SECONDS,
+        read=lambda text: number(1.0, 86_400.0).read(text, OptionPlace("--watch")),
+        bare=SECONDS,
     ),
     "instead of models: in a YAML file": {
         **MODELS,

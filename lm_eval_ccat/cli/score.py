@@ -20,12 +20,12 @@ OPTIONS: Options = {
     "ter; with one of sacrebleu's tokenizers as bleu@zh",
     "LOGS?": "harness logs: a folder or a file",
     "-o --output TABLE": "score table to write, .parquet or .csv",
-    "--task --tasks T": Opt("needed where the logs hold several", None, task_names),
+    "--task --tasks T": Opt("needed where the logs hold several", read=task_names),
     "--filter F": "needed where the task has several",
     "--source_field FIELD": "comet: the documents' field with the source text, such as "
     "translation.de (default: source_text, source or src)",
     "--setup [DIR]": Opt(
-        "comet: make its environment, in DIR or the user's cache, and exit", None, None, ""
+        "comet: make its environment, in DIR or the user's cache, and exit", bare=""
     ),
     "--model NAME": "comet: model name or checkpoint",
     "--judge FILE": "judge: its YAML file",

@@ -22,7 +22,7 @@ OPTIONS: Options = {
     "--full LOGS...": "compare with full results: directories of harness outputs, or tables",
     "--repair": "keep the longest sound part of a damaged journal; the damaged one is renamed",
     "--metric M": "metric; needed where the run has several",
-    "--task --tasks T": Opt("task; needed where the run has several", None, task_names),
+    "--task --tasks T": Opt("task; needed where the run has several", read=task_names),
     **JSON,
 }
 
@@ -59,16 +59,16 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _repair(args: argparse.Namespace) -> int:
-    condition, damaged_part = verifying.salvage_journal(args.run)
+    condition, damaged = verifying.salvage_journal(args.run)
     text = "There is nothing to repair."
-    if damaged_part is not None:
+    if damaged is not None:
         text = (
             f"{condition.damage}.\nThe journal now holds the {condition.records} sound records "
-            f"before it; the damaged one is {damaged_part.name}.\nContinue the run with --resume."
+            f"before it; the damaged one is {damaged.name}.\nContinue the run with --resume."
         )
     emit(
         args.json,
-        {**asdict(condition), "kept": None if damaged_part is None else str(damaged_part)},
+        {**asdict(condition), "kept": None if damaged is None else str(damaged)},
         [text],
     )
     return 0
