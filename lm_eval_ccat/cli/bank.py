@@ -49,17 +49,17 @@ WRONG = 3
 BANK = "a bank, or the folder of a suite"
 
 
-class Opened(NamedTuple):
+class OpenedBanks(NamedTuple):
     """The banks that an argument names, and whether it is a folder of them."""
 
     suite: SuiteBank
     several: bool
 
 
-def opened(bank: str) -> Opened:
+def opened(bank: str) -> OpenedBanks:
     """Open the banks that an argument names."""
     place = located(bank)
-    return Opened(SuiteBank.load(place), place.is_dir())
+    return OpenedBanks(SuiteBank.load(place), place.is_dir())
 
 
 # -- check ----------------------------------------------------------------------------------------

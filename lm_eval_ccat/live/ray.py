@@ -33,7 +33,7 @@ LOSSES = 5
 ACTOR_THREADS = 256
 
 
-class Opened(NamedTuple):
+class OpenedModel(NamedTuple):
     """What an actor says of the model that it has loaded; see `Model`."""
 
     slots: int
@@ -51,10 +51,10 @@ class ModelActor:
         self.warnings: list[str] = []
         self.model = HarnessModel(**arguments, warn=self.warnings.append)
 
-    def open(self) -> Opened:
+    def open(self) -> OpenedModel:
         """Load the model."""
         self.model.open()
-        return Opened(self.model.slots, self.model.batch, self.warnings)
+        return OpenedModel(self.model.slots, self.model.batch, self.warnings)
 
     def ask(self, items: Sequence[Item]) -> tuple[list[Answer], list[Administered]]:
         """Run documents; return the answers, and what the harness logs about them."""
@@ -243,7 +243,7 @@ class RayModel(HarnessModel):
             raise ModelGone(f"its actor was lost {self._losses} times; giving up")
         actor = self._actor
         try:
-            opened: Opened = ray.get(self._opening, timeout=POLL_SECONDS)
+            opened: OpenedModel = ray.get(self._opening, timeout=POLL_SECONDS)
         except ray.exceptions.GetTimeoutError as error:
             self._leave()
             raise ModelGone(f"it was not loaded within {OPEN_SECONDS:g} s") from error
