@@ -2832,8 +2832,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "settings of a run are those of its earliest results",
         "lm_eval_ccat/live/stored",
-        "find_runs(file, self.logged_as.get(task, task))[0][-1].settings",
-        "find_runs(file, self.logged_as.get(task, task))[0][0].settings",
+        "find_runs(file, self.names_in_logs.get(task, task))[0][-1].settings",
+        "find_runs(file, self.names_in_logs.get(task, task))[0][0].settings",
         ("tests/live/test_compare.py",),
     ),
     Bug(
