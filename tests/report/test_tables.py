@@ -386,7 +386,7 @@ def test_answers_that_failed_are_of_so_many_documents(failed, words):
 
 
 def test_a_log_gets_plain_lines_and_none_about_nothing(monkeypatch, capsys):
-    monkeypatch.setattr(terminal, "facts_of_plan", lambda plan: {})
+    monkeypatch.setattr(terminal, "header_of_plan", lambda plan: {})
     progress = Progress()
     assert progress.plain, "what pytest reads is no terminal"
     progress.begin(None, None)

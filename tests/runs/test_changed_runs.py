@@ -52,7 +52,7 @@ def work(folder: Path, limit: int = 1000) -> list[tuple[str, Any]]:
 
 def resume(folder: Path, now: Header) -> list[str]:
     before = RunDirectory(folder).present_identity()
-    found = differences(before, now, may_change()).accepted(str(folder))
+    found = differences(before, now, may_change()).require_same_run(str(folder))
     ranker = Teller.of(folder)
     ranker.change(found, now)
     ranker.journal.close()
