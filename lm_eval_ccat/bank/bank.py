@@ -137,7 +137,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Documents:
+class DocumentComparison:
     """Comparison of a task's documents with those of a bank, by doc_id.
 
     Attributes
@@ -272,14 +272,16 @@ class ItemBank:
         ordered[:, in_bank] = scores[:, columns]
         return ordered
 
-    def compare(self, doc_ids: Sequence[Any], hashes: Sequence[str | None] | None) -> Documents:
+    def compare(
+        self, doc_ids: Sequence[Any], hashes: Sequence[str | None] | None
+    ) -> DocumentComparison:
         """Compare the documents of a task, or of some scores, with the bank's.
 
         Examples
         --------
         >>> bank = ItemBank.blank([0, 1, 2], doc_hashes=["a", "b", "c"])
         >>> bank.compare([1, 2, 3], ["b", "x", "d"])
-        Documents(missing=(0,), changed=(2,), new=(3,), same=(1,), reordered=False)
+        DocumentComparison(missing=(0,), changed=(2,), new=(3,), same=(1,), reordered=False)
         """
         hash_of = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
         stored = dict(zip(self.doc_ids, self.doc_hashes or [None] * self.n_items))
@@ -289,7 +291,7 @@ class ItemBank:
             for doc_id, hash_ in stored.items()
             if hash_ is not None and hash_of.get(doc_id) is not None
         }
-        return Documents(
+        return DocumentComparison(
             missing=tuple(doc_id for doc_id in self.doc_ids if doc_id not in hash_of),
             changed=tuple(doc_id for doc_id, same in is_same.items() if not same),
             new=tuple(doc_id for doc_id in doc_ids if doc_id not in self.index),

@@ -432,6 +432,13 @@ class Placed:
         return rounded(gap, decimals)
 
 
+class RowApart(NamedTuple):
+    """A row that cannot be compared with the others, and why."""
+
+    row: BoardRow
+    reason: str
+
+
 @dataclass(frozen=True)
 class BoardStanding:
     """The current state of a board.
@@ -440,14 +447,14 @@ class BoardStanding:
     ----------
     placed : list of Placed
         Best first; among equal scores, full results first.
-    apart : list of (BoardRow, str)
-        The latest row of each model that cannot be compared, and why; no later row of it can be.
+    apart : list of RowApart
+        The latest row of each model that cannot be compared, unless a later one of it can be.
     history : dict of str to list of BoardRow
         Every row of each model, oldest first.
     """
 
     placed: list[Placed]
-    apart: list[tuple[BoardRow, str]]
+    apart: list[RowApart]
     history: dict[str, list[BoardRow]]
 
     @property
@@ -518,13 +525,13 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     rows = board.ledger.rows()
     history: dict[str, list[BoardRow]] = {}
     comparable: list[BoardRow] = []
-    apart: dict[str, tuple[BoardRow, str]] = {}
+    apart: dict[str, RowApart] = {}
     for number, row in enumerate(rows):
         history.setdefault(row.model, []).append(row)
         if number in refused:
             continue
         if reason := why_not_comparable(row, board.banks, board.shares):
-            apart[row.model] = (row, reason)
+            apart[row.model] = RowApart(row, reason)
         else:
             comparable.append(row)
             apart.pop(row.model, None)

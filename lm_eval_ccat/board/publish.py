@@ -26,7 +26,7 @@ from ..scores import ScoreTable
 from ..shown import first_of, plural, some, visible_line
 from .cheats import likely_copies
 from .checking import BrokenEvidence, broken_evidence
-from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, keep_hashes, standing
+from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, RowApart, keep_hashes, standing
 from .ledger import BoardRow, TaskScore, shown_items
 from .scoring import unknown_scoring
 
@@ -88,7 +88,7 @@ def publish(
     # Hashes are cheap to verify; what rows say is recomputed by `check` alone.
     broken = {n: bad for n, bad in enumerate(broken_evidence(board, rows)) if bad is not None}
     state = standing(board, broken)
-    state.apart.extend((rows[n], f"refused: {bad.reason}") for n, bad in broken.items())
+    state.apart.extend(RowApart(rows[n], f"refused: {bad.reason}") for n, bad in broken.items())
     times_shown, target = shown_items(rows), Path(site)
     exposure = [
         [task, doc_id, n_models]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..bank import ItemBank
-from ..bank.bank import Documents
+from ..bank.bank import DocumentComparison
 from ..errors import UsageError
 from ..scores import ScoreTable
 from ..scores.numbering import OTHER_ORDER, renumbered
@@ -112,7 +112,7 @@ def require_one_order(first: ScoreTable, second: ScoreTable) -> None:
 
 def _unchanged(
     scored: ScoreTable | ItemBank, documents: ItemBank, sides: tuple[str, str]
-) -> Documents:
+) -> DocumentComparison:
     """Return how the documents of two sides compare.
 
     Raises

@@ -78,8 +78,8 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     rows = [row for row in model_cells(content) if row.rank and not row.known]
     step, several = 20 if len(rows) <= 40 else 14, len(content["order"]) > 1
     names = [label(row.name) for row in rows]
-    left = round(24 + LETTER * max(map(len, names), default=4))
-    right, bottom = left + _PLOT_WIDTH, 24 + step * len(rows)
+    left, top = round(24 + LETTER * max(map(len, names), default=4)), 24
+    right, bottom = left + _PLOT_WIDTH, top + step * len(rows)
     words = "Estimates with intervals, possible ranks and P(best) of every model"
     chart = Chart(max(720, right + 190), bottom + 40, words)
     columns = {right + 60: "estimate", right + 115: "rank", right + 175: "P(best)"}
@@ -87,11 +87,11 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
         chart.text(position, 14, title, "end", SOFT)
     for n, row in enumerate(rows):
         if row.tie is not None:
-            chart.rect(left, 24 + step * n, _PLOT_WIDTH, step, TIE_FILL, fill_opacity=0.6)
+            chart.rect(left, top + step * n, _PLOT_WIDTH, step, TIE_FILL, fill_opacity=0.6)
     scale = axis([end for row in rows for end in row.row["interval"]], 5)
     panel = Panel(chart, Area(left, 20, _PLOT_WIDTH, bottom - 20), scale)
     for n, (name, row) in enumerate(zip(names, rows)):
-        y = 24 + step * n + step // 2
+        y = top + step * n + step // 2
         chart.text(left - 8, y + 4, name, "end")
         low, high = row.row["interval"]
         chart.line(panel.x(low), y, panel.x(high), y, ACCENT, 2)
@@ -204,14 +204,16 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     abilities : ndarray
         Abilities of the models to be shown; the curve covers them and the bulk of the items.
     """
-    curves, location_of = method_of(bank).tested_curves(bank), difficulty(bank)
-    usable = bank.kept & np.isfinite(location_of)
-    ends = np.quantile(location_of[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
-    known = np.array(list(bank.constants.get("abilities", []))) + bank.constants.get("centre", 0.0)
-    # No model's ability is near such items, so that the chart need not reach them.
-    if known.size:
-        ends = np.clip(ends, known.min() - 1.0, known.max() + 1.0)
-    points = np.concatenate([ends, known, abilities[np.isfinite(abilities)]])
+    curves, difficulties = method_of(bank).tested_curves(bank), difficulty(bank)
+    usable = bank.kept & np.isfinite(difficulties)
+    ends = np.quantile(difficulties[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
+    # Abilities of the models that calibrated the bank.
+    of_models = np.array(list(bank.constants.get("abilities", [])))
+    of_models = of_models + bank.constants.get("centre", 0.0)
+    # Items far from all models say little of where the scale is of use.
+    if of_models.size:
+        ends = np.clip(ends, of_models.min() - 1.0, of_models.max() + 1.0)
+    points = np.concatenate([ends, of_models, abilities[np.isfinite(abilities)]])
     grid = np.linspace(points.min() - MARGIN, points.max() + MARGIN, GRID)
     total, location = np.zeros(GRID), np.full(bank.n_items, np.nan)
     kept_items = np.flatnonzero(bank.kept)
@@ -241,7 +243,7 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
     box = _box_of(grid, total)
 
     def places(locations: Floats) -> list[float]:
-        """Return places in per cent of the axis, of those on one another one."""
+        """Return the distinct places in per cent of the axis, ascending."""
         return sorted(
             {
                 round(box.x(location), 1)

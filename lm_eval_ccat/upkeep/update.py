@@ -113,7 +113,10 @@ def update(
             f"({lacking[0]!r} is in only one of the two)"
         )
     # Within a version the benchmark's documents are the bank's.
-    new_columns, documents = (_new_documents if new_version else _no_documents)(bank, new)
+    if new_version:
+        new_columns, document_notes = _new_documents(bank, new)
+    else:
+        new_columns, document_notes = _no_documents(bank, new)
     columns = np.union1d(_columns_of_bank(bank, new), new_columns)
     earlier = calibrated_on.take(_columns_of_bank(bank, calibrated_on))
     scores = union(earlier, new.take(columns))
@@ -135,7 +138,7 @@ def update(
         settings=dict(bank.settings),
         constants={**updated.constants, **item_scaling},
         provenance={**updated.provenance, **lasting, "updates": updates},
-        warnings=(*updated.warnings, *notes, *doubts, *documents),
+        warnings=(*updated.warnings, *notes, *doubts, *document_notes),
     )
 
 
@@ -146,7 +149,7 @@ def _columns_of_bank(bank: ItemBank, table: ScoreTable) -> NDArray[np.intp]:
 
 
 def _no_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
-    """Return no columns of documents that the bank lacks, and a note of how many those are."""
+    """Return no columns: documents that the bank lacks are not learned, as a note says."""
     skipped = sum(doc_id not in bank.index for doc_id in table.doc_ids)
     notes = [f"{plural(skipped, 'document')} not in the bank left out"] if skipped else []
     return np.empty(0, dtype=np.intp), notes
