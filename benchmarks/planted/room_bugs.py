@@ -1754,20 +1754,25 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "simulation/power": (
         (
-            "the spread of one answer has no variance of items",
-            "math.sqrt(within + float(mu.var()))",
-            "math.sqrt(within)",
+            "the spread of one answer is that of two models' differences",
+            "np.sqrt(scores.var(axis=1).mean())",
+            "np.sqrt(apart.var(axis=1).mean())",
         ),
         (
             "the smallest difference is decided in half of rankings",
-            "(float(reach[0]) + float(ndtri(CHANCE))) * math.sqrt(variance)",
-            "float(reach[0]) * math.sqrt(variance)",
+            "chance(middle) < CHANCE",
+            "chance(middle) < 0.5",
+        ),
+        (
+            "a plan knows of no scores of 0 that are still to come",
+            "np.maximum(reach * errors, zeros)",
+            "reach * errors",
         ),
     ),
     "simulation/newcomers": (
         (
             "newcomers spread more than the models that they are drawn from",
-            " / np.sqrt(1.0 + width**2)",
+            " / float(np.sqrt(1.0 + width**2))",
             "",
         ),
         (

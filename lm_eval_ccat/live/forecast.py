@@ -17,11 +17,12 @@ from ..content import (
     WayContent,
 )
 from ..errors import UsageError
+from ..methods.method import method_of
 from ..money import Tokens
 from ..ranker.accounts import SLACK
 from ..ranker.stopping import has_goal
 from ..simulation.newcomers import Newcomers
-from ..simulation.power import CHANCE, PUBLISHED, STOPS, Power, spreads_of
+from ..simulation.power import CHANCE, PUBLISHED, STOPS, Power
 from .charges import expected_tokens
 from .line import WINDOW, turns_for
 from .models import memory_of, taking_turns
@@ -240,19 +241,21 @@ def powers(plan: Plan) -> dict[str, Power]:
     pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
     level = (1.0 - spec.confidence) / max(pairs, 1)
     banks = {task: outcome.bank for task, outcome in plan.outcomes.items()}
-    spreads, sampled = spreads_of(banks), plan.noisy
-    kinds = PUBLISHED if spreads is None else {"random": spreads}
-    if spreads is None and {outcome.metric.name for outcome in plan.steering} <= RIGHT_OR_WRONG:
+    sampled = plan.noisy
+    if all(method_of(bank).has_curves for bank in banks.values()):
+        weights = plan.weights or "documents"
+        return {
+            way: Power.of_banks(banks, level, sampled, way == "random", weights=weights)
+            for way in ("bank", "random")
+        }
+    kinds = PUBLISHED
+    if {outcome.metric.name for outcome in plan.steering} <= RIGHT_OR_WRONG:
         # The metric says which of the two kinds of scores it has.
         kinds = {kind: PUBLISHED[kind] for kind in ("right or wrong",)}
-    at_random = {
+    return {
         kind: Power.of_random_items(spreads, size, level, sampled)
         for kind, spreads in kinds.items()
     }
-    if spreads is None:
-        return at_random
-    of_bank = Power.of_banks(banks, level, sampled, weights=plan.weights or "documents")
-    return {"bank": of_bank, **at_random}
 
 
 def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -> ProspectsContent:

@@ -13,7 +13,7 @@ ordinary two-parameter curve.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
@@ -29,6 +29,8 @@ PRIOR_PRECISION = 1.0 / 25.0  # the paper's; keeps an ability finite if all scor
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _LEAST_WEIGHT = 1e-9
+#: A score this close to 0 or 1 is one; a beta distribution needs a mean between.
+_CLOSE = 1e-6
 CLOSEST_KNOTS = 0.15  # in standard deviations of ability; a bend needs room
 
 
@@ -168,6 +170,10 @@ class Curves:
         Ability at which a fit starts (logits, on the scale of ``f``).
     origin : float
         Added to an ability on that scale when an adaptive test states it.
+    loadings : ndarray of shape (n_items, q), optional
+        Of residual factors of variance 1, by which a model's linear predictors leave the curves.
+    model_noise : callable
+        ``ability -> factor`` on the noise of models of that ability.
     """
 
     coefficients: Floats
@@ -175,6 +181,8 @@ class Curves:
     basis: AbilityBasis
     centre: float
     origin: float = 0.0
+    loadings: Floats | None = None
+    model_noise: Callable[[float], float] = lambda ability: 1.0
 
     @property
     def intercept(self) -> Floats:
@@ -197,6 +205,26 @@ class Curves:
     def expected(self, theta: Floats) -> Floats:
         """Return expected scores; shape (n_models, n_items)."""
         return np.asarray(expit(self.predictor(theta)))
+
+    def drawn(self, ability: float, rng: np.random.Generator) -> Floats:
+        """Draw the scores of a model of some ability, beta distributed; shape (n_items,).
+
+        Examples
+        --------
+        >>> curves = Curves(np.tile([-1.0, 1.0], (9999, 1)), np.full(9999, 0.5), STRAIGHT, 0.0)
+        >>> scores = curves.drawn(0.0, np.random.default_rng(0))
+        >>> mu = float(expit(-1.0))
+        >>> round(float(scores.mean()) - mu, 2), round(float(scores.var()) / mu / (1 - mu), 2)
+        (0.0, 0.5)
+        """
+        [eta] = self.predictor(np.array([ability]))
+        if self.loadings is not None:
+            eta = eta + self.loadings @ rng.normal(size=self.loadings.shape[1])
+        mu = np.clip(expit(eta), _CLOSE, 1.0 - _CLOSE)
+        noise = np.clip(self.noise * self.model_noise(ability), _CLOSE, 1.0 - _CLOSE)
+        width = 1.0 / noise - 1.0
+        # Beta draws come as close as 1e-263 to 0, and no metric gives such a score.
+        return np.asarray(np.round(rng.beta(mu * width, (1.0 - mu) * width), 6))
 
 
 def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION) -> Floats:

@@ -1,7 +1,8 @@
 """`Newcomers`: models that banks make up, like those that calibrated them.
 
 A newcomer has the ability of a calibration model drawn at random, moved a little (a smoothed
-bootstrap), the same model and the same move in every task. Its scores are drawn from the curves.
+bootstrap), the same model and the same move in every task. Its scores are drawn from the curves,
+with their residual factors and the noise of models of its ability.
 """
 
 from __future__ import annotations
@@ -14,26 +15,6 @@ from ..bank import ItemBank
 from ..methods.curves import Curves
 from ..methods.method import method_of
 from ..metrics.scale import Floats
-
-#: A score this close to 0 or 1 is one; a beta distribution needs a mean between.
-CLOSE = 1e-6
-
-
-def drawn_scores(mu: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
-    """Draw scores of mean `mu` and variance ``noise mu (1 - mu)``, beta distributed.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> scores = drawn_scores(np.full(10_000, 0.3), np.full(10_000, 0.5), rng)
-    >>> round(float(scores.mean()), 2), round(float(scores.var()) / 0.21, 2)
-    (0.3, 0.5)
-    >>> sorted(set(drawn_scores(np.full(99, 1e-6), np.full(99, 1.0), rng).tolist()))
-    [0.0]
-    """
-    mu, width = np.clip(mu, CLOSE, 1.0 - CLOSE), 1.0 / np.clip(noise, CLOSE, 1.0 - CLOSE) - 1.0
-    # Beta draws come as close as 1e-263 to 0, and no metric gives such a score.
-    return np.round(rng.beta(mu * width, (1.0 - mu) * width), 6)
 
 
 class Newcomers:
@@ -58,7 +39,8 @@ class Newcomers:
         self._abilities: dict[str, dict[str, float]] = {}
         for name, bank in banks.items():
             self._curves[name] = curves = method_of(bank).curves(bank)
-            of_bank = bank.provenance["report"]["abilities"]
+            of_bank = (bank.provenance.get("report") or {}).get("abilities")
+            of_bank = of_bank or {"usual": curves.centre + curves.origin}
             self._abilities[name] = {
                 model: float(a) - curves.origin for model, a in of_bank.items()
             }
@@ -88,7 +70,5 @@ class Newcomers:
             width = len(abilities) ** -0.2
             ability, centre = abilities[int(place * len(abilities))], float(np.mean(abilities))
             moved = ability - centre + width * float(np.std(abilities)) * move
-            theta = centre + moved / np.sqrt(1.0 + width**2)
-            [mu] = curves.expected(np.array([theta]))
-            scores[name] = drawn_scores(mu, curves.noise, rng)
+            scores[name] = curves.drawn(centre + moved / float(np.sqrt(1.0 + width**2)), rng)
         return scores

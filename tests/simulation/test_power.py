@@ -50,16 +50,30 @@ def test_the_smallest_difference_is_decided_in_about_80_of_100_rankings(world):
     bank = calibrate(ScoreTable.from_arrays(world, [f"k{n}" for n in range(20)], task="t"))
     by_bank = Power.of_banks({"t": bank})
     blank = ItemBank.blank(range(N_ITEMS), task="t")
-    at_random = Power.of_random_items(spreads_of({"t": bank}), N_ITEMS)
+    at_random = Power.of_banks({"t": bank}, at_random=True)
     for of, power in ((bank, by_bank), (blank, at_random)):
         gap = power.smallest(ITEMS)
-        assert 0.55 < share_decided(of, gap) < 0.95  # a share of 40 rankings has an error of 0.07
+        assert 0.6 < share_decided(of, gap) < 0.95  # a share of 40 rankings has an error of 0.07
         assert share_decided(of, 0.4 * gap, FEW) < 0.4
+
+
+def test_a_difference_outweighs_scores_of_0_that_are_still_to_come():
+    """Two models that differ by the same on all items, and have no score of 0 so far."""
+    graded = draw(np.linspace(0.8, 1.6, 20), N_ITEMS, seed=4, noise=0.1)
+    bank = calibrate(ScoreTable.from_arrays(graded, NAMES, task="t"))
+    gap = Power.of_banks({"t": bank}, at_random=True).smallest(20)
+    for share, decided in ((0.8, False), (1.2, True)):
+        ranker = Ranker(ItemBank.blank(range(N_ITEMS)), ["a", "b"], max_items=20)
+        while pairs := ranker.ask(2):
+            for model, item in pairs:
+                score = graded[10, item] - (0.0 if model == "a" else share * gap)
+                ranker.tell(model, item, max(score, 0.0))
+        assert (ranker.result(parts=False).decisions["a", "b"] == "decided") is decided
 
 
 def test_random_items_take_what_the_formula_says():
     """The boundary of a ranking of at most n items, and 0.84 standard errors beyond it."""
-    power = Power.of_random_items(Spreads(0.4, 0.5), 1000)
+    power = Power.of_random_items(Spreads.alike(0.4, 0.5), 1000)
     for n in (20, 100, 400):
         error = 0.4 * np.sqrt(1 / n - 1 / 1000)
         at = np.array([n - 1.0]), np.array([float(n)])
@@ -73,22 +87,20 @@ def test_random_items_take_what_the_formula_says():
 
 def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
     y = np.random.default_rng(0).normal(0.5, 0.2, 400)
-    n = Power.of_random_items(Spreads(0.1, float(y.std())), 400).items_for_error(0.02)
+    n = Power.of_random_items(Spreads.alike(0.1, float(y.std())), 400).items_for_error(0.02)
     assert y.var() * (1 / n - 1 / 400) <= 0.02**2 < y.var() * (1 / (n - 1) - 1 / 400)
-    assert Power.of_random_items(Spreads(0.1, 0.5), 400).items_for_error(0.0001) is None
+    assert Power.of_random_items(Spreads.alike(0.1, 0.5), 400).items_for_error(0.0001) is None
 
 
-def test_a_bank_that_knows_nothing_has_no_spread():
-    assert spreads_of({"t": ItemBank.blank(range(9))}) is None
-
-
-def test_the_spread_of_a_score_is_that_of_all_answers_to_all_items(world):
-    """Right and wrong answers of which a share ``m`` is right have the variance ``m (1 - m)``."""
-    spreads = spreads_of({"t": calibrate(ScoreTable.from_arrays(world, NAMES))})
-    assert spreads.score == pytest.approx(world.std(), rel=0.05)
-    # Two models alike differ on an item by the noise of two answers, not by the item's ease.
-    noise = 2.0 * (world.mean(axis=0) * (1.0 - world.mean(axis=0))).mean()
-    assert spreads.difference == pytest.approx(noise**0.5, rel=0.1)
+def test_spreads_over_items_are_those_of_the_models_of_the_bank(world):
+    newcomers = Newcomers.of({"t": calibrate(ScoreTable.from_arrays(world, NAMES))})
+    spreads = spreads_of(newcomers)
+    assert spreads.score == pytest.approx(world.var(axis=1).mean() ** 0.5, rel=0.05)
+    # Two models that are about as good differ on single items as much as two of the bank do.
+    pairs = [
+        a - b for n, a in enumerate(world) for b in world[:n] if abs(a.mean() - b.mean()) < 0.1
+    ]
+    assert spreads.at(0.0).mean() == pytest.approx(np.std(pairs, axis=1).mean(), rel=0.1)
 
 
 def test_newcomers_score_as_the_models_of_the_bank_did(world):
@@ -155,7 +167,9 @@ def test_the_same_newcomer_answers_all_tasks(world):
 def test_one_sampled_answer_to_every_item_decides_only_large_differences():
     """All items asked once leave the noise of answers, so that no difference becomes exact."""
     p, n_items = 0.5, 60
-    power = Power.of_random_items(Spreads((2 * p * (1 - p)) ** 0.5, 0.5), n_items, sampled=True)
+    power = Power.of_random_items(
+        Spreads.alike((2 * p * (1 - p)) ** 0.5, 0.5), n_items, sampled=True
+    )
     gap = power.smallest(n_items)
     assert power.items(0.9 * gap) is None and power.items(1.1 * gap) <= n_items
     assert power.items_for_error(0.5 / n_items**0.5 * 1.001) == n_items

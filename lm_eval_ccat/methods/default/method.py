@@ -289,13 +289,13 @@ def _apart(beliefs: list[Belief]) -> Belief:
 
 
 def item_curves(bank: ItemBank) -> Curves:
-    """Return the curves without residual factors.
-
-    A curve is the expected score of a model of which only the ability is known.
-    """
+    """Return the curves, expected scores of a model of which only the ability is known."""
     model = model_of(bank)
     items = model.items
-    return Curves(items.coefficients, items.noise, items.basis, 0.0, origin=model.centre)
+    return Curves(
+        items.coefficients, items.noise, items.basis, 0.0, model.centre,
+        items.loadings, items.model_noise,
+    )  # fmt: skip
 
 
 def doubted(bank: ItemBank) -> ItemBank:
