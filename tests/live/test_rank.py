@@ -356,7 +356,7 @@ def test_a_run_that_may_cost_a_dollar_is_confirmed_and_one_of_cents_begins(monke
             note=lambda _: None, warn=lambda _: None,
             confirm=lambda question, usd=usd: asked.append((usd, question)) or True,
         )  # fmt: skip
-        ranking_run._before(planned(known=(), key="t"), observer)
+        ranking_run._settle_before_start(planned(known=(), key="t"), observer)
     [(usd, question)] = asked
     assert usd == 1.0 and "up to about $1.00" in question
 
