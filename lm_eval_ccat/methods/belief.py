@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtr, stdtr
+from scipy.special import betainc, betaincinv, ndtr, stdtr
 
 from ..metrics.scale import Floats
 
@@ -122,6 +122,8 @@ class Gaps(NamedTuple):
         `Belief.zero_loss` of the row and of the column.
     row_zero_count, column_zero_count : ndarray
         `Belief.zero_count` of the row and of the column.
+    rare_loss : ndarray
+        `Belief.rare_loss`.
     slope : ndarray
         Factor that turns a difference of locations into one of scores. It is that of the chord
         between the two models, so a pair is as certain on either scale.
@@ -137,6 +139,7 @@ class Gaps(NamedTuple):
     column_zero_loss: Floats
     row_zero_count: Floats
     column_zero_count: Floats
+    rare_loss: Floats
     slope: Floats
 
     def at(self, place: Any) -> Gaps:
@@ -202,6 +205,9 @@ class Belief:
     zero_count : ndarray of shape (n, n), optional
         How many scores of 0 the row has had where the column had none: its losses squared, in
         units of what one loses. None counts as 0.
+    rare_loss : ndarray of shape (n, n), optional
+        How much lower the row would be beside the column if it lost one more item by as much as few
+        items are lost by. Decisions do not need it, intervals and equivalence do. None counts as 0.
 
     Examples
     --------
@@ -223,6 +229,7 @@ class Belief:
     failure_bias: Floats | None = None
     pair_zero_loss: Floats | None = None
     zero_count: Floats | None = None
+    rare_loss: Floats | None = None
 
     @classmethod
     def independent(
@@ -301,7 +308,8 @@ class Belief:
             ("location", "score", "slope", "failure_bias"), indices
         )
         index_of |= dict.fromkeys(
-            ("variance", "df", "n", "pair_zero_loss", "zero_count"), np.ix_(indices, indices)
+            ("variance", "df", "n", "pair_zero_loss", "zero_count", "rare_loss"),
+            np.ix_(indices, indices),
         )
         parts: dict[str, Any] = {name: getattr(self, name) for name in index_of}
         selected: dict[str, Any] = {
@@ -355,9 +363,9 @@ class Belief:
             sd = task_weights[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
             df_of_sum, items, n_items = df.min(axis=0), n.min(axis=0), first.n_items
-        loss, zero_count = _zeros_of_sum(parts, task_weights, correlation is not None)
+        loss, zero_count, rare_loss = _zeros_of_sum(parts, task_weights, correlation is not None)
         belief = cls(mean, total, df_of_sum, items, n_items, first.question)
-        return replace(belief, pair_zero_loss=loss, zero_count=zero_count)
+        return replace(belief, pair_zero_loss=loss, zero_count=zero_count, rare_loss=rare_loss)
 
     def with_prior(self, shift: Floats, added: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.
@@ -446,6 +454,13 @@ class Belief:
         column_count = np.where(known, 0.0, self.zero_count[column, i])
         return row_loss, column_loss, self.zero_count[i, column], column_count
 
+    def _rare_losses_at(self, i: Places, j: Places) -> Floats:
+        """Return `rare_loss` at some places of `pairs`; 0 beside a known mean."""
+        if self.rare_loss is None:
+            return np.zeros(i.shape)
+        known = (i == j) | (j >= len(self.location))
+        return np.where(known, 0.0, self.rare_loss[i, np.where(known, i, j)])
+
     def _if_equal(self, references: References) -> Floats:
         """Return the factor on each model's variance if it equalled each reference model."""
         if self.score is not None:  # locations are not scores
@@ -484,7 +499,8 @@ class Belief:
         if self.slack is not None:
             drop, rise = (side[i, j] for side in self.slack)
         return Gaps(
-            size, variance, df, n, drop, rise, *self.zero_losses_at(i, j), self._chord(i, j, size)
+            size, variance, df, n, drop, rise, *self.zero_losses_at(i, j),
+            self._rare_losses_at(i, j), self._chord(i, j, size),
         )  # fmt: skip
 
     @cached_property
@@ -554,23 +570,27 @@ def _independent(variance: Floats, df: Floats, weights: Floats) -> tuple[Floats,
 
 def _zeros_of_sum(
     parts: Sequence[Belief], weights: Floats, same_answers: bool
-) -> tuple[Floats, Floats]:
-    """Return `Belief.zero_loss` and `Belief.zero_count` of a weighted sum.
+) -> tuple[Floats, Floats, Floats]:
+    """Return `Belief.zero_loss`, `Belief.zero_count` and `Belief.rare_loss` of a weighted sum.
 
     An answer that scores 0 does so by all its outcomes (`same_answers`): its losses add up. Of
     tasks it is an answer of one alone, and which one is not known: the largest loss counts. Zeros
     that came are counted in units of that loss squared.
     """
     loss = weights[:, None, None] * np.array([b.zero_loss for b in parts])
-    n_zeros = np.array(
-        [np.zeros_like(b.zero_loss) if b.zero_count is None else b.zero_count for b in parts]
+    n_zeros, rare = (
+        np.array([np.zeros_like(b.zero_loss) if x is None else x for b, x in zip(parts, figures)])
+        for figures in ([b.zero_count for b in parts], [b.rare_loss for b in parts])
     )
+    rare *= weights[:, None, None]
     if same_answers:
         largest, squares = loss.sum(axis=0), (loss * np.sqrt(n_zeros)).sum(axis=0) ** 2
+        rare_loss = rare.sum(axis=0)
     else:
         largest, squares = loss.max(axis=0), (loss * loss * n_zeros).sum(axis=0)
+        rare_loss = rare.max(axis=0)
     none = np.zeros_like(squares)
-    return largest, np.divide(squares, largest**2, out=none, where=largest > 0.0)
+    return largest, np.divide(squares, largest**2, out=none, where=largest > 0.0), rare_loss
 
 
 # -- scores of mean p have a variance in proportion to p (1 - p) ----------------------------------
@@ -695,6 +715,23 @@ def losses_to_come(level: Floats | float, losses: Floats, n: Floats) -> Floats:
     """
     without = np.maximum(n - losses, 1e-9)
     return np.asarray(np.maximum(n * betaincinv(losses + 1.0, without, 1.0 - level) - losses, 0.0))
+
+
+def log_p_of_losses(gap: Floats, loss: Floats, losses: Floats, n: Floats) -> Floats:
+    """Return the log of the level at which one look refutes a gap: `losses_to_come` inverted.
+
+    Parameters
+    ----------
+    gap : ndarray
+        At least 0.
+    loss : ndarray
+        How much lower one loss is.
+    losses, n : ndarray
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = np.clip(1.0 - (losses + gap / loss) / n, 0.0, 1.0)
+        log = np.log(betainc(np.maximum(n - losses, 1e-9), losses + 1.0, left))
+    return np.asarray(np.where(loss > 0.0, log, -np.inf))
 
 
 def log_p_of_zeros(gap: Floats, zero_loss: Floats, zero_count: Floats) -> Floats:

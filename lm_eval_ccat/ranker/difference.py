@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.sample.bets import LEAST
-from ..methods.sample.pairs import IMAGINED
+from ..methods.sample.pairs import IMAGINED, rare_loss
 from ..methods.sample.repeats import Spread
 from ..metrics.scale import Floats, Scale
 from .clusters import Clusters, fewest_clusters
@@ -337,10 +337,11 @@ def compare_scores(
         # About these documents, only the noise within them is left to chance.
         variance, df = float(repeats.variance[0]), float(repeats.df[0])
         pair_zero_loss = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
-        zero_count = np.zeros((2, 2))
+        zero_count = rare_losses = np.zeros((2, 2))
     else:
         variance, df = _error_of(differences - gap, gap, of_cluster, fewest, rounding)
-        pair_zero_loss, zero_count = _rare_losses(differences, of_cluster.effective, rounding)
+        rare_losses, zero_count = _rare_losses(differences, of_cluster.effective, rounding)
+        pair_zero_loss = rare_losses
     variances, dfs, items = (
         np.full((2, 2), value)
         for value in (0.0 if exact else variance, max(df, 1), of_cluster.effective)
@@ -354,8 +355,9 @@ def compare_scores(
         question=BENCHMARK if of_answers else POPULATION,
         pair_zero_loss=pair_zero_loss,
         zero_count=zero_count,
+        rare_loss=rare_losses,
     )
-    looks = Looks(once=True, pass_length=n if of_answers else 0, rare_losses=not of_answers)
+    looks = Looks(once=True, pass_length=n if of_answers else 0)
     looks = looks.after(belief, 1.0 - confidence)
     verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
     answers = None if repeats is None else int(repeats.answers[0])
@@ -428,18 +430,15 @@ def _last_decimal(*sides: Floats) -> float:
 
 
 def _rare_losses(differences: Floats, documents: float, rounding: float) -> tuple[Floats, Floats]:
-    """Return `Belief.pair_zero_loss` and `Belief.zero_count` of differences of the two models.
+    """Return `Belief.rare_loss` and `Belief.zero_count` of differences of the two models.
 
-    A loss is a difference below the median, so few losses are a rare kind of document. With L and
-    S the sums of losses and of their squares they count as L^2 / S losses of S / L. Where none
-    came, one to come is as large as the largest difference, or the whole scale.
+    A loss is a difference below the median, so few losses are a rare kind of document. They are
+    counted by their squares, in units of what few documents are lost by.
     """
-    pair_zero_loss, zero_count = np.zeros((2, 2, 2))
-    largest = float(np.abs(differences).max()) or 1.0
     away = np.median(differences) - differences
     away[np.abs(away) <= rounding] = 0.0
-    for row, losses in ((1, np.maximum(away, 0.0)), (0, np.maximum(-away, 0.0))):
-        total, square = float(losses.sum()), float((losses**2).sum())
-        size, share = (square / total, total**2 / square / len(away)) if square else (largest, 0.0)
-        pair_zero_loss[row, 1 - row], zero_count[row, 1 - row] = size / documents, share * documents
-    return pair_zero_loss, zero_count
+    loss = float(rare_loss((away**2).sum(), np.abs(away).sum()))
+    squares = (float((np.maximum(side, 0.0) ** 2).sum()) for side in (-away, away))
+    share = np.zeros((2, 2))
+    share[0, 1], share[1, 0] = (square / loss**2 / len(away) for square in squares)
+    return np.full((2, 2), loss / documents), share * documents

@@ -26,6 +26,7 @@ from ..methods.belief import (
     Places,
     boundary,
     log_p,
+    log_p_of_losses,
     log_p_of_zeros,
     losses_to_come,
     tail,
@@ -58,9 +59,6 @@ class Looks:
         The number of items of a pair from which each horizon applies.
     pass_length : int
         Items of a pass where answers are repeated in passes, whose boundary then holds; else 0.
-    rare_losses : bool
-        Whether an interval, of one look, allows for losses that are too rare to show. They change
-        no decision: an end that would reach 0 by them alone stays where it is.
     evidence : PairEvidence, optional
         The largest evidence of the looks so far, in arrays of shape (n_tested, n_rows); 0 where it
         decides nothing. Only `after` changes it, which only the ranker calls: reading a result is
@@ -81,7 +79,6 @@ class Looks:
     horizons: tuple[int, ...] = ()
     since: tuple[int, ...] = (FIRST_LOOK,)
     pass_length: int = 0
-    rare_losses: bool = False
     evidence: PairEvidence | None = None
     last: Belief | None = None
 
@@ -197,9 +194,12 @@ class Looks:
         if min_difference <= 0.0:
             return PairEvidence(better, worse, np.zeros(gaps.size.shape))
         within = min_difference / gaps.slope
-        below = beyond(within - gaps.size - gaps.rise, *of_column)
-        above = beyond(within + gaps.size - gaps.drop, *of_row)
-        return PairEvidence(better, worse, np.minimum(below, above))
+        below, above = within - gaps.size - gaps.rise, within + gaps.size - gaps.drop
+        close = np.minimum(beyond(below, *of_column), beyond(above, *of_row))
+        if gaps.rare_loss.any():
+            for size, of_side in ((below, of_column), (above, of_row)):
+                close = np.minimum(close, -self._log_p_of_rare(size, gaps, *of_side))
+        return PairEvidence(better, worse, close)
 
     def _beyond(
         self,
@@ -222,6 +222,16 @@ class Looks:
                 log = log_p_of_zeros(size[tells], zero_loss[tells], zero_count[tells])
                 out[tells] = np.minimum(out[tells], -log)
         return out
+
+    def _log_p_of_rare(
+        self, size: Floats, gaps: Gaps, zero_loss: Floats, zero_count: Floats
+    ) -> Floats:
+        """Return the log of the level at which rare losses to come do not make up for `size`."""
+        loss, size = gaps.rare_loss, np.maximum(size, 0.0)
+        losses = _in_units(loss, zero_loss, zero_count)
+        if self.once:
+            return log_p_of_losses(size, loss, losses, gaps.n)
+        return log_p_of_zeros(size, loss, losses)
 
     def ends(
         self, belief: Belief, below: Floats | float, above: Floats | float
@@ -287,15 +297,20 @@ class Looks:
     ) -> Floats:
         """Return how far an end lies from the difference, of `size` away from 0.
 
-        It inverts `_beyond`. Rare losses widen it, but not up to 0 where the pair is decided.
+        It inverts `_beyond`. Rare losses widen it, but change no decision: an end that would reach
+        0 by them alone stays where it is.
         """
         with np.errstate(invalid="ignore"):
             arm = self.reach(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
             arm = arm + self._events_between * zero_loss
         if self._bounds_luck:
             arm = np.maximum(arm, zeros_to_come(level, zero_count) * zero_loss)
-        if self.rare_losses:
-            with_losses = np.maximum(arm, losses_to_come(level, zero_count, gaps.n) * zero_loss)
+        if gaps.rare_loss.any():
+            losses = _in_units(gaps.rare_loss, zero_loss, zero_count)
+            to_come = (
+                losses_to_come(level, losses, gaps.n) if self.once else zeros_to_come(level, losses)
+            )
+            with_losses = np.maximum(arm, to_come * gaps.rare_loss)
             arm = np.where((arm < size) & (size <= with_losses), arm, with_losses)
         return np.where(gaps.variance == 0.0, 0.0, arm)
 
@@ -336,7 +351,7 @@ class Looks:
         for name in ("location", "score", "slope", "failure_bias"):
             if (value := getattr(belief, name)) is not None:
                 moved |= value != getattr(was, name)
-        for name in ("variance", "df", "n", "pair_zero_loss", "zero_count"):
+        for name in ("variance", "df", "n", "pair_zero_loss", "zero_count", "rare_loss"):
             if (value := getattr(belief, name)) is not None:
                 out |= value != getattr(was, name)
         out |= moved[:, None] | moved
@@ -389,3 +404,10 @@ class Looks:
         n_tested, width = self.evidence.better.shape
         place = np.ix_(list(models), [*models, *range(n_tested, width)])
         return replace(self, evidence=self.evidence.at(place), last=None)
+
+
+def _in_units(rare_loss: Floats, zero_loss: Floats, zero_count: Floats) -> Floats:
+    """Return the losses that `zero_count` says in units of `zero_loss`, in units of another."""
+    none = np.zeros(np.shape(rare_loss))
+    ratio = np.divide(zero_loss, rare_loss, out=none, where=rare_loss > 0.0)
+    return np.asarray(zero_count * ratio * ratio)

@@ -639,6 +639,7 @@ def _with_items(pair: Gaps, n: Floats, n_items: float, setback: float = 0.0) -> 
         "row_zero_count": pair.row_zero_count * growth,
         "column_zero_loss": pair.column_zero_loss * fewer,
         "column_zero_count": pair.column_zero_count * growth,
+        "rare_loss": pair.rare_loss * fewer,
     }  # fmt: skip
     return Gaps(*(np.broadcast_to(grown[name], n.shape) for name in Gaps._fields))
 

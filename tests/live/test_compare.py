@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
-from scipy.stats import binom, ttest_rel
+from scipy.stats import binom, multinomial, ttest_rel
 from scores.test_harness_logs import sample_row, write_run
 from worlds.bench import TASK, write_adaptive
 from worlds.boards import draw, drive, of
@@ -119,11 +119,11 @@ def test_tables_in_memory_are_of_the_metric_that_they_name():
 
 
 def test_clusters_are_compared_by_students_t_of_as_many_as_there_are():
-    rng, of = np.random.default_rng(5), np.repeat(np.arange(6), 5)
-    d = rng.normal(0.1, 0.1, 6)[of] + rng.normal(0.0, 0.02, 30)
-    found = compare_scores(np.full(30, 0.4), 0.4 + d, clusters=of)
+    rng, of = np.random.default_rng(5), np.repeat(np.arange(30), 5)
+    d = rng.normal(0.1, 0.1, 30)[of] + rng.normal(0.0, 0.02, 150)
+    found = compare_scores(np.full(150, 0.4), 0.4 + d, clusters=of)
     sums = np.bincount(of, d - d.mean())
-    half = stdtrit(5, 0.975) * np.sqrt((sums**2).sum() / 30**2 * 6 / 5)
+    half = stdtrit(29, 0.975) * np.sqrt((sums**2).sum() / 150**2 * 30 / 29)
     assert found.high - found.difference == pytest.approx(half)
 
 
@@ -158,6 +158,20 @@ def test_rare_losses_or_gains_pass_and_fail_at_the_margin_in_one_comparison_of_t
         rates["fail"] += chances[losses] * (lost.verdict == "worse")
         rates["equivalent"] += chances[losses] * (gained.verdict == "equivalent")
     assert max(rates.values()) <= 0.05, rates
+
+
+@pytest.mark.parametrize(("n", "rate", "before"), [(100, 0.015, 0.17), (300, 0.005, 0.17)])
+def test_a_rare_loss_larger_than_any_that_came_passes_a_margin_once_in_20_at_most(n, rate, before):
+    """By enumeration: of all documents some lose .1, as many lose 1, and together the margin."""
+    margin, student, passed = 1.1 * rate, 0.0, 0.0
+    for small, large in np.ndindex(9, 9):
+        chance = multinomial.pmf([small, large, n - small - large], n, [rate, rate, 1 - 2 * rate])
+        lost = np.repeat([0.1, 1.0, 0.0], [small, large, n - small - large])
+        verdict = compare_scores(np.ones(n), 1.0 - lost, margin=margin).verdict
+        passed += chance * (verdict in ("better", "equivalent", "not worse"))
+        error = lost.std(ddof=1) / np.sqrt(n)
+        student += chance * (lost.mean() + stdtrit(n - 1, 0.975) * error <= margin)
+    assert passed <= 0.05 < before < student
 
 
 @pytest.mark.parametrize("losses", range(8))

@@ -89,28 +89,39 @@ class Reference:
         self.slack = np.add.outer(np.maximum(bias, 0), np.maximum(-bias, 0))
         for level, shown in self.shown.items():
             for a, b in np.argwhere(self.gaps - self.slack > 1e-12).tolist():
-                if (a, b) not in shown and 0 < self.arm(a, b, level) <= self.gaps[a, b]:
+                if (a, b) not in shown and 0 < self.arms(a, b, level)[0] <= self.gaps[a, b]:
                     shown.add((a, b))
 
-    def arm(self, a, b, level):
-        """How far below the difference of `a` less `b` its interval reaches, by one look alone."""
+    def arms(self, a, b, level):
+        """How far below the difference of `a` less `b` it may lie, without and with rare losses."""
         both = min(len(self.told[a]), len(self.told[b]))
         of_a, of_b = (np.array(self.told[model]) for model in (a, b))
         d = of_a[:both] - of_b[:both]
         scores, other, d = (x[np.isfinite(x)] for x in (of_a, of_b, d))
         n, n_items = len(d), self.n_items
         if n < 10 or n == n_items:
-            return inf if n < n_items else 0.0
+            return (inf, inf) if n < n_items else (0.0, 0.0)
         of_items = variance_of_item(scores), variance_of_item(other)
         error = sqrt(variance_of_pair(d, n_items, of_items))
         decides = limit(n, n_items, self.constants[level], self.horizon, level)
         above_0 = scores[scores > 0]
         usual = above_0.mean() if len(above_0) else 1.0
-        k = np.sum(np.minimum(d, 0) ** 2) / usual**2 + 0.5
-        zeros = brentq(lambda g: g - k * log1p(g / k) - log(1 / level), 1e-9, 1e3, xtol=1e-12)
+        # Differences in the mean, each weighed by its size, and half an item of the whole scale.
+        rare = (np.sum(d**2) + 0.5) / (np.sum(np.abs(d)) + 0.5)
         as_of_many = n if n_items == inf else min(-n_items * log(1 - n / n_items), n_items)
         by_error = -stdtrit(n - 1, ndtr(-decides)) * error
-        return self.slack[a, b] + max(by_error, zeros * usual / as_of_many)
+        arms = [by_error]
+        for loss in (usual, rare):
+            k = np.sum(np.minimum(d, 0) ** 2) / loss**2 + 0.5
+            to_come = brentq(lambda g, k=k: g - k * log1p(g / k) - log(1 / level), 1e-9, 1e3)
+            arms.append(max(arms[-1], to_come * loss / as_of_many))
+        return self.slack[a, b] + arms[1], self.slack[a, b] + arms[2]
+
+    def reach(self, a, b, level):
+        """How far below the difference its interval reaches: rare losses do not move it to 0."""
+        near, far = self.arms(a, b, level)
+        lead = self.gaps[a, b] + self.slack[a, b]
+        return near if near < lead <= far else far
 
     def decides(self, a, b):
         """Whether a look has shown `a` above `b`, stepping down from three pairs to one."""
@@ -120,7 +131,7 @@ class Reference:
     def judge(self, a, b, margin=0.0):
         """Whether `a` less `b` is decided, the ends of its interval, and the word of the gate."""
         level = next(iter(self.constants))
-        gap, below, above = self.gaps[a, b], self.arm(a, b, level), self.arm(b, a, level)
+        gap, below, above = self.gaps[a, b], self.reach(a, b, level), self.reach(b, a, level)
         exact = below == 0
         decided = abs(gap) > 1e-12 and (
             exact or (self.decides(a, b) if gap > 0 else self.decides(b, a))

@@ -97,8 +97,9 @@ class FirstPassPolicy(Policy):
             name: np.where(complete, getattr(by_answers, name), getattr(first, name))
             for name in ("variance", "df", "n")
         }
-        if first.zero_count is not None:  # passes count events of noise, not zeros
-            parts["zero_count"] = np.where(complete, 0.0, first.zero_count)
+        for name in ("zero_count", "rare_loss"):  # passes count events of noise
+            if (of_first := getattr(first, name)) is not None:
+                parts[name] = np.where(complete, 0.0, of_first)
         location = np.where(through, by_answers.location, first.location)
         pair_zero_loss = np.where(complete, by_answers.zero_loss, first.zero_loss)
         return replace(first, location=location, pair_zero_loss=pair_zero_loss, **parts)

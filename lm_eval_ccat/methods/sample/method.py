@@ -247,7 +247,7 @@ class SamplePolicy(Policy):
         size = float(len(self.sequence.order)) if finite else math.inf
         proof = self._bets.evidence() if self._bets is not None and finite else None
         loss, zero_count = self.pairs.zero_losses(np.arange(len(mean)))
-        pair_zero_loss = loss[:, None] / np.maximum(as_of_many(n, size), 1.0)
+        of_many = np.maximum(as_of_many(n, size), 1.0)
         return Belief(
             mean,
             variance,
@@ -256,8 +256,9 @@ class SamplePolicy(Policy):
             size,
             question,
             proof=proof,
-            pair_zero_loss=pair_zero_loss,
+            pair_zero_loss=loss[:, None] / of_many,
             zero_count=zero_count,
+            rare_loss=self.pairs.rare_losses() / of_many,
         )
 
     def _of_pairs(self, finite: bool) -> PairFigures:

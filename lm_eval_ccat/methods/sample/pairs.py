@@ -26,6 +26,25 @@ IMAGINED = 0.5
 NEAR = 4.0
 
 
+def rare_loss(squares: Floats | float, sizes: Floats | float) -> Floats:
+    """Return by how much few items are lost: differences in the mean, each weighed by its size.
+
+    Where most differences are small, the few large ones may all be still to come. Half an item with
+    a difference of the whole scale is imagined; many usual differences outweigh it.
+
+    Parameters
+    ----------
+    squares, sizes : float or ndarray
+        Sums of the squares and of the sizes of all differences.
+
+    Examples
+    --------
+    >>> rare_loss(np.array([0.0, 5.0, 0.2]), np.array([0.0, 5.0, 2.0])).round(2).tolist()
+    [1.0, 1.0, 0.28]
+    """
+    return np.asarray((squares + IMAGINED) / (sizes + IMAGINED))
+
+
 class Sums:
     """Sums of several series of values in [-1, 1], one value per item drawn.
 
@@ -37,8 +56,8 @@ class Sums:
 
     Attributes
     ----------
-    count, total, square : ndarray of shape (n_series,)
-        Number, sum and sum of squares of the values.
+    count, total, distance, square : ndarray of shape (n_series,)
+        Number, sum, sum of sizes and sum of squares of the values.
     largest : ndarray of shape (n_series,)
         Largest absolute value.
     losses : ndarray of shape (n_series,)
@@ -47,7 +66,8 @@ class Sums:
 
     def __init__(self, n_series: int, size: int) -> None:
         self.size = size
-        self.count, self.total, self.square, self.largest, self.losses = np.zeros((5, n_series))
+        self.count, self.total, self.distance, self.square = np.zeros((4, n_series))
+        self.largest, self.losses = np.zeros((2, n_series))
 
     def learn(self, series: Places, values: Floats) -> None:
         """Take in the values of one item for some series, each named once; NaN if missing."""
@@ -55,6 +75,7 @@ class Sums:
         series, values = series[present], values[present]
         self.count[series] += 1.0
         self.total[series] += values
+        self.distance[series] += np.abs(values)
         self.square[series] += values * values
         self.largest[series] = np.maximum(self.largest[series], np.abs(values))
         self.losses[series] += np.minimum(values, 0.0) ** 2
@@ -268,6 +289,11 @@ class Pairs:
         loss = np.where(positive > 0.0, self.earned[models] / np.maximum(positive, 1.0), 1.0)
         losses = self.sums.losses.reshape(len(self.scores), -1)[models]
         return loss, losses / (loss * loss)[:, None]
+
+    def rare_losses(self) -> Floats:
+        """Return `rare_loss` of the differences of all pairs; shape (n_models, n_models)."""
+        n_models = len(self.scores)
+        return rare_loss(self.sums.square, self.sums.distance).reshape(n_models, n_models)
 
     def stated(self, pairs: Places, finite: bool) -> Floats:
         """Return the variance of the mean difference of pairs; infinite if unknown.

@@ -205,11 +205,31 @@ def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_mos
         variance = (won + lost - n * mean**2 + 0.5) / (n - 1) / n * (1 - n / n_items)
         zero = none + 1.0 / as_of_many(np.array(float(n)), n_items)
         figures = (mean + margin, variance, none + n - 1, none + n, none, none, zero, zero)
-        gaps = Gaps(*figures, lost.astype(float), won.astype(float), none + 1)
+        gaps = Gaps(*figures, lost.astype(float), won.astype(float), none, none + 1)
         passes = looks.of_gaps(gaps, n_items, 0.05).better >= math.log(20.0)
         passed += chance.ravel()[passes].sum()
         chance = np.where(passes.reshape(chance.shape), 0.0, chance)
     assert passed <= 0.05
+
+
+def test_large_differences_that_have_not_come_are_neither_ruled_out_nor_called_equivalent():
+    """Most scores are near 0 and few near 1; a true difference is that of all 900 items."""
+    ruled_out = equivalent = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        ease = rng.normal(0.4, 0.2, 900)
+        scores = np.clip(ease + rng.normal([[0.0], [0.08]], 0.1, (2, 900)), 0.0, 1.0) ** 12
+        truth = scores[0].mean() - scores[1].mean()
+        about = {"max_items": 50, "stop": "limits", "min_difference": 0.9 * abs(truth)}
+        ranker, wrong = Ranker(ItemBank.blank(range(900)), ["a", "b"], seed=seed, **about), False
+        while not ranker.done:
+            for model, item in ranker.ask(2):
+                ranker.tell(model, item, float(scores["ab".index(model), item]))
+            low, high = (float(end[0, 1]) for end in ranker.verdicts.intervals())
+            wrong |= not low <= truth <= high
+        ruled_out += wrong
+        equivalent += ranker.verdicts.state[0, 1] == EQUIVALENT
+    assert max(ruled_out, equivalent) <= 0.05 * 60
 
 
 @pytest.mark.parametrize("finite", [True, False])
