@@ -14,6 +14,7 @@ from lm_eval_ccat.bank.settings import check_bank
 from lm_eval_ccat.errors import BankMismatchError
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness.scorers import add_scorers, record_scorers, scorer_of, signed
+from lm_eval_ccat.metrics.scale import ITEM_SCALED
 from lm_eval_ccat.scores.readers.logged_runs import SCORER
 
 
@@ -131,3 +132,8 @@ def test_tasks_that_were_asked_in_two_ways_have_a_mark_of_both():
         signed("seed:0", "t", asking=asking) for asking in (ways[:1] * 2, ways, ways[::-1])
     )
     assert "fewshot:0" in one and "fewshot" not in both and len({one, both, turned}) == 3
+
+
+def test_a_metric_on_the_scale_of_its_items_is_scored_as_without(monkeypatch):
+    monkeypatch.setenv("CCAT_COMET_MODEL", "Unbabel/some")
+    assert scorer_of(f"comet{ITEM_SCALED}") == scorer_of("comet") == {"checkpoint": "Unbabel/some"}

@@ -9,6 +9,7 @@ import queue
 import socketserver
 import threading
 import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -452,3 +453,16 @@ def test_models_with_a_loop_of_their_own_are_left_alone():
         lm.__class__ = changed
         assert not pooled(lm)
     assert not pooled(internals.make_lm("dummy", {}))
+
+
+@pytest.mark.parametrize("bypassed", [False, True])
+def test_a_server_is_asked_through_a_proxy_unless_that_is_to_be_bypassed(monkeypatch, bypassed):
+    hosts = []
+    monkeypatch.setattr(urllib.request, "proxy_bypass", lambda host: hosts.append(host) or bypassed)
+    monkeypatch.setattr(urllib.request, "getproxies", lambda: {"http": "http://proxy:3128"})
+    transport = object.__new__(Transport)
+    transport._lm = SimpleNamespace(base_url="http://far.example:8000/v1")
+    transport._limit, transport._connect = 2, lambda force_close: None
+    transport._open()
+    assert hosts == ["far.example"]
+    assert transport._proxy == (None if bypassed else "http://proxy:3128")

@@ -225,3 +225,13 @@ def test_two_requests_for_one_document_have_no_more_attempts_than_one():
     made.failed(failing, BUSY, 99.0)
     [failed] = made.line.arrived
     assert failed.attempts == made.failure_rule.attempts and not made.retries
+
+
+def test_a_second_request_waits_as_long_as_usual_answers_take_by_now():
+    made = channel()
+    made.answered(call(0, sent=0.0), 100.0)
+    assert made.median == 100.0
+    first = made.resend_at(call(3, sent=0.0))
+    for number in (1, 2):
+        made.answered(call(number, sent=100.0), 900.0)
+    assert made.median == 800.0 and made.resend_at(call(3, sent=0.0)) == pytest.approx(8 * first)

@@ -61,3 +61,10 @@ def test_a_document_reads_the_prompts_of_all_its_requests(monkeypatch):
     read = sum(estimate_tokens(prompt) for prompt in choices), 3 * estimate_tokens(repeated[0])
     assert [usual.input for usual, _ in found.values()] == pytest.approx(read)
     assert all(usual.output == limit.output == 0.0 for usual, limit in found.values())
+
+
+def test_before_the_first_answer_a_lost_attempt_counts_the_tokens_that_are_expected():
+    made, tally, item = charges(PRICE, "tokens"), Tally(), Item(("t", 0))
+    assert made.of_lost("a", item, BILLED, tally)[0] == made.expected("a", item) == 3.0
+    tally.lengths["a"] = SimpleNamespace(of_lost=lambda column: 120.0)
+    assert made.of_lost("a", item, BILLED, tally)[0] == 120.0

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from lm_eval_ccat.harness.calls import Calls
+from lm_eval_ccat.live import models
 from lm_eval_ccat.live.models import HarnessModel
-from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.live.spec import ModelSpec, Spec
+from lm_eval_ccat.records import Item
 
 
 def opened(n_requests: int = 1, concurrency: int | None = None, **of_lm: Any) -> tuple[Any, Any]:
@@ -57,3 +59,18 @@ def test_documents_in_flight_have_as_many_requests_as_a_server_takes(
     assert slots == 1 or slots * batch * n_requests <= calls * per_call
     stated, _ = opened(n_requests, calls, _concurrent=1, _batch_size=per_call)
     assert stated.slots == slots
+
+
+@pytest.mark.parametrize(("took", "gathers"), [(0.5, 0.005), (0.02, 0.0002), (90.0, 0.01)])
+def test_an_answer_waits_for_others_a_hundredth_of_what_it_took_and_never_long(
+    monkeypatch, took, gathers
+):
+    model, started = HarnessModel(ModelSpec("a", "hf"), Spec(), {"t": {}}, print), []
+    scoring = SimpleNamespace(start=lambda *_, gather: started.append(gather))
+    session = SimpleNamespace(sends_texts=False, scoring=scoring, ask=None)
+    model.sessions, model._lm, model._transport = {"t": session}, object(), None
+    model._calls = SimpleNamespace(start=lambda on_result, *_: on_result("answered"))
+    moments = iter([0.0, took])
+    monkeypatch.setattr(models.time, "monotonic", lambda: next(moments))
+    model.start([Item(("t", 7))], lambda _: None)
+    assert started == [pytest.approx(gathers)]

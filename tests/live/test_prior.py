@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.errors import MetricError, UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live import earlier
-from lm_eval_ccat.live.spec import Spec
-from lm_eval_ccat.records import Answered, Tell
+from lm_eval_ccat.live.models import StoredModel
+from lm_eval_ccat.live.spec import ModelSpec, Spec
+from lm_eval_ccat.records import Answered, Item, Tell
 
 PAIR = ["m05", "m07"]
 ARGUMENTS = {"tokenizer_backend": "none", "timeout": 5}
@@ -165,3 +166,11 @@ def test_logs_of_another_model_under_the_same_name_are_named_in_the_result(
     assert [text for text in content["warnings"] if text.startswith("prior:")] == [said]
     assert capsys.readouterr().err.count(said) == 1
     assert content["models"]["m05"]["from_prior"] > 0
+
+
+def test_a_stored_model_has_each_answer_or_names_the_document():
+    first, second = Item(("t", 1)), Item(("t", 2))
+    model = StoredModel(ModelSpec("old", "dummy"), Spec(), {}, print)
+    model.prior_answers = {first: None}
+    with pytest.raises(MetricError, match="the logs of old have no answer to document 2"):
+        model.ask([first, second])

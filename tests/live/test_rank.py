@@ -370,3 +370,11 @@ def test_a_budget_that_the_first_items_take_whole_is_enough():
         plan = planned(charges=charges)
         with pytest.raises(UsageError, match=r"\{usd: 3\}") if too_small else nullcontext():
             ranking_run._require_warmup(plan, SimpleNamespace())
+
+
+def test_a_target_takes_at_least_the_first_items(monkeypatch):
+    plan = planned(spec={"stop": "se 0.2"})
+    for needed, taken in ((3, 10), (40, 40)):
+        ways = {"bank": SimpleNamespace(items_for_error=lambda _, needed=needed: needed)}
+        monkeypatch.setattr(forecast, "powers", lambda _, ways=ways: ways)
+        assert f"to take about {taken} of 100 documents" in forecast.target_in_words(plan, False)

@@ -10,7 +10,14 @@ from worlds.boards import drive
 from worlds.journals import Teller
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.live.result import Result, board_of, on_own_scales, result_of, state_terms
+from lm_eval_ccat.live.result import (
+    Result,
+    _of_cut_answers,
+    board_of,
+    on_own_scales,
+    result_of,
+    state_terms,
+)
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import no_money
 from lm_eval_ccat.records import Header, Item, Tell
@@ -113,3 +120,11 @@ def test_answers_that_all_score_the_lowest_or_the_highest_are_told(run, score, t
     tally.count_answer(Tell(model="b", item=Item(("t", 20)), score=0.25, raw=1.25))
     alone = "all 20 answers of a score 0 on t, unlike those of other models: answers may"
     assert [text.startswith(alone) for text in of_run(book).warnings] == [True] * (score == 0.0)
+
+
+def test_shares_of_answers_that_were_cut_are_of_all_answers():
+    tally = Tally()
+    tally.answered.update(a=20, b=20)
+    tally.finished.update(a={"length": 10}, b={"length": 1})
+    [text] = _of_cut_answers(tally, ())
+    assert "different rates: 50% of those of a, 5% of those of b" in text

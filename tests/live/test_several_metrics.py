@@ -133,9 +133,10 @@ def test_scores_that_nobody_asked_for_stand_in_the_result_at_no_request(several,
     assert content["looks"] == "every" and "intervals hold at every look" in " ".join(shown.split())
 
 
-def test_the_harness_files_hold_an_estimate_of_every_metric(several, server):
+def test_the_harness_files_hold_an_estimate_of_every_metric(several, server, ccat):
     both = ["share", "errors"]
     content = several.ranked(server, MODELS, metrics=both, budget={"items": 90})
+    ccat("verify", several.run())  # each metric's samples are what the journal has of it
     [file] = (several.run() / "m05").glob("results_*.json")
     saved = json.loads(file.read_text())
     for name, outcome in content["outcomes"].items():

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds.boards import bank_of
 
+from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.errors import ScaleError
 from lm_eval_ccat.ranker.accounts import Account, Accounts
 from lm_eval_ccat.ranker.contents import Contents
 
@@ -153,3 +155,13 @@ def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     )  # 0.1 + 0.2 > 0.3
     accounts.place(account, 2, None)
     assert not accounts.affordable(accounts.left()).any()
+
+
+def test_a_score_that_is_refused_costs_nothing_and_may_be_told_right():
+    ranker = Ranker(ItemBank.blank(range(20)), ["a", "b"])
+    [(model, item)] = ranker.ask(1)
+    with pytest.raises(ScaleError):
+        ranker.tell(model, item, 1.5)
+    assert ranker.spent == 0.0
+    ranker.tell(model, item, 0.5)
+    assert ranker.spent == 1.0

@@ -166,3 +166,13 @@ def test_weights_within_a_task_and_costs_are_its_own():
         for task, of_task in result.tasks.items():
             asked = [item for item in result.items[model] if item[0] == task]
             assert of_task.row(model).cost == price * len(asked) > 0.0
+
+
+def test_an_answer_whose_only_score_is_reported_alone_is_refused():
+    """Nothing that counts is known of it, so it would pass for an answer of no weight."""
+    blank = ItemBank.blank(range(20))
+    both = {"t": {"bleu": blank, "chrf": blank}}
+    ranker = Ranker(both, ["a", "b"], weights={"bleu": 1, "chrf": 0})
+    with pytest.raises(UsageError, match="no outcome that counts has a score"):
+        ranker.tell("a", ("t", 3), {"chrf": 0.5})
+    ranker.tell("a", ("t", 3), {"bleu": 0.5})
