@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank, file
-from lm_eval_ccat.bank.bank import Observation
+from lm_eval_ccat.bank.bank import Observation, family_of
 from lm_eval_ccat.bank.file import plain
 from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.errors import BankError, CcatError, UsageError
@@ -375,3 +375,7 @@ def test_what_is_stated_of_an_outcome_counts_before_what_its_bank_has():
     assert (Outcome.of(bank).task, Outcome.of(bank).filter) == ("t", "strict")
     stated = Outcome.of(bank, "u", filter="loose")
     assert (stated.task, stated.filter) == ("u", "loose")
+
+
+def test_a_family_is_one_of_models_and_not_of_their_organisation():
+    assert family_of("org/llama-3") == family_of("meta/Llama-2-7b") != family_of("org/qwen2")
