@@ -58,6 +58,9 @@ COMMANDS = {
     "a live model by group": (
         "compare t.csv --task t --model hf --by subject", 2, "are for stored scores",
     ),
+    "a live model with a range": (
+        "compare t.csv --task t --model hf --range 0,1", 2, "are for stored scores",
+    ),
     "two models in a file": ("compare t.csv t.csv", 2, "--models BASELINE,CANDIDATE"),
     "another metric": ("compare t.csv t.csv --metric bleu", 2, "no metric 'bleu'; they hold acc"),
     "a plan of nothing": ("plan", 2, "give a configuration file, --task, or --bank"),

@@ -3251,4 +3251,25 @@ BUGS: tuple[Bug, ...] = (
         "self._next_drawing = time.monotonic()",
         ("tests/report/test_tables.py",),
     ),
+    Bug(
+        "why a task cannot be loaded is not said",
+        "lm_eval_ccat/harness/task_check",
+        'troubles.get(name, ""))',
+        '"")',
+        ("tests/cli/test_check_command.py",),
+    ),
+    Bug(
+        "a task without a bank is scored by its first filter",
+        "lm_eval_ccat/harness/task_metrics",
+        "filter=filter or session.filters[0],",
+        "filter=session.filters[0],",
+        ("tests/harness/test_outcomes_of_tasks.py",),
+    ),
+    Bug(
+        "a range beside live models is passed over",
+        "lm_eval_ccat/live/compare",
+        "if grouping or range:",
+        "if grouping:",
+        ("tests/test_mistakes.py",),
+    ),
 )

@@ -234,3 +234,15 @@ def test_a_variant_of_a_group_keeps_what_the_group_sets_and_changes(tmp_path):
         "group": "g_adaptive", "group_alias": "G", **means,
         "task": [{"task": "one_adaptive", "num_fewshot": 3}],
     }  # fmt: skip
+
+
+def test_a_task_that_cannot_be_loaded_says_why(tmp_path):
+    data = tmp_path / "nowhere.jsonl"
+    (tmp_path / "t_gone.yaml").write_text(
+        f"task: t_gone\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {data}}}}}\n"
+        "test_split: test\noutput_type: generate_until\ndoc_to_text: q\ndoc_to_target: a\n"
+        "metric_list: [{metric: exact_match}]\n"
+    )
+    [found] = check_tasks(["t_gone"], include_path=str(tmp_path))
+    [note] = [note for note in found.notes if note.startswith("not loaded (")]
+    assert "nowhere.jsonl" in note

@@ -7,9 +7,9 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank.outcome import Outcome
-from lm_eval_ccat.errors import BankMismatchError, MetricError
+from lm_eval_ccat.errors import BankMismatchError, MetricError, UsageError
 from lm_eval_ccat.harness import open_session
-from lm_eval_ccat.harness.task_metrics import leading, outcome_of
+from lm_eval_ccat.harness.task_metrics import blank_outcome, leading, outcome_of
 from lm_eval_ccat.metrics import Scale
 
 
@@ -36,3 +36,12 @@ def test_the_outcome_that_weighs_most_leads_and_the_first_of_several():
     for weights, first in (((0.2, 0.5, 0.3), 1), ((0.0, 0.5, 0.5), 1), ((1.0, 0.0), 0)):
         given = outcomes(*weights)
         assert leading(given) is given[f"m{first}"]
+
+
+def test_a_task_without_a_bank_is_scored_by_the_filter_that_is_named(bench, monkeypatch):
+    session = open_session("choices", Copyist(), include_path=str(bench.tasks))
+    monkeypatch.setattr(type(session), "filters", ["strict", "loose"])
+    for given, taken in ((None, "strict"), ("loose", "loose")):
+        assert blank_outcome(session, filter=given).filter == taken
+    with pytest.raises(UsageError, match="no filter 'other'; it has: strict, loose"):
+        blank_outcome(session, filter="other")
