@@ -3272,4 +3272,11 @@ BUGS: tuple[Bug, ...] = (
         "if grouping:",
         ("tests/test_mistakes.py",),
     ),
+    Bug(
+        "items that a bank removed are others in each repeat",
+        "lm_eval_ccat/ranker/contents",
+        "np.tile(outcome.bank.kept, repeats)",
+        "np.repeat(outcome.bank.kept, repeats)",
+        ("tests/ranker/test_repeats.py",),
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -593,3 +594,14 @@ def test_the_answers_that_would_decide_are_those_that_do() -> None:
     decided_after = count["a"]
     assert len(forecasts) == 3
     assert all(decided_after <= forecast <= decided_after + 2 for forecast in forecasts)
+
+
+def test_items_that_a_bank_removed_are_asked_in_no_pass() -> None:
+    kept = np.array([True, False, False, True])
+    bank = replace(ItemBank.blank(range(4)), kept=kept)
+    ranker, asked = Ranker(bank, ["a", "b"], repeats=2, stop="limits"), Counter()
+    while pairs := ranker.ask():
+        for model, item in pairs:
+            asked[model, item] += 1
+            ranker.tell(model, item, 0.5)
+    assert asked == {(model, item): 2 for model in "ab" for item in (0, 3)}
