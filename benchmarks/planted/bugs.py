@@ -210,8 +210,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a group's weights are not divided by its tasks' own",
         "lm_eval_ccat/ranker/contents",
-        "{task: weight / self.tasks[task].weight for task, weight in numbers.items()}",
-        "dict(numbers)",
+        "{number: share / self.tasks[number].weight for number, share in shares.items()}",
+        "dict(shares)",
         ("tests/ranker/test_tasks.py",),
     ),
     Bug(
@@ -389,8 +389,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "of several limits the loosest holds",
         "lm_eval_ccat/ranker/stopping",
-        "return float(min(budgets, default=math.inf)), min(items, default=None)",
-        "return float(max(budgets, default=math.inf)), max(items, default=None)",
+        "return Limits(float(min(budgets, default=math.inf)), min(items, default=None))",
+        "return Limits(float(max(budgets, default=math.inf)), max(items, default=None))",
         ("tests/ranker/test_stopping.py",),
     ),
     Bug(
@@ -3196,10 +3196,10 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a score that is refused is paid",
         "lm_eval_ccat/ranker/ranker",
-        "        scores = task.read(model, i, self._contents.name(position), score)\n"
+        "        scores = task.read(model, in_task, self._contents.name(position), score)\n"
         "        self._accounts.end(account, position, cost)",
         "        self._accounts.end(account, position, cost)\n"
-        "        scores = task.read(model, i, self._contents.name(position), score)",
+        "        scores = task.read(model, in_task, self._contents.name(position), score)",
         ("tests/ranker/test_accounts.py",),
     ),
     Bug(

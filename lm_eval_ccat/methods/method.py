@@ -213,6 +213,7 @@ class Method:
         self,
         bank: ItemBank,
         n_models: int,
+        *,
         seed: int,
         min_difference: float,
         placing: bool = False,

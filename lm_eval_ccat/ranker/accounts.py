@@ -80,16 +80,16 @@ class Account:
         del self.pending[item]
         self._drawn.pop(item, None)
 
-    def move(self, moved: Places, kept_items: Mask) -> None:
-        """Name items by where they have moved to, among the items that may be asked now."""
-        places = moved.tolist()
+    def renumber(self, moved_to: Places, kept_items: Mask) -> None:
+        """Move all items to their new positions; `kept_items` says which may be asked."""
+        places = moved_to.tolist()
         self.scored = {places[item]: drawn for item, drawn in self.scored.items()}
         self.pending = {places[item]: units for item, units in self.pending.items()}
         self.failed = {places[item]: reason for item, reason in self.failed.items()}
         self._drawn = {places[item]: drawn for item, drawn in self._drawn.items()}
         # Answers that were added may be asked, as far as the bank has kept their items.
         available = kept_items.copy()
-        available[moved] = self.available
+        available[moved_to] = self.available
         self.available = available
 
     def probability(self, item: int) -> float | None:
@@ -108,22 +108,21 @@ class Accounts:
     units : ndarray of shape (n_items,)
     budget : float
         Most that may be spent; infinite without a limit.
-    by_mean : bool
-        Whether a task fits the budget if the *mean* price of its remaining items does (the
-        paper's rule), or if the cheapest does.
+    affords_mean : bool
+        See `Policy.affords_mean`.
 
     Attributes
     ----------
-    position : dict of str to int
-        Position of each model, by which accounts are indexed.
-    loads, remaining, asked : ndarray of int, shape (n_models, n_tasks)
+    number_of : dict of str to int
+        Number of each model, by which accounts and arrays are indexed.
+    n_of_task, remaining, asked : ndarray of int, shape (n_models, n_tasks)
         Items told or in flight, items available, and items ever asked (including those given
         back), of each task.
     spent_on : ndarray of shape (n_models, n_tasks)
         Amount spent so far, without items in flight.
-    prices, flying : ndarray of shape (n_models,)
+    prices, units_in_flight : ndarray of shape (n_models,)
         Price of one unit, from `price`, and units in flight.
-    limit, lost : float
+    stated_budget, lost : float
         Budget as set, and the cost of attempts without an answer, which lowers it.
     changes : int
         Number of changes so far to anything that turns depend on.
@@ -135,19 +134,22 @@ class Accounts:
         prices: Mapping[str, float],
         units: Floats,
         budget: float,
-        by_mean: bool,
+        affords_mean: bool,
     ) -> None:
-        self.contents, self.units, self.limit, self.by_mean = contents, units, budget, by_mean
+        self.contents, self.units = contents, units
+        self.stated_budget, self.affords_mean = budget, affords_mean
         self.lost = 0.0
         self._accounts: list[Account] = []
-        self.position: dict[str, int] = {}
+        self.number_of: dict[str, int] = {}
         self._count_units()
         self._committed: float | None = None
         self.changes = 0
-        self.loads, self.remaining, self.asked = np.zeros((3, 0, len(contents.tasks)), dtype=int)
-        # `_ahead`: units of the item of a task that must fit the budget; NaN if out of date.
-        self.spent_on, self._ahead = np.zeros((2, 0, len(contents.tasks)))
-        self.prices, self.flying = np.zeros((2, 0))
+        self.n_of_task, self.remaining, self.asked = np.zeros(
+            (3, 0, len(contents.tasks)), dtype=int
+        )
+        # `_next_units`: units of the item of a task that must fit the budget; NaN if out of date.
+        self.spent_on, self._next_units = np.zeros((2, 0, len(contents.tasks)))
+        self.prices, self.units_in_flight = np.zeros((2, 0))
         self._active = np.zeros(0, dtype=bool)
         for name, price in prices.items():
             self.add(name, price)
@@ -155,45 +157,53 @@ class Accounts:
     def add(self, name: str, price: float) -> None:
         """Open an account for a model."""
         number, none = len(self._accounts), np.zeros(len(self.contents.tasks), dtype=int)
-        self.loads, self.asked = np.vstack([self.loads, none]), np.vstack([self.asked, none])
+        self.n_of_task, self.asked = (
+            np.vstack([self.n_of_task, none]),
+            np.vstack([self.asked, none]),
+        )
         self.remaining = np.vstack([self.remaining, self.contents.n_kept])
         self.spent_on = np.vstack([self.spent_on, none])
-        self._ahead = np.vstack([self._ahead, none + np.nan])
-        self.prices, self.flying = np.append(self.prices, float(price)), np.append(self.flying, 0.0)
+        self._next_units = np.vstack([self._next_units, none + np.nan])
+        self.prices, self.units_in_flight = (
+            np.append(self.prices, float(price)),
+            np.append(self.units_in_flight, 0.0),
+        )
         self._active = np.append(self._active, True)
         self._accounts.append(Account(name, float(price), number, self.contents.kept_items.copy()))
-        self.position[name] = number
-        self.touch()
+        self.number_of[name] = number
+        self.note_change()
 
     def _count_units(self) -> None:
         units, contents = self.units, self.contents
         self._mean_units = float(units.mean())  # a stated price counts as one item's observation
         self._kept_units = float(units[contents.kept_items].mean())
         self._task_units = [
-            float(units[task.where][task.kept_items].mean()) for task in contents.tasks
+            float(units[task.positions][task.kept_items].mean()) for task in contents.tasks
         ]
 
-    def grow(self, moved: Places, further: NDArray[np.int_]) -> None:
+    def grow(self, moved_to: Places, n_added: NDArray[np.int_]) -> None:
         """Take in the answers by which the contents have grown.
 
         Parameters
         ----------
-        moved : ndarray of int
-            Where each position has moved to.
-        further : ndarray of int, shape (n_tasks,)
-            Number of further answers to each task.
+        moved_to : ndarray of int
+            The new position of each answer that could be asked before.
+        n_added : ndarray of int, shape (n_tasks,)
+            Number of answers added to each task.
         """
         units = np.zeros(len(self.contents.kept_items))
-        units[moved] = self.units
+        units[moved_to] = self.units
         for task in self.contents.tasks:  # repeats cost alike
-            units[task.where] = np.tile(units[task.where][: task.bank.n_items], task.repeats)
+            units[task.positions] = np.tile(
+                units[task.positions][: task.bank.n_items], task.repeats
+            )
         self.units = units
         self._count_units()
-        self.remaining += further
-        self._ahead[:] = np.nan
+        self.remaining += n_added
+        self._next_units[:] = np.nan
         for account in self._accounts:
-            account.move(moved, self.contents.kept_items)
-        self.touch()
+            account.renumber(moved_to, self.contents.kept_items)
+        self.note_change()
 
     def __len__(self) -> int:
         return len(self._accounts)
@@ -201,21 +211,20 @@ class Accounts:
     def __iter__(self) -> Iterator[Account]:
         return iter(self._accounts)
 
-    def __getitem__(self, position: int) -> Account:
-        return self._accounts[position]
+    def __getitem__(self, number: int) -> Account:
+        return self._accounts[number]
 
     def of(self, model: str) -> Account:
         """Return the account of a model by name."""
         try:
-            return self._accounts[self.position[model]]
+            return self._accounts[self.number_of[model]]
         except (KeyError, TypeError):
-            known = ", ".join(self.position)
+            known = ", ".join(self.number_of)
             raise UsageError(f"unknown model {model!r}; this ranking has {known}") from None
 
     def numbers(self, models: Collection[str]) -> set[int]:
         """Return the numbers of models by name."""
-        position = self.position
-        return {position[model] if model in position else self.of(model).number for model in models}
+        return {self.of(model).number for model in models}
 
     @property
     def active(self) -> Mask:
@@ -225,7 +234,7 @@ class Accounts:
     @property
     def n(self) -> NDArray[np.int64]:
         """Number of items told or in flight; shape (n_models,)."""
-        return np.asarray(self.loads.sum(axis=1))
+        return np.asarray(self.n_of_task.sum(axis=1))
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
@@ -240,8 +249,8 @@ class Accounts:
 
     @property
     def budget(self) -> float:
-        """What `limit` leaves after lost attempts."""
-        return max(self.limit - self.lost, 1e-12)
+        """What lost attempts leave of the stated budget."""
+        return max(self.stated_budget - self.lost, 1e-12)
 
     @property
     def spent(self) -> float:
@@ -252,7 +261,7 @@ class Accounts:
     def committed(self) -> float:
         """Amount spent so far, plus the cost of items in flight as answers so far let expect."""
         if self._committed is None:
-            self._committed = self.spent + float(self.prices.dot(self.flying))
+            self._committed = self.spent + float(self.prices.dot(self.units_in_flight))
         return self._committed
 
     def left(self, budget: float | None = None) -> float:
@@ -271,14 +280,14 @@ class Accounts:
         """Return the mean price of an item (of `task`) over the items that may be asked."""
         return self.price(account) * (self._kept_units if task is None else self._task_units[task])
 
-    def most_items(self, warmup: int, k: int) -> int:
-        """Return the most items that `k` models can each get once the others are warmed up."""
+    def items_affordable(self, warmup: int, n_payers: int) -> int:
+        """Return how many items each of `n_payers` models can get if the others get the warm-up."""
         # The cheapest models with the smallest items can get most, and a horizon must not be too
         # short.
         prices, units = np.sort(self.prices), np.sort(self.units[self.contents.kept_items]).cumsum()
-        first = float(units[min(warmup, len(units)) - 1]) if warmup else 0.0
-        left = self.budget * (1.0 + SLACK) - float(prices[k:].sum()) * first
-        price = float(prices[:k].sum())
+        warmup_units = float(units[min(warmup, len(units)) - 1]) if warmup else 0.0
+        left = self.budget * (1.0 + SLACK) - float(prices[n_payers:].sum()) * warmup_units
+        price = float(prices[:n_payers].sum())
         return int(np.searchsorted(units * price, left, side="right")) if price else len(units)
 
     def affordable(self, left: float) -> Mask:
@@ -287,22 +296,22 @@ class Accounts:
         if math.isinf(left):
             return has_items
         # Only what an answer has changed is worked out again: a suite has many models and tasks.
-        for model, task in np.argwhere(has_items & np.isnan(self._ahead)).tolist():
-            where = self.contents.tasks[task].where
-            units = self.units[where][self._accounts[model].available[where]]
-            self._ahead[model, task] = units.mean() if self.by_mean else units.min()
-        return np.asarray(has_items & (self.prices[:, None] * self._ahead <= left))
+        for model, task in np.argwhere(has_items & np.isnan(self._next_units)).tolist():
+            positions = self.contents.tasks[task].positions
+            units = self.units[positions][self._accounts[model].available[positions]]
+            self._next_units[model, task] = units.mean() if self.affords_mean else units.min()
+        return np.asarray(has_items & (self.prices[:, None] * self._next_units <= left))
 
     def choosable(self, account: Account, left: float) -> Mask:
         """Return the items that a model may be asked: available and within `left`; (n_items,)."""
         if math.isinf(left):
             return account.available
-        if not self.by_mean:
+        if not self.affords_mean:
             return account.available & (self.price(account) * self.units <= left)
         out, able = account.available.copy(), self.affordable(left)[account.number]
         for number, task in enumerate(self.contents.tasks):
             if len(able) > 1 and not able[number]:
-                out[task.where] = False
+                out[task.positions] = False
         return out
 
     # -- what happened ------------------------------------------------------------------------
@@ -350,18 +359,18 @@ class Accounts:
     def _move(self, account: Account, item: int, load: int, available: bool) -> None:
         """Update the tables after an item became available or unavailable to a model."""
         cell = account.number, self.contents.task_at(item)
-        self.loads[cell] += load
+        self.n_of_task[cell] += load
         self.remaining[cell] += int(available) - int(account.available[item])
         account.available[item] = available
-        self._ahead[cell] = np.nan
+        self._next_units[cell] = np.nan
         self.prices[account.number] = self.price(account)
-        self.flying[account.number] = sum(account.pending.values())
-        self.touch()
+        self.units_in_flight[account.number] = sum(account.pending.values())
+        self.note_change()
 
     def set_aside(self, account: Account, reason: str | None) -> None:
         """Set a model aside, or take it back if `reason` is None."""
         account.dropped, self._active[account.number] = reason, reason is None
-        self.touch()
+        self.note_change()
 
     def reprice(self, prices: Mapping[str, float]) -> None:
         """Set new prices of one unit, which the costs of answers continue to correct."""
@@ -369,9 +378,9 @@ class Accounts:
             account = self.of(name)
             account.price = float(price)
             self.prices[account.number] = self.price(account)
-        self.touch()
+        self.note_change()
 
-    def touch(self) -> None:
-        """Record that something has changed."""
+    def note_change(self) -> None:
+        """Count a change, after which cached turns and sums are out of date."""
         self._committed = None
         self.changes += 1

@@ -54,12 +54,12 @@ class RankingBuilder:
         self._options = {key: value for key, value in sorted(options.items()) if value is not None}
         #: The weighted sum of each group's tasks, by name of the group.
         self.groups = {
-            name: turns.standing.score.of(self._contents.group(name, tasks))
+            name: turns.standing.score.of(self._contents.group_factors(name, tasks))
             for name, tasks in groups.items()
         }
 
-    def ranking(self, done: bool, parts: bool) -> Ranking:
-        """Return the current ranking."""
+    def ranking(self, *, done: bool, parts: bool) -> Ranking:
+        """Return the current ranking; `done` and `parts` are those of `Ranker`."""
         standing, tasks, rule = self._standing, self._contents.tasks, self._turns.rule
         verdicts, goal = standing.latest, rule if has_goal(rule) else AllDecided()
         ranking = replace(
@@ -136,7 +136,9 @@ class RankingBuilder:
             models=tuple(models),
             verdicts=verdicts,
             n_items=sum(tasks[task].bank.n_items for task in score.tasks),
-            n_answers=sum(tasks[task].where.stop - tasks[task].where.start for task in score.tasks),
+            n_answers=sum(
+                tasks[task].positions.stop - tasks[task].positions.start for task in score.tasks
+            ),
             scale=scale_of([state.outcome for state in score.outcomes]),
             signature=line or "+".join(tasks[task].name for task in score.tasks),
             tops=_TOPS,
@@ -218,7 +220,7 @@ class RankingBuilder:
         if score is self._standing.score or len(score.outcomes) != 1:
             return items
         # An answer may lack an outcome (its judge failed, say).
-        start = contents.tasks[score.tasks[0]].where.start
+        start = contents.tasks[score.tasks[0]].positions.start
         scores = score.outcomes[0].scores[account.number]
         return [item for item in items if item - start in scores]
 
@@ -228,10 +230,10 @@ class RankingBuilder:
         """Return the interval as if failed items, and all they stand for, had scored 0, or 1."""
         drop = rise = 0.0
         for task, weight in zip(score.tasks, score.weights.tolist()):
-            where, leader = self._contents.tasks[task].where, self._contents.tasks[task].leader
+            slots, leader = self._contents.tasks[task].positions, self._contents.tasks[task].leader
             # Failed items stand for the same share of the task as of the items that were asked.
             if failed := [
-                item - where.start for item in account.failed if where.start <= item < where.stop
+                item - slots.start for item in account.failed if slots.start <= item < slots.stop
             ]:
                 expected = leader.expected(account.number)[failed]
                 asked = len(failed) + len(leader.scores[account.number])
@@ -293,8 +295,11 @@ class RankingBuilder:
         # A model without items left is not held up by any limit.
         unfinished = [account for account in asking if accounts.remaining[account.number].any()]
         if any(account.n < turns.cap for account in unfinished):
-            left, lost = accounts.budget - accounts.committed, min(accounts.lost, accounts.limit)
-            return budget_used_up(accounts.limit, left, lost)
+            left, lost = (
+                accounts.budget - accounts.committed,
+                min(accounts.lost, accounts.stated_budget),
+            )
+            return budget_used_up(accounts.stated_budget, left, lost)
         if not unfinished:
             return "every item was administered"
         return MaxItems(turns.cap).why(standing)

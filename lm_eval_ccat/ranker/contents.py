@@ -19,7 +19,7 @@ from ..methods.policy import Policy
 from ..methods.sample.first_pass import FirstPassPolicy
 from ..methods.sample.repeats import pass_at
 from ..metrics.scale import Floats, Scale
-from ..options import ABOVE_0, AT_LEAST_0, REPEATS
+from ..options import ABOVE_0, AT_LEAST_0, REPEATS, Kind
 from .arguments import item_units
 
 Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]
@@ -93,8 +93,8 @@ class OutcomeState:
     def pass_at(self, model: int) -> tuple[int, float] | None:
         """Return pass@k for the k answers that every item has; None below two, or for other scores.
 
-        A task with its items answered twice and more has it, where scores are 0 or 1 and higher is
-        better: of an error nobody asks for one in k.
+        It is the chance that one of k answers is right, so scores have to be 0 or 1, and higher
+        better.
         """
         if not self.outcome.bank.scale.higher_is_better:
             return None
@@ -145,8 +145,8 @@ class Task:
 
     Attributes
     ----------
-    where : slice
-        Where the task's items lie among the items of all tasks.
+    positions : slice
+        The task's positions among the items of all tasks.
     kept_items : ndarray of bool
         Items that may be asked: those kept by at least one outcome of positive weight.
     bank : ItemBank
@@ -163,7 +163,7 @@ class Task:
         self, name: str, outcomes: Sequence[Outcome], start: int, repeats: int = 1
     ) -> None:
         self.name, self.outcomes, self.repeats = name, outcomes, repeats
-        self.where = slice(start, start + outcomes[0].bank.n_items * repeats)
+        self.positions = slice(start, start + outcomes[0].bank.n_items * repeats)
         counting = [outcome.bank.kept for outcome in outcomes if outcome.weight > 0.0]
         self.kept_items = np.tile(np.any(counting, axis=0), repeats)
         self.weight = sum(outcome.weight for outcome in outcomes)
@@ -179,16 +179,16 @@ class Task:
         """The outcome of largest weight; the first task's sets how the ranking proceeds."""
         return max(self.states, key=lambda state: state.outcome.weight)
 
-    def begin(self, n_models: int, make: Callable[[Outcome, ItemBank], Policy]) -> None:
-        """Start the ranking; `make` builds a policy from an outcome and the task's `bank`."""
+    def begin(self, n_models: int, policy_of: Callable[[Outcome, ItemBank], Policy]) -> None:
+        """Start the ranking; `policy_of` makes a policy from an outcome and the task's `bank`."""
         self.states = [
-            OutcomeState(outcome, make(outcome, self.bank), n_models, self.repeats)
+            OutcomeState(outcome, policy_of(outcome, self.bank), n_models, self.repeats)
             for outcome in self.outcomes
         ]
 
     # -- what happened ------------------------------------------------------------------------
 
-    def _keeping(self, item: int) -> list[OutcomeState]:
+    def _states_with(self, item: int) -> list[OutcomeState]:
         """Return the outcomes whose banks have kept an item."""
         return [state for state in self.states if state.kept_items[item]]
 
@@ -211,7 +211,7 @@ class Task:
         `start` is where its items lie now, and `seed` that of the passes.
         """
         n_items = self.bank.n_items
-        self.where = slice(start, start + n_items * repeats)
+        self.positions = slice(start, start + n_items * repeats)
         if repeats == self.repeats:
             return
         self._changed()
@@ -221,18 +221,18 @@ class Task:
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         """Record that `item` (a position in the task) was asked."""
-        for state in self._keeping(item):
+        for state in self._states_with(item):
             state.policy.placed(model, item, probability)
 
     def unplaced(self, model: int, item: int) -> None:
         """Record that `item` was given back."""
-        for state in self._keeping(item):
+        for state in self._states_with(item):
             state.policy.unplaced(model, item)
 
     def failed(self, model: int, item: int) -> None:
         """Record that `item` will have no score."""
         self._changed()
-        for state in self._keeping(item):
+        for state in self._states_with(item):
             state.fail(model, item)
 
     def told(self, model: int, item: int, scores: Sequence[float | None]) -> None:
@@ -258,7 +258,7 @@ class Task:
                 state.scores[model][item] = score
                 state.scored.add(item)
 
-    def read(self, model: str, item: int, named: Any, score: Any) -> list[float | None]:
+    def read(self, model: str, item: int, name: Any, score: Any) -> list[float | None]:
         """Return the checked scores of one answer by outcome; None for an outcome it lacks.
 
         Raises
@@ -270,7 +270,7 @@ class Task:
             weight has a score, or several outcomes share one bare score.
         """
         if not self.kept_items[item]:
-            raise UsageError(f"doc_id {named!r} was removed from the bank by its calibration")
+            raise UsageError(f"doc_id {name!r} was removed from the bank by its calibration")
         names = [outcome.name for outcome in self.outcomes]
         if isinstance(score, Mapping):
             unknown = [name for name in score if name not in names]
@@ -290,8 +290,8 @@ class Task:
             score is not None and outcome.weight > 0.0
             for outcome, score in zip(self.outcomes, values)
         ):
-            raise UsageError(f"no outcome that counts has a score on doc_id {named!r}")
-        return [None if score is None else _score(score, model, named) for score in values]
+            raise UsageError(f"no outcome that counts has a score on doc_id {name!r}")
+        return [None if score is None else _checked_score(score, model, name) for score in values]
 
     def correlation(self) -> Floats:
         """Correlation of the outcomes' errors; shape (n_outcomes, n_outcomes).
@@ -305,14 +305,14 @@ class Task:
         return np.asarray(out)
 
 
-def _score(value: Any, model: str, item: Any) -> float:
+def _checked_score(value: Any, model: str, name: Any) -> float:
     try:
         score = float(value)
     except (TypeError, ValueError):
         score = float("nan")
     if not 0.0 <= score <= 1.0:
         raise ScaleError(
-            f"score {value!r} of model {model!r} on doc_id {item!r} is not in [0, 1]; "
+            f"score {value!r} of model {model!r} on doc_id {name!r} is not in [0, 1]; "
             "normalise it with the scale of the metric first"
         )
     return score
@@ -336,7 +336,6 @@ class Contents:
     bare : bool
         Whether the ranker hands out items as bare doc_ids: with a single task that was not given
         by name. With a single task, it accepts both forms of an item.
-
     repeats : dict of str to int
         Most answers of an item, by task.
 
@@ -357,7 +356,7 @@ class Contents:
         self.tasks: list[Task] = []
         for name, outcomes in of_task.items():
             weighted = [replace(outcome, weight=shares[name][outcome.name]) for outcome in outcomes]
-            start = self.tasks[-1].where.stop if self.tasks else 0
+            start = self.tasks[-1].positions.stop if self.tasks else 0
             self.tasks.append(Task(name, weighted, start, repeated[name]))
         self.outcomes = [outcome for task in self.tasks for outcome in task.outcomes]
         counting = [outcome for outcome in self.outcomes if outcome.weight > 0.0]
@@ -366,12 +365,12 @@ class Contents:
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
-        # Whoever gives outcomes (a run) keeps answers apart; a loop tells a bare item's next one.
-        self._of_outcomes = isinstance(banks, Sequence)
+        # A run, which gives outcomes, is told which repeat each ask is; a loop over a bank is not.
+        self._names_repeats = isinstance(banks, Sequence)
         #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(counting)
         self.of_task = {task.name: number for number, task in enumerate(self.tasks)}
-        self._count()
+        self._place_tasks()
 
     @property
     def pass_length(self) -> int:
@@ -380,9 +379,10 @@ class Contents:
             return 0
         return sum(int(n) // task.repeats for n, task in zip(self.n_kept, self.tasks))
 
-    def _count(self) -> None:
-        self._starts = [task.where.start for task in self.tasks]
-        self.n_items = self.tasks[-1].where.stop
+    def _place_tasks(self) -> None:
+        """Work out what depends on where each task's items lie among those of all tasks."""
+        self._starts = [task.positions.start for task in self.tasks]
+        self.n_items = self.tasks[-1].positions.stop
         self._positions = list(range(self.n_items))  # integers that all models' accounts share
         self.kept_items = np.concatenate([task.kept_items for task in self.tasks])
         self.n_kept = np.array([int(task.kept_items.sum()) for task in self.tasks])
@@ -392,8 +392,8 @@ class Contents:
         """Whether items of a task are asked more than once."""
         return max(task.repeats for task in self.tasks) > 1
 
-    def raised_repeats(self, repeats: Any) -> dict[str, int]:
-        """Return how often items of each task are asked from now on, if that may be raised so.
+    def checked_repeats(self, repeats: Any) -> dict[str, int]:
+        """Return how often items of each task may be asked if `repeats` is set; change nothing.
 
         Raises
         ------
@@ -411,7 +411,7 @@ class Contents:
         return of_task
 
     def raise_repeats(self, repeats: Any, seed: int) -> Places:
-        """Let items be asked more often than so far; `raised_repeats` says what is refused.
+        """Let items be asked more often than so far; `checked_repeats` refuses what may not be.
 
         Parameters
         ----------
@@ -422,15 +422,15 @@ class Contents:
         Returns
         -------
         ndarray of int
-            Where each position has moved to: items of later tasks make room.
+            The new position of each answer: those of later tasks make room.
         """
-        self.repeats, moved, start = self.raised_repeats(repeats), list[Places](), 0
+        self.repeats, moved_to, start = self.checked_repeats(repeats), list[Places](), 0
         for task in self.tasks:
-            moved.append(start + np.arange(task.where.stop - task.where.start))
+            moved_to.append(start + np.arange(task.positions.stop - task.positions.start))
             task.raise_repeats(self.repeats[task.name], start, seed)
-            start = int(task.where.stop)
-        self._count()
-        return np.concatenate(moved)
+            start = int(task.positions.stop)
+        self._place_tasks()
+        return np.concatenate(moved_to)
 
     @property
     def changes(self) -> int:
@@ -467,9 +467,9 @@ class Contents:
                 f"there is no repeat {repeat} of doc_id {doc_id!r}{of_task}: this ranking asks "
                 f"every item up to {task.repeats} times"
             )
-        return self._positions[int(task.where.start) + index + task.bank.n_items * (repeat - 1)]
+        return self._positions[int(task.positions.start) + index + task.bank.n_items * (repeat - 1)]
 
-    def repeats_of(self, item: Any) -> list[int]:
+    def positions_of(self, item: Any) -> list[int]:
         """Return the positions of the answers that an item may mean, in order.
 
         A doc_id means any answer to it; (task, doc_id) means the first, (task, doc_id, 2) the
@@ -479,21 +479,21 @@ class Contents:
         if isinstance(item, Sequence) and not isinstance(item, str):
             return [first]
         task = self.tasks[self.task_at(first)]
-        return self._positions[first : task.where.stop : task.bank.n_items]
+        return self._positions[first : task.positions.stop : task.bank.n_items]
 
     def task_at(self, position: int) -> int:
         """Return the number of the task that an item belongs to."""
         return bisect_right(self._starts, position) - 1
 
-    def task_and_place(self, position: int) -> tuple[Task, int]:
+    def task_and_position(self, position: int) -> tuple[Task, int]:
         """Return the task that an item belongs to, and its position there."""
         task = self.tasks[self.task_at(position)]
-        start = int(task.where.start)
+        start = int(task.positions.start)
         return task, position - start if start else position
 
     def doc_id(self, position: int) -> Any:
         """Return an item's doc_id."""
-        task, i = self.task_and_place(position)
+        task, i = self.task_and_position(position)
         return task.bank.doc_ids[i % task.bank.n_items]
 
     def name(self, position: int) -> Any:
@@ -503,9 +503,9 @@ class Contents:
 
     def name_as_asked(self, position: int) -> Any:
         """Return an item as `ask` names it: with its repeat from the second on, unless bare."""
-        task, i = self.task_and_place(position)
+        task, i = self.task_and_position(position)
         repeat = 1 + i // task.bank.n_items
-        if repeat == 1 or (self.bare and not self._of_outcomes):
+        if repeat == 1 or (self.bare and not self._names_repeats):
             return self.name(position)
         return task.name, self.doc_id(position), repeat
 
@@ -524,7 +524,9 @@ class Contents:
             [np.tile(sizes, task.repeats) for sizes, task in zip(of_task, self.tasks)]
         )
 
-    def group(self, name: str, tasks: Mapping[str, float] | Sequence[str]) -> dict[int, float]:
+    def group_factors(
+        self, name: str, tasks: Mapping[str, float] | Sequence[str]
+    ) -> dict[int, float]:
         """Return the factor on each task's weight in a group of tasks, by task number."""
         factors = dict(tasks) if isinstance(tasks, Mapping) else dict.fromkeys(tasks, 1.0)
         unknown = [task for task in factors if task not in self.of_task]
@@ -533,8 +535,8 @@ class Contents:
         total = sum(factors.values())
         if not total > 0.0 or min(factors.values()) < 0.0:
             raise UsageError(f"group {name!r}: weights must be numbers above 0")
-        numbers = {self.of_task[task]: weight / total for task, weight in factors.items()}
-        return {task: weight / self.tasks[task].weight for task, weight in numbers.items()}
+        shares = {self.of_task[task]: weight / total for task, weight in factors.items()}
+        return {number: share / self.tasks[number].weight for number, share in shares.items()}
 
 
 def _repeats(repeats: Any, tasks: Collection[str]) -> dict[str, int]:
@@ -625,7 +627,7 @@ def shares_of(
             f"weights {weights!r} are neither 'documents' nor 'equal', nor a positive number for "
             f"each of {known}"
         )
-    total = _total(weight_of.values(), zero=False)
+    total = _total(weight_of.values(), ABOVE_0)
     return {task: weight_of[task] / total for task in sizes}
 
 
@@ -652,7 +654,7 @@ def _shares(
                 task: {name: by_name[name] for name in weight_of[task]} for task in of_task
             }
             weight_of_task = "documents"
-    sums = {task: _total(weights.values(), zero=True) for task, weights in weight_of.items()}
+    sums = {task: _total(weights.values(), AT_LEAST_0) for task, weights in weight_of.items()}
     sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in of_task.items()}
     share = shares_of(sizes, sums if by_outcome else weight_of_task, metrics)
     return {
@@ -675,10 +677,10 @@ def _require_each_outcome(
             raise UsageError(f"weights of task {task!r} are not one per outcome: {names!r}")
 
 
-def _total(weights: Collection[Any], zero: bool) -> float:
-    """Return the sum of weights, which must be above 0; with `zero`, some may be 0."""
+def _total(weights: Collection[Any], kind: Kind) -> float:
+    """Return the sum of weights, each of a kind; it must be above 0."""
     for weight in weights:
-        (AT_LEAST_0 if zero else ABOVE_0).check(weight, "weight")
+        kind.check(weight, "weight")
     if not sum(weights) > 0.0:
         raise UsageError("some weight must be above 0")
     return float(sum(weights))
@@ -722,14 +724,15 @@ def failure_bias(expected: Floats, scores: Mapping[int, float], failed: Sequence
     """
     if min(len(scores), len(failed)) < FEWEST:
         return 0.0
-    answered, missed = expected[[*scores]], expected[list(failed)]
-    share = len(missed) / (len(answered) + len(missed))
-    asked = np.concatenate([answered, missed])
-    spread = float(asked.var())
+    # What was expected of the items with a score, of those without, and of both.
+    of_scored, of_failed = expected[[*scores]], expected[list(failed)]
+    of_asked = np.concatenate([of_scored, of_failed])
+    f, spread = len(of_failed) / len(of_asked), float(of_asked.var())
+    # Where all items are expected to score alike, nothing can be regressed on that.
     if spread < 1e-9:
         return 0.0
-    slope = share * (1.0 - share) * float(answered.mean() - missed.mean()) / spread
-    noise = float(np.mean((np.array(list(scores.values())) - answered) ** 2))
-    unsure = (share * (1.0 - share) / (len(asked) * spread)) ** 0.5
-    high = (slope + np.copysign(MARGIN * unsure, slope)) * noise / (1.0 - share)
-    return float(np.clip(high, -share * (1.0 - missed).mean(), share * missed.mean()))
+    b = f * (1.0 - f) * float(of_scored.mean() - of_failed.mean()) / spread
+    error_of_b = (f * (1.0 - f) / (len(of_asked) * spread)) ** 0.5
+    s2 = float(np.mean((np.array(list(scores.values())) - of_scored) ** 2))
+    bias = (b + np.copysign(MARGIN * error_of_b, b)) * s2 / (1.0 - f)
+    return float(np.clip(bias, -f * (1.0 - of_failed).mean(), f * of_failed.mean()))

@@ -29,7 +29,7 @@ from .looks import Looks
 from .ranking import Ranking
 from .references import Known, references_of, refuse_known
 from .standing import Standing
-from .stopping import StoppingRule, has_goal, limits, stopping_rule
+from .stopping import Limits, StoppingRule, has_goal, stopping_rule, tightest_limits
 from .turns import Turns, first_items
 from .verdicts import Verdicts
 from .weighted import WeightedSum
@@ -38,19 +38,17 @@ _NOT_STATED = ("self", "options")
 
 
 @dataclass(frozen=True)
-class _Policies:
-    """What the method of every outcome is told when a ranking begins, as of `Ranker`.
+class _PolicyMaker:
+    """Makes the policies of a ranking's outcomes, from what the ranker tells every method.
+
+    Attributes are arguments of `Ranker`, except these.
 
     Attributes
     ----------
-    n_models, seed : int
     min_difference : float
         On [0, 1].
     placing : bool
         Whether models are placed among known ones.
-    looks : str
-    sampled : bool
-    repeats : mapping of task to int
     options : mapping of str to Any
         Options of the method.
     """
@@ -65,35 +63,35 @@ class _Policies:
     options: Mapping[str, Any]
 
     def policy_of(self, outcome: Outcome, leader: ItemBank) -> Policy:
-        """Return the policy of an outcome; one of another method goes beside its task's leader."""
+        """Return the policy of an outcome, whose task's items the bank `leader` chooses."""
+        bank, repeats = outcome.bank, self.repeats[outcome.task]
         # One method chooses a task's items; outcomes of another are estimated from its draws.
-        if outcome.bank.method != leader.method:
-            beside = BesidePolicy(outcome.bank, self.n_models, self.sampled)
-            if (repeats := self.repeats[outcome.task]) == 1:
+        if bank.method != leader.method:
+            beside = BesidePolicy(bank, self.n_models, self.sampled)
+            if repeats == 1:
                 return beside
-            options: dict[str, int] = {"repeats": repeats, "seed": self.seed}
-            return FirstPassPolicy(outcome.bank, self.n_models, beside, **options)
-        method = method_of(outcome.bank)
+            return FirstPassPolicy(bank, self.n_models, beside, repeats=repeats, seed=self.seed)
+        method = method_of(bank)
         return method.rank(
-            outcome.bank,
+            bank,
             self.n_models,
-            self.seed,
-            self.min_difference,
-            self.placing,
-            self.looks,
-            self.sampled,
-            self.repeats[outcome.task],
+            seed=self.seed,
+            min_difference=self.min_difference,
+            placing=self.placing,
+            looks=self.looks,
+            sampled=self.sampled,
+            repeats=repeats,
             **checked_options(method, self.options),
         )
 
 
-def _score_of(contents: Contents, sizes: Floats, across: bool) -> WeightedSum:
-    """Return the weighted sum of all outcomes; tasks inform each other where that is a gain."""
+def _ranked_score(contents: Contents, sizes: Floats, across: bool) -> WeightedSum:
+    """Return the weighted sum of all outcomes; with `across`, tasks may inform each other."""
     prior = Across.of(contents.tasks) if across else None
     replays = Replays.of([task.states[0].outcome.bank for task in contents.tasks])
     # All tasks are in the ranked score, with their own weights.
     equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)
-    units = np.array([sizes[task.where].mean() for task in contents.tasks])
+    units = np.array([sizes[task.positions].mean() for task in contents.tasks])
     score = WeightedSum(contents, units, prior, replays, equal_factors)
     # A gain can only be foretold by replays, which know each task by one outcome.
     one_outcome_each = len(score.outcomes) == len(contents.tasks)
@@ -233,12 +231,13 @@ class Ranker:
         **options: Any,
     ) -> None:
         # As stated, for a ranking that begins again without its banks (`JoinTests`).
-        beginning = {name: value for name, value in locals().items() if name not in _NOT_STATED}
+        arguments = {name: value for name, value in locals().items() if name not in _NOT_STATED}
         prices = prices_of(models)
         self.confidence = CONFIDENCE.check(confidence, "confidence")
         self.seed = whole().check(seed, "seed")
         rule = stopping_rule(stop)
-        limit, self._max_items = limits(rule, budget, max_items)
+        limits = tightest_limits(rule, budget, max_items)
+        self._max_items = limits.max_items
         AT_LEAST_0.check(min_difference, "min_difference")
         SWITCH.check(familywise, "familywise")
         choice(BENCHMARK, POPULATION, RUN).check(question, "question")
@@ -257,7 +256,7 @@ class Ranker:
         usual = first_items(len(contents.tasks))
         warmup = usual if warmup is None else whole().check(warmup, "warmup")
         unit_min_difference = float(min_difference) / contents.scale.span
-        policies = _Policies(
+        policy_maker = _PolicyMaker(
             n_models=len(prices),
             seed=self.seed,
             min_difference=unit_min_difference,
@@ -268,15 +267,19 @@ class Ranker:
             options=options,
         )
         for task in contents.tasks:
-            task.begin(len(prices), policies.policy_of)
+            task.begin(len(prices), policy_maker.policy_of)
         sizes = contents.units(units)
-        score = _score_of(contents, sizes, across)
+        score = _ranked_score(contents, sizes, across)
         references = None
         if known is not None:
             # Full results of sampled answers have the noise of so many draws.
             answers = sum(task.bank.n_items for task in contents.tasks) if self._sampled else None
-            references = references_of(known, score.alone, prices, question == POPULATION, answers)
-        self._accounts = Accounts(contents, prices, sizes, limit, score.leader.affords_mean)
+            references = references_of(
+                known, score.alone, new=prices, population=question == POPULATION, answers=answers
+            )
+        self._accounts = Accounts(
+            contents, prices, sizes, limits.budget, affords_mean=score.leader.affords_mean
+        )
         self._standing = Standing(
             score=score,
             accounts=self._accounts,
@@ -295,7 +298,7 @@ class Ranker:
             exposure=exposure,
         )
         if contents.repeated:
-            self._require_a_pass(prices, self._accounts.budget, self._max_items)
+            self._require_a_pass(prices, limits)
         self._set_looks()
         # A default is left out of the signature, which states what a reader cannot guess.
         options = {
@@ -303,7 +306,7 @@ class Ranker:
             "familywise": familywise or None,
             **options,
         }
-        self.join = JoinTests(contents, beginning)
+        self.join = JoinTests(contents, arguments)
         self._builder = RankingBuilder(
             self._turns, groups or {}, options, self.join, question, sampled
         )
@@ -321,27 +324,25 @@ class Ranker:
             return min(self._max_items, n_kept)
         return min(self._standing.score.item_cap(), n_kept)
 
-    def _require_a_pass(
-        self, prices: Mapping[str, float], budget: float, max_items: int | None
-    ) -> None:
+    def _require_a_pass(self, prices: Mapping[str, float], limits: Limits) -> None:
         """Refuse limits that do not pay one answer of every model to every item."""
         tasks = self._contents.tasks
         n_kept = sum(int(task.bank.kept.sum()) for task in tasks)
-        if max_items is not None and max_items < n_kept:
+        if limits.max_items is not None and limits.max_items < n_kept:
             raise UsageError(
-                f"max_items {max_items} does not pay one pass: repeats begin once every "
+                f"max_items {limits.max_items} does not pay one pass: repeats begin once every "
                 f"model has answered every item, which takes at least {n_kept} answers of each"
             )
         units = sum(
-            self._accounts.units[task.where][: task.bank.n_items][task.bank.kept].sum()
+            self._accounts.units[task.positions][: task.bank.n_items][task.bank.kept].sum()
             for task in tasks
         )
         one_pass = float(units) * sum(prices.values())
         answers = n_kept * len(prices)
         takes = f"at least {answers} answers" if one_pass == answers else f"about {one_pass:g}"
-        if one_pass > budget * (1.0 + SLACK):
+        if one_pass > limits.budget * (1.0 + SLACK):
             raise UsageError(
-                f"the budget {budget:g} does not pay one pass: repeats begin once "
+                f"the budget {limits.budget:g} does not pay one pass: repeats begin once "
                 f"every model has answered every item, which takes {takes}"
             )
 
@@ -349,8 +350,8 @@ class Ranker:
         """Choose the looks that suit the stopping rule and the most items that a pair can get."""
         standing, parts = self._standing, self._turns.rule.parts()
         # A verdict can only err with a pair, and a look only choose its moment with a rule for it.
-        lonely = len(self._accounts) == 1 and standing.references is None
-        once = self._one_look or lonely or not any(part.looks for part in parts)
+        without_pair = len(self._accounts) == 1 and standing.references is None
+        once = self._one_look or without_pair or not any(part.looks for part in parts)
         standing.horizon = self._horizon()
         # Looks that were taken have spent part of the level by their boundary, which stays. A
         # single look is taken when a result is read and spends nothing before.
@@ -364,8 +365,10 @@ class Ranker:
         limits_of_items = [] if self._max_items is None else [self._turns.cap]
         if math.isfinite(self._accounts.budget):
             # A pair may take all of the budget; a known model takes none of it.
-            payers = 2 if self._standing.references is None else 1
-            limits_of_items.append(self._accounts.most_items(self._turns.warmup_items, payers))
+            n_payers = 2 if self._standing.references is None else 1
+            limits_of_items.append(
+                self._accounts.items_affordable(self._turns.warmup_items, n_payers)
+            )
         # Not even all items make a pair of sampled models known in full: they are a limit, too.
         if self._sampled:
             return min([n_kept, *limits_of_items])
@@ -441,7 +444,7 @@ class Ranker:
             if turn is None:
                 break
             choice = self._turns.item(turn)
-            self._place(turn.model, choice)
+            self._record_ask(turn.model, choice)
             name = self._accounts[turn.model].name
             asked.append((name, self._contents.name_as_asked(choice.item)))
         return asked
@@ -465,24 +468,23 @@ class Ranker:
         choices: dict[tuple[int, int], Choice] = {}
         for model, item, probability in pairs:
             account = self._accounts.of(model)
-            i = next(
-                (
-                    position
-                    for position in self._contents.repeats_of(item)
-                    if account.available[position] and (account.number, position) not in choices
-                ),
-                None,
+            askable = (
+                position
+                for position in self._contents.positions_of(item)
+                if account.available[position] and (account.number, position) not in choices
             )
-            if i is None:
+            if (position := next(askable, None)) is None:
                 raise UsageError(f"model {model!r} cannot be asked doc_id {item!r} again")
-            choices[account.number, i] = Choice(i, probability)
-        for (j, _), asked in choices.items():
-            self._place(j, asked)
+            choices[account.number, position] = Choice(position, probability)
+        for (number, _), imposed in choices.items():
+            self._record_ask(number, imposed)
 
-    def _place(self, j: int, choice: Choice) -> None:
-        account, (task, i) = self._accounts[j], self._contents.task_and_place(choice.item)
+    def _record_ask(self, number: int, choice: Choice) -> None:
+        """Record that the model of a number was asked an item."""
+        account = self._accounts[number]
+        task, in_task = self._contents.task_and_position(choice.item)
         self._accounts.place(account, choice.item, choice.probability)
-        task.placed(j, i, choice.probability)
+        task.placed(number, in_task, choice.probability)
         # A ranking that begins again without banks is not told of draws, which were by the banks.
         pair = account.name, self._contents.name_as_asked(choice.item), None
         self.join.note(self, "impose", ([pair],), {})
@@ -493,9 +495,13 @@ class Ranker:
         if repeat is not None:
             return account, contents.position(item, repeat)
         # By default an answer is the item's first that has neither score nor failure.
-        answers = contents.repeats_of(item)
-        left = (i for i in answers if i not in account.scored and i not in account.failed)
-        return account, next(left, answers[-1])
+        answers = contents.positions_of(item)
+        to_come = (
+            position
+            for position in answers
+            if position not in account.scored and position not in account.failed
+        )
+        return account, next(to_come, answers[-1])
 
     @remembered
     def tell(
@@ -538,11 +544,11 @@ class Ranker:
         2.0
         """
         account, position = self._answer(model, item, repeat)
-        task, i = self._contents.task_and_place(position)
-        scores = task.read(model, i, self._contents.name(position), score)
+        task, in_task = self._contents.task_and_position(position)
+        scores = task.read(model, in_task, self._contents.name(position), score)
         self._accounts.end(account, position, cost)
-        task.told(account.number, i, scores)
-        self._turns.learned()
+        task.told(account.number, in_task, scores)
+        self._turns.answer_came()
 
     @remembered
     def fail(
@@ -566,10 +572,10 @@ class Ranker:
         True
         """
         account, position = self._answer(model, item, repeat)
-        task, i = self._contents.task_and_place(position)
+        task, in_task = self._contents.task_and_position(position)
         self._accounts.end(account, position, cost, str(reason))
-        task.failed(account.number, i)
-        self._turns.learned()
+        task.failed(account.number, in_task)
+        self._turns.answer_came()
 
     @remembered
     def release(self, model: str, item: Any, repeat: int | None = None) -> None:
@@ -586,15 +592,15 @@ class Ranker:
         set()
         """
         account, contents = self._accounts.of(model), self._contents
-        answers: Sequence[int] = contents.repeats_of(item)
+        answers: Sequence[int] = contents.positions_of(item)
         if repeat is not None:
             answers = [contents.position(item, repeat)]
-        position = next((i for i in answers if i in account.pending), answers[0])
+        position = next((slot for slot in answers if slot in account.pending), answers[0])
         if position not in account.pending:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
-        task, i = self._contents.task_and_place(position)
+        task, in_task = self._contents.task_and_position(position)
         self._accounts.release(account, position)
-        task.unplaced(account.number, i)
+        task.unplaced(account.number, in_task)
 
     @remembered
     def drop(self, model: str, reason: str = "set aside") -> None:
@@ -609,8 +615,8 @@ class Ranker:
         """
         account = self._accounts.of(model)
         # What is in flight goes back, so that its budget serves the models that stay.
-        for i in list(account.pending):
-            self.release(model, self._contents.name_as_asked(i))
+        for position in list(account.pending):
+            self.release(model, self._contents.name_as_asked(position))
         self._accounts.set_aside(account, str(reason))
 
     @remembered
@@ -652,7 +658,7 @@ class Ranker:
         27.5
         """
         self._accounts.lost += AT_LEAST_0.check(cost, "cost")
-        self._accounts.touch()
+        self._accounts.note_change()
         self._set_looks()
 
     @remembered
@@ -671,7 +677,7 @@ class Ranker:
         self._standing.barred = {
             frozenset(self._accounts.of(name).name for name in pair) for pair in pairs
         }
-        self._accounts.touch()
+        self._accounts.note_change()
 
     @remembered
     def change(
@@ -711,7 +717,8 @@ class Ranker:
         >>> ranker.budget, ranker.result().order
         (30.0, ['a', 'b', 'c'])
         """
-        rule, new_budget, new_items = self._limits(budget, max_items, stop)
+        rule = self._turns.rule if stop is None else stopping_rule(stop)
+        limits = self._new_limits(rule, budget, max_items, stop)
         add = {name: price_of(name, price) for name, price in (add or {}).items()}
         prices = {name: price_of(name, price) for name, price in (prices or {}).items()}
         self._require_new(add)
@@ -722,13 +729,13 @@ class Ranker:
         if repeats is not None:  # may be refused, so before anything changes
             self.require_repeats(repeats, budget=budget, max_items=max_items, stop=stop)
             before = self._contents.n_kept
-            moved = self._contents.raise_repeats(repeats, self.seed)
-            self._accounts.grow(moved, self._contents.n_kept - before)
+            moved_to = self._contents.raise_repeats(repeats, self.seed)
+            self._accounts.grow(moved_to, self._contents.n_kept - before)
         raised = any(limit is not None for limit in (budget, max_items, stop, repeats))
         # A limit that is raised, or a model that joins, gives a stopped ranking something to do.
         if raised or prices or add:
             self._turns.stopped = None
-        self._accounts.limit, self._max_items = new_budget, new_items
+        self._accounts.stated_budget, self._max_items = limits
         self._turns.rule = rule
         self._join(add)
         self._accounts.reprice(prices)
@@ -737,23 +744,26 @@ class Ranker:
         if raised:
             self._standing.raise_horizon()
 
-    def _limits(
-        self, budget: float | None, max_items: int | None, stop: StoppingRule | str | None
-    ) -> tuple[StoppingRule, float, int | None]:
-        """Return the rule, the budget and the limit of items per model after a change."""
-        rule = self._turns.rule if stop is None else stopping_rule(stop)
-        new_budget, new_items = limits(rule, budget, max_items)
+    def _new_limits(
+        self,
+        rule: StoppingRule,
+        budget: float | None,
+        max_items: int | None,
+        stop: StoppingRule | str | None,
+    ) -> Limits:
+        """Return the limits in force after a change, whose rule is `rule`."""
+        limits = tightest_limits(rule, budget, max_items)
         # A limit stays until it is stated anew, or a new rule replaces the old one and its limits.
         if budget is None and stop is None:
-            new_budget = self._accounts.limit
+            limits = limits._replace(budget=self._accounts.stated_budget)
         if max_items is None and stop is None:
-            new_items = self._max_items
-        return rule, new_budget, new_items
+            limits = limits._replace(max_items=self._max_items)
+        return limits
 
     def _require_new(self, names: Iterable[str]) -> None:
         """Refuse to add models that are in the ranking, or known."""
         for name in names:
-            if name in self._accounts.position:
+            if name in self._accounts.number_of:
                 raise UsageError(f"model {name!r} is in this ranking already")
         if self._standing.references is not None:
             refuse_known(self._standing.references.names, names)
@@ -790,7 +800,7 @@ class Ranker:
         """
         # Where items are repeated already, the checks below were passed when that began.
         was_repeated = self._contents.repeated
-        becomes = self._contents.raised_repeats(repeats)
+        becomes = self._contents.checked_repeats(repeats)
         if was_repeated or max(becomes.values()) == 1:
             return
         if not self._sampled:
@@ -798,9 +808,11 @@ class Ranker:
                 f"repeats {repeats}: this ranking is about single answers, as none is sampled or "
                 "its question is 'run'; begin another one (sampled=True)"
             )
-        _, limit, most_items = self._limits(budget, max_items, stop)
+        rule = self._turns.rule if stop is None else stopping_rule(stop)
+        limits = self._new_limits(rule, budget, max_items, stop)
         prices = {account.name: self._accounts.price(account) for account in self._accounts}
-        self._require_a_pass(prices, max(limit - self._accounts.lost, 0.0), most_items)
+        left = max(limits.budget - self._accounts.lost, 0.0)
+        self._require_a_pass(prices, limits._replace(budget=left))
 
     # -- what is known ------------------------------------------------------------------------
 
@@ -872,8 +884,8 @@ class Ranker:
         >>> round(ranker.estimate("a")[0], 2)
         0.25
         """
-        j, belief = self._accounts.of(model).number, self.belief().on_scores
-        return float(belief.location[j]), float(belief.variance[j, j] ** 0.5)
+        number, belief = self._accounts.of(model).number, self.belief().on_scores
+        return float(belief.location[number]), float(belief.variance[number, number] ** 0.5)
 
     def shared_errors(self, model: str, group: str = "") -> dict[str, dict[str, float]]:
         """Return covariances of the errors of one model's tasks, on [0, 1], by task and other task.
@@ -901,8 +913,8 @@ class Ranker:
         >>> ranker.expected("a").shape
         (100,)
         """
-        j = self._accounts.of(model).number
-        return np.concatenate([task.leader.policy.expected(j) for task in self._contents.tasks])
+        number, tasks = self._accounts.of(model).number, self._contents.tasks
+        return np.concatenate([task.leader.policy.expected(number) for task in tasks])
 
     def result(self, parts: bool = True) -> Ranking:
         """Return the current ranking; may be called at any time.
@@ -919,7 +931,7 @@ class Ranker:
         >>> ranker.result().decisions
         {('a', 'b'): 'open', ('b', 'a'): 'open'}
         """
-        return self._builder.ranking(self.done, parts)
+        return self._builder.ranking(done=self.done, parts=parts)
 
     @property
     def signature(self) -> str:

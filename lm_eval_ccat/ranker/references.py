@@ -29,7 +29,10 @@ from .looks import ROUNDING
 
 
 class KnownMean(NamedTuple):
-    """A known model's mean on [0, 1], its standard error, and its mean over the items kept."""
+    """A known model's mean on [0, 1], its standard error, and its mean over the items kept.
+
+    A tuple, because users state these three numbers as one.
+    """
 
     mean: float
     error: float
@@ -42,6 +45,7 @@ Known = Mapping[str, float | Sequence[float]] | ScoreTable
 def references_of(
     known: Known,
     state: OutcomeState | None,
+    *,
     new: Iterable[str],
     population: bool,
     answers: int | None = None,
@@ -81,8 +85,10 @@ def references_of(
         raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
     if not known:
         raise UsageError("known names no model")
-    rows = [_checked_mean(name, value, answers) for name, value in known.items()]
-    means, errors, kept_means = np.array(rows).T
+    checked = [_checked_mean(name, value, answers) for name, value in known.items()]
+    means = np.array([model.mean for model in checked])
+    errors = np.array([model.error for model in checked])
+    kept_means = np.array([model.kept_mean for model in checked])
     if population and not errors.any():
         raise UsageError(
             "question 'population' needs the known models' scores, or (mean, standard error, mean)"
@@ -98,9 +104,9 @@ def references_of(
 
 def _checked_mean(name: str, value: Any, answers: int | None) -> KnownMean:
     """Return what the user states of one known model; for `answers` see `references_of`."""
-    alone = np.ndim(value) == 0
+    without_error = np.ndim(value) == 0
     try:
-        mean, error, kept_mean = map(float, [value, 0.0, value] if alone else list(value))
+        mean, error, kept_mean = map(float, [value, 0.0, value] if without_error else list(value))
     except (TypeError, ValueError):
         raise UsageError(
             f"known {value!r} of model {name!r} is not a mean, nor (mean, error, mean)"
@@ -111,7 +117,7 @@ def _checked_mean(name: str, value: Any, answers: int | None) -> KnownMean:
             "scale of the metric first"
         )
     # A mean of sampled answers is not exact, although nobody states its error.
-    if answers and alone:
+    if answers and without_error:
         error = math.sqrt(spread_of_mean(np.array(mean), np.array(answers)) / answers)
     if not 0.0 <= error < math.inf:
         raise UsageError(f"known error {error!r} of model {name!r} is not a number above 0")
@@ -179,9 +185,9 @@ def means_of_known(
     if not columns:
         raise UsageError("the known results are of other items than the bank's")
     scores = _joined(table, bank, len(columns))
-    rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
-    names = [model for model, has_score in zip(table.models, rows) if has_score]
-    scores = scores[rows]
+    has_score = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
+    names = [table.models[model] for model in np.flatnonzero(has_score)]
+    scores = scores[has_score]
     present = np.isfinite(scores)
     n = present.sum(axis=1)
     mean = np.where(present, scores, 0.0).sum(axis=1) / n

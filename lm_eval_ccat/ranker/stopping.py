@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import cache, reduce
 from operator import and_, or_
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -309,11 +309,11 @@ class _Several(StoppingRule):
         return tuple(part for rule in self.rules for part in rule.parts())
 
     @property
-    def _goals(self) -> list[StoppingRule]:
+    def _with_goal(self) -> list[StoppingRule]:
         return [rule for rule in self.rules if has_goal(rule)]
 
     @property
-    def _limits(self) -> list[StoppingRule]:
+    def _without_goal(self) -> list[StoppingRule]:
         return [rule for rule in self.rules if not has_goal(rule)]
 
 
@@ -333,9 +333,9 @@ class _All(_Several):
 class _Any(_Several):
     sign = "|"
 
-    def _wanted(self, standing: Standing) -> Mask:
+    def _wanted_by_goals(self, standing: Standing) -> Mask:
         """Return the models that the goals want more items for; all if there is no goal."""
-        wants_of_goals = [goal.wants(standing) for goal in self._goals]
+        wants_of_goals = [goal.wants(standing) for goal in self._with_goal]
         if not wants_of_goals:
             return ~standing.nobody
         # One goal that is met ends the ranking, so what other goals want no longer counts.
@@ -343,9 +343,9 @@ class _Any(_Several):
         return standing.nobody if reached else np.asarray(np.logical_or.reduce(wants_of_goals))
 
     def wants(self, standing: Standing) -> Mask:
-        out = self._wanted(standing)
+        out = self._wanted_by_goals(standing)
         # A limit holds for each model by itself: one that has reached it gets no more items.
-        for limit in self._limits:
+        for limit in self._without_goal:
             out = out & limit.wants(standing)
         return out
 
@@ -353,14 +353,16 @@ class _Any(_Several):
         return tuple(limit for rule in self.rules for limit in rule.limits())
 
     def why(self, standing: Standing) -> str:
-        reached = [goal for goal in self._goals if goal.met(standing)]
+        reached = [goal for goal in self._with_goal if goal.met(standing)]
         if not reached:
-            wanting = self._wanted(standing)
-            reached = [limit for limit in self._limits if (wanting & ~limit.wants(standing)).any()]
-        return " and ".join(filter(None, (goal.why(standing) for goal in reached)))
+            wanted = self._wanted_by_goals(standing)
+            reached = [
+                limit for limit in self._without_goal if (wanted & ~limit.wants(standing)).any()
+            ]
+        return " and ".join(filter(None, (rule.why(standing) for rule in reached)))
 
     def met(self, standing: Standing) -> bool:
-        goals = self._goals
+        goals = self._with_goal
         return (
             any(goal.met(standing) for goal in goals) if goals else not self.wants(standing).any()
         )
@@ -422,18 +424,19 @@ def rule_of(words: str) -> StoppingRule:
     >>> rule_of("decided and se 0.02")
     AllDecided(alone=False) & TargetError(se=0.02)
     """
-    ways = [[_single(text, words) for text in way.split(" and ")] for way in words.split(" or ")]
-    rules = []
-    for way in ways:
-        if len(way) > 1:  # a single model goes on until the other goals are met, not to its limit
-            way = [
-                AllDecided(alone=False) if isinstance(rule, AllDecided) else rule for rule in way
+    alternatives = []
+    for alternative in words.split(" or "):
+        rules = [_rule_of_word(text, words) for text in alternative.split(" and ")]
+        # Beside other goals, a single model goes on until these are met, not to its limit.
+        if len(rules) > 1:
+            rules = [
+                AllDecided(alone=False) if isinstance(rule, AllDecided) else rule for rule in rules
             ]
-        rules.append(reduce(and_, way))
-    return reduce(or_, rules)
+        alternatives.append(reduce(and_, rules))
+    return reduce(or_, alternatives)
 
 
-def _single(text: str, words: str) -> StoppingRule:
+def _rule_of_word(text: str, words: str) -> StoppingRule:
     """Return the rule of one word and its number, or refuse all `words`."""
     word, _, number = " ".join(text.split()).partition(" ")
     if word not in _own_rules() and word not in RULES.names():
@@ -465,14 +468,19 @@ def stopping_rule(stop: StoppingRule | str) -> StoppingRule:
     return stop
 
 
-def limits(
-    rule: StoppingRule, budget: float | None, max_items: int | None
-) -> tuple[float, int | None]:
-    """Return the tightest budget and items per model among the arguments and the rule's limits."""
+class Limits(NamedTuple):
+    """Most that all models may spend together, and most items of one (None: the method's limit)."""
+
+    budget: float
+    max_items: int | None
+
+
+def tightest_limits(rule: StoppingRule, budget: float | None, max_items: int | None) -> Limits:
+    """Return the tightest limits among the arguments and those of the rule."""
     budgets = [limit.amount for limit in rule.limits() if isinstance(limit, Budget)]
     if budget is not None and budget != math.inf:
         budgets.append(ABOVE_0.check(budget, "budget"))
     items = [limit.n for limit in rule.limits() if isinstance(limit, MaxItems)]
     if max_items is not None:
         items.append(whole(1).check(max_items, "max_items"))
-    return float(min(budgets, default=math.inf)), min(items, default=None)
+    return Limits(float(min(budgets, default=math.inf)), min(items, default=None))

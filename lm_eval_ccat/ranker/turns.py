@@ -19,11 +19,10 @@ from .stopping import StoppingRule
 #: its turn. The worth falls with the square of the number of items, so 4 lets a fast model run
 #: ahead to twice the items that it would get in turn.
 _PATIENCE = 4.0
-
-
-#: Items of a single task that every model answers before models are compared, by default; and of
-#: several tasks together.
-WARMUP, OF_ALL = 10, 15
+#: Items of a single task that every model answers before models are compared, by default.
+WARMUP = 10
+#: The same of several tasks together.
+WARMUP_OF_ALL = 15
 
 
 def first_items(n_tasks: int, warmup: int = WARMUP) -> int:
@@ -34,7 +33,7 @@ def first_items(n_tasks: int, warmup: int = WARMUP) -> int:
     >>> [first_items(n) for n in (1, 2, 5, 57)]
     [10, 7, 3, 2]
     """
-    return warmup if n_tasks == 1 else min(warmup, max(2, OF_ALL // n_tasks))
+    return warmup if n_tasks == 1 else min(warmup, max(2, WARMUP_OF_ALL // n_tasks))
 
 
 class Turn(NamedTuple):
@@ -91,11 +90,12 @@ class Turns:
     def __post_init__(self) -> None:
         self.accounts, self._policy = self.standing.accounts, self.standing.score.leader
 
-    def learned(self) -> None:
-        """Take a look, after the warm-up, because an answer has come in or has failed.
+    def answer_came(self) -> None:
+        """Take a look if one is due now that an answer has come in or has failed.
 
-        If a look at all models is expensive, turns are decided on a look that is some answers old.
-        When a look is taken depends only on what was told, not on who reads a result.
+        None is due in the warm-up. If a look at all models is expensive, one is due only every
+        `Policy.answers_per_look` answers, so that turns are decided on an older one. When a look is
+        taken depends only on what was told, not on who reads a result.
         """
         standing = self.standing
         answers_per_look = 1 if standing.score.alone is None else self._policy.answers_per_look
@@ -116,7 +116,7 @@ class Turns:
     def warming(self) -> Mask:
         """Return which models still have warm-up items ahead; shape (n_models, n_tasks)."""
         accounts = self.accounts
-        ahead = (accounts.loads < self.warmup_items) & (accounts.remaining > 0)
+        ahead = (accounts.n_of_task < self.warmup_items) & (accounts.remaining > 0)
         able = accounts.active
         # A cap below the warm-up of all tasks leaves some tasks with fewer items.
         if not self._policy.warmup_ignores_limits:
@@ -142,7 +142,9 @@ class Turns:
                 able = warming & accounts.affordable(self._warmup_budget)
             # Whoever has fewest items of a task comes first, so that all models advance together.
             if able.any():
-                candidates = _by_task(able & (accounts.loads == accounts.loads[able].min()))
+                candidates = _of_warmup(
+                    able & (accounts.n_of_task == accounts.n_of_task[able].min())
+                )
             else:
                 able = self.wanted() & (accounts.n < self.cap)
                 able &= accounts.affordable(accounts.left()).any(axis=1)
@@ -167,10 +169,14 @@ class Turns:
         if self.stopped is not None or account.dropped is not None:
             return None
         ahead = self.warming()
-        if first := ahead[number].nonzero()[0].tolist():
+        if warmup_tasks := ahead[number].nonzero()[0].tolist():
             affordable = accounts.affordable(self._warmup_budget)[number]
-            able = [task for task in first if affordable[task]]
-            return Turn(number, min(able, key=accounts.loads[number].__getitem__)) if able else None
+            able = [task for task in warmup_tasks if affordable[task]]
+            return (
+                Turn(number, min(able, key=accounts.n_of_task[number].__getitem__))
+                if able
+                else None
+            )
         left = self._left_after(ahead)
         goes_on = account.n < self.cap and self.wanted()[number]
         if not (goes_on and accounts.affordable(left)[number].any()):
@@ -184,7 +190,7 @@ class Turns:
         for task, model in np.argwhere(ahead.T).tolist() if math.isfinite(left) else ():
             budget = math.inf if self._policy.warmup_ignores_limits else left
             if accounts.affordable(budget)[model, task]:
-                items_ahead = self.warmup_items - int(accounts.loads[model, task])
+                items_ahead = self.warmup_items - int(accounts.n_of_task[model, task])
                 left -= accounts.mean_price(accounts[model], task) * items_ahead
         return left
 
@@ -257,32 +263,32 @@ class Turns:
 
     def item(self, turn: Turn) -> Choice:
         """Return the item that a model gets next."""
-        best = self._next(turn, self.exposure)
-        if len(best) == 1 or best[0].probability is not None:
-            return best[0]  # an item that was drawn at random is not drawn again
+        choices = self._next(turn, self.exposure)
+        if len(choices) == 1 or choices[0].probability is not None:
+            return choices[0]  # an item that was drawn at random is not drawn again
         # The "randomesque" rule of computerized adaptive testing: drawing among the K most
         # informative items spreads their use. A test that always asks the most informative one
         # asks the same first items of everyone, and a model that learns those gains rank.
-        task = self.accounts.contents.task_at(best[0].item)
+        task = self.accounts.contents.task_at(choices[0].item)
         n_asked = int(self.accounts.asked[turn.model, task])
         rng = np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])
-        return best[int(rng.integers(len(best)))]
+        return choices[int(rng.integers(len(choices)))]
 
     def _next(self, turn: Turn, k: int = 1) -> list[Choice]:
         """Return the items that the policy would ask next."""
         accounts, account = self.accounts, self.accounts[turn.model]
         # Where the mean price has to fit, an item of the warm-up may cost more than is left.
-        unlimited = accounts.by_mean and turn.task is not None
+        unlimited = accounts.affords_mean and turn.task is not None
         choosable = accounts.choosable(account, math.inf if unlimited else accounts.left())
         if turn.task is not None and len(accounts.contents.tasks) > 1:
-            where = accounts.contents.tasks[turn.task].where
-            everywhere, choosable = choosable, np.zeros_like(choosable)
-            choosable[where] = everywhere[where]
+            in_task = np.zeros_like(choosable)
+            in_task[accounts.contents.tasks[turn.task].positions] = True
+            choosable = choosable & in_task
         price = accounts.price(account) * accounts.units
         return self.standing.score.next(turn.model, choosable, tuple(account.pending), price, k)
 
 
-def _by_task(where: Mask) -> Candidates:
-    """Return the candidates of the warm-up, task by task."""
-    tasks, models = where.T.nonzero()
+def _of_warmup(may_get: Mask) -> Candidates:
+    """Return the candidates of the warm-up, task by task, from a mask (n_models, n_tasks)."""
+    tasks, models = may_get.T.nonzero()
     return Candidates(models.tolist(), tasks.tolist())

@@ -272,9 +272,11 @@ class WeightedSum:
         n = np.array([len(term.states[0].scores[model]) for term in self._terms])
         variance = np.array([term.belief(BENCHMARK).variance[model, model] for term in self._terms])
         gain = variance * (n < self._contents.n_kept[self.tasks])
-        places = [term.task.where for term in self._terms]
-        flying = [sum(where.start <= item < where.stop for item in pending) for where in places]
-        return np.asarray(gain / ((n + flying + 1) * self._units))
+        n_pending = [
+            sum(slots.start <= item < slots.stop for item in pending)
+            for slots in (term.task.positions for term in self._terms)
+        ]
+        return np.asarray(gain / ((n + n_pending + 1) * self._units))
 
     def next(
         self,
@@ -286,13 +288,16 @@ class WeightedSum:
     ) -> list[Choice]:
         """Return the candidates for the next item of `model`, best first, among all items."""
         # Tasks compete by what an item of theirs tells of the sum; within one its method chooses.
-        ready = [n for n, term in enumerate(self._terms) if available[term.task.where].any()]
-        number = ready[0]
-        if len(ready) > 1:
-            number = ready[int(np.argmax(rounded(self._gain(model, pending)[ready])))]
-        term = self._terms[number]
-        where, outcome = term.task.where, term.states[0]
-        in_task = available[where]
+        askable_terms = [
+            n for n, term in enumerate(self._terms) if available[term.task.positions].any()
+        ]
+        chosen = askable_terms[0]
+        if len(askable_terms) > 1:
+            gain = rounded(self._gain(model, pending)[askable_terms])
+            chosen = askable_terms[int(np.argmax(gain))]
+        term = self._terms[chosen]
+        slots, outcome = term.task.positions, term.states[0]
+        in_task = available[slots]
         # Of several outcomes that one chooses whose error counts most, if it has items left.
         if len(term.states) > 1:
             worth = [
@@ -304,10 +309,10 @@ class WeightedSum:
                 )
             ]
             outcome = term.states[int(np.argmax(rounded(np.array(worth))))]
-        flying = [item - where.start for item in pending if where.start <= item < where.stop]
+        in_flight = [item - slots.start for item in pending if slots.start <= item < slots.stop]
         askable = in_task & outcome.kept_items
-        choices = outcome.policy.next(model, askable, flying, price[where], k)
-        return [replace(choice, item=choice.item + where.start) for choice in choices]
+        choices = outcome.policy.next(model, askable, in_flight, price[slots], k)
+        return [replace(choice, item=choice.item + slots.start) for choice in choices]
 
 
 class _Term:

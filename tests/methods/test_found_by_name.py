@@ -111,9 +111,9 @@ def test_a_method_that_knows_nothing_of_sampled_answers_is_given_none():
             super().__init__(bank, n_models, seed=seed)
 
     plain, bank = Method("plain", "of expected scores", Plain), calibrate(TABLE, "paper")
-    assert isinstance(plain.rank(bank, 1, 0, 0.0), Plain)
+    assert isinstance(plain.rank(bank, 1, seed=0, min_difference=0.0), Plain)
     with pytest.raises(UsageError, match="question: run"):
-        plain.rank(bank, 1, 0, 0.0, sampled=True)
+        plain.rank(bank, 1, seed=0, min_difference=0.0, sampled=True)
 
 
 @pytest.mark.parametrize("name", ["default", "paper"])

@@ -29,7 +29,7 @@ class Slow:
         self.paid: dict[int, float] = {}
 
     def task(self, item: int) -> int:
-        return int(item >= self.contents.tasks[1].where.start)
+        return int(item >= self.contents.tasks[1].positions.start)
 
     def items(self, *states: str) -> list[int]:
         return [i for i, s in self.state.items() if s in states]
@@ -68,7 +68,7 @@ class Slow:
 def agree(accounts: Accounts, account: Account, slow: Slow, left: float) -> None:
     going, ended = slow.items("pending"), slow.items("told")
     assert account.n == len(going) + len(ended)
-    assert accounts.loads[account.number].tolist() == slow.count(going + ended)
+    assert accounts.n_of_task[account.number].tolist() == slow.count(going + ended)
     assert accounts.remaining[account.number].tolist() == slow.count(slow.left())
     assert accounts.asked[account.number].tolist() == slow.count(slow.asked)
     assert np.flatnonzero(account.available).tolist() == slow.left()
@@ -76,7 +76,7 @@ def agree(accounts: Accounts, account: Account, slow: Slow, left: float) -> None
     for t in (0, 1):
         paid = [c for i, c in slow.paid.items() if slow.task(i) == t]
         assert accounts.spent_on[account.number, t] == pytest.approx(sum(paid))
-        where = slow.contents.tasks[t].where
+        where = slow.contents.tasks[t].positions
         kept = slow.units[where][slow.contents.tasks[t].kept_items]
         assert accounts.mean_price(account, t) == pytest.approx(slow.price * kept.mean())
         for limit in (left, 0.7, 2.5, math.inf):
@@ -146,7 +146,7 @@ def test_the_books_agree_with_what_happened(seed, by_mean):
 
 def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     contents = Contents(bank_of("default", 30))
-    accounts = Accounts(contents, {"a": 0.1, "b": 1e-8}, np.ones(30), 0.3, by_mean=False)
+    accounts = Accounts(contents, {"a": 0.1, "b": 1e-8}, np.ones(30), 0.3, affords_mean=False)
     account = accounts.of("a")
     for item in (0, 1):
         accounts.place(account, item, None)
