@@ -2699,8 +2699,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a bank is tested at every answer",
         "lm_eval_ccat/ranker/join",
-        "self._due = n + _STEP",
-        "self._due = n",
+        "self._next_test = n + _STEP",
+        "self._next_test = n",
         ("tests/ranker/test_join.py",),
     ),
     Bug(

@@ -1837,7 +1837,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "methods/paper/test": (
         (
             "a jittered item is learned where it does not stand",
-            "mu = float(expected_score(self.ability, self._moved()[item]))",
+            "mu = float(expected_score(self.ability, self._jittered_difficulty()[item]))",
             "mu = float(expected_score(self.ability, self._difficulty[item]))",
         ),
     ),

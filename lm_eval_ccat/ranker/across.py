@@ -76,6 +76,16 @@ def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
     return np.where(off_diagonal, (1.0 - max(share, 1e-4)) * r, 1.0)
 
 
+class JointAbilities(NamedTuple):
+    """Covariances of abilities given all answers, and by how much these shift each ability.
+
+    Shapes (n_models, n_tasks, n_tasks) and (n_models, n_tasks).
+    """
+
+    covariance: Floats
+    shift: Floats
+
+
 class Across:
     """Joint state of the tasks that share a prior on abilities.
 
@@ -145,14 +155,14 @@ class Across:
             self._error_slope[n] = np.sqrt(self._explained[n] / levers.variance)
         changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))
         changed_models = np.flatnonzero(changed)
-        self._joint[changed_models], shifts = self.together(
+        self._joint[changed_models], shifts = self.given_all(
             self._ability[:, changed_models].T, self._variance[:, changed_models].T
         )
         self._ability_shift[:, changed_models] = shifts.T
         self.shift = self._slope * self._ability_shift
 
-    def together(self, x: Floats, s: Floats) -> tuple[Floats, Floats]:
-        """Return covariances of abilities given all answers, and the shift of each ability.
+    def given_all(self, x: Floats, s: Floats) -> JointAbilities:
+        """Return the abilities given the answers of all tasks.
 
         Parameters
         ----------
@@ -167,7 +177,7 @@ class Across:
         # What answers tell of an ability is what they add to the precision of its prior.
         precision[:, tasks, tasks] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
         joint: Floats = np.asarray(np.linalg.inv(precision), dtype=np.float64)
-        return joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x)
+        return JointAbilities(joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x))
 
     def variances(self, weights: Floats) -> Floats:
         """Return by how much the prior changes the variance of a weighted sum, for each model.
@@ -250,6 +260,21 @@ def known_scores(banks: Sequence[ItemBank], weights: Floats) -> dict[str, float]
     }
 
 
+class BeyondBanks(NamedTuple):
+    """How far models are from the scores of all models that the banks know, below and above.
+
+    Attributes
+    ----------
+    probability : ndarray of shape (2, n_models)
+        That the mean is below the lowest, and above the highest.
+    inside : ndarray of shape (2, n_places, n_models)
+        Distance of each task's estimate from the lowest score, and from the highest; 0 beyond them.
+    """
+
+    probability: Floats
+    inside: Floats
+
+
 class KnownScores(NamedTuple):
     """The lowest and the highest scores of the models that calibrated the banks of several tasks.
 
@@ -282,8 +307,8 @@ class KnownScores(NamedTuple):
         of_mean = np.array([min(means), max(means)]) if enough else of_tasks.sum(axis=1)
         return cls(places, of_tasks, of_mean)
 
-    def compared(self, mean: Floats, error: Floats, location: Floats) -> tuple[Floats, Floats]:
-        """Return the probability that a model is beyond all means, and its distance inside them.
+    def beyond(self, mean: Floats, error: Floats, location: Floats) -> BeyondBanks:
+        """Return whether models are beyond all means, and how far inside they are else.
 
         Parameters
         ----------
@@ -291,26 +316,21 @@ class KnownScores(NamedTuple):
             Weighted means, and their standard errors.
         location : ndarray of shape (n_tasks, n_models)
             Estimates in all tasks, times their weights.
-
-        Returns
-        -------
-        beyond : ndarray of shape (2, n_models)
-            Below the lowest, and above the highest.
-        inside : ndarray of shape (2, n_places, n_models)
-            Distance of each task's estimate from the lowest score, and from the highest, or 0.
         """
         banked = location[self.places]
         without_bank = location.sum(axis=0) - banked.sum(axis=0)
         away = self.of_mean[:, None] - (mean - without_bank)
         distance = banked - self.of_tasks[:, :, None]
         away[1], distance[1] = -away[1], -distance[1]
-        beyond = ndtr(away / np.maximum(error, 1e-150))
-        return np.asarray(beyond), np.maximum(distance, 0.0)
+        probability = ndtr(away / np.maximum(error, 1e-150))
+        return BeyondBanks(np.asarray(probability), np.maximum(distance, 0.0))
 
 
-#: Fewest models that all banks must have left out; the prior's weight in models; and the usual
-#: factor (1.2 on four 0/1 tasks, 1.4 on five pairs of WMT, which share their source texts).
-FEWEST, PRIOR, USUAL = 6, 4.0, 1.3
+#: Fewest models that all banks must have left out.
+FEWEST = 6
+#: Factor on variances before any replay (1.2 on four 0/1 tasks, 1.4 on five pairs of WMT, which
+#: share their source texts), and its weight in models.
+USUAL, PRIOR = 1.3, 4.0
 #: Number of items of a task up to which estimates rest on the bank, and from which on draws.
 EARLY, LATE = 10, 20
 
@@ -388,7 +408,7 @@ class Replays:
             return None
         return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))
 
-    def judged(self, weights: Floats, across: Across | None) -> SumErrors:
+    def sum_errors(self, weights: Floats, across: Across | None) -> SumErrors:
         """Return what the sum would have erred by for the models left out."""
         if across is not None:
             across.refresh()
@@ -400,7 +420,7 @@ class Replays:
             if across is not None:
                 columns = list(across.tasks)
                 ability, spread = left_out.ability[columns], left_out.ability_variance[columns]
-                joint, shifts = across.together(ability.T, spread.T)
+                joint, shifts = across.given_all(ability.T, spread.T)
                 error = error + weights[columns] @ (left_out.slope[columns] * shifts.T)
                 explained = (left_out.share * left_out.variance)[columns]
                 variance = independent + _change_of_variance(
@@ -413,7 +433,7 @@ class Replays:
     def gains(self, weights: Floats, across: Across) -> bool:
         """Return whether a prior across tasks lowers the sum's error by over a standard error."""
         with_prior, without_prior = (
-            self.judged(weights, prior).squares[self._early] for prior in (across, None)
+            self.sum_errors(weights, prior).squares[self._early] for prior in (across, None)
         )
         gain = ((without_prior - with_prior) / without_prior.mean(axis=1, keepdims=True)).mean(
             axis=0
@@ -431,7 +451,7 @@ class Replays:
         Many answers of a few models are still few models, so each model is averaged first. No
         factor is below 1: luck in a few replays is no reason for smaller errors.
         """
-        ratios, late = self.judged(weights, across).ratios, self.n > EARLY
+        ratios, late = self.sum_errors(weights, across).ratios, self.n > EARLY
         means = [
             ratios[stops].mean(axis=0) for stops in (self._early, late if late.any() else ~late)
         ]

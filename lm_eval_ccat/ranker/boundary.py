@@ -144,11 +144,19 @@ def chances(boundary: Floats, time: Floats) -> Floats:
     return np.cumsum(out, axis=1)
 
 
-def _looks(first: int, last: int, n_items: float, pass_length: int) -> tuple[Floats, ...]:
-    """Return fewer looks than are taken, their clock, and how much nearer the boundary lies there.
+class _FewerLooks(NamedTuple):
+    """Fewer looks than are taken, their clock, and how much nearer the boundary lies there.
 
     A nearer boundary at fewer looks is left as often as the true one at all of them.
     """
+
+    n: Floats
+    time: Floats
+    nearer: Floats
+
+
+def _fewer_looks(first: int, last: int, n_items: float, pass_length: int) -> _FewerLooks:
+    """Return some of the looks from `first` to `last` items, which take less time to compute."""
     n = np.arange(first, last + 1.0)
     time = clock_of_passes(n, pass_length) if pass_length else clock(n, n_items)
     log = np.log(time)
@@ -160,7 +168,7 @@ def _looks(first: int, last: int, n_items: float, pass_length: int) -> tuple[Flo
             stays[k], after = True, log[k]
     long = np.diff(log[stays], prepend=log[0])
     nearer = _SIEGMUND * np.maximum(np.sqrt(long) - np.sqrt(short[stays]), 0.0)
-    return n[stays], time[stays], nearer
+    return _FewerLooks(n[stays], time[stays], nearer)
 
 
 def _delta(pass_length: int) -> float:
@@ -192,15 +200,27 @@ def _spline() -> Floats:
     )
 
 
-@lru_cache(maxsize=64)
-def _table(
-    first: int, horizon: int, n_items: float, pass_length: int
-) -> tuple[Floats, Floats, Floats]:
-    """Return looks, stretched constants (descending), and log chances of a decision by then.
+class _ChanceTable(NamedTuple):
+    """Log chances of a decision by each look, for each constant.
 
-    The chances have shape (n_constants, n_looks).
+    Attributes
+    ----------
+    looks : ndarray of shape (n_looks,)
+        Numbers of items.
+    constants : ndarray of shape (n_constants,)
+        The stretched constants ``w C``, descending.
+    log_chance : ndarray of shape (n_constants, n_looks)
     """
-    n, time, nearer = _looks(first, horizon, n_items, pass_length)
+
+    looks: Floats
+    constants: Floats
+    log_chance: Floats
+
+
+@lru_cache(maxsize=64)
+def _table(first: int, horizon: int, n_items: float, pass_length: int) -> _ChanceTable:
+    """Compute the chances of a decision by each look from `first` to `horizon` items."""
+    n, time, nearer = _fewer_looks(first, horizon, n_items, pass_length)
     c = np.multiply.outer(_KNOTS, (n / horizon) ** (_delta(pass_length) - 0.5)) - nearer
     c = np.maximum(c, 1e-3)
     # Beyond `_FAR`, what is outside at a look is nearly all that was ever outside.
@@ -209,7 +229,7 @@ def _table(
     # A chance never falls as the constant falls, and never exceeds 1.
     between = np.minimum(_spline() @ log, 0.0)
     stretch = STRETCH_OF_PASSES if pass_length else min(STRETCH, 1.0 + EXCESS / horizon)
-    return n, stretch * _SCALE, np.maximum.accumulate(between, axis=0)
+    return _ChanceTable(n, stretch * _SCALE, np.maximum.accumulate(between, axis=0))
 
 
 class Horizon(NamedTuple):
@@ -263,9 +283,11 @@ def stretches(
         if last < first:  # after the last item everything is known: no level is needed
             break
         looks, scale, log = _table(first, last, n_items, pass_length)
+        # The first horizon has all of each level; later ones have what is left of it.
         if k == 0:
             level = np.exp(log[:, -1])
             left = level = level / (1.0 if horizon >= n_items - 1 else 1.0 - KEPT)
+        # Unless all items are within the horizon, a part of the level is kept for further ones.
         part = left if horizon >= n_items - 1 else left * (1.0 - KEPT)
         c = np.interp(np.log(part), log[:, -1], scale)
         # Each is the exact inverse of the other as far as one rises and the other falls.

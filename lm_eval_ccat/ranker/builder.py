@@ -63,7 +63,7 @@ class RankingBuilder:
         standing, tasks, rule = self._standing, self._contents.tasks, self._turns.rule
         verdicts, goal = standing.latest, rule if has_goal(rule) else AllDecided()
         ranking = replace(
-            self._rows(standing.score, self.signature, verdicts),
+            self._ranking_by(standing.score, self.signature, verdicts),
             tops=(*_TOPS, *(part.k for part in rule.parts() if isinstance(part, TopDecided))),
             stopped_because=self._why_stopped(done),
             goal_met=goal.met(standing),
@@ -84,41 +84,41 @@ class RankingBuilder:
         return replace(
             ranking,
             beyond=beyond,
-            tasks={task.name: self._task(number, task) for number, task in enumerate(tasks)}
+            tasks={task.name: self._of_task(number, task) for number, task in enumerate(tasks)}
             if by_task
             else {},
-            outcomes=self._outcomes(0, tasks[0]) if several and not by_task else {},
+            outcomes=self._by_outcome(0, tasks[0]) if several and not by_task else {},
             weights={task.name: task.weight for task in tasks} if several else {},
-            groups={name: self._rows(score) for name, score in self.groups.items()},
+            groups={name: self._ranking_by(score) for name, score in self.groups.items()},
         )
 
-    def _task(self, number: int, task: Task) -> Ranking:
-        outcomes = self._outcomes(number, task)
+    def _of_task(self, number: int, task: Task) -> Ranking:
+        """Return the ranking by one task."""
+        outcomes = self._by_outcome(number, task)
         # The task's ranking is then that of its only outcome.
         if len(outcomes) == 1:
             return next(iter(outcomes.values()))
         weights = {outcome.name: outcome.weight / task.weight for outcome in task.outcomes}
-        ranking = self._rows(self._standing.score.of({number: 1.0 / task.weight}))
+        ranking = self._ranking_by(self._standing.score.of({number: 1.0 / task.weight}))
         return replace(ranking, outcomes=outcomes, weights=weights)
 
-    def _outcomes(self, number: int, task: Task) -> dict[str, Ranking]:
+    def _by_outcome(self, number: int, task: Task) -> dict[str, Ranking]:
         """Return a ranking by each single outcome of a task."""
-        out = {}
+        rankings = {}
         for state in task.states:
             facts = {
                 **_identity(state.outcome),
                 "method": state.outcome.bank.method,
                 "ccat": __version__,
             }
-            out[state.outcome.name] = self._rows(
-                self._standing.score.of({number: 1.0}, state), _line(facts)
-            )
-        return out
+            score = self._standing.score.of({number: 1.0}, state)
+            rankings[state.outcome.name] = self._ranking_by(score, _line(facts))
+        return rankings
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def _rows(
-        self, score: WeightedSum, line: str = "", verdicts: Verdicts | None = None
+    def _ranking_by(
+        self, score: WeightedSum, signature: str = "", verdicts: Verdicts | None = None
     ) -> Ranking:
         """Return a ranking by one score, whose verdicts are by default those of a first look."""
         verdicts, tasks = verdicts or self._standing.first_look(score), self._contents.tasks
@@ -140,7 +140,7 @@ class RankingBuilder:
                 tasks[task].positions.stop - tasks[task].positions.start for task in score.tasks
             ),
             scale=scale_of([state.outcome for state in score.outcomes]),
-            signature=line or "+".join(tasks[task].name for task in score.tasks),
+            signature=signature or "+".join(tasks[task].name for task in score.tasks),
             tops=_TOPS,
             question=self._question,
             sampled=self._sampled,
@@ -204,9 +204,9 @@ class RankingBuilder:
         return Estimate(
             min(max(float(belief.location[model]), floor), ceiling),
             float(belief.variance[model, model] ** 0.5),
-            float(belief.df[model, model]),
-            float(belief.n[model, model]),
-            belief.n_items,
+            df=float(belief.df[model, model]),
+            n=float(belief.n[model, model]),
+            n_items=belief.n_items,
             zero_loss=score.zero_loss(model),
             sides=score.sides(model, verdicts.belief.question),
             possible=(floor, ceiling),

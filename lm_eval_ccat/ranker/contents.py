@@ -17,7 +17,7 @@ from ..methods.belief import Belief, Places
 from ..methods.method import method_of
 from ..methods.policy import Policy
 from ..methods.sample.first_pass import FirstPassPolicy
-from ..methods.sample.repeats import pass_at
+from ..methods.sample.repeats import PassAt, pass_at
 from ..metrics.scale import Floats, Scale
 from ..options import ABOVE_0, AT_LEAST_0, REPEATS, Kind
 from .arguments import item_units
@@ -90,7 +90,7 @@ class OutcomeState:
         """Return the expected score of every answer, by position in the task."""
         return np.tile(self.policy.expected(model), self._repeats)
 
-    def pass_at(self, model: int) -> tuple[int, float] | None:
+    def pass_at(self, model: int) -> PassAt | None:
         """Return pass@k for the k answers that every item has; None below two, or for other scores.
 
         It is the chance that one of k answers is right, so scores have to be 0 or 1, and higher
@@ -107,7 +107,7 @@ class OutcomeState:
                 return None
         kept_items = self.kept_items[:n_items]
         k = int(answers[kept_items].min(initial=math.inf, where=kept_items[kept_items]))
-        return (k, pass_at(right[kept_items], answers[kept_items], k)) if k > 1 else None
+        return PassAt(k, pass_at(right[kept_items], answers[kept_items], k)) if k > 1 else None
 
     def possible(self, model: int) -> tuple[float, float]:
         """Return the least and the largest mean of all answers, whatever those to come score."""

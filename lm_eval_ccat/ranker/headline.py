@@ -216,8 +216,8 @@ def _finding(content: RankingContent) -> str:
         low, high = models[order[0]]["interval"]
         only = ", the only model left" * (len(models) > 1)
         return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
-    metric, gap = content.get("metric", ""), leads_of_next(content)[order[0]]
-    lead = gap.in_words("" if " " in metric else metric)  # a weighted mean is no unit
+    metric, first_lead = content.get("metric", ""), leads_of_next(content)[order[0]]
+    lead = first_lead.in_words("" if " " in metric else metric)  # a weighted mean is no unit
     # The models that may be the best; all of them where ranks are not known.
     contenders = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
     # From the surest finding to the least sure one: the first that holds is said.
@@ -226,8 +226,8 @@ def _finding(content: RankingContent) -> str:
     if _are_equivalent(content, contenders):
         return _of_equivalents(content, contenders, lead)
     if len(order) == 2:
-        return _of_two(content, gap.no_difference, lead)
-    return _of_contenders(content, contenders, gap.no_difference, lead)
+        return _of_two(content, first_lead.no_difference, lead)
+    return _of_contenders(content, contenders, first_lead.no_difference, lead)
 
 
 def _are_equivalent(content: RankingContent, models: Sequence[str]) -> bool:
@@ -356,7 +356,7 @@ def order_in_words(
 
 
 class OrderPart(NamedTuple):
-    """A part of the order: models that share a place, and the sign that joins it to the last."""
+    """A part of the order: models that share a place, and the sign before them."""
 
     joint: str
     models: tuple[str, ...]

@@ -181,7 +181,7 @@ def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> Fault:
     for step, place in ((1, "after"), (-1, "before")):
         moved = join_of(curves, np.where(bank.kept, np.roll(scores, step, axis=1), np.nan))
         limit = RELATED * math.sqrt(2.0 / max(min(join.n, moved.n) - 3, 1))
-        better, as_is = (math.atanh(np.clip(j.correlation, -0.99, 0.99)) for j in (moved, join))
+        better, as_is = (math.atanh(np.clip(way.correlation, -0.99, 0.99)) for way in (moved, join))
         if better - as_is > limit and moved.evidence < trusted:
             return Fault(
                 f"the scores are joined to the wrong documents: as scores of the documents {place} "
@@ -223,20 +223,27 @@ def _by_item(values: Floats, known: Mask) -> Floats:
     return np.asarray(beyond.sum(axis=0) / known.sum(axis=0))
 
 
-class _Tested:
-    """One task's bank under test, by its leading outcome."""
+class _BankUnderTest:
+    """One task's bank under test, by its leading outcome.
+
+    Attributes
+    ----------
+    name : str
+    undecided : bool
+        Whether the bank is neither trusted yet, nor set aside.
+    """
 
     def __init__(self, task: Task) -> None:
         self._state = task.leader
         bank = self._state.outcome.bank
         self.name = task.name or bank.task or "the task"
         method = method_of(bank)
-        self.open, self._method, self._bank = method.has_curves, method, bank
-        self._due = FEWEST
+        self.undecided, self._method, self._bank = method.has_curves, method, bank
+        self._next_test = FEWEST  # distinct items
 
-    def wrong(self) -> Join | None:
-        """Return why the bank is to be set aside now, or None; take a test if one is due."""
-        if len(self._state.scored) < self._due:
+    def failed_test(self) -> Join | None:
+        """Take a test if one is due; return it if the bank is to be set aside by it, else None."""
+        if len(self._state.scored) < self._next_test:
             return None
         size = self._bank.n_items
         # Of repeats, the first answer to an item.
@@ -245,11 +252,11 @@ class _Tested:
             first = [item for item in of_model if item < size]
             row[first] = [of_model[item] for item in first]
         n = int(np.isfinite(scores).any(axis=0).sum())
-        if n < self._due:
+        if n < self._next_test:
             return None
-        self._due = n + _STEP
+        self._next_test = n + _STEP
         join = join_of(self._method.curves(self._bank), scores)
-        self.open = join.evidence > -math.log(ODDS) and n < MOST
+        self.undecided = join.evidence > -math.log(ODDS) and n < MOST
         return join if join.evidence > math.log(ODDS) else None
 
 
@@ -261,8 +268,8 @@ class JoinTests:
     Parameters
     ----------
     contents : Contents
-    beginning : mapping
-        Arguments of the ranker, without options of the method.
+    arguments : mapping
+        Those with which the ranker began, without options of the method.
 
     Attributes
     ----------
@@ -270,10 +277,10 @@ class JoinTests:
         Why banks were set aside; each completes a sentence that begins with a model's name.
     """
 
-    def __init__(self, contents: Contents, beginning: Mapping[str, Any]) -> None:
-        self._beginning = beginning
+    def __init__(self, contents: Contents, arguments: Mapping[str, Any]) -> None:
+        self._arguments = arguments
         self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-        self._tested = [bank for bank in map(_Tested, contents.tasks) if bank.open]
+        self._tested = [bank for bank in map(_BankUnderTest, contents.tasks) if bank.undecided]
         self.findings: list[str] = []
 
     def note(self, ranker: Any, call: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -284,8 +291,8 @@ class JoinTests:
         # Only scores tell something about a bank.
         if call != "tell":
             return
-        wrong = {bank.name: join for bank in self._tested if (join := bank.wrong())}
-        self._tested = [] if wrong else [bank for bank in self._tested if bank.open]
+        wrong = {bank.name: join for bank in self._tested if (join := bank.failed_test())}
+        self._tested = [] if wrong else [bank for bank in self._tested if bank.undecided]
         if wrong:
             names, why = first_of(list(wrong), 3), next(iter(wrong.values()))
             if why.models > 1:
@@ -306,7 +313,7 @@ class JoinTests:
         What a wrong bank drew says nothing about the draws of a ranking without it: these items
         count as chosen, and enter pairs where the common sequence reaches them.
         """
-        fresh = ranker(**{**self._beginning, "bank": _blank(self._beginning["bank"])})
+        fresh = ranker(**{**self._arguments, "bank": _blank(self._arguments["bank"])})
         for call, args, named in self._calls:
             getattr(fresh, call)(*args, **named)
         return fresh

@@ -396,12 +396,12 @@ class Ranking(Shown):
             str(k): chance_of[name] for k, chance_of in self.p_top.items() if name in chance_of
         }
         sample: SampleContent | None = None
-        if (s := row.sample) is not None:
+        if (drawn := row.sample) is not None:
             sample = {
-                "n": s.n,
-                "estimate": float(scale.restore(s.estimate)),
-                "standard_error": float(scale.restore_error(s.standard_error)),
-                "interval": np.sort(scale.restore(s.interval(self.confidence))).tolist(),
+                "n": drawn.n,
+                "estimate": float(scale.restore(drawn.estimate)),
+                "standard_error": float(scale.restore_error(drawn.standard_error)),
+                "interval": np.sort(scale.restore(drawn.interval(self.confidence))).tolist(),
             }
         return {
             "rank": self._rank.get(name),
@@ -436,7 +436,7 @@ class Ranking(Shown):
             error = (row.noise / self.n_answers) ** 0.5
             content["scatter"] = float(self.scale.restore_error(error))
         if row.pass_at is not None:
-            content["pass_at"] = {"k": row.pass_at[0], "estimate": row.pass_at[1]}
+            content["pass_at"] = {"k": row.pass_at.k, "estimate": row.pass_at.estimate}
         return content
 
     def _written_pairs(self) -> list[PairContent]:
@@ -449,7 +449,7 @@ class Ranking(Shown):
         if len(self.order) > ALL_PAIRS:
             place = np.empty(len(names), dtype=np.intp)
             place[self.verdicts.rows] = np.arange(len(self.verdicts.rows))
-            columns = columns.where(
+            columns = columns.select(
                 (np.maximum(columns.a, columns.b) < n_tested)
                 | (columns.state != DECIDED)
                 | (place[columns.b] - place[columns.a] == 1)

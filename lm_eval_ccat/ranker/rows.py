@@ -11,6 +11,7 @@ import numpy as np
 from ..content import PairContent, PlaceContent
 from ..methods.belief import interval_of_mean
 from ..methods.policy import Drawn, Mask
+from ..methods.sample.repeats import PassAt
 from ..metrics.scale import Floats, Scale
 from .looks import Looks
 from .verdicts import EQUIVALENT, WORDS, Ints, Signs, Verdicts
@@ -67,10 +68,14 @@ class Estimate:
             low, high = self.method_interval(confidence)
         else:
             n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
-            look = np.array([self.df]), np.array([n]), self.n_items
+            df, n_items = np.array([self.df]), np.array([n])
             low_error, high_error = (self.error * share for share in self.sides)
             errors = np.array([np.hypot(low_error, self.zero_loss), high_error])
-            half = errors if not self.error else errors * self.looks.reach(1.0 - confidence, *look)
+            half = (
+                errors
+                if not self.error
+                else errors * self.looks.reach(1.0 - confidence, df, n_items, self.n_items)
+            )
             (low, _), (_, high) = interval_of_mean(np.array(self.mean), half, np.array(self.n))
         # What failures may hide is added to what chance explains: neither knows of the other.
         low, high = low - max(self.failure_bias, 0.0), high + max(-self.failure_bias, 0.0)
@@ -114,8 +119,7 @@ class ModelRow:
         methods that have both.
     noise : float or None
         Variance of a sampled answer's score within its item, where repeats tell it.
-    pass_at : (int, float) or None
-        A number of answers k that every item has, and the estimate of pass@k.
+    pass_at : PassAt or None
     """
 
     name: str
@@ -132,7 +136,7 @@ class ModelRow:
     findings: list[str] = field(default_factory=list)
     sample: Drawn | None = None
     noise: float | None = None
-    pass_at: tuple[int, float] | None = None
+    pass_at: PassAt | None = None
 
 
 _SHOWN = 6  # models of a long tie that `in_words` names
@@ -248,8 +252,8 @@ class PairColumns(NamedTuple):
         gap, low, high = 0.0 - self.difference, 0.0 - self.high, 0.0 - self.low
         return PairColumns(self.b, self.a, 1.0 - self.p, gap, low, high, *self[6:])
 
-    def where(self, mask: Mask) -> PairColumns:
-        """Return some of the pairs."""
+    def select(self, mask: Mask) -> PairColumns:
+        """Return the pairs of a mask alone."""
         return PairColumns._make(column[mask] for column in self)
 
     def rows(self, names: Sequence[str]) -> Iterator[PairRow]:

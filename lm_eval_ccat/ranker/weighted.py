@@ -147,8 +147,9 @@ class WeightedSum:
     def _ends(self, belief: Belief) -> Floats:
         """Return the variances of both ends of each model's interval; shape (2, n_models).
 
-        A model whose weighted mean lies beyond those of all models that the banks know errs towards
-        them in every task: there it is at the edge of the bank or beyond. With ``o`` the
+        Of a model whose weighted mean lies beyond those of all models that the banks know, the
+        estimate of every task errs towards the banks' models: it is at the edge of the bank or
+        beyond. With ``o`` the
         probability of that, task ``t`` therefore has the variance ``v_t + o g_t^2``, where ``g_t``
         is how far the estimate lies within the bank's scores, and errors of two tasks have the
         covariance ``o`` times the root of these. Models left out of the banks, by which variances
@@ -166,7 +167,7 @@ class WeightedSum:
             for place, task in enumerate(self.tasks):
                 variance[place] += self.weights[place] ** 2 * change.get(task, 0.0)
         variance = np.maximum(variance, 0.0)  # but for rounding, none is below 0
-        beyond, inside = known.compared(belief.location, np.sqrt(alone), location)
+        beyond, inside = known.beyond(belief.location, np.sqrt(alone), location)
         banked = variance[known.places] + beyond[:, None] * inside**2
         common = np.sqrt(banked * beyond[:, None])
         together = variance.sum(axis=0) - variance[known.places].sum(axis=0) + banked.sum(axis=1)

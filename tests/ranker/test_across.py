@@ -187,7 +187,7 @@ def test_how_far_a_model_is_beyond_the_banks_is_told_by_its_mean_over_the_tasks_
     assert known.places == [0, 2] and known.of_tasks[0].tolist() == [0.1, 0.05]
     assert known.of_mean == pytest.approx([0.45, 0.55])  # of m0 and m5, the others between them
     location = np.array([[0.2, 0.3], [0.3, 0.3], [0.25, 0.27]])
-    beyond, inside = known.compared(location.sum(axis=0), np.full(2, 0.02), location)
+    beyond, inside = known.beyond(location.sum(axis=0), np.full(2, 0.02), location)
     assert beyond[0] == pytest.approx([0.5, 9.87e-10], rel=0.01)  # six errors above the weakest
     assert beyond[1] == pytest.approx([2.87e-7, 0.84134], rel=0.01)
     assert inside[:, :, 0] == pytest.approx(np.array([[0.1, 0.2], [0.15, 0.1]]))
@@ -215,7 +215,7 @@ def test_only_tasks_of_one_metric_whose_banks_know_the_same_models_share_a_prior
 def test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand(world):
     banks = list(world[0].values())
     replays, w = Replays.of(banks), np.array([0.5, 0.3, 0.2])
-    squares, ratios = replays.judged(w, None)
+    squares, ratios = replays.sum_errors(w, None)
     for k, n in enumerate(replays.n):
         for m, name in enumerate(_left_out(banks[0])):
             rows = [_left_out(b)[name][str(int(n))] for b in banks]
@@ -273,7 +273,7 @@ def test_a_prior_across_tasks_is_used_where_the_models_left_out_gained_by_it(sha
         def refresh(self) -> None:
             self.stop = iter(rows)
 
-        def together(self, x, s):
+        def given_all(self, x, s):
             return np.zeros((n_models, 2, 2)), -share * next(self.stop)[0].T
 
     replays = Replays(np.array([5.0, 10.0]), rows)

@@ -218,34 +218,35 @@ class PaperPolicy(Policy):
         self._options: dict[str, Any] = options
         self._seed = seed
         self.tests: list[PaperTest] = []
-        self._state = np.empty((0, 5))
-        self._moved: set[int] = set()
+        # Of each model: ability and its error, items, estimate and slope.
+        self._figures = np.empty((0, 5))
+        self._learned_since: set[int] = set()
         for _ in range(n_models):
             self.add_model()
 
     def add_model(self) -> None:
         seed = (self._seed, len(self.tests))
-        self._moved.add(len(self.tests))
-        self._state = np.vstack([self._state, np.zeros(5)])
+        self._learned_since.add(len(self.tests))
+        self._figures = np.vstack([self._figures, np.zeros(5)])
         self.tests.append(PaperTest(self._bank, **self._options, seed=seed))
 
     def told(self, model: int, item: int, score: float) -> None:
         self.tests[model].learn(item, score)
-        self._moved.add(model)
+        self._learned_since.add(model)
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Return the belief about abilities; its errors are for a population in either case."""
-        for j in self._moved:  # of hundreds of models an answer moves one
-            test = self.tests[j]
-            self._state[j] = (
+        for model in self._learned_since:  # of hundreds of models an answer moves one
+            test = self.tests[model]
+            self._figures[model] = (
                 test.ability,
                 test.ability_error,
                 len(test.answered),
                 test.estimate,
                 test.slope,
             )
-        self._moved.clear()
-        ability, error, n, score, slope = self._state.T.copy()
+        self._learned_since.clear()
+        ability, error, n, score, slope = self._figures.T.copy()
         df, pair_error = np.inf, None
         n_items = math.inf if self._sampled else float(self._bank.n_items)
         if self._misfit is not None:

@@ -289,7 +289,7 @@ class PaperTest:
         self.scale = stretched_scale(bank, score_range)
         self._lots = lots(seed, bank.n_items)
         rng = np.random.default_rng([*seed, 8])
-        self._moves = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
+        self._jitter = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
         self._mu_at: tuple[float, Floats] | None = None
 
     @property
@@ -322,8 +322,8 @@ class PaperTest:
     def select(self, available: Mask, k: int = 1) -> list[int]:
         """Return the `k` available items of the largest information, largest first."""
         mu = self._mu
-        if self._moves is not None:
-            difficulty = self._moved()
+        if self._jitter is not None:
+            difficulty = self._jittered_difficulty()
             mu = expected_score(self.ability, difficulty)
             # With no item within reach the test would end early: then all are looked at.
             within_reach = available & (
@@ -333,12 +333,12 @@ class PaperTest:
         gain = information(mu, self._k, full=self._full)
         return largest(np.where(available, gain, -np.inf), k, self._lots)
 
-    def _moved(self) -> Floats:
+    def _jittered_difficulty(self) -> Floats:
         """Return the difficulties, moved by the jitter if there is one."""
-        if self._moves is None:
+        if self._jitter is None:
             return self._difficulty
         largest_move = min(JITTER, JITTER_SE * self.ability_error)
-        return np.asarray(self._difficulty + self._moves * largest_move)
+        return np.asarray(self._difficulty + self._jitter * largest_move)
 
     def precision_with(self, pending: Sequence[int]) -> float:
         """Return the precision after the scores of `pending`, at the current ability."""
@@ -358,7 +358,7 @@ class PaperTest:
         check_score(score, item, answered=item in self.answered)
         self.answered.add(item)
         # At the ability before the score, as printed: one step, nothing is iterated.
-        mu = float(expected_score(self.ability, self._moved()[item]))
+        mu = float(expected_score(self.ability, self._jittered_difficulty()[item]))
         self.precision += mu * (1.0 - mu) / self._k
         y = float(self.scale.normalise(np.clip(score, *self.scale.ends)))
         self.ability += (y - mu) / (self._k * self.precision)

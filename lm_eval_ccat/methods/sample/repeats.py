@@ -157,11 +157,11 @@ class RepeatSums:
         self.single_fourth[series] += d**4
         away = (first - mean_of_first) ** 2 + (second - mean_of_second) ** 2
         self.within[series] += np.where(again, away * count / size, 0.0)
-        alone = series[self.answers[series] == self.items[series]]  # no item has a second answer
-        self.between_at_first[alone] = self._between(alone)
+        in_first_pass = series[self.answers[series] == self.items[series]]
+        self.between_at_first[in_first_pass] = self._between(in_first_pass)
 
     def _between(self, series: Places) -> Floats:
-        """Return ``s2``."""
+        """Return ``s2`` of the module's formulas for some series."""
         k = np.maximum(self.items[series], 1.0)
         squares = self.square[series] - self.total[series] ** 2 / k
         return np.asarray(np.maximum(squares, 0.0) / np.maximum(k - 1.0, 1.0))
@@ -187,6 +187,13 @@ class RepeatSums:
         variance = np.where(self.items > 1.0, np.maximum(variance, _LEAST), np.inf)
         df = np.maximum(df, 1.0)
         return Spread(self.total / k, variance, df, self.answers.copy(), np.sqrt(u2), sigma2)
+
+
+class PassAt(NamedTuple):
+    """A number of answers that every item has, and the chance that one of so many is right."""
+
+    k: int
+    estimate: float
 
 
 def pass_at(right: Floats, answers: Floats, k: int) -> float:
