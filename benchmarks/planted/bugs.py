@@ -739,8 +739,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "tasks of a suite weigh alike in a replay",
         "lm_eval_ccat/simulation/folds",
-        "part.share * mean_of_seen(scores[:, part.items], administered[:, part.items])",
-        "mean_of_seen(scores[:, part.items], administered[:, part.items]) / len(self.parts)",
+        "part.share * mean_of_asked(scores[:, part.items], administered[:, part.items])",
+        "mean_of_asked(scores[:, part.items], administered[:, part.items]) / len(self.parts)",
         ("tests/simulation/test_simulate.py::test_weights_of_ones_own_make_the_order",),
     ),
     Bug(

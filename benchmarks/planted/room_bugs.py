@@ -1872,7 +1872,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ranker/ranker": (
         (
             "joining models are no look anew",
-            "        if add:\n            self._standing.looked = None\n",
+            "        if add:\n            self._standing.belief_at_look = None\n",
             "",
         ),
     ),

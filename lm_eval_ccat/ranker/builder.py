@@ -61,7 +61,7 @@ class RankingBuilder:
     def ranking(self, *, done: bool, parts: bool) -> Ranking:
         """Return the current ranking; `done` and `parts` are those of `Ranker`."""
         standing, tasks, rule = self._standing, self._contents.tasks, self._turns.rule
-        verdicts, goal = standing.latest, rule if has_goal(rule) else AllDecided()
+        verdicts, goal = standing.current_verdicts, rule if has_goal(rule) else AllDecided()
         ranking = replace(
             self._ranking_by(standing.score, self.signature, verdicts),
             tops=(*_TOPS, *(part.k for part in rule.parts() if isinstance(part, TopDecided))),

@@ -771,7 +771,7 @@ class Ranker:
     def _join(self, add: Mapping[str, float]) -> None:
         """Add models, by their prices; the evidence is then looked at anew."""
         if add:
-            self._standing.looked = None
+            self._standing.belief_at_look = None
         for name, price in add.items():
             self._accounts.add(name, price)
             for task in self._contents.tasks:
@@ -858,7 +858,7 @@ class Ranker:
     @property
     def verdicts(self) -> Verdicts:
         """The verdicts on the models that take part."""
-        return self._standing.latest
+        return self._standing.current_verdicts
 
     def belief(self, question: str | None = None) -> Belief:
         """Return where all models stand, in the order given.

@@ -233,7 +233,7 @@ class Ranking(Shown):
     @cached_property
     def _columns(self) -> PairColumns:
         """The columns of `pairs`."""
-        verdicts, order = self.verdicts, self.verdicts.rows
+        verdicts, order = self.verdicts, self.verdicts.best_first
         n_tested, place = len(verdicts.tested), np.empty(len(verdicts.names), dtype=np.intp)
         place[order] = np.arange(len(order))
         tested = order[order < n_tested]
@@ -260,7 +260,7 @@ class Ranking(Shown):
 
     def _known_pairs(self) -> PairColumns:
         """Return the pairs of reference models."""
-        known = self.verdicts.rows[self.verdicts.rows >= len(self.verdicts.tested)]
+        known = self.verdicts.best_first[self.verdicts.best_first >= len(self.verdicts.tested)]
         # No answer changes a pair of known models, and a board has millions: neighbours are enough.
         if len(self.order) <= ALL_PAIRS:
             i, j = (known[places] for places in np.triu_indices(len(known), 1))
@@ -448,7 +448,7 @@ class Ranking(Shown):
         columns, names, n_tested = self._columns, self.verdicts.names, len(self.verdicts.tested)
         if len(self.order) > ALL_PAIRS:
             place = np.empty(len(names), dtype=np.intp)
-            place[self.verdicts.rows] = np.arange(len(self.verdicts.rows))
+            place[self.verdicts.best_first] = np.arange(len(self.verdicts.best_first))
             columns = columns.select(
                 (np.maximum(columns.a, columns.b) < n_tested)
                 | (columns.state != DECIDED)

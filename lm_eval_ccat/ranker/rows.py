@@ -160,7 +160,7 @@ def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
     one more than the number of models decidedly better to the number not decidedly worse), the
     nearest models decidedly better and worse, and those it is not separated from, best first.
     """
-    number, order = verdicts.names.index(name), verdicts.rows.tolist()
+    number, order = verdicts.names.index(name), verdicts.best_first.tolist()
     pairs = {rival: verdicts.pair(number, rival) for rival in order if rival != number}
     # In the order from best to worst, as `pairs` is.
     better = [verdicts.names[rival] for rival, (sign, _) in pairs.items() if sign < 0]

@@ -38,7 +38,7 @@ class Standing:
         Seconds of the run, as last passed to `Ranker.change`.
     barred : set of frozenset of str
         Pairs of tested models that may not be decided.
-    looked : Belief or None
+    belief_at_look : Belief or None
         The belief at the last look, on which turns are decided; None if they are decided on the
         current belief.
     """
@@ -54,7 +54,7 @@ class Standing:
     horizon: int | None = None
     elapsed: float = 0.0
     barred: set[frozenset[str]] = field(default_factory=set)
-    looked: Belief | None = None
+    belief_at_look: Belief | None = None
     _cached: tuple[object, Verdicts] | None = None
 
     # -- what stopping rules look at ----------------------------------------------------------
@@ -99,7 +99,7 @@ class Standing:
     @property
     def belief_of_turns(self) -> Belief:
         """The belief on which turns are decided."""
-        return self.belief() if self.looked is None else self.looked
+        return self.belief() if self.belief_at_look is None else self.belief_at_look
 
     def look(self) -> None:
         """Take a look: the current belief decides turns until the next look."""
@@ -111,7 +111,7 @@ class Standing:
                 looks = looks.raised(max(self.horizon or 10 * longest, longest + 1), end)
         if not looks.once:  # a single look is taken whenever the verdicts are read
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
-        self.looks, self.looked = looks, belief
+        self.looks, self.belief_at_look = looks, belief
 
     def raise_horizon(self) -> None:
         """Let the looks to come be those of the horizon of the limits in force, if it is later.
@@ -124,7 +124,7 @@ class Standing:
     # -- verdicts -----------------------------------------------------------------------------
 
     @property
-    def latest(self) -> Verdicts:
+    def current_verdicts(self) -> Verdicts:
         """Verdicts from the current belief."""
         return self._verdicts(self.belief())
 

@@ -173,7 +173,7 @@ class TopDecided(_ByVerdicts):
             return np.asarray((best <= self.k) & (worst > self.k))
         # Only pairs across the boundary matter: within the best K, and below them, any order will
         # do.
-        inside, outside = verdicts.rows[: self.k], verdicts.rows[self.k :]
+        inside, outside = verdicts.best_first[: self.k], verdicts.best_first[self.k :]
         open_ = verdicts.state[np.ix_(inside, outside)] == OPEN
         out[inside[open_.any(axis=1)]] = out[outside[open_.any(axis=0)]] = True
         return out

@@ -101,8 +101,12 @@ class Turns:
         answers_per_look = 1 if standing.score.alone is None else self._policy.answers_per_look
         self._answers += 1
         if (answers_per_look == 1 and standing.looks.once) or self.warming().any():
-            standing.looked = None
-        elif answers_per_look == 1 or standing.looked is None or self._answers >= answers_per_look:
+            standing.belief_at_look = None
+        elif (
+            answers_per_look == 1
+            or standing.belief_at_look is None
+            or self._answers >= answers_per_look
+        ):
             standing.look()
             self._answers = 0
 

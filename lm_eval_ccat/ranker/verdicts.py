@@ -53,6 +53,22 @@ class Decisions(NamedTuple):
     state: Signs
 
 
+class _Neighbours(NamedTuple):
+    """Pairs of neighbours in the order.
+
+    Attributes
+    ----------
+    places : ndarray of int
+        Of the better one of each pair in `Verdicts.best_first`.
+    rows, columns : ndarray of int
+        Of the pair in the matrices.
+    """
+
+    places: Ints
+    rows: Ints
+    columns: Ints
+
+
 class KnownPairs(NamedTuple):
     """Pairs of reference models: differences on [0, 1] with their errors and ends, and states."""
 
@@ -259,7 +275,7 @@ class Verdicts:
     # -- order --------------------------------------------------------------------------------
 
     @cached_property
-    def rows(self) -> Ints:
+    def best_first(self) -> Ints:
         """Numbers of all models, the best first; of equal ones the tested, then as given.
 
         A model's number is that of its column in the matrices, and of its row if it is tested.
@@ -269,7 +285,7 @@ class Verdicts:
     @property
     def order(self) -> list[str]:
         """All models, best first."""
-        return [self.names[i] for i in self.rows]
+        return [self.names[i] for i in self.best_first]
 
     def pair(self, i: int, j: int) -> tuple[int, int]:
         """Return the sign of ``i - j`` and the state of two rows; two reference models as given."""
@@ -312,32 +328,29 @@ class Verdicts:
         return KnownPairs(gap, error, *ends(confidence or self.confidence), state)
 
     @cached_property
-    def _neighbours(self) -> tuple[Ints, Ints, Ints]:
-        """Neighbours of which at least one is tested, as three arrays.
-
-        The place of the better one in `rows`, and the row and column of the pair in the matrices.
-        """
-        a, b, n_tested = self.rows[:-1], self.rows[1:], self.n_tested
+    def _neighbours(self) -> _Neighbours:
+        """Neighbours of which at least one is tested."""
+        a, b, n_tested = self.best_first[:-1], self.best_first[1:], self.n_tested
         places = np.flatnonzero((a < n_tested) | (b < n_tested))
         a, b = a[places], b[places]
-        return places, np.where(a < n_tested, a, b), np.where(a < n_tested, b, a)
+        return _Neighbours(places, np.where(a < n_tested, a, b), np.where(a < n_tested, b, a))
 
     @cached_property
     def adjacent(self) -> Signs:
         """States of neighbours in the order; shape (n_rows - 1,)."""
         places, i, j = self._neighbours
-        out = np.zeros(max(len(self.rows) - 1, 0), dtype=np.int8)
+        out = np.zeros(max(len(self.best_first) - 1, 0), dtype=np.int8)
         out[places] = self._decided((i, j)).state
-        known = np.flatnonzero(self.rows >= self.n_tested)
+        known = np.flatnonzero(self.best_first >= self.n_tested)
         known = known[:-1][np.diff(known) == 1]
         if len(known):
-            out[known] = self.of_known(self.rows[known], self.rows[known + 1]).state
+            out[known] = self.of_known(self.best_first[known], self.best_first[known + 1]).state
         return out
 
     @property
     def settled(self) -> bool:
         """Whether no neighbours are open, but two known models, of whom no answer tells more."""
-        return not (self.adjacent[self._neighbours[0]] == OPEN).any()
+        return not (self.adjacent[self._neighbours.places] == OPEN).any()
 
     @cached_property
     def unsettled(self) -> Mask:
@@ -402,7 +415,7 @@ class Verdicts:
             beats_known, loses_to_known = best_beaten >= fixed, worst_above <= fixed
         # A known model may stand between two tested ones. (Products of floats are fast.)
         beats |= (beats_known.astype(np.float32) @ loses_to_known.T.astype(np.float32)) > 0.0
-        tested = self.rows[self.rows < n_tested]
+        tested = self.best_first[self.best_first < n_tested]
         # Worst first: what a model beats is complete before it, and theirs becomes its own.
         for i in tested[::-1]:
             beaten = beats[i].nonzero()[0]
@@ -449,7 +462,7 @@ class Verdicts:
             By k, then by model.
         """
         belief, references = self.belief, self.belief.references
-        tested = self.rows[self.rows < self.n_tested]
+        tested = self.best_first[self.best_first < self.n_tested]
         n_tested, names = len(tested), [self.names[i] for i in tested]
         # Of two models the chance is known without drawing.
         if n_tested == 2 and references is None:
@@ -526,7 +539,7 @@ class Verdicts:
             Mean cost of an answer, by tested model.
         """
         places = np.flatnonzero(self.adjacent == OPEN)
-        neighbours = zip(self.rows[places].tolist(), self.rows[places + 1].tolist())
+        neighbours = zip(self.best_first[places].tolist(), self.best_first[places + 1].tolist())
         pairs = (self._missing_of(better, worse, n_items, cost) for better, worse in neighbours)
 
         def effort(pair: OpenPairContent) -> tuple[bool, bool, float, int]:

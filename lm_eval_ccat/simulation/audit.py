@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..metrics.scale import Floats, Scale, differing_scales
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable, some
-from .folds import mean_of_seen
+from .folds import mean_of_asked
 from .judging import (
     Claim,
     Truth,
@@ -139,7 +139,7 @@ def audit(
     full = table.select(logged.values())
     _require_its_documents(ranking, models, full)
     scores = full.model_scores()
-    means = mean_of_seen(scores, np.isfinite(scores))
+    means = mean_of_asked(scores, np.isfinite(scores))
     tied = true_ties(*bootstrap_intervals(scores))
     # A run claims means on the metric's own scale; the order is that of the scores.
     truth = Truth(raw=means, means=np.asarray(full.scale.restore(means)), tied=tied)

@@ -152,7 +152,7 @@ class Benchmark:
     def mean(self, scores: Floats, administered: NDArray[np.bool_]) -> Floats:
         """Return each model's weighted mean over tasks of its mean over the items that it had."""
         of_task = [
-            part.share * mean_of_seen(scores[:, part.items], administered[:, part.items])
+            part.share * mean_of_asked(scores[:, part.items], administered[:, part.items])
             for part in self.parts
         ]
         return np.asarray(sum(of_task))
@@ -177,7 +177,7 @@ class Benchmark:
         return {task: table.take(np.flatnonzero(scored[task])) for task, table in of_models.items()}
 
 
-def mean_of_seen(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
+def mean_of_asked(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
     """Return each model's mean score over the items that it was given.
 
     A model without items gets the mean of all scores seen.

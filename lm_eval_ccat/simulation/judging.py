@@ -13,7 +13,7 @@ from scipy.special import ndtri, stdtrit
 
 from ..metrics.scale import Floats
 from ..ranker.verdicts import Verdicts
-from .folds import Benchmark, mean_of_seen
+from .folds import Benchmark, mean_of_asked
 
 #: Figures of a method by name; None for figures that it does not state.
 Figures = dict[str, float | None]
@@ -197,7 +197,7 @@ class Claim:
     df: Floats | None = None
 
     @property
-    def place(self) -> Floats:
+    def order_key(self) -> Floats:
         """What the order sorts by, highest first."""
         return self.estimates if self.location is None else self.location
 
@@ -222,7 +222,7 @@ class Claim:
         belief = verdicts.belief.on_scores
         return cls(
             estimates=belief.location,
-            location=-np.argsort(verdicts.rows).astype(np.float64),
+            location=-np.argsort(verdicts.best_first).astype(np.float64),
             standard_errors=np.sqrt(belief.variance.diagonal()),
             intervals=intervals,
             ahead=verdicts.sign,
@@ -253,20 +253,20 @@ class Truth:
         """Compute the truth from the full scores of the held-out models."""
         tied = true_ties(*bootstrap_intervals(held.signed))
         means = held.mean(held.scores, np.isfinite(held.scores))
-        signed = mean_of_seen(held.signed, np.isfinite(held.signed))
+        signed = mean_of_asked(held.signed, np.isfinite(held.signed))
         # Of several tasks, scores are on one scale only between 0 and 1.
         return cls(signed if len(held.tables) == 1 else means, means, tied)
 
 
-def replay_of(truth: Truth, since: float, claim: Claim, *, cost: float, **run: Any) -> Replay:
-    """Judge a run that began at `since`; `run` identifies it and says what it asked."""
+def replay_of(truth: Truth, began: float, claim: Claim, *, cost: float, **run: Any) -> Replay:
+    """Judge a run that began at `began` (seconds); `run` identifies it and says what it asked."""
     errors, right = claim.estimates - truth.means, claim.right(truth)
     upper = np.triu_indices(len(truth.means), 1)
     tied = truth.tied[upper]
     tau = None
     if np.ptp(truth.raw) > 0:
         # A method that calls all models equal has found nothing of the order.
-        tau = kendall_tau(claim.place, truth.raw) if np.ptp(claim.place) > 0 else 0.0
+        tau = kendall_tau(claim.order_key, truth.raw) if np.ptp(claim.order_key) > 0 else 0.0
     of_pairs: dict[str, Any] = {}
     if right is not None:
         right = right[upper]
@@ -290,9 +290,9 @@ def replay_of(truth: Truth, since: float, claim: Claim, *, cost: float, **run: A
         errors=errors,
         standard_errors=claim.standard_errors,
         covered=claim.covered(truth),
-        order=tuple(run["holdout"][i] for i in np.argsort(-claim.place, kind="stable")),
+        order=tuple(run["holdout"][i] for i in np.argsort(-claim.order_key, kind="stable")),
         cost=float(cost),
-        seconds=time.perf_counter() - since,
+        seconds=time.perf_counter() - began,
         **of_pairs,
         **run,
     )

@@ -276,8 +276,11 @@ def _folds_of(sets: Sequence[HoldOut], prices: Sequence[Mapping[str, float]]) ->
     return [
         Fold(
             number,
-            *hold_out,
-            tuple({model: of_seed[model] for model in hold_out.ranked} for of_seed in prices),
+            holdout=hold_out.ranked,
+            calibration=hold_out.calibrating,
+            prices=tuple(
+                {model: of_seed[model] for model in hold_out.ranked} for of_seed in prices
+            ),
         )
         for number, hold_out in enumerate(sets)
     ]

@@ -21,7 +21,15 @@ from ..ranker.accounts import SLACK
 from ..ranker.turns import first_items
 from .folds import Benchmark
 from .judging import Claim, Replay, Truth, replay_of
-from .strategies import Strategy, at_random, discriminating_order, for_all, paired, spend
+from .strategies import (
+    Strategy,
+    TaskScores,
+    at_random,
+    discriminating_order,
+    for_all,
+    paired,
+    spend,
+)
 
 
 class FoldResult(NamedTuple):
@@ -117,11 +125,11 @@ class Stage:
     def __init__(self, fold: Fold, protocol: Protocol, benchmark: Benchmark) -> None:
         self.fold, self.protocol = fold, protocol
         tables = benchmark.calibration(fold.calibration)
-        self.calibration, self.held = tables, benchmark.select(fold.holdout)
-        self.scores = self.held.scores
-        self.truth = Truth.of(self.held)
-        self.column = {item: n for n, item in enumerate(self.held.items)}
-        self.row = {model: n for n, model in enumerate(fold.holdout)}
+        self.calibration, self.held_out = tables, benchmark.select(fold.holdout)
+        self.scores = self.held_out.scores
+        self.truth = Truth.of(self.held_out)
+        self.column_of = {item: n for n, item in enumerate(self.held_out.items)}
+        self.row_of = {model: n for n, model in enumerate(fold.holdout)}
         self.banks: dict[Any, dict[str, ItemBank]] = {}
         self.warnings: list[str] = []
         self.seconds: dict[str, float] = {}
@@ -138,7 +146,7 @@ class Stage:
         table = self.calibration[task]
         if not method.calibrates:
             return ItemBank.blank(
-                self.held.tables[task].doc_ids, method=method.bank,
+                self.held_out.tables[task].doc_ids, method=method.bank,
                 task=table.task, metric=table.metric, scale=table.scale,
             )  # fmt: skip
         bank = calibrate(table, method=method.bank, **method.calibrate)
@@ -178,7 +186,7 @@ class Stage:
     def run(self, method: Strategy, seed: int, level: float | None, budget: float | None) -> Replay:
         """Replay one run up to its budget."""
         prices, units = self.fold.prices[seed], self.protocol.units
-        run = self._begun(method, seed, level, budget)
+        judged = self._begun(method, seed, level, budget)
         limit = np.inf if budget is None else budget
         if not method.drives_ranker:
             rng = self._rng(method, seed)
@@ -188,7 +196,8 @@ class Stage:
                 draws = for_all(self.scores, self._order(method, rng))
             price = np.array([prices[model] for model in self.fold.holdout])
             administered, spent = spend(draws, price, units, limit)
-            return run(self._claim(method, administered), cost=spent, items=int(administered.sum()))
+            items = int(administered.sum())
+            return judged(self._claim(method, administered), cost=spent, items=items)
         options: dict[str, object]
         if method.kind == "fixed":
             # The rounds end the run, so that every model gets equally many items.
@@ -201,7 +210,7 @@ class Stage:
             ranker = self._ranker(method, seed, prices, units, level, {"budget": budget})
             while not ranker.done:
                 self._tell(ranker, ranker.ask())
-        return self._outcome(run, ranker)
+        return self._judged_ranking(judged, ranker)
 
     def _at_fixed_numbers(self, method: Strategy, seed: int) -> Iterator[Replay]:
         """Look after the same numbers of items of every model, at equal prices."""
@@ -213,12 +222,12 @@ class Stage:
             else:
                 orders = [self._order(method, rng)] * n_models
             for level in levels:
-                run = self._begun(method, seed, level)
+                judged = self._begun(method, seed, level)
                 administered = np.zeros(self.scores.shape, dtype=bool)
                 for row, order, scores in zip(administered, orders, self.scores):
                     row[order[np.isfinite(scores[order])][:level]] = True
                 items = int(administered.sum())
-                yield run(self._claim(method, administered), cost=items, items=items)
+                yield judged(self._claim(method, administered), cost=items, items=items)
             return
         banks = self.banks[method.bank_key].values()
         first = self.protocol.first_items(levels[0], len(banks))
@@ -230,15 +239,15 @@ class Stage:
         }
         # At equal prices nobody is asked less for being dear.
         prices = dict.fromkeys(self.fold.holdout, 1.0)
-        run = self._begun(method, seed)
-        ranker = self._ranker(method, seed, prices, np.ones(len(self.column)), None, options)
+        judged = self._begun(method, seed)
+        ranker = self._ranker(method, seed, prices, np.ones(len(self.column_of)), None, options)
         rounds, had_items = self._rounds(ranker, prices, np.inf), 0
         # One ranking is looked at on its way; a look changes nothing that is asked.
         for level in levels:
             for _ in range(level - had_items):
                 next(rounds, None)
             had_items = level
-            yield self._outcome(run, ranker, items_per_model=level)
+            yield self._judged_ranking(judged, ranker, items_per_model=level)
 
     # -- with a ranker ------------------------------------------------------------------------
 
@@ -254,29 +263,31 @@ class Stage:
         """Return the ranker of a run, which knows the items on which a model has no score."""
         banks = self.banks[method.bank_key]
         several = len(banks) > 1
-        where = {task: self.held.columns(task, bank.doc_ids) for task, bank in banks.items()}
-        sizes = {task: units[columns] for task, columns in where.items()}
+        columns_of = {
+            task: self.held_out.columns(task, bank.doc_ids) for task, bank in banks.items()
+        }
+        sizes = {task: units[columns] for task, columns in columns_of.items()}
         ranker = Ranker(
             [Outcome.of(bank, task) for task, bank in banks.items()],
             models=dict(prices),
             units=sizes if several else next(iter(sizes.values())),
-            weights=dict(self.held.share) if several else None,
+            weights=dict(self.held_out.share) if several else None,
             confidence=self.protocol.confidence,
             seed=seed * 1_000_003 + self.fold.number,
             **{"warmup": self.protocol.first_items(level, len(banks)), **options, **method.rank},
         )
         for task, bank in banks.items():
-            for model, scores in zip(self.fold.holdout, self.scores[:, where[task]]):
+            for model, scores in zip(self.fold.holdout, self.scores[:, columns_of[task]]):
                 # A live run learns this by asking; a replay would pay for a request without answer.
                 for n in np.flatnonzero(bank.kept & ~np.isfinite(scores)):
-                    item = self.held.items[where[task][n]]
+                    item = self.held_out.items[columns_of[task][n]]
                     ranker.fail(model, item, "no score in the table", cost=0.0)
         return ranker
 
     def _tell(self, ranker: Ranker, asked: Sequence[tuple[str, Any]]) -> None:
         """Tell a ranker the scores that it asked for, as (model, item)."""
         for model, item in asked:
-            ranker.tell(model, item, self.scores[self.row[model], self.column[item]])
+            ranker.tell(model, item, self.scores[self.row_of[model], self.column_of[item]])
 
     def _rounds(self, ranker: Ranker, prices: Mapping[str, float], budget: float) -> Iterator[None]:
         """Ask rounds of one item for every model, up to the first that does not fit."""
@@ -285,7 +296,7 @@ class Stage:
             asked = False
             for model in self.fold.holdout:
                 for _, item in ranker.ask(1, model=model):
-                    price = prices[model] * self.protocol.units[self.column[item]]
+                    price = prices[model] * self.protocol.units[self.column_of[item]]
                     if spent + price > budget * (1 + SLACK):
                         # It was asked and is not paid.
                         ranker.release(model, item)
@@ -295,11 +306,13 @@ class Stage:
                     asked = True
             yield
 
-    def _outcome(self, run: Callable[..., Replay], ranker: Ranker, **fields: Any) -> Replay:
-        """Judge a ranking; `fields` replace those that the run began with."""
+    def _judged_ranking(
+        self, judged: Callable[..., Replay], ranker: Ranker, **fields: Any
+    ) -> Replay:
+        """Judge a ranking by what `_begun` returned; `fields` replace those the run began with."""
         ranking = ranker.result(parts=False)
         items = {model: tuple(doc_ids) for model, doc_ids in ranking.items.items()}
-        return run(
+        return judged(
             Claim.of(
                 ranking.verdicts, np.array([ranking.interval(model) for model in self.fold.holdout])
             ),
@@ -321,34 +334,36 @@ class Stage:
     def _order(self, method: Strategy, rng: np.random.Generator) -> NDArray[np.intp]:
         """Return the items in the order in which all models get them."""
         if method.kind == "static":
-            return self.static
+            return self._static_order
         order_of = np.arange if method.kind == "limit" else rng.permutation
-        parts = self.held.parts
-        return self.held.interleaved([part.items.start + order_of(part.n_items) for part in parts])
+        parts = self.held_out.parts
+        return self.held_out.interleaved(
+            [part.items.start + order_of(part.n_items) for part in parts]
+        )
 
     @cached_property
-    def static(self) -> NDArray[np.intp]:
+    def _static_order(self) -> NDArray[np.intp]:
         """All items, starting with those that discriminate best among the calibration models."""
         orders = []
         for task, table in self.calibration.items():
             order = discriminating_order(table.model_scores())
-            orders.append(self.held.columns(task, [table.doc_ids[i] for i in order]))
-        return self.held.interleaved(orders)
+            orders.append(self.held_out.columns(task, [table.doc_ids[i] for i in order]))
+        return self.held_out.interleaved(orders)
 
     def _claim(self, method: Strategy, administered: NDArray[np.bool_]) -> Claim:
         """Return what a method without a ranker says after the items that were administered."""
         known = np.where(administered, self.scores, np.nan)
         # Baselines estimate a mean and claim nothing more.
         if not method.kind.startswith("paired") or not administered.any():
-            return Claim(self.held.mean(self.scores, administered))
-        tasks: list[tuple[float, Floats, ItemBank | None]] = []
-        for part in self.held.parts:
+            return Claim(self.held_out.mean(self.scores, administered))
+        tasks: list[TaskScores] = []
+        for part in self.held_out.parts:
             if method.kind == "paired":
-                tasks.append((part.share, known[:, part.items], None))
+                tasks.append(TaskScores(part.share, known[:, part.items], None))
             else:
                 bank = self.banks[method.bank_key][part.task]
-                columns = self.held.columns(part.task, bank.doc_ids)
-                tasks.append((part.share, known[:, columns], bank))
+                columns = self.held_out.columns(part.task, bank.doc_ids)
+                tasks.append(TaskScores(part.share, known[:, columns], bank))
         return paired(tasks, self.protocol.confidence)
 
     def _begun(

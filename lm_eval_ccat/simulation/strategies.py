@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,8 +135,15 @@ def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
 
 # -- baselines that choose items blindly ---------------------------------------------------------
 
-#: Positions of models, and the item to ask all of them.
-Draws = Iterable[tuple[list[int], int]]
+
+class Draw(NamedTuple):
+    """Numbers of models, and the item to ask all of them."""
+
+    models: list[int]
+    item: int
+
+
+Draws = Iterable[Draw]
 
 
 def at_random(scores: Floats, rng: np.random.Generator) -> Draws:
@@ -144,13 +151,13 @@ def at_random(scores: Floats, rng: np.random.Generator) -> Draws:
     queues = [rng.permutation(np.flatnonzero(np.isfinite(row))).tolist() for row in scores]
     while open_ := [model for model, queue in enumerate(queues) if queue]:
         model = open_[int(rng.integers(len(open_)))]
-        yield [model], queues[model].pop()
+        yield Draw([model], queues[model].pop())
 
 
 def for_all(scores: Floats, order: Iterable[int]) -> Draws:
     """Yield the items of an order, each for all models that have a score on it."""
     present = np.isfinite(scores)
-    return ((np.flatnonzero(present[:, item]).tolist(), item) for item in order)
+    return (Draw(np.flatnonzero(present[:, item]).tolist(), item) for item in order)
 
 
 def spend(
@@ -160,7 +167,7 @@ def spend(
 
     Parameters
     ----------
-    draws : iterable of (models, item)
+    draws : iterable of Draw
     prices : ndarray of shape (n_models,)
     units : ndarray of shape (n_items,)
     budget : float
@@ -210,19 +217,35 @@ def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
 # -- paired t-tests ----------------------------------------------------------------------------
 
 
-def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: float) -> Claim:
+class TaskScores(NamedTuple):
+    """What paired tests know of one task.
+
+    Attributes
+    ----------
+    weight : float
+        Weights of all tasks sum to 1.
+    scores : ndarray of shape (n_models, n_items)
+        In bank order; NaN where not asked.
+    bank : ItemBank or None
+        The bank whose predictions, at abilities fitted to these scores, are subtracted.
+    """
+
+    weight: float
+    scores: Floats
+    bank: ItemBank | None
+
+
+def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
     """Compare models by paired t-tests on the items that both have had.
 
     Parameters
     ----------
-    parts : sequence of (float, ndarray of shape (n_models, n_items), ItemBank or None)
-        For each task, its weight (weights sum to 1); the scores in bank order, NaN where not asked;
-        and the bank whose predictions, at abilities fitted to these scores, are subtracted.
+    tasks : sequence of TaskScores
     confidence : float
         Two-sided, for each pair, at one look.
     """
     beliefs, gaps = [], []
-    for _, known, bank in parts:
+    for _, known, bank in tasks:
         # A mean takes one degree of freedom; a fitted ability takes another.
         offset, fitted, size = np.zeros(len(known)), 1, known.shape[1]
         if bank is not None:
@@ -244,7 +267,7 @@ def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: f
         variance = spread * (1.0 - n / size) / n
         gaps.append(mean + shift)
         beliefs.append(Belief((mean + shift).diagonal(), variance, df, n.astype(float), size))
-    weights = [weight for weight, _, _ in parts]
+    weights = [weight for weight, _, _ in tasks]
     total, gap = Belief.sum(beliefs, weights), np.tensordot(weights, gaps, 1)
     error = np.sqrt(total.variance.diagonal())
     half = stdtrit(total.df.diagonal(), (1.0 + confidence) / 2.0) * error

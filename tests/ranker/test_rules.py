@@ -41,7 +41,7 @@ def standing(seed: int, n: int, among_known: bool = False):
     verdicts = SimpleNamespace(
         names=tuple(range(20 if among_known else n)),
         belief=SimpleNamespace(references=object() if among_known else None),
-        rows=order,
+        best_first=order,
         state=state,
         barred=np.triu(b := rng.random((n, n)) < 0.2, 1) | np.triu(b, 1).T,
         adjacent=state[order[:-1], order[1:]],
@@ -96,7 +96,7 @@ def test_the_best_are_open_while_one_outside_is_open_to_one_inside(seed, n, amon
     s = standing(seed, n, among_known)
     v = s.verdicts
     for k in (1, 2, 3):
-        inside, outside = v.rows[:k].tolist(), v.rows[k:].tolist()
+        inside, outside = v.best_first[:k].tolist(), v.best_first[k:].tolist()
         pairs = [(i, j) for i in inside for j in outside if v.state[i, j] == OPEN]
         missed = {m for pair in pairs for m in pair}
         if among_known:

@@ -21,7 +21,7 @@ from lm_eval_ccat.simulation.folds import (
     Benchmark,
     drawn_prices,
     hold_outs,
-    mean_of_seen,
+    mean_of_asked,
     prices_by_seed,
     spending_levels,
 )
@@ -74,9 +74,9 @@ def test_intervals_do_not_depend_on_how_the_resamples_are_cut(monkeypatch):
 
 def test_means_are_of_what_was_seen_and_of_all_scores_where_nothing_was():
     scores = np.array([[0.2, np.nan, 0.4], [1.0, 0.5, 0.0]])
-    assert mean_of_seen(scores, np.isfinite(scores)) == pytest.approx([0.3, 0.5])
+    assert mean_of_asked(scores, np.isfinite(scores)) == pytest.approx([0.3, 0.5])
     first = np.array([[True, False, True], [False, False, False]])
-    assert mean_of_seen(scores, first) == pytest.approx([0.3, 0.3])
+    assert mean_of_asked(scores, first) == pytest.approx([0.3, 0.3])
 
 
 def test_overlapping_intervals_are_ties():
