@@ -50,12 +50,12 @@ def interval(d, clusters, rounded=ROUNDED, level=0.95):
 
 def to_come(d, k, rounded, level):
     """How much less a mean may be as a few of k differences lie far below the median."""
-    losses = np.where(np.median(d) - d > rounded, np.median(d) - d, 0)
-    if not losses.any():
-        return beta.ppf(level, 1, k) * (abs(d).max() or 1)
-    share = losses.sum() ** 2 / np.sum(losses**2) / len(d)
-    rise = beta.ppf(level, share * k + 1, k - share * k) - share
-    return rise * np.sum(losses**2) / losses.sum()
+    away = np.median(d) - d
+    away[abs(away) <= rounded] = 0
+    # As much as few lose: a mean of all, each weighed by its size, and half a whole scale.
+    loss = (np.sum(away**2) + 0.5) / (np.sum(abs(away)) + 0.5)
+    share = np.sum(np.maximum(away, 0) ** 2) / loss**2 / len(d)
+    return loss * max(beta.ppf(level, share * k + 1, k - share * k) - share, 0)
 
 
 def verdict(low, high, margin, equal):

@@ -296,7 +296,7 @@ def test_a_bank_is_borrowed_from_tasks_on_the_same_documents(bench, server, ccat
 def test_files_of_any_number_of_models_rest_on_the_same_two_results(bench, monkeypatch, n_models):
     genuine, built = RankingBuilder.ranking, []
     monkeypatch.setattr(
-        RankingBuilder, "ranking", lambda self, *how: built.append(how) or genuine(self, *how)
+        RankingBuilder, "ranking", lambda self, **how: built.append(how) or genuine(self, **how)
     )
     names = [f"m{n}" for n in range(n_models)]
     config = bench.config("", names, entry={"model": "dummy"}, bank=None, max_items=4, warmup=4)
