@@ -23,7 +23,7 @@ from ..bank.settings import compare_settings
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
 from ..live.outcomes import tasks_of_bank
-from ..live.scored import is_drawn, runs_by_model
+from ..live.scored import has_sampled_answers, runs_by_model
 from ..methods.method import method_of
 from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import differing_scales
@@ -509,8 +509,10 @@ def _keep_scores(
         if not complete:
             continue
         bank, version = board.banks[task], table.settings.get("task_version")
-        # The file itself says so, from which rows are checked and newcomers compared.
-        table = table.with_numbers({model for model in complete if is_drawn(table, model)})
+        # Marked as sampled, also for those who read the file again: `full_score` adds an interval.
+        table = table.with_numbers(
+            {model for model in complete if has_sampled_answers(table, model)}
+        )
         file, sha256 = _keep_table(board, task, table.select(complete))
         for model in complete:
             figures = full_score(table, model)

@@ -20,7 +20,7 @@ from ..errors import OtherSettingsError, PromptMismatchError, RunError, UsageErr
 from ..files import safe_name
 from ..harness import internals
 from ..journal import JOURNAL, read_journal
-from ..live.scored import is_drawn
+from ..live.scored import has_sampled_answers
 from ..options import Values
 from ..plugins import existing
 from ..records import Asks, Header, Item, Record, Tell
@@ -171,7 +171,7 @@ def _ask(
     resume = (run_dir / JOURNAL).is_file()
     # A run in which all models answered next to nothing is begun anew: whoever comes again has
     # corrected their entries, maybe without a change of any setting that would tell.
-    if resume and {model.name for model in spec.models} <= _unanswered(run_dir, max_share).keys():
+    if resume and {model.name for model in spec.models} <= _mostly_empty(run_dir, max_share).keys():
         _put_aside(run_dir)
         resume = False
     options = _options_of_board(board, spec, run_dir if resume else None)
@@ -194,7 +194,7 @@ def _ask(
         )
     added = _add_run(board, run_dir, name, max_share)
     # The board's copy of the journal is evidence enough; answers of models without a row stay here.
-    if added.rows or not _unanswered(run_dir, max_share):
+    if added.rows or not _mostly_empty(run_dir, max_share):
         shutil.rmtree(run_dir)
     known_file.unlink(missing_ok=True)
     return added
@@ -206,14 +206,14 @@ def _require_newcomers(board: Board, spec: Spec, name: str | None) -> None:
         raise UsageError(
             f"rows of a board answer the same prompts; leave out `accept_change: {PROMPTS}`"
         )
-    placed: dict[str, Values] = {}
+    configurations: dict[str, Values] = {}
     for model in spec.models:
         name_on_board = name if name and len(spec.models) == 1 else model.name
         configuration = _configuration_of(spec.public(), model.name)
-        if reason := _why_not_placed(board, name_on_board, configuration, placed):
+        if reason := _why_not_placed(board, name_on_board, configuration, configurations):
             raise UsageError(reason)
         if configuration is not None:
-            placed[name_on_board] = configuration
+            configurations[name_on_board] = configuration
 
 
 def _options_of_board(board: Board, spec: Spec, resumed: Path | None) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def _overruled(board: Board, spec: Spec, options: Values) -> list[str]:
 
 
 def _why_not_placed(
-    board: Board, model: str, configuration: Values | None, placed: Mapping[str, Values]
+    board: Board, model: str, configuration: Values | None, newcomers: Mapping[str, Values]
 ) -> str:
     """Return why a model is not placed; "" if it is.
 
@@ -279,10 +279,10 @@ def _why_not_placed(
         The model's name on the board.
     configuration : mapping or None
         As `_configuration_of` returns it.
-    placed : mapping of str to mapping
-        The configurations that are placed at the same time, by name.
+    newcomers : mapping of str to mapping
+        The configurations that were looked at before, of models that come together, by name.
     """
-    for peer, peer_configuration in placed.items():
+    for peer, peer_configuration in newcomers.items():
         if configuration and configuration == peer_configuration:
             return (
                 f"{peer} and {model} are one configuration, of which the luckier row would lead: "
@@ -361,7 +361,7 @@ def _write_known(board: Board, target: Path) -> bool:
     return True
 
 
-def _unanswered(run_dir: Path, max_share: float) -> dict[str, str]:
+def _mostly_empty(run_dir: Path, max_share: float) -> dict[str, str]:
     """Say of which models of a run more answers than this share are empty or refusals.
 
     A wrong chat template or token limit makes such answers, and a row cannot be withdrawn.
@@ -403,7 +403,7 @@ def _add_run(
         )
     with board.locked():
         earlier = board.ledger.rows()
-        # A run that held items back has banks of its own: the board's without these items.
+        # The run's banks may be the board's without the items held back: their hashes are others.
         reserve = _reserve_of(board, bank_hashes, board.current_reserve(earlier))
         if reserve is not None:
             bank_hashes = {task: board.banks[task].sha256 for task in bank_hashes}
@@ -416,29 +416,29 @@ def _add_run(
         evidence = f"{JOURNALS}/{sha256[:16]}.jsonl"
         other_prompts, doubts = _judge_prompts(board, header)
         added = Added(left_out=left_out, notes=doubts)
-        placed: dict[str, Values] = {}
-        unanswered = _unanswered(run_dir, max_share)
+        configurations: dict[str, Values] = {}
+        mostly_empty = _mostly_empty(run_dir, max_share)
         for model, row in rows.items():
             name_on_board = name or model
             if other_prompts:
                 reason = other_prompts
             elif any(_is_row_of(earlier_row, evidence, model) for earlier_row in earlier):
                 reason = f"this run of it stands {IN_LEDGER}"
-            elif model in unanswered:
-                reason = unanswered[model]
+            elif model in mostly_empty:
+                reason = mostly_empty[model]
             else:
                 configuration = _configuration_of(header.config, model)
-                reason = _why_not_placed(board, name_on_board, configuration, placed)
-                # Whether it gets a row or not, no other name of its configuration does.
+                reason = _why_not_placed(board, name_on_board, configuration, configurations)
+                # Even if it gets no row, the same configuration by another name gets none.
                 if configuration is not None:
-                    placed.setdefault(name_on_board, configuration)
+                    configurations.setdefault(name_on_board, configuration)
             if reason:
                 added.left_out[name_on_board] = reason
             else:
-                added.rows.append(_proven(row, name_on_board, evidence, sha256))
+                added.rows.append(_with_evidence(row, name_on_board, evidence, sha256))
         # Where the answers are kept depends on whether another model of the run has a row.
         kept_in = board.path / evidence if added.rows else run_dir
-        for model, reason in unanswered.items():
+        for model, reason in mostly_empty.items():
             if added.left_out.get(name or model) == reason:
                 added.left_out[name or model] += f" (kept in {kept_in}), {_PLACE_AGAIN}"
         if added.rows:
@@ -453,7 +453,7 @@ def _is_row_of(row: BoardRow, evidence: str, model: str) -> bool:
     return evidence in row.evidence and model == (row.in_journal or row.model)
 
 
-def _proven(row: BoardRow, name: str, evidence: str, sha256: str) -> BoardRow:
+def _with_evidence(row: BoardRow, name: str, evidence: str, sha256: str) -> BoardRow:
     """Return a row of today under its name on the board, with the journal that proves it."""
     tasks = {
         task: replace(task_score, evidence=evidence, sha256=sha256)
@@ -593,7 +593,7 @@ def _header_of(
     board: Board, source: Path, tables: Mapping[str, ScoreTable], models: Sequence[str]
 ) -> Header:
     """Return the header of a run that has asked models what logs hold of them."""
-    drawn = any(is_drawn(table, model) for table in tables.values() for model in models)
+    drawn = any(has_sampled_answers(table, model) for table in tables.values() for model in models)
     outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}
     weights = {task: {board.banks[task].metric: share} for task, share in board.shares.items()}
     return Header(

@@ -83,7 +83,7 @@ def names() -> list[str]:
     with library("the hub's banks cannot be listed") as (hub, arguments):
         from huggingface_hub import constants
 
-        # The request below would not ask the library, which knows.
+        # The request below goes round the library, which alone obeys HF_HUB_OFFLINE.
         if constants.HF_HUB_OFFLINE:
             raise OSError("HF_HUB_OFFLINE is set")
         tagged = urlencode(

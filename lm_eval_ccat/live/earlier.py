@@ -33,7 +33,7 @@ from ..shown import some
 from ..upkeep.score_tables import scores_for
 from .fields import ANY
 from .outcomes import known_as_asked
-from .scored import Discrepancy, is_drawn
+from .scored import Discrepancy, has_sampled_answers
 from .spec import Spec
 
 #: Suffix that turns the name of an output folder into that of the run directory next to it.
@@ -396,7 +396,7 @@ def _means_of(
     population = question == POPULATION
     means = means_of_known(table, bank, population, sampled=sampled)
     # A sampled answer is one draw, whether or not those of the models to be ranked are.
-    drawn = {name for name in models if is_drawn(table, name)}
+    drawn = {name for name in models if has_sampled_answers(table, name)}
     if drawn and not sampled and question != RUN:
         with_noise = means_of_known(table, bank, population, sampled=True)
         means |= {name: with_noise[name] for name in drawn & with_noise.keys()}

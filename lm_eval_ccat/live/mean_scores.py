@@ -16,7 +16,7 @@ from ..ranker.looks import ROUNDING
 from ..ranker.verdicts import DECIDED, EQUIVALENT, OPEN, WORDS
 from ..scores import ScoreTable
 from .comparison import Compared, Gate
-from .scored import is_drawn
+from .scored import has_sampled_answers
 from .stored import StoredRanking
 
 
@@ -67,7 +67,7 @@ def _is_sampled(side: ScoreTable | StoredRanking, name: str) -> bool:
     """Whether a model's answers are draws, of which one to every item leaves noise."""
     if isinstance(side, StoredRanking):
         return bool(side.content.get("sampled", False))
-    return is_drawn(side, name)
+    return has_sampled_answers(side, name)
 
 
 @dataclass(frozen=True)

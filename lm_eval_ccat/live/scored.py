@@ -157,7 +157,7 @@ def sampling_of(table: ScoreTable, name: str) -> Sampling:
     return how_drawn(settings)
 
 
-def is_drawn(table: ScoreTable, name: str) -> bool:
+def has_sampled_answers(table: ScoreTable, name: str) -> bool:
     """Return whether a model's answers are draws, of which one to every item leaves noise."""
     return name in table.numbered or sampling_of(table, name).is_sampled
 

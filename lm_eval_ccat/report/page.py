@@ -545,8 +545,8 @@ class LivePage:
                 # A resumed run may still have the result of its earlier part.
                 run = replace(read_run(self._folder), finished=False)
                 write_report(run, refresh=self._seconds)
-            # The run has not begun; failures to write are reported at the end.
             except CcatError:
+                # No run yet, or the page cannot be written, which the last attempt reports.
                 continue
             pause = max(self._seconds, (time.monotonic() - began) / _WRITING_SHARE)
 

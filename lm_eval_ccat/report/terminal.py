@@ -207,7 +207,10 @@ def _fitted(columns: Sequence[_ShownColumn], width: int) -> list[_ShownColumn]:
 
 
 def _shown(rows: Sequence[ModelCells], max_rows: int) -> tuple[list[ModelCells], int]:
-    """Return the rows to show, and how many others there are."""
+    """Return all rows if they are few, else the first, or the best and the asked with neighbours.
+
+    The second value is the number of other rows.
+    """
     if len(rows) <= max_rows:
         return list(rows), 0
     n_first = min(_FIRST, max_rows)

@@ -61,14 +61,14 @@ class Newcomers:
 
     def scores(self, rng: np.random.Generator) -> dict[str, Floats]:
         """Draw one newcomer's scores on [0, 1], by bank, in bank order."""
-        place, move = rng.random(), rng.normal()
+        which, move = rng.random(), rng.normal()
         scores: dict[str, Floats] = {}
         for name, curves in self._curves.items():
             of_bank = self._abilities[name]
             abilities = [of_bank[model] for model in self._models or of_bank]
-            # Silverman's width; the mean is kept, and the spread by drawing in towards it.
+            # Silverman's width; drawn in towards the mean, so that the spread stays the models'.
             width = len(abilities) ** -0.2
-            ability, centre = abilities[int(place * len(abilities))], float(np.mean(abilities))
+            ability, centre = abilities[int(which * len(abilities))], float(np.mean(abilities))
             moved = ability - centre + width * float(np.std(abilities)) * move
             scores[name] = curves.drawn(centre + moved / float(np.sqrt(1.0 + width**2)), rng)
         return scores

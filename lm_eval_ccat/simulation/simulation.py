@@ -227,7 +227,7 @@ def simulate(
     CONFIDENCE.check(confidence, "confidence")
     if isinstance(table, (str, Path)):
         table = ScoreTable.read(table, metric=metric, **reading)
-    # Silence would look as if a filter had been applied to the scores.
+    # Options of reading do nothing to scores in memory; ignoring them would look like filtering.
     elif reading:
         raise TypeError(f"simulate() takes no {', '.join(reading)} with scores that are read")
     benchmark, warnings = Benchmark.of(table, weights)

@@ -318,8 +318,8 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     # Another table that is called like one of lighteval's.
     if column is None:
         raise ValueError("no column 'metric' or 'metrics'")
-    # Where the text of a sample stands, by version.
-    text = next((name for name in ("doc", "full_prompt", "example") if name in names), column)
+    # The text of a sample, by version; whole prompts last, as few-shot examples may differ.
+    text = next((name for name in ("doc", "example", "full_prompt") if name in names), column)
     content = data.read(columns=list({column, text}))
     model, named = model_of(log), _DETAILS.fullmatch(log.name)
     task, date = named.groups() if named else ("", "")
@@ -335,12 +335,12 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     notes += _without_numbers(log, numbers)
 
 
-def _document_of(n: int, document: Any) -> tuple[int | str, str | None]:
+def _document_of(n: int, doc_or_text: Any) -> tuple[int | str, str | None]:
     """Return the doc_id of the n-th sample of lighteval, and the hash of its question.
 
-    Few-shot examples before the question may differ between runs.
+    Where a log has the text of whole prompts alone, it is their hash.
     """
-    fields = document if isinstance(document, dict) else {"query": document}
+    fields = doc_or_text if isinstance(doc_or_text, dict) else {"query": doc_or_text}
     sample_id, question = fields.get("id"), fields.get("query")
     doc_id: int | str = n
     if sample_id:

@@ -333,8 +333,8 @@ def _sample_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
 def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
     """Return the sample files of runs of the harness before 0.4.3 at or below a path.
 
-    Their names hold the arguments of the model and the task, which the results file tells apart.
-    Beside them, the files that hold samples and that no results file names.
+    The second value are the files of a folder that may hold samples and that no results file names.
+    A file's name joins the arguments of the model and the task; the results file states the task.
     """
     lists = path.parent.glob("*.jsonl*") if path.is_file() else files_at(path, "*.jsonl*")
     samples = [file for file in lists if not _is_dated(file) and _may_hold_samples(file)]
@@ -349,7 +349,7 @@ def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
                 for file in by_name.get((folder, undated.stem), ()):
                     run = SampleFile(file, undated.task, undated.date, results)
                     # A run that was repeated has overwritten the samples of the earlier ones.
-                    runs[file] = max(run, runs.get(file, run), key=lambda known: known.date)
+                    runs[file] = max(run, runs.get(file, run), key=lambda candidate: candidate.date)
     runs_at_path = [
         run for run in runs.values() if path in (run.path, run.results, *run.path.parents)
     ]
