@@ -27,7 +27,7 @@ from ..plugins import did_you_mean
 from ..shown import short
 from . import internals
 from .opening import start_of_path
-from .task_metrics import metric_config, script_note
+from .task_metrics import metric_config, writing_system_note
 
 #: Metrics of HF evaluate that report under names other than their own.
 EXPANSIONS = {
@@ -90,7 +90,7 @@ class TaskCheck:
     reason : str
         Why the whole task cannot be run adaptively; "" if it can.
     notes : tuple of str
-        What could not be checked.
+        What could not be checked, or makes a metric doubtful.
     """
 
     task: str
@@ -223,7 +223,9 @@ def _check_loaded(task: Any, requested: str | None) -> TaskCheck:
         return check
     return replace(
         check,
-        notes=tuple(note for metric in check.metrics if (note := script_note(task, metric.metric))),
+        notes=tuple(
+            note for metric in check.metrics if (note := writing_system_note(task, metric.metric))
+        ),
     )
 
 

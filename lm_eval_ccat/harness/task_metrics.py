@@ -253,7 +253,7 @@ def metric_of_task(
     )
 
 
-def script_note(task: Any, metric: str) -> str:
+def writing_system_note(task: Any, metric: str) -> str:
     """Return a warning if a metric is meaningless for the script of the task's targets; else ""."""
     documents = itertools.islice(internals.documents(task), _LOOKED_AT)
     targets = [internals.target(task, document) for document in documents]

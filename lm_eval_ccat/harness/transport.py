@@ -579,7 +579,8 @@ def begin(work: Coroutine[Any, Any, object]) -> None:
 
     with _LOCK:
         waiting = _HANDED_OVER.setdefault(process, [])
-        if not waiting:  # woken first: after a Ctrl-C in between, the next caller wakes it again
+        # Woken before the list grows: after a Ctrl-C in between, the next caller wakes it again.
+        if not waiting:
             loop.call_soon_threadsafe(begin_all)
         waiting.append(work)
 

@@ -16,7 +16,7 @@ from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import CcatError, UsageError
 from ..harness import TaskSession
-from ..harness.task_metrics import leading, script_note
+from ..harness.task_metrics import leading, writing_system_note
 from ..methods.belief import RUN
 from ..methods.method import method
 from ..metrics.scale import Scale
@@ -309,7 +309,7 @@ def make_plan(spec: Spec) -> Plan:
         bank_warnings += of_banks
         doubts |= dict.fromkeys(asked.doubts)
         metrics = [outcome.metric.name for outcome in outcomes.values()]
-        doubts |= dict.fromkeys(script_note(session.task, metric) for metric in metrics)
+        doubts |= dict.fromkeys(writing_system_note(session.task, metric) for metric in metrics)
     # One per task of a group would hide all other warnings.
     if len(bank_warnings) > 1:
         bank_warnings[1:] = [f"the same holds for {len(bank_warnings) - 1} more banks"]

@@ -243,7 +243,7 @@ class Run:
         RunError
             The run directory holds a different run.
         UsageError
-            The model to restore was not set aside.
+            `retry` names a model that was not set aside.
         """
         book = self._book(self)
         self._write_warnings(book)
@@ -362,7 +362,8 @@ class Run:
     # -- how it begins and is taken up ---------------------------------------------------------
 
     def begun(self) -> Book:
-        """Begin the run's journal."""
+        """Begin the run's journal, without a run directory in memory, and return its book."""
+        # In memory, nothing is resumed and no identity needed.
         if self.directory is None:
             journal = Journal()
             journal.append([header_of_plan(self.plan)])
@@ -374,8 +375,12 @@ class Run:
             shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
         # Write the bank first: without it, the journal could not be read back.
         save_banks(self.plan.banks, directory.path)
-        ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
-        directory.start(replace(identity_of(self.plan), command=sys.argv[1:] if ours else None))
+        by_our_command = Path(sys.argv[0]).name.startswith(
+            ("lm-eval-ccat", "lm_eval_ccat", "__main__")
+        )
+        directory.start(
+            replace(identity_of(self.plan), command=sys.argv[1:] if by_our_command else None)
+        )
         book = Book(self.plan.new_ranker(), journal)
         book.write([Session(event="start")])
         return book
@@ -457,7 +462,7 @@ class Run:
         Raises
         ------
         RunError
-            The run differs otherwise; the message shows each such difference as ``old -> new``.
+            Something else differs; the message shows each such difference as ``old -> new``.
         """
         assert self.directory is not None
         old, new = self.directory.present_identity(), identity_of(self.plan)
@@ -472,10 +477,10 @@ class Run:
         accepted = [rf"task\.{SCORING_CODE_KEY}"] if SCORING_CODE in self.spec.accept_change else []
         answering, asked = self._answering(), {entry.name for entry in self.asked}
         recorded = {entry["name"] for entry in old.config["models"]}
-        unanswering = [rf"{_pattern_of(name)}\.model.*" for name in asked - answering]
-        # Under another name, a corrected one say, it is another model: one leaves, one joins.
-        unanswering += [_pattern_of(name) for name in recorded - asked - answering]
-        allowed = may_change(*accepted, *unanswering)
+        correctable = [rf"{_pattern_of(name)}\.model.*" for name in asked - answering]
+        # A model of another name, a corrected one say, may join; one that never answered may leave.
+        correctable += [_pattern_of(name) for name in recorded - asked - answering]
+        allowed = may_change(*accepted, *correctable)
         return differences(old, new, allowed).require_same_run(str(self.directory.path))
 
     def _answering(self) -> set[str]:

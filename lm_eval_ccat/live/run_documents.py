@@ -144,7 +144,7 @@ def _of_run(
     sides: tuple[str, str],
     warnings: list[str],
 ) -> ScoreTable:
-    """Return the scores of one model on the documents that a run asked another.
+    """Return the scores of one model, cut to the documents that a run asked another.
 
     `sides` says what the scores are called, and what the run is.
     """
@@ -157,7 +157,7 @@ def _of_run(
         warnings.append(_UNKNOWN.format(ranking.source_of(model)))
         return table
     compared = _unchanged(table, documents, sides)
-    # Samples of a run know only what was asked; there the number of documents has to do.
+    # Samples of a run know only what was asked: documents that they lack prove nothing.
     if compared.new and documents.n_items == size:
         of_task = ranking.prompts_of(model, task)
         if foreign := [doc_id for doc_id in compared.new if doc_id not in of_task]:

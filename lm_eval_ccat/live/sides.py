@@ -125,8 +125,8 @@ class Side:
         try:
             return reader_of(path).outcomes(path)
         except ScoreTableError as error:
-            # A results file that cannot be read explains itself; a folder without one looks like a
-            # run that failed.
+            # Of a results file the error says what is wrong; a folder without one looks like a run
+            # that failed.
             if not path.is_dir() or results_files(path):
                 raise
             why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")

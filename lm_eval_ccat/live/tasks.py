@@ -37,8 +37,8 @@ RANK_KEYS = ("include_path", "use_cache", "batch_size", "max_batch_size", "devic
 IDLE_KEYS = ("log_samples", "verbosity", "show_config", "write_out", "trust_remote_code")
 
 
-def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
-    """Return the task names for the harness and the folders to search for them.
+def tasks_and_folders(spec: Spec) -> tuple[list[str], list[str]]:
+    """Return names or YAML files, as the harness takes them, and the folders to search for names.
 
     ``task:`` may be a name, or the path of a YAML file: of a task, or of a group beside its tasks.
     """
@@ -122,7 +122,7 @@ def open_tasks(
     **overrides
         Further arguments of `open_sessions`, which override those of ``harness:``.
     """
-    names, folders = tasks_and_path(spec)
+    names, folders = tasks_and_folders(spec)
     options = {**session_options(spec), **overrides}
     sessions, groups = open_sessions(names, lm, include_path=folders, **options)
     for session in sessions.values():
@@ -181,13 +181,14 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
 
 
 def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
-    """Return whether some answers are sampled: by a task's settings as a model type sends them.
+    """Return whether a model may answer a document in another way when it is asked again.
 
     The harness sends servers temperature 0 where a task sets none, whatever `do_sample` says.
     """
     generating = [
         session for session in sessions if internals.output_type(session.task) == "generate_until"
     ]
+    # Where the harness runs a model itself there is no entry, and the model that it opened decides.
     drawn = any(
         _is_drawn(session.config.get("generation_kwargs") or {}, model.model, session.lm)
         for session in generating

@@ -265,8 +265,8 @@ def make_ranker(bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], header: H
     ----------
     bank : ItemBank, or mapping of task to (mapping of outcome to ItemBank)
     header : Header
-        Its ``ranker`` holds ``models`` (name to price), ``units`` (a list in
-        bank order, or None) and the keyword arguments of `Ranker`; ``task`` names a single task.
+        Its ``ranker`` holds ``models`` (name to price), ``options`` (those of the method) and other
+        keyword arguments of `Ranker`; ``task`` names a single task.
     """
     arguments = header.ranker
     settings = {key: value for key, value in arguments.items() if key not in ("models", "options")}
