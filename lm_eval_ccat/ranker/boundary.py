@@ -32,7 +32,7 @@ D. Siegmund, Sequential Analysis (1985), 0.583.
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -175,31 +175,6 @@ def _delta(pass_length: int) -> float:
     return DELTA_OF_PASSES if pass_length else DELTA
 
 
-@cache
-def _spline() -> Floats:
-    """Return the weights of values at `_KNOTS` in a cubic spline at `_SCALE`.
-
-    The two outermost pieces at either end are one polynomial, as in scipy's `CubicSpline`, whose
-    module takes an eighth of a second to import.
-    """
-    step, eye = float(_KNOTS[1] - _KNOTS[0]), np.eye(len(_KNOTS))
-    # Second derivatives: neighbours' first derivatives agree, at the ends the third ones.
-    system = 4.0 * eye + np.eye(len(eye), k=1) + np.eye(len(eye), k=-1)
-    bend = 6.0 / step**2 * (system - 6.0 * eye)
-    system[[0, -1]], bend[[0, -1]] = 0.0, 0.0
-    system[0, :3] = system[-1, -3:] = 1.0, -2.0, 1.0
-    second = np.linalg.solve(system, bend)
-    left = np.clip(np.searchsorted(_KNOTS, _SCALE, side="right") - 1, 0, len(eye) - 2)
-    after = ((_SCALE - _KNOTS[left]) / step)[:, None]
-    before = 1.0 - after
-    return np.asarray(
-        before * eye[left]
-        + after * eye[left + 1]
-        + step**2 / 6.0 * (before**3 - before) * second[left]
-        + step**2 / 6.0 * (after**3 - after) * second[left + 1]
-    )
-
-
 class _ChanceTable(NamedTuple):
     """Log chances of a decision by each look, for each constant.
 
@@ -220,6 +195,8 @@ class _ChanceTable(NamedTuple):
 @lru_cache(maxsize=64)
 def _table(first: int, horizon: int, n_items: float, pass_length: int) -> _ChanceTable:
     """Compute the chances of a decision by each look from `first` to `horizon` items."""
+    from scipy.interpolate import CubicSpline  # takes long to import, and few commands need it
+
     n, time, nearer = _fewer_looks(first, horizon, n_items, pass_length)
     c = np.multiply.outer(_KNOTS, (n / horizon) ** (_delta(pass_length) - 0.5)) - nearer
     c = np.maximum(c, 1e-3)
@@ -227,7 +204,7 @@ def _table(first: int, horizon: int, n_items: float, pass_length: int) -> _Chanc
     with np.errstate(divide="ignore"):
         log = np.maximum(np.log(chances(c, time)), math.log(2.0) + log_ndtr(-c))
     # A chance never falls as the constant falls, and never exceeds 1.
-    between = np.minimum(_spline() @ log, 0.0)
+    between = np.minimum(CubicSpline(_KNOTS, log)(_SCALE), 0.0)
     stretch = STRETCH_OF_PASSES if pass_length else min(STRETCH, 1.0 + EXCESS / horizon)
     return _ChanceTable(n, stretch * _SCALE, np.maximum.accumulate(between, axis=0))
 

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.interpolate import CubicSpline
 from scipy.special import ndtr, stdtr
 from scipy.stats import hypergeom
 from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
-from lm_eval_ccat.ranker import boundary
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
 from lm_eval_ccat.ranker.families import family, family_size, still_true
 from lm_eval_ccat.ranker.looks import Looks
@@ -341,12 +339,6 @@ def test_a_boundary_is_where_its_level_is_reached(looks, n, level, size):
     log = looks.log_p(np.asarray(ndtr(-c)), at, float(size))
     assert log[0] == pytest.approx(np.log(level), abs=0.03)
     assert looks.boundary(level / 2, at, float(size)) > c
-
-
-def test_the_spline_between_constants_is_scipys():
-    values = np.random.default_rng(0).normal(size=(len(boundary._KNOTS), 3)).cumsum(axis=0)
-    between = CubicSpline(boundary._KNOTS, values)(boundary._SCALE)
-    assert boundary._spline() @ values == pytest.approx(between, rel=1e-11, abs=1e-11)
 
 
 def test_a_horizon_that_is_raised_gets_what_is_left_of_the_level():
