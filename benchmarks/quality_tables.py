@@ -73,12 +73,12 @@ def table_figures(own: Sequence[Replay], n_items: int) -> dict[str, float]:
             for o in pairs
         ]
         out |= bootstrapped("z_pairs", scores)
-    sure = [o for o in own if o.confident is not None]
+    sure = [o for o in own if o.decided is not None]
     if sure:
-        said, right = sum(o.confident or 0 for o in sure), sum(o.confident_right or 0 for o in sure)
+        said, right = sum(o.decided or 0 for o in sure), sum(o.decided_right or 0 for o in sure)
         out["decided"] = said / sum(o.pairs for o in sure)
         out["said"], out["hits"] = said, right
-        out["any_wrong"] = float(np.mean([o.confident_right != o.confident for o in sure]))
+        out["any_wrong"] = float(np.mean([o.decided_right != o.decided for o in sure]))
     return out
 
 

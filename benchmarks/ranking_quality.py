@@ -71,7 +71,7 @@ def fixed(args: argparse.Namespace) -> Found:
                 for method in replayed.summary:
                     own = [
                         o
-                        for o in replayed.outcomes
+                        for o in replayed.replays
                         if o.method == method and o.items_per_model == level
                     ]
                     at = found.setdefault((kind, level), {}).setdefault(method, {})
@@ -121,7 +121,7 @@ def natural(args: argparse.Namespace) -> Found:
             processes=args.processes,
         )
         for method in replayed.summary:
-            own = [o for o in replayed.outcomes if o.method == method]
+            own = [o for o in replayed.replays if o.method == method]
             found.setdefault(method, {})[f"{dataset} {metric}"] = table_figures(own, table.n_items)
         print(f"{dataset} {metric}: {replayed.settings['folds']} folds", flush=True)
     show(

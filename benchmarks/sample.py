@@ -38,9 +38,9 @@ from lm_eval_ccat.methods.calibration import MIN_MODELS
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import Verdicts
+from lm_eval_ccat.simulation.fold_replay import Fold, Protocol, replay_fold
 from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, spending_levels
 from lm_eval_ccat.simulation.judging import Figures, summarise
-from lm_eval_ccat.simulation.stage import Fold, Protocol, replay_fold
 from lm_eval_ccat.simulation.strategies import Strategy, chosen_methods
 
 BY = (50, 100, 200)

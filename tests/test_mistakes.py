@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ItemBank, Ranker, ScoreTable, board, calibrate, rank
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, board, calibrate, rank, simulate
 from lm_eval_ccat.cli.main import COMMANDS as NAMES
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import CcatError
@@ -181,6 +181,7 @@ PYTHON = {
     "a bank's path": (lambda p: Ranker("b.json", ["a", "b"]), r"ItemBank\.load\(path\)"),
     "a ranking of nothing": (lambda p: rank(), "`task:` is missing"),
     "models by name": (lambda p: rank(task="t", models=["a"]), "pretrained=gpt2"),
+    "a metric of scores in memory": (lambda p: simulate(TABLE, metric="acc"), "leave it out, or"),
 }
 
 

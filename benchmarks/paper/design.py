@@ -13,10 +13,10 @@ from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.ranker.arguments import item_units
 from lm_eval_ccat.scores.item_scaling import ItemScaling
+from lm_eval_ccat.simulation.fold_replay import Fold, FoldReplay, Protocol
 from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, prices_by_seed
 from lm_eval_ccat.simulation.judging import Replay
-from lm_eval_ccat.simulation.stage import Fold, Protocol, Stage
-from lm_eval_ccat.simulation.strategies import Strategy, chosen_methods, named
+from lm_eval_ccat.simulation.strategies import Strategy, chosen_methods, strategy_named
 
 RESCALE = ("range", "none", "holdout")
 BASELINES = ("random", "common", "limit", "static")
@@ -67,7 +67,7 @@ class Design:
 
     def method(self, name: str, label: str | None = None, **changes: Any) -> Strategy:
         """A method with a bank, as this design has it; a pair is decided by one look, as there."""
-        known = named(name)
+        known = strategy_named(name)
         changes["rank"] = {"looks": "one", **changes.get("rank", {})}
         if known.bank == "paper" and self.rescale != "range":
             changes["calibrate"] = {"rescale": "none"}
@@ -99,7 +99,7 @@ class Design:
         units: Any,
         levels: Sequence[float] = (),
         sets: Sequence[Sequence[str]] | None = None,
-    ) -> Iterator[Stage]:
+    ) -> Iterator[FoldReplay]:
         """Hold out one set after another; every method is calibrated on the others."""
         [table] = Benchmark.of(table)[0].tables.values()  # refuses scores that are all equal
         by_seed = prices_by_seed(self.prices, table.models, self.seeds)
@@ -117,7 +117,7 @@ class Design:
                 else m
                 for m in chosen_methods(methods)
             ]
-            yield Stage(fold, Protocol(tuple(told), levels, sizes, self.confidence), whole)
+            yield FoldReplay(fold, Protocol(tuple(told), levels, sizes, self.confidence), whole)
 
 
 _STATED = re.compile(r"(?:^|[^a-z])(?:t|temp|temperature)[\"'\s]*[=:_]?\s*(\d+(?:\.\d+)?)", re.I)

@@ -238,7 +238,7 @@ def of_runs(runs: Sequence[Replay]) -> dict[str, Any]:
     summary["truly_tied"] = float(np.mean([r.true_ties / r.pairs for r in runs]))
     stated = [r for r in runs if r.ties is not None]
     scores = np.array([tie_scores(r) for r in stated]).reshape(-1, 3)
-    right = [(r.confident_right or 0) / r.confident for r in stated if r.confident]
+    right = [(r.decided_right or 0) / r.decided for r in stated if r.decided]
     summary |= dict.fromkeys(("tied", "precision", "recall", "F1", "confident_accuracy"))
     if stated:
         summary["tied"] = float(np.mean([(r.ties or 0) / r.pairs for r in stated]))
@@ -253,7 +253,7 @@ def tie_scores(run: Replay) -> tuple[float, float, float]:
     As the authors' code has it: recall is 1 where nothing is truly tied; precision is 1 where
     nothing is tied nor called so, and 0 where all of several ties are missed.
     """
-    called, true, hits = run.ties or 0, run.true_ties, run.tie_hits or 0
+    called, true, hits = run.ties or 0, run.true_ties, run.ties_right or 0
     precision = hits / called if called else float(true == 0)
     recall = hits / true if true else 1.0
     both = precision + recall

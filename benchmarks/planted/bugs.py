@@ -290,7 +290,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the seed of a replay is shared by all folds",
-        "lm_eval_ccat/simulation/stage",
+        "lm_eval_ccat/simulation/fold_replay",
         "seed=seed * 1_000_003 + self.fold.number",
         "seed=seed * 1_000_003",
         ("tests/simulation/test_simulate.py::test_folds_and_seeds_draw_each_their_own",),
@@ -722,7 +722,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the budget of a fold is not what the paper's method spent",
-        "lm_eval_ccat/simulation/stage",
+        "lm_eval_ccat/simulation/fold_replay",
         'if method.name == "paper":',
         'if method.name == "papers":',
         (
@@ -731,7 +731,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "held-out models calibrate",
-        "lm_eval_ccat/simulation/stage",
+        "lm_eval_ccat/simulation/fold_replay",
         "tables = benchmark.calibration(fold.calibration)",
         "tables = benchmark.calibration(benchmark.models)",
         ("tests/simulation/test_simulate.py::test_held_out_models_do_not_touch_calibration",),
@@ -760,8 +760,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the random baseline goes on after what does not fit",
         "lm_eval_ccat/simulation/strategies",
-        "            break\n        administered[models, item]",
-        "            continue\n        administered[models, item]",
+        "            break\n        asked[models, item]",
+        "            continue\n        asked[models, item]",
         ("tests/simulation/test_pieces.py",),
     ),
     Bug(
@@ -837,8 +837,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "mean taus are over seeds, not over folds",
         "lm_eval_ccat/simulation/judging",
-        "taus.setdefault(outcome.fold, [])",
-        "taus.setdefault(outcome.seed, [])",
+        "taus.setdefault(replay.fold, [])",
+        "taus.setdefault(replay.seed, [])",
         ("tests/simulation/test_pieces.py::test_pairs_are_pooled_over_runs_and_taus_over_folds",),
     ),
     Bug(
@@ -864,7 +864,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a budget forgets the sizes of items",
-        "lm_eval_ccat/simulation/stage",
+        "lm_eval_ccat/simulation/fold_replay",
         "sum(self.fold.prices[seed].values()) * float(self.protocol.units.mean())",
         "sum(self.fold.prices[seed].values())",
         ("tests/simulation/test_simulate.py",),

@@ -1756,7 +1756,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "the spread of one answer is that of two models' differences",
             "np.sqrt(scores.var(axis=1).mean())",
-            "np.sqrt(apart.var(axis=1).mean())",
+            "np.sqrt(differences.var(axis=1).mean())",
         ),
         (
             "the smallest difference is decided in half of rankings",

@@ -111,7 +111,7 @@ def _rehearsal(
     # A bank has one score of each item, and does not say how repeats vary.
     if banks is None or plan.most_repeats > 1:
         return None
-    newcomers = Newcomers.of(
+    newcomers = Newcomers.if_possible(
         {
             name_of(task, name): outcome.bank
             for task, outcomes in banks.measured.items()
@@ -126,7 +126,7 @@ def _rehearsal(
 
 def _least_items(plan: Plan) -> int:
     """Return the items that every model is asked, whatever it answers."""
-    return min(plan.first_items, len(plan.offered))
+    return min(plan.warmup_items, len(plan.offered))
 
 
 def _budget_in_money(plan: Plan) -> float | None:
@@ -282,7 +282,10 @@ def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -
     limits = {*(n for n in ITEMS if n < size), *filter(None, [spec.max_items]), size}
     counts = [] if repeated else sorted(limits)
     smallest = {
-        n: {way: float(scale.restore_error(power.smallest(n))) for way, power in ways.items()}
+        n: {
+            way: float(scale.restore_error(power.smallest_difference(n)))
+            for way, power in ways.items()
+        }
         for n in counts
         if n <= size
     }
@@ -301,7 +304,7 @@ def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -
         items = {
             way: _at_least(plan, n)
             for way, power in ways.items()
-            if (n := power.items(difference)) is not None
+            if (n := power.items_for_difference(difference)) is not None
         }
         if items:
             items["full"] = size
@@ -341,7 +344,7 @@ def _tokens_per_item(plan: Plan) -> Tokens:
 
 
 def _at_least(plan: Plan, items: int) -> int:
-    return min(max(items, plan.first_items), len(plan.items()))
+    return min(max(items, plan.warmup_items), len(plan.items()))
 
 
 def need_in_words(plan: Plan) -> str:
@@ -356,7 +359,7 @@ def need_in_words(plan: Plan) -> str:
         )
     size, parts, ways = len(plan.items()), [], powers(plan).values()
     for gap in GAPS:
-        needed = [power.items(gap) for power in ways]
+        needed = [power.items_for_difference(gap) for power in ways]
         numbers = dict.fromkeys(
             f"more than {size}" if n is None else str(_at_least(plan, n)) for n in needed
         )
@@ -377,7 +380,7 @@ def offer_in_words(plan: Plan) -> str:
     unit, size = float(plan.scale.restore_error(1.0)), len(plan.items())
     saved: list[str] = []
     for gap in GAPS:
-        n, at_random_items = by_bank.items(gap), at_random.items(gap)
+        n, at_random_items = by_bank.items_for_difference(gap), at_random.items_for_difference(gap)
         if not saved and n is not None and at_random_items is not None and n < at_random_items:
             saved.append(
                 f"differences of {gap * unit:g} are decided after {n} items of each model, not "

@@ -24,7 +24,7 @@ from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
 from ..ranker.headline import WEIGHTED_MEAN
 from ..ranker.references import KnownMean
-from ..ranker.turns import first_items
+from ..ranker.turns import warmup_per_task
 from ..records import Header, Item
 from ..runs.differences import PROMPTS
 from ..runs.directory import make_ranker
@@ -181,10 +181,10 @@ class Plan:
     @property
     def warmup(self) -> int:
         """Items of every task that each model gets first; fewer with several tasks."""
-        return first_items(len(self.measured), self.spec.warmup)
+        return warmup_per_task(len(self.measured), self.spec.warmup)
 
     @property
-    def first_items(self) -> int:
+    def warmup_items(self) -> int:
         """Items of all tasks that each model gets first, within its limit of items."""
         items = sum(min(self.warmup, outcome.bank.n_items) for outcome in self.outcomes.values())
         limit = None if self.warmup_ignores_limits else self.spec.max_items

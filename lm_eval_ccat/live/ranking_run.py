@@ -246,7 +246,7 @@ class _Ceiling(NamedTuple):
 
 def _ceiling(plan: Plan) -> _Ceiling:
     """Return what a run asks that decides nothing before its end."""
-    spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.first_items)
+    spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.warmup_items)
     costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     answers = f"at most {cap * len(costs)} answers ({cap} of each model)"
     # A sum of some prices would pass for the whole.
@@ -275,7 +275,7 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     UsageError
         The budget is too small; the message names the least that is enough.
     """
-    first, limit, ignored = plan.first_items, plan.spec.max_items, plan.warmup_ignores_limits
+    first, limit, ignored = plan.warmup_items, plan.spec.max_items, plan.warmup_ignores_limits
     name = plan.outcome.bank.method
     whatever = f"the method {name} gives every model its first {first} items whatever"
     if ignored and limit is not None and limit < first:

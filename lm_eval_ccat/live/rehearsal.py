@@ -175,7 +175,7 @@ def _needed(
     # Models closer than this are equivalent as soon as it would be decided.
     closest = plan.spec.min_difference / float(plan.scale.restore_error(1.0))
     for a, b in pairwise(order):
-        items = power.items(max(means[b] - means[a], closest))
+        items = power.items_for_difference(max(means[b] - means[a], closest))
         for model in (a, b):
             needed[model] = max(needed[model], math.inf if items is None else items)
     return needed

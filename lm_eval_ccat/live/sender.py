@@ -690,7 +690,7 @@ def new_line(plan: Plan, book: Book, slots: Mapping[str, int]) -> Line:
         windows_of(plan, slots),
         growth=dict.fromkeys(slots, GROWTH),
         arrival=spec.order == "arrival",
-        warmup=plan.first_items,
+        warmup=plan.warmup_items,
         warmup_at_once=spec.ahead is None,
         first_alone="tokens" in spec.budget
         or ("usd" in spec.budget and any(model.price.by_tokens for model in spec.models)),

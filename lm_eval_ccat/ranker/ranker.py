@@ -30,7 +30,7 @@ from .ranking import Ranking
 from .references import Known, references_of, refuse_known
 from .standing import Standing
 from .stopping import Limits, StoppingRule, has_goal, stopping_rule, tightest_limits
-from .turns import Turns, first_items
+from .turns import Turns, warmup_per_task
 from .verdicts import Verdicts
 from .weighted import WeightedSum
 
@@ -253,7 +253,7 @@ class Ranker:
                 "question 'run' is about one answer to every item; ask about expected scores "
                 "(question: benchmark), or leave repeats out"
             )
-        usual = first_items(len(contents.tasks))
+        usual = warmup_per_task(len(contents.tasks))
         warmup = usual if warmup is None else whole().check(warmup, "warmup")
         unit_min_difference = float(min_difference) / contents.scale.span
         policy_maker = _PolicyMaker(

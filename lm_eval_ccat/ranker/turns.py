@@ -25,12 +25,12 @@ WARMUP = 10
 WARMUP_OF_ALL = 15
 
 
-def first_items(n_tasks: int, warmup: int = WARMUP) -> int:
+def warmup_per_task(n_tasks: int, warmup: int = WARMUP) -> int:
     """Return the items of each task to begin with: of several at most 15 in all, at least 2 each.
 
     Examples
     --------
-    >>> [first_items(n) for n in (1, 2, 5, 57)]
+    >>> [warmup_per_task(n) for n in (1, 2, 5, 57)]
     [10, 7, 3, 2]
     """
     return warmup if n_tasks == 1 else min(warmup, max(2, WARMUP_OF_ALL // n_tasks))

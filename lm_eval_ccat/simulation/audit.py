@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import bdtrc, ndtri
@@ -52,7 +52,10 @@ class Audit(Shown):
 
     @property
     def intervals_fail(self) -> bool:
-        """Whether so few intervals hold as their level lets happen in less than 1% of runs."""
+        """Whether fewer intervals hold than chance explains.
+
+        If every interval held as often as its level says, so few would in less than 1% of runs.
+        """
         return bool(self.content["intervals"]["chance"] < _ACCIDENT)
 
     def to_dict(self) -> Facts:
@@ -134,24 +137,25 @@ def audit(
     sides = ("the run", Scale.from_dict(ranking["scale"])), ("the full results", table.scale)
     if difference := differing_scales(str(table.metric), *sides):
         raise UsageError(f"{difference}; read them with the range that both have")
-    logged, left_out = _names_in_both(ranking, table, names or {})
-    models, placed = list(logged), [name for name in ranking["order"] if name in logged]
-    full = table.select(logged.values())
-    _require_its_documents(ranking, models, full)
+    compared = _compared_models(ranking, table, names or {})
+    models = list(compared.name_in_table)
+    ordered = [name for name in ranking["order"] if name in compared.name_in_table]
+    full = table.select(compared.name_in_table.values())
+    _require_same_documents(ranking, models, full)
     scores = full.model_scores()
     means = mean_of_asked(scores, np.isfinite(scores))
     tied = true_ties(*bootstrap_intervals(scores))
     # A run claims means on the metric's own scale; the order is that of the scores.
-    truth = Truth(raw=means, means=np.asarray(full.scale.restore(means)), tied=tied)
-    pairs = _pairs_of(ranking, placed)
+    truth = Truth(signed_means=means, means=np.asarray(full.scale.restore(means)), tied=tied)
+    pairs = _pairs_of(ranking, ordered)
     claim = _claim_of(ranking, models, pairs)
-    rows, compared = _model_rows(ranking, models, claim, truth), _pair_rows(pairs, claim, truth)
-    held = [row["held"] for row in compared if row["held"] is not None]
-    truly_tied = [row["truly_tied"] for row in compared if row["held"] is None]
-    # A model that was set aside has an estimate but no place in the order.
-    placed_means = means[: len(placed)]
+    rows, pair_rows = _model_rows(ranking, models, claim, truth), _pair_rows(pairs, claim, truth)
+    held = [row["held"] for row in pair_rows if row["held"] is not None]
+    truly_tied = [row["truly_tied"] for row in pair_rows if row["held"] is None]
+    # A model that was set aside has an estimate but no rank in the order.
+    ordered_means = means[: len(ordered)]
     # The order itself is what is claimed: the first model has the highest number.
-    tau = kendall_tau(-np.arange(len(placed)), placed_means)
+    tau = kendall_tau(-np.arange(len(ordered)), ordered_means)
     z_rms = float(np.sqrt(np.mean(np.square([row["z"] for row in rows.values()]))))
     # An audit is of one outcome, whose results are compared.
     [term] = ranking["terms"]
@@ -161,15 +165,17 @@ def audit(
         "scale": full.scale.describe(),
         "confidence": ranking["confidence"],
         "models": rows,
-        "order": placed,
-        "true_order": [models[i] for i in np.argsort(-placed_means, kind="stable")],
+        "order": ordered,
+        "true_order": [models[i] for i in np.argsort(-ordered_means, kind="stable")],
         "tau": None if np.isnan(tau) else tau,
-        "pairs": compared,
+        "pairs": pair_rows,
         "intervals": {
             "held": sum(row["held"] for row in rows.values()),
             "of": len(rows),
             "z_rms": z_rms,
-            "chance": _chance(ranking, [row["held"] for row in rows.values() if row["n_items"]]),
+            "chance": _chance_of_so_few(
+                ranking, [row["held"] for row in rows.values() if row["n_items"]]
+            ),
         },
         "decided": {"held": sum(held), "of": len(held)},
         "ties": {"truly_tied": sum(truly_tied), "of": len(truly_tied)},
@@ -177,23 +183,34 @@ def audit(
             "administered": sum(row["n_items"] for row in rows.values()),
             "full": len(rows) * full.n_items,
         },
-        "warnings": [*left_out, *table.warnings, *_doubts(ranking, models, scores)],
+        "warnings": [*compared.warnings, *table.warnings, *_doubts(ranking, models, scores)],
     }
     return Audit(ranking, content)
 
 
-def _names_in_both(
-    ranking: RankingContent, table: ScoreTable, names: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the table's name of each of the run's models that it has, and a warning of others.
+class _ComparedModels(NamedTuple):
+    """The models that a run and full results share, and warnings of those that are left out.
 
-    Those in the run's order come first.
+    Attributes
+    ----------
+    name_in_table : dict of str to str
+        The table's name of each model, by the run's; those in the run's order come first.
+    warnings : list of str
     """
+
+    name_in_table: dict[str, str]
+    warnings: list[str]
+
+
+def _compared_models(
+    ranking: RankingContent, table: ScoreTable, names: Mapping[str, str]
+) -> _ComparedModels:
+    """Find the run's models in the table; for `names` see `audit`."""
     claimed = ranking["models"]
-    logged = {name: names.get(name, name) for name in (*ranking["order"], *claimed)}
+    name_in_table = {name: names.get(name, name) for name in (*ranking["order"], *claimed)}
     asked = {name for name, block in claimed.items() if block["n_items"]}
-    missing = {name for name in logged if logged[name] not in table.models}
-    left_out = ", ".join(logged[name] for name in logged if name in asked & missing)
+    missing = {name for name in name_in_table if name_in_table[name] not in table.models}
+    left_out = ", ".join(name_in_table[name] for name in name_in_table if name in asked & missing)
     # Models that were not asked claim nothing.
     if asked <= missing:
         raise UsageError(
@@ -201,11 +218,11 @@ def _names_in_both(
             "which: audit(..., names=) in Python"
         )
     warning = f"not compared, for lack of full results: {left_out}"
-    in_both = {name: in_table for name, in_table in logged.items() if name not in missing}
-    return in_both, [warning] if left_out else []
+    in_both = {name: in_table for name, in_table in name_in_table.items() if name not in missing}
+    return _ComparedModels(in_both, [warning] if left_out else [])
 
 
-def _require_its_documents(
+def _require_same_documents(
     ranking: RankingContent, models: Sequence[str], full: ScoreTable
 ) -> None:
     """Refuse full results that have none of the documents which the run asked these models."""
@@ -219,19 +236,19 @@ def _require_its_documents(
         )
 
 
-#: Positions of two models, the one that comes first in the run's order first.
-_Places = tuple[int, int]
+#: Positions of two models in the run's order, the smaller first.
+_Positions = tuple[int, int]
 
 
-def _pairs_of(ranking: RankingContent, placed: Sequence[str]) -> dict[_Places, PairContent]:
-    """Return what the run says of each pair of models, by their places in its order."""
+def _pairs_of(ranking: RankingContent, ordered: Sequence[str]) -> dict[_Positions, PairContent]:
+    """Return what the run says of each pair of models, by their positions in its order."""
     rows = {(row["a"], row["b"]): row for row in ranking["pairwise"]}
-    places = combinations(range(len(placed)), 2)
-    return {(i, j): row for i, j in places if (row := rows.get((placed[i], placed[j])))}
+    positions = combinations(range(len(ordered)), 2)
+    return {(i, j): row for i, j in positions if (row := rows.get((ordered[i], ordered[j])))}
 
 
 def _claim_of(
-    ranking: RankingContent, models: Sequence[str], pairs: Mapping[_Places, PairContent]
+    ranking: RankingContent, models: Sequence[str], pairs: Mapping[_Positions, PairContent]
 ) -> Claim:
     """Return what the run claims of models, and which pairs it decided for whom."""
     ahead = np.zeros((len(models), len(models)), dtype=np.int8)
@@ -266,31 +283,32 @@ def _model_rows(
     }
 
 
-def _pair_rows(pairs: Mapping[_Places, PairContent], claim: Claim, truth: Truth) -> list[Facts]:
+def _pair_rows(pairs: Mapping[_Positions, PairContent], claim: Claim, truth: Truth) -> list[Facts]:
     """Return for each pair the claim beside the truth; `held` is None where it is left open."""
-    ahead, right = claim.ahead, claim.right(truth)
-    assert ahead is not None and right is not None
+    ahead, correctness = claim.ahead, claim.correctness(truth)
+    assert ahead is not None and correctness is not None
     return [
         {
             "a": row["a"],
             "b": row["b"],
             "p": row["p"],
-            "claim": _claimed_of(row, ahead[places]),
-            "truly_tied": bool(truth.tied[places]),
-            "held": bool(right[places] > 0) if ahead[places] else None,
+            "claim": _claim_in_words(row, ahead[positions]),
+            "truly_tied": bool(truth.tied[positions]),
+            "held": bool(correctness[positions] > 0) if ahead[positions] else None,
         }
-        for places, row in pairs.items()
+        for positions, row in pairs.items()
     ]
 
 
-def _claimed_of(row: PairContent, sign: int) -> str:
+def _claim_in_words(row: PairContent, sign: int) -> str:
+    """Say which model of a pair the run calls better; `sign` is above 0 for the first."""
     # An open pair claims nothing but that it is open.
     if sign == 0:
         return "tied"
     return f"{row['a'] if sign > 0 else row['b']} better"
 
 
-def _chance(ranking: RankingContent, asked: Sequence[bool]) -> float:
+def _chance_of_so_few(ranking: RankingContent, asked: Sequence[bool]) -> float:
     """Return how often so few intervals hold, or fewer, if each misses as rarely as its level says.
 
     By the binomial distribution, over whether those of the models that were asked hold. Where

@@ -30,8 +30,8 @@ class HoldOut(NamedTuple):
     calibrating: tuple[str, ...]
 
 
-class Part(NamedTuple):
-    """A task of a benchmark, its weight, and its items among those of all tasks."""
+class TaskPart(NamedTuple):
+    """A task of a benchmark, its share of the score, and its items among those of all tasks."""
 
     task: str
     share: float
@@ -60,7 +60,7 @@ class Benchmark:
     ----------
     tables : dict of task to ScoreTable
     share : dict of task to float
-        Weights of the tasks; they sum to 1.
+        Weight of each task in a model's score; all sum to 1.
     """
 
     tables: Mapping[str, ScoreTable]
@@ -120,11 +120,11 @@ class Benchmark:
         return [(task, doc_id) for task, table in self.tables.items() for doc_id in table.doc_ids]
 
     @cached_property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[TaskPart]:
         """The tasks, in the order of their items."""
         ends = np.cumsum([0, *(table.n_items for table in self.tables.values())]).tolist()
         return [
-            Part(task, self.share[task], slice(*ends[n : n + 2]))
+            TaskPart(task, self.share[task], slice(*ends[n : n + 2]))
             for n, task in enumerate(self.tables)
         ]
 
@@ -160,8 +160,8 @@ class Benchmark:
     def columns(self, task: str, doc_ids: Sequence[Any]) -> NDArray[np.intp]:
         """Return the columns of a task's items among those of all tasks."""
         start = next(part.items.start for part in self.parts if part.task == task)
-        place = {doc_id: n for n, doc_id in enumerate(self.tables[task].doc_ids, start)}
-        return np.array([place[doc_id] for doc_id in doc_ids], dtype=np.intp)
+        column_of = {doc_id: n for n, doc_id in enumerate(self.tables[task].doc_ids, start)}
+        return np.array([column_of[doc_id] for doc_id in doc_ids], dtype=np.intp)
 
     def interleaved(self, orders: Sequence[NDArray[np.intp]]) -> NDArray[np.intp]:
         """Merge the orders of the tasks' items, with turns in proportion to the tasks' weights."""
@@ -202,7 +202,7 @@ def hold_outs(
     seed: int,
     min_calibrating: int = 2,
 ) -> list[HoldOut]:
-    """Distinct hold-out sets, each with the models that calibrate.
+    """Return distinct hold-out sets, each with the models that calibrate.
 
     Parameters
     ----------
@@ -256,10 +256,10 @@ def hold_outs(
     ]
 
 
-def _without(models: Sequence[str], out: Sequence[str]) -> tuple[str, ...]:
+def _without(models: Sequence[str], held_out: Sequence[str]) -> tuple[str, ...]:
     """Return the models that are not held out, in their order."""
-    gone = set(out)
-    return tuple(model for model in models if model not in gone)
+    names = set(held_out)
+    return tuple(model for model in models if model not in names)
 
 
 def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
@@ -283,21 +283,21 @@ def _families(
     models: Sequence[str], size: int, folds: int, seed: int, min_calibrating: int
 ) -> list[HoldOut]:
     """Hold out whole families; rank the first `size` of their models in a seeded order."""
-    groups: dict[str, list[str]] = {}
+    members_of: dict[str, list[str]] = {}
     for model in models:
-        groups.setdefault(family_of(model), []).append(model)
-    several = [members for members in groups.values() if len(members) > 1]
+        members_of.setdefault(family_of(model), []).append(model)
+    # A family of one shows nothing that a random hold-out does not.
+    families = [members for members in members_of.values() if len(members) > 1]
     sets: dict[frozenset[str], HoldOut] = {}
     for attempt in range(_PATIENCE + 10 * folds):
         rng = np.random.default_rng([seed, attempt, 3])
-        out: list[str] = []
-        # A family of one shows nothing that a random hold-out does not.
-        for k in rng.permutation(len(several)):
-            if len(out) < size:
-                out += [several[k][i] for i in rng.permutation(len(several[k]))]
+        held_out: list[str] = []
+        for k in rng.permutation(len(families)):
+            if len(held_out) < size:
+                held_out += [families[k][i] for i in rng.permutation(len(families[k]))]
         # The rest of the last family is neither ranked nor calibrates.
-        ranked, calibrating = tuple(out[:size]), _without(models, out)
-        if len(out) >= size and len(calibrating) >= min_calibrating:
+        ranked, calibrating = tuple(held_out[:size]), _without(models, held_out)
+        if len(held_out) >= size and len(calibrating) >= min_calibrating:
             sets.setdefault(frozenset(ranked), HoldOut(ranked, calibrating))
         # Few families have few sets, which attempts alone would find out.
         if len(sets) == folds:
@@ -359,7 +359,7 @@ def spending_levels(
     if levels is None:
         levels = [n for n in _usual_levels(items_per_model, n_items, spend) if n >= fewest]
     asked = {*map(float, levels), float(items_per_model)}
-    _require_numbers(asked, "whole" if spend == "fixed" else "positive")
+    _require_numbers(asked, whole=spend == "fixed")
     # More items than there are cannot be given; the level that the user names says so itself.
     if spend == "fixed":
         asked = {n for n in asked if n <= n_items or n == items_per_model}
@@ -377,10 +377,10 @@ def _usual_levels(items_per_model: float, n_items: int, spend: str) -> Sequence[
     return [n for n in (items_per_model * share for share in (0.5, 1, 2, 4)) if n <= n_items]
 
 
-def _require_numbers(levels: Iterable[float], kind: str) -> None:
-    """Refuse levels that are not positive, or not whole if the `kind` is "whole"."""
+def _require_numbers(levels: Iterable[float], *, whole: bool) -> None:
+    """Refuse levels that are not positive, or not whole where whole numbers are needed."""
     for level in levels:
         if not 0 < level < float("inf"):
             raise UsageError(f"items_per_model {level:g}: a positive number is needed")
-        if kind == "whole" and level != int(level):
+        if whole and level != int(level):
             raise UsageError(f"items_per_model {level}: a whole number is needed")

@@ -21,14 +21,16 @@ Figures = dict[str, float | None]
 #: Above this standard error of a mean tau, the advice says that it is uncertain.
 UNSURE = 0.05
 #: Keys of a summary that are also in the record of a single run.
-_OF_A_RUN = (
+_RUN_FIGURES = (
     "tau", "items", "cost", "budget", "ties", "true_ties", "tie_precision", "tie_recall", "tie_f1",
     "confident_pairs", "confident_accuracy", "z_rms", "coverage", "rmse", "rmse_differences",
     "z_rms_differences", "coverage_differences", "seconds",
 )  # fmt: skip
 
-_ROUNDING = 1e-9  # allowed in a mean: with all items, a model's interval is a point
-_BLOCK_CELLS = 1 << 22  # counts of a large benchmark are drawn in blocks
+#: Rounding allowed in a mean: with all items, a model's interval is a point.
+_ROUNDING = 1e-9
+#: Counts of items that are drawn at a time: those of all resamples may not fit into memory.
+_BLOCK_CELLS = 1 << 22
 
 
 def bootstrap_intervals(scores: Floats, resamples: int = 1000) -> tuple[Floats, Floats]:
@@ -118,10 +120,10 @@ class Replay:
         Spent, and allowed (None: no budget).
     pairs, true_ties : int
         Pairs of held-out models, and those truly tied.
-    ties, tie_hits : int or None
+    ties, ties_right : int or None
         Pairs left undecided, and those of them that are truly tied; None for a method that states
         no confidence.
-    confident, confident_right : int or None
+    decided, decided_right : int or None
         Pairs decided, and those of them in the true order.
     errors : ndarray of shape (n_holdout,)
         Estimate minus truth of the full-benchmark mean, on [0, 1].
@@ -133,9 +135,10 @@ class Replay:
     items_of : dict of str to tuple of doc_id
         Items of each model, in the order administered; empty for methods that know no bank.
     stopped_because : str
-    difference_errors, difference_standard_errors, difference_df : ndarray, or None
-        The same of differences of models, shape (pairs,), and the degrees of freedom of the
-        standard errors.
+    difference_errors, difference_standard_errors : ndarray of shape (pairs,), or None
+        As `errors` and `standard_errors`, of the difference of the two models of each pair.
+    difference_df : ndarray of shape (pairs,), or None
+        Degrees of freedom of `difference_standard_errors`.
     order : tuple of str
         The held-out models, best first.
     """
@@ -155,9 +158,9 @@ class Replay:
     standard_errors: Floats | None
     seconds: float
     ties: int | None = None
-    tie_hits: int | None = None
-    confident: int | None = None
-    confident_right: int | None = None
+    ties_right: int | None = None
+    decided: int | None = None
+    decided_right: int | None = None
     items_of: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     stopped_because: str = ""
     difference_errors: Floats | None = None
@@ -208,17 +211,23 @@ class Claim:
         low, high = self.intervals.T
         return np.asarray((low <= truth.means + _ROUNDING) & (truth.means - _ROUNDING <= high))
 
-    def right(self, truth: Truth) -> NDArray[np.int_] | None:
+    def correctness(self, truth: Truth) -> NDArray[np.int_] | None:
         """Return 1 where a pair is decided in the true order, -1 where wrongly, 0 where open."""
         # A method without intervals decides nothing, which is not the same as deciding wrongly.
         if self.ahead is None:
             return None
-        ahead = np.sign(truth.raw[:, None] - truth.raw[None, :])
-        return np.where(self.ahead == 0, 0, np.where(self.ahead == ahead, 1, -1))
+        truly_ahead = np.sign(truth.signed_means[:, None] - truth.signed_means[None, :])
+        return np.where(self.ahead == 0, 0, np.where(self.ahead == truly_ahead, 1, -1))
 
     @classmethod
     def of(cls, verdicts: Verdicts, intervals: Floats) -> Claim:
-        """Return what verdicts on tested models say, with intervals of the models' means."""
+        """Return what verdicts on tested models say, with intervals of the models' means.
+
+        Parameters
+        ----------
+        verdicts : Verdicts
+        intervals : ndarray of shape (n_models, 2)
+        """
         belief = verdicts.belief.on_scores
         return cls(
             estimates=belief.location,
@@ -237,14 +246,15 @@ class Truth:
 
     Attributes
     ----------
-    raw : ndarray of shape (n_models,)
-        Full means on the metric's own scale, signed so that higher is better.
+    signed_means : ndarray of shape (n_models,)
+        Full means on the metric's own scale, with the sign changed where lower is better.
     means : ndarray of shape (n_models,)
         Full means on [0, 1].
     tied : ndarray of bool, shape (n_models, n_models)
+        Whether the 95% bootstrap intervals of two means overlap.
     """
 
-    raw: Floats
+    signed_means: Floats
     means: Floats
     tied: NDArray[np.bool_]
 
@@ -259,26 +269,39 @@ class Truth:
 
 
 def replay_of(truth: Truth, began: float, claim: Claim, *, cost: float, **run: Any) -> Replay:
-    """Judge a run that began at `began` (seconds); `run` identifies it and says what it asked."""
-    errors, right = claim.estimates - truth.means, claim.right(truth)
+    """Judge the claim of a run by the truth.
+
+    Parameters
+    ----------
+    truth : Truth
+    began : float
+        When the run began, by `time.perf_counter`.
+    claim : Claim
+    cost : float
+        What the run spent.
+    **run
+        The fields of `Replay` that say which run this is, and what it asked.
+    """
+    errors, correctness = claim.estimates - truth.means, claim.correctness(truth)
     upper = np.triu_indices(len(truth.means), 1)
     tied = truth.tied[upper]
     tau = None
-    if np.ptp(truth.raw) > 0:
+    if np.ptp(truth.signed_means) > 0:
         # A method that calls all models equal has found nothing of the order.
-        tau = kendall_tau(claim.order_key, truth.raw) if np.ptp(claim.order_key) > 0 else 0.0
-    of_pairs: dict[str, Any] = {}
-    if right is not None:
-        right = right[upper]
-        open_ = right == 0
-        of_pairs = {
+        key = claim.order_key
+        tau = kendall_tau(key, truth.signed_means) if np.ptp(key) > 0 else 0.0
+    pair_figures: dict[str, Any] = {}
+    if correctness is not None:
+        correctness = correctness[upper]
+        open_ = correctness == 0
+        pair_figures = {
             "ties": int(open_.sum()),
-            "tie_hits": int((open_ & tied).sum()),
-            "confident": int((~open_).sum()),
-            "confident_right": int((right > 0).sum()),
+            "ties_right": int((open_ & tied).sum()),
+            "decided": int((~open_).sum()),
+            "decided_right": int((correctness > 0).sum()),
         }
     if claim.variance is not None and claim.df is not None:
-        of_pairs |= {
+        pair_figures |= {
             "difference_errors": (errors[:, None] - errors[None, :])[upper],
             "difference_standard_errors": np.sqrt(claim.variance[upper]),
             "difference_df": claim.df[upper],
@@ -293,7 +316,7 @@ def replay_of(truth: Truth, began: float, claim: Claim, *, cost: float, **run: A
         order=tuple(run["holdout"][i] for i in np.argsort(-claim.order_key, kind="stable")),
         cost=float(cost),
         seconds=time.perf_counter() - began,
-        **of_pairs,
+        **pair_figures,
         **run,
     )
 
@@ -301,28 +324,28 @@ def replay_of(truth: Truth, began: float, claim: Claim, *, cost: float, **run: A
 # -- runs pooled ----------------------------------------------------------------------------------
 
 
-def run_record(outcome: Replay, n_items: int, confidence: float) -> dict[str, object]:
+def run_record(replay: Replay, n_items: int, confidence: float) -> dict[str, object]:
     """Return one run as JSON values: the summary of that run alone."""
-    pooled = _pool([outcome], None, n_items, confidence)
+    pooled = _pool([replay], None, n_items, confidence)
     return {
-        "method": outcome.method,
-        "fold": outcome.fold,
-        "seed": outcome.seed,
-        "holdout": list(outcome.holdout),
-        **{key: pooled[key] for key in _OF_A_RUN},
-        "items": outcome.items,
+        "method": replay.method,
+        "fold": replay.fold,
+        "seed": replay.seed,
+        "holdout": list(replay.holdout),
+        **{key: pooled[key] for key in _RUN_FIGURES},
+        "items": replay.items,
     }
 
 
-def summarise(outcomes: Sequence[Replay], n_items: int, confidence: float) -> dict[str, Figures]:
+def summarise(replays: Sequence[Replay], n_items: int, confidence: float) -> dict[str, Figures]:
     """Pool the runs of each method.
 
     Shares and ratios are over all pairs, or all models, of all runs. The standard error of the mean
     tau is over folds, whose runs are averaged first, because seeds of a fold are not independent.
     """
     by_method: dict[str, list[Replay]] = {}
-    for outcome in outcomes:
-        by_method.setdefault(outcome.method, []).append(outcome)
+    for replay in replays:
+        by_method.setdefault(replay.method, []).append(replay)
     return {
         method: _pool(replays, by_method.get("paper"), n_items, confidence)
         for method, replays in by_method.items()
@@ -364,21 +387,21 @@ def _pool(
 
 def _verdict_figures(replays: Sequence[Replay]) -> Figures:
     """Return how often a method's verdicts are right: of ties, and of decided pairs."""
-    deciding = [replay for replay in replays if replay.confident is not None]
-    counts = ("pairs", "ties", "tie_hits", "true_ties", "confident", "confident_right")
+    deciding = [replay for replay in replays if replay.decided is not None]
+    counts = ("pairs", "ties", "ties_right", "true_ties", "decided", "decided_right")
     totals = {key: sum(getattr(replay, key) for replay in deciding) for key in counts}
     # A user sees one run: how many of them hold a wrong verdict matters more than the share of
     # pairs.
-    wrong_runs = sum(replay.confident_right != replay.confident for replay in deciding)
+    wrong_runs = sum(replay.decided_right != replay.decided for replay in deciding)
     return {
         "ties": totals["ties"] if deciding else None,
         "true_ties": sum(replay.true_ties for replay in replays),
         "tied_share": _share(totals["ties"], totals["pairs"]),
-        "tie_precision": _share(totals["tie_hits"], totals["ties"]),
-        "tie_recall": _share(totals["tie_hits"], totals["true_ties"]),
-        "tie_f1": _share(2 * totals["tie_hits"], totals["ties"] + totals["true_ties"]),
-        "confident_pairs": totals["confident"] if deciding else None,
-        "confident_accuracy": _share(totals["confident_right"], totals["confident"]),
+        "tie_precision": _share(totals["ties_right"], totals["ties"]),
+        "tie_recall": _share(totals["ties_right"], totals["true_ties"]),
+        "tie_f1": _share(2 * totals["ties_right"], totals["ties"] + totals["true_ties"]),
+        "confident_pairs": totals["decided"] if deciding else None,
+        "confident_accuracy": _share(totals["decided_right"], totals["decided"]),
         "runs_with_wrong_pair": _share(wrong_runs, len(deciding)),
     }
 
@@ -400,9 +423,9 @@ def _difference_figures(replays: Sequence[Replay], confidence: float) -> Figures
     }
 
 
-def coverage(outcomes: Sequence[Replay]) -> float | None:
+def coverage(replays: Sequence[Replay]) -> float | None:
     """Return the share of the intervals that contain the truth; None without intervals."""
-    coverages = [outcome.covered for outcome in outcomes if outcome.covered is not None]
+    coverages = [replay.covered for replay in replays if replay.covered is not None]
     return float(np.mean(np.concatenate(coverages))) if coverages else None
 
 
@@ -416,11 +439,11 @@ def _rms(parts: Sequence[Floats]) -> float | None:
     return float(np.sqrt(np.mean(np.concatenate(parts) ** 2))) if parts else None
 
 
-def _fold_means(outcomes: Sequence[Replay]) -> dict[int, float]:
+def _fold_means(replays: Sequence[Replay]) -> dict[int, float]:
     taus: dict[int, list[float]] = {}
-    for outcome in outcomes:
-        if outcome.tau is not None:
-            taus.setdefault(outcome.fold, []).append(outcome.tau)
+    for replay in replays:
+        if replay.tau is not None:
+            taus.setdefault(replay.fold, []).append(replay.tau)
     return {fold: float(np.mean(values)) for fold, values in taus.items()}
 
 
@@ -461,6 +484,7 @@ def items_for_tau(points: Sequence[Mapping[str, Any]], wanted_tau: float) -> flo
     if not levels or levels[-1].tau < wanted_tau:
         return None
     below = [k for k, level in enumerate(levels) if level.tau < wanted_tau]
+    # Every level reaches it: fewer items were not tried.
     if not below:
         return float(levels[0].items)
     lower, higher = levels[below[-1] : below[-1] + 2]

@@ -39,19 +39,23 @@ class Newcomers:
         self._abilities: dict[str, dict[str, float]] = {}
         for name, bank in banks.items():
             self._curves[name] = curves = method_of(bank).curves(bank)
-            of_bank = (bank.provenance.get("report") or {}).get("abilities")
-            of_bank = of_bank or {"usual": curves.centre + curves.origin}
+            reported = (bank.provenance.get("report") or {}).get("abilities")
+            # A bank that does not report abilities has one model, of usual ability.
+            reported = reported or {"usual": curves.centre + curves.origin}
             self._abilities[name] = {
-                model: float(a) - curves.origin for model, a in of_bank.items()
+                model: float(a) - curves.origin for model, a in reported.items()
             }
-        of_banks = list(self._abilities.values())
-        shared = set(of_banks[0]).intersection(*of_banks)
-        #: Models of all banks, or where there are too few, of each by itself.
-        self._models = sorted(shared) if len(shared) > 2 else []
+        by_bank = list(self._abilities.values())
+        shared = set(by_bank[0]).intersection(*by_bank)
+        #: Models of all banks; empty where they are too few, and each bank draws from its own.
+        self._shared_models = sorted(shared) if len(shared) > 2 else []
 
     @classmethod
-    def of(cls, banks: Mapping[str, ItemBank]) -> Newcomers | None:
-        """Return the newcomers of banks; None where one cannot tell what models score."""
+    def if_possible(cls, banks: Mapping[str, ItemBank]) -> Newcomers | None:
+        """Return the newcomers of banks; None where these do not tell what models score.
+
+        That takes item curves of all scores, and the abilities of two models.
+        """
         for bank in banks.values():
             method = method_of(bank)
             abilities = (bank.provenance.get("report") or {}).get("abilities") or {}
@@ -61,14 +65,15 @@ class Newcomers:
 
     def scores(self, rng: np.random.Generator) -> dict[str, Floats]:
         """Draw one newcomer's scores on [0, 1], by bank, in bank order."""
-        which, move = rng.random(), rng.normal()
+        # One model and one move for all banks: a model that is good at one task is at others.
+        quantile, move = rng.random(), rng.normal()
         scores: dict[str, Floats] = {}
         for name, curves in self._curves.items():
-            of_bank = self._abilities[name]
-            abilities = [of_bank[model] for model in self._models or of_bank]
+            ability_of = self._abilities[name]
+            abilities = [ability_of[model] for model in self._shared_models or ability_of]
             # Silverman's width; drawn in towards the mean, so that the spread stays the models'.
             width = len(abilities) ** -0.2
-            ability, centre = abilities[int(which * len(abilities))], float(np.mean(abilities))
+            ability, centre = abilities[int(quantile * len(abilities))], float(np.mean(abilities))
             moved = ability - centre + width * float(np.std(abilities)) * move
             scores[name] = curves.drawn(centre + moved / float(np.sqrt(1.0 + width**2)), rng)
         return scores

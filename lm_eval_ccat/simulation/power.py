@@ -1,15 +1,18 @@
 """`Power`: the smallest difference that so many items decide, before anything is asked.
 
-Some pairs of models like a bank's (`Newcomers`) are ranked, by the bank or on random items. After
-`n` items of both, with ``se`` the standard error of their difference, ``c`` the standard errors
-that decide a pair in a ranking of at most `n` items, and ``z`` what scores of 0 that are still to
-come explain (`Looks`), a true difference ``d`` is decided with the chance that a normal variable of
-mean ``d`` and deviation ``se`` exceeds both ``c se`` and ``z``. The smallest difference is decided
-with a chance of 80% in the mean over pairs that are about so far apart: models of high scores may
-differ by more than those of low ones, and vary more. A ranking of a pair tells ``z``, and by how
-much ``se^2`` departs from ``s^2 (1/n - 1/N)`` of random items, ``s`` the standard deviation of the
-difference on single items. Of sampled answers all of ``s`` may be noise, which not even all items
-make known: then it is ``s^2 / n``.
+Let ``d`` be the true difference of two models, ``se`` the standard error of its estimate after `n`
+items of both, ``c`` the number of standard errors that decides a pair in a ranking of at most `n`
+items, and ``z`` the difference that scores of 0 still to come may explain (`Looks`). The pair is
+decided if the estimate, a normal variable of mean ``d`` and deviation ``se``, exceeds both ``c se``
+and ``z``. The smallest difference is the ``d`` at which that has a chance of 80%, in the mean over
+pairs of models that are about so far apart: models of high scores may differ by more than those of
+low ones, and vary more.
+
+Both ``se`` and ``z`` come from rankings of some pairs of models like a bank's (`Newcomers`), by the
+bank or on random items. On random items ``se^2`` is ``s^2 (1/n - 1/N)``, with ``s`` the standard
+deviation of the difference on single items; a ranking tells by which factor its own ``se^2``
+departs from that. Where answers are sampled, all of ``s`` may be noise, which not even all items
+average out: ``se^2`` of random items is then ``s^2 / n``.
 """
 
 from __future__ import annotations
@@ -32,15 +35,21 @@ from .newcomers import Newcomers
 
 #: Chance with which the smallest difference is decided.
 CHANCE = 0.8
-#: Items of each model after which the errors of a play are read; beyond the last, they fall as
+#: Items of each model after which the errors of a ranking are read; beyond the last, they fall as
 #: those of random items do.
 STOPS = (10, 15, 20, 30, 45, 70, 100, 150, 220, 300, 400)
-#: Pairs of models that are ranked, answers asked at once, and degrees of freedom that stand for
-#: infinitely many.
-PLAYED, AT_ONCE, MANY = 6, 8, 1e6
-#: Pairs of models drawn for their spreads, and those that count as apart by some difference.
-DRAWN, NEAR = 100, 20
-_EXACT, _LEAST = 1e-6, 1e-9  # of a smallest difference; spread of two models that are one
+#: Pairs of newcomers that are ranked.
+N_RANKINGS = 6
+#: Items that a ranking asks at once.
+ASKS_AT_ONCE = 8
+#: Degrees of freedom that stand for infinitely many, so that they can be averaged.
+LARGE_DF = 1e6
+#: Pairs of newcomers whose spreads are drawn, and how many of them count as about so far apart.
+N_SPREADS, N_ALIKE = 100, 20
+#: How exactly a smallest difference is computed, on [0, 1].
+_TOLERANCE = 1e-6
+#: Least standard deviation of a difference: two newcomers may be the same model.
+_LEAST_SPREAD = 1e-9
 
 
 class Spreads(NamedTuple):
@@ -59,21 +68,43 @@ class Spreads(NamedTuple):
     score: float
 
     @classmethod
-    def alike(cls, difference: float, score: float) -> Spreads:
-        """Return spreads that are the same whatever two models differ by."""
+    def constant(cls, difference: float, score: float) -> Spreads:
+        """Return spreads that are the same however far two models are apart."""
         return cls(np.zeros(1), np.full(1, difference), score)
 
-    def at(self, gap: float) -> Floats:
+    def of_pairs_apart(self, gap: float) -> Floats:
         """Return the standard deviations of differences of the pairs that are about `gap` apart."""
-        return self.difference[np.argsort(abs(self.gap - gap), kind="stable")[:NEAR]]
+        return self.difference[np.argsort(abs(self.gap - gap), kind="stable")[:N_ALIKE]]
 
 
 #: Of eleven sets of graded scores (BLEU, chrF, ROUGE, TER, MQM, judges) the medians of both were
 #: 0.06 to 0.23; of right-or-wrong ones 0.38 (GSM8K) and 0.51 (MMLU-Pro), of scores 0.5 at most.
 PUBLISHED = {
-    "graded": Spreads.alike(0.2, 0.2),
-    "right or wrong": Spreads.alike(0.45, 0.5),
+    "graded": Spreads.constant(0.2, 0.2),
+    "right or wrong": Spreads.constant(0.45, 0.5),
 }
+
+
+class _PlayedErrors(NamedTuple):
+    """What the ranking of one pair of models has shown after each of some numbers of items.
+
+    Attributes
+    ----------
+    n : ndarray of shape (n_numbers,)
+        Items of each model.
+    variance : ndarray of shape (n_numbers,)
+        Variance of the difference, over that of the difference on a single item.
+    df : ndarray of shape (n_numbers,)
+        Degrees of freedom of that variance.
+    zeros, error : ndarray of shape (n_numbers,)
+        See `Power`.
+    """
+
+    n: Floats
+    variance: Floats
+    df: Floats
+    zeros: Floats
+    error: Floats
 
 
 @dataclass(frozen=True)
@@ -84,13 +115,17 @@ class Power:
     ----------
     spreads : Spreads
     n : ndarray of shape (n_numbers,)
-        Numbers of items of each model, ascending.
-    effect, df : ndarray of shape (n_rankings, n_numbers)
-        Variance of a difference beside that of random items, and its degrees of freedom.
+        Numbers of items of each model at which the errors are known, ascending.
+    effect : ndarray of shape (n_rankings, n_numbers)
+        Variance of a difference, over that on as many random items: survey sampling's design
+        effect.
+    df : ndarray of shape (n_rankings, n_numbers)
+        Degrees of freedom of these variances.
     zeros : ndarray of shape (n_rankings, n_numbers)
-        Sum of the scores of 0, still to come, that a difference must outweigh.
+        How much, on [0, 1], scores of 0 that are still to come may explain of a difference, times
+        the number of items (`as_of_many`).
     error : ndarray of shape (n_numbers,)
-        Standard error of one model.
+        Standard error of one model's mean score, on [0, 1].
     n_items : int
         Items of the benchmark.
     level : float
@@ -100,10 +135,10 @@ class Power:
 
     Examples
     --------
-    >>> power = Power.of_random_items(Spreads.alike(0.4, 0.5), 1000)
-    >>> [round(power.smallest(n), 3) for n in (50, 200, 1000)]
+    >>> power = Power.of_random_items(Spreads.constant(0.4, 0.5), 1000)
+    >>> [round(power.smallest_difference(n), 3) for n in (50, 200, 1000)]
     [0.182, 0.083, 0.0]
-    >>> power.items(0.1), power.items(0.001)
+    >>> power.items_for_difference(0.1), power.items_for_difference(0.001)
     (146, 1000)
     """
 
@@ -119,14 +154,14 @@ class Power:
 
     @property
     def _exact_at(self) -> float:
-        """Items that make a difference exact."""
+        """Items that make a difference exact; infinitely many where answers are sampled."""
         return math.inf if self.sampled else float(self.n_items)
 
     @classmethod
     def of_random_items(
         cls, spreads: Spreads, n_items: int, level: float = 0.05, sampled: bool = False
     ) -> Power:
-        """Return that of random items, the same for both models, whose scores nobody knows.
+        """Return the power of random items, the same for both models, whose scores nobody knows.
 
         Parameters
         ----------
@@ -148,7 +183,7 @@ class Power:
         at_random: bool = False,
         **ranker_options: Any,
     ) -> Power:
-        """Return that of a ranking by banks, of one task each, whose methods have item curves.
+        """Return the power of rankings by banks, of one task each, whose methods have item curves.
 
         Parameters
         ----------
@@ -156,7 +191,7 @@ class Power:
         level, sampled
             See the class.
         at_random : bool, optional
-            Whether the same models are ranked on random items, without the banks.
+            Rank the same models on random items instead, without the banks.
         **ranker_options
             Further arguments of `Ranker`, such as ``weights`` of several tasks.
 
@@ -169,7 +204,8 @@ class Power:
         >>> level = 1 / (1 + np.exp(-np.add.outer(np.linspace(-1, 1, 8), ease)))
         >>> table = ScoreTable.from_arrays(rng.binomial(9, level) / 9, models=list("abcdefgh"))
         >>> power = Power.of_banks({"t": calibrate(table)})
-        >>> power.smallest(20) > power.smallest(40) > power.smallest(60)
+        >>> smallest = power.smallest_difference
+        >>> smallest(20) > smallest(40) > smallest(60)
         True
         """
         newcomers, rng = Newcomers(banks), np.random.default_rng(0)
@@ -178,56 +214,68 @@ class Power:
         if at_random:
             banks = {task: ItemBank.blank(bank.doc_ids, task=task) for task, bank in banks.items()}
         options = {**ranker_options, "sampled": sampled}
-        plays = [
-            _played(banks, [newcomers.scores(rng), newcomers.scores(rng)], level, seed, options)
-            for seed in range(PLAYED)
+        rankings = [
+            _rank_pair(
+                banks,
+                [newcomers.scores(rng), newcomers.scores(rng)],
+                level=level,
+                seed=seed,
+                ranker_options=options,
+            )
+            for seed in range(N_RANKINGS)
         ]
-        numbers, effect, df, zeros, errors = np.swapaxes(plays, 0, 1)
-        share = 1.0 / numbers - (0.0 if sampled else 1.0 / n_items)
-        n, effect = numbers.mean(0), effect / share
+        # Each figure of all rankings, of shape (n_rankings, n_numbers).
+        played = _PlayedErrors(*map(np.array, zip(*rankings)))
+        of_random_items = 1.0 / played.n - (0.0 if sampled else 1.0 / n_items)
+        n, effect = played.n.mean(0), played.variance / of_random_items
         if not at_random:
-            error = errors.mean(0)
-            return cls(spreads, n, effect, df, zeros, error, n_items, level, sampled)
+            error = played.error.mean(0)
+            return cls(spreads, n, effect, played.df, played.zeros, error, n_items, level, sampled)
+        # Errors of one model and degrees of freedom of random items need no ranking.
         power = cls.of_random_items(spreads, n_items, level, sampled)
         return replace(
-            power, effect=_between(power.n, n, effect), zeros=_between(power.n, n, zeros)
+            power,
+            effect=_interpolated(power.n, n, effect),
+            zeros=_interpolated(power.n, n, played.zeros),
         )
 
-    def smallest(self, items: int) -> float:
-        """Return the smallest difference on [0, 1] that `items` of each model decide."""
-        if items >= self._exact_at:
+    def smallest_difference(self, n_items: int) -> float:
+        """Return the smallest difference on [0, 1] that `n_items` of each model decide."""
+        if n_items >= self._exact_at:
             return 0.0
-        # All of these change slowly, and not beyond what was played.
+        # All of these change slowly between the numbers known, and stay as they are beyond them.
         effect, df, zeros = (
-            _between(items, self.n, part) for part in (self.effect, self.df, self.zeros)
+            _interpolated(n_items, self.n, rows) for rows in (self.effect, self.df, self.zeros)
         )
-        n, df = np.full(len(effect), float(items)), np.broadcast_to(df, len(effect))
-        reach = Looks(horizons=(items,)).reach(self.level, df, n, self._exact_at)
-        error = np.sqrt(effect * (1.0 / items - 1.0 / self._exact_at))
+        n, df = np.full(len(effect), float(n_items)), np.broadcast_to(df, len(effect))
+        reach = Looks(horizons=(n_items,)).reach(self.level, df, n, self._exact_at)
+        # In standard deviations of the difference on a single item.
+        error = np.sqrt(effect * (1.0 / n_items - 1.0 / self._exact_at))
         zeros /= as_of_many(n, self._exact_at)
 
         def chance(gap: float) -> float:
-            errors = np.multiply.outer(self.spreads.at(gap), error)
+            """Return the chance that a difference is decided, over pairs and rankings."""
+            errors = np.multiply.outer(self.spreads.of_pairs_apart(gap), error)
             return float(ndtr((gap - np.maximum(reach * errors, zeros)) / errors).mean())
 
         low, high = 0.0, 1.0
-        while high - low > _EXACT:
+        while high - low > _TOLERANCE:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if chance(middle) < CHANCE else (low, middle)
         return high
 
-    def items(self, gap: float) -> int | None:
+    def items_for_difference(self, gap: float) -> int | None:
         """Return the fewest items of each model that decide a difference on [0, 1].
 
         At most all; None if not even all do.
         """
         # Sampled answers leave noise that all items do not average out.
-        if self.smallest(self.n_items) > gap:
+        if self.smallest_difference(self.n_items) > gap:
             return None
         low, high = min(FIRST_LOOK, self.n_items), self.n_items
         middle = (low + high) // 2
         while low < high:
-            smallest = self.smallest(middle)
+            smallest = self.smallest_difference(middle)
             if smallest <= gap:
                 high = middle
             else:
@@ -239,11 +287,13 @@ class Power:
         return low
 
     def items_for_error(self, error: float) -> int | None:
-        """Return the items after which one model has this standard error; None beyond those known.
+        """Return the items after which one model has this standard error, on [0, 1].
+
+        None if it takes more items than errors are known of.
 
         Examples
         --------
-        >>> Power.of_random_items(Spreads.alike(0.4, 0.5), 1000).items_for_error(0.02)
+        >>> Power.of_random_items(Spreads.constant(0.4, 0.5), 1000).items_for_error(0.02)
         385
         """
         # Beyond what was played, an extrapolation would be a guess.
@@ -252,34 +302,44 @@ class Power:
         return math.ceil(np.interp(-error, -self.error, self.n))
 
 
-def _between(at: Floats | int, n: Floats, rows: Floats) -> Floats:
-    """Interpolate each row, known at the numbers `n`."""
-    return np.array([np.interp(at, n, row) for row in rows])
+def _interpolated(n: Floats | int, known_at: Floats, rows: Floats) -> Floats:
+    """Return each row at the numbers `n`, by those at which it is known."""
+    return np.array([np.interp(n, known_at, row) for row in rows])
 
 
 def spreads_of(newcomers: Newcomers) -> Spreads:
-    """Return how the scores of such models vary."""
+    """Return how the scores of newcomers vary, from pairs that are drawn."""
     rng = np.random.default_rng(0)
-    scores = np.array([np.concatenate([*newcomers.scores(rng).values()]) for _ in range(2 * DRAWN)])
-    apart = scores[::2] - scores[1::2]
-    score = float(np.sqrt(scores.var(axis=1).mean()))
-    return Spreads(abs(apart.mean(axis=1)), np.maximum(apart.std(axis=1), _LEAST), score)
+    scores = np.array(
+        [np.concatenate([*newcomers.scores(rng).values()]) for _ in range(2 * N_SPREADS)]
+    )
+    differences = scores[::2] - scores[1::2]
+    return Spreads(
+        gap=abs(differences.mean(axis=1)),
+        difference=np.maximum(differences.std(axis=1), _LEAST_SPREAD),
+        score=float(np.sqrt(scores.var(axis=1).mean())),
+    )
 
 
-def _played(
+def _rank_pair(
     banks: Mapping[str, ItemBank],
     scores: Sequence[Mapping[str, Floats]],
+    *,
     level: float,
     seed: int,
     ranker_options: Mapping[str, Any],
-) -> Floats:
-    """Rank two models of these scores, by task.
+) -> _PlayedErrors:
+    """Rank two models whose scores are known, and read their errors on the way.
 
-    Returns
-    -------
-    ndarray of shape (5, n_numbers)
-        Items; variance of the difference, in units of that on single items; its degrees of
-        freedom; scores of 0 that it must outweigh; standard error of one model.
+    Parameters
+    ----------
+    banks : mapping of task to ItemBank
+    scores : sequence of two mappings of task to ndarray of shape (n_items,)
+        Of either model, on [0, 1], in bank order.
+    level : float
+        Error level of a decision.
+    seed : int
+    ranker_options : mapping
     """
     models = ("a", "b")
     max_items = int(min(STOPS[-1], sum(bank.kept.sum() for bank in banks.values())))
@@ -293,19 +353,20 @@ def _played(
         for doc_id, score in zip(bank.doc_ids, of_model[task].tolist())
     }
     a, b = (np.concatenate([of_model[task] for task in banks]) for of_model in scores)
-    of_item = max(float(np.var(a - b)), _LEAST)
+    variance_of_item = max(float(np.var(a - b)), _LEAST_SPREAD)
     stops = [n for n in STOPS if n <= max_items and n < len(a)]
     rows: list[tuple[float, ...]] = []
-    while len(rows) < len(stops) and (pairs := ranker.ask(AT_ONCE)):
-        for model, item in pairs:
+    while len(rows) < len(stops) and (asks := ranker.ask(ASKS_AT_ONCE)):
+        for model, item in asks:
             ranker.tell(model, item, score_of[model, item])
         belief = ranker.belief().on_scores
-        gap, variance, df, n = (float(part[0, 1]) for part in belief.pairs)
+        gap, variance, df, n = (float(figure[0, 1]) for figure in belief.pairs)
         if n >= stops[len(rows)]:
             better, worse = (0, 1) if gap > 0.0 else (1, 0)
-            loss, _, count, _ = belief.zero_losses_at(np.array([better]), np.array([worse]))
-            zeros = float(zeros_to_come(level, count)[0] * loss[0])
+            gaps = belief.gaps_at(np.array([better]), np.array([worse]))
+            to_come = zeros_to_come(level, gaps.row_zero_count)
+            zeros = float(to_come[0] * gaps.row_zero_loss[0])
             zeros *= float(as_of_many(np.array(n), belief.n_items))
             error = math.sqrt(belief.variance[0, 0])
-            rows.append((n, variance / of_item, min(df, MANY), zeros, error))
-    return np.array(rows).T
+            rows.append((n, variance / variance_of_item, min(df, LARGE_DF), zeros, error))
+    return _PlayedErrors(*np.array(rows).T)

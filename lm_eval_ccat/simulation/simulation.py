@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..cluster import in_processes
+from ..errors import UsageError
 from ..methods.calibration import MIN_MODELS
 from ..options import CONFIDENCE, whole
 from ..ranker.arguments import item_units
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable, plural
+from .fold_replay import Fold, Protocol, replay_fold
 from .folds import (
     HIGHEST_PRICE,
     LOWEST_PRICE,
@@ -28,7 +30,6 @@ from .folds import (
     spending_levels,
 )
 from .judging import Figures, Replay, advice, run_record, summarise
-from .stage import Fold, Protocol, replay_fold
 from .strategies import Strategy, chosen_methods
 
 #: The agreement with the true order that the advice aims at.
@@ -36,9 +37,9 @@ WANTED_TAU = 0.9
 DEFAULT_METHODS = ("default", "paper", "random", "common", "limit", "static", "fixed")
 
 #: How prices are drawn if none are given, in words.
-DRAWN = f"log-uniform from {LOWEST_PRICE:g} to {HIGHEST_PRICE:g}"
-#: The figures of a summary that the table shows.
-_SHOWN = (
+DRAWN_PRICES = f"log-uniform from {LOWEST_PRICE:g} to {HIGHEST_PRICE:g}"
+#: The figures of a summary that the printed table has as columns.
+_COLUMNS = (
     "tau", "tau_se", "tau_minus_paper", "tau_minus_paper_se", "items_per_model", "share_of_items",
     "cost", "tied_share", "tie_f1", "confident_accuracy", "z_rms", "coverage", "rmse",
     "z_rms_differences", "rmse_differences",
@@ -62,7 +63,7 @@ class Simulation(Shown):
     settings : dict
         Settings of the replay.
     warnings : list of str
-    outcomes : list of Replay
+    replays : list of Replay
         All runs, at all levels of spending, with everything measured.
 
     Examples
@@ -82,19 +83,19 @@ class Simulation(Shown):
     advice: list[str]
     settings: dict[str, Any]
     warnings: list[str]
-    outcomes: list[Replay]
+    replays: list[Replay]
 
     def _grid(self) -> ShownTable:
         settings = self.settings
-        spent = "no budget"
+        spending = "no budget"
         if settings["items_per_model"] is not None:
-            spent = f"{settings['items_per_model']:g} items per model"
-            spent = spent if settings["spend"] == "fixed" else f"budget of {spent}"
+            spending = f"{settings['items_per_model']:g} items per model"
+            spending = spending if settings["spend"] == "fixed" else f"budget of {spending}"
         notes = [
             f"{settings['metric']}: {settings['models']} models x "
             f"{settings['items_of_benchmark']} items, {settings['holdout']} held out in each of "
-            f"{plural(settings['folds'], 'fold')}, {plural(settings['seeds'], 'seed')}, {spent}, "
-            f"confidence {settings['confidence']:g}"
+            f"{plural(settings['folds'], 'fold')}, {plural(settings['seeds'], 'seed')}, "
+            f"{spending}, confidence {settings['confidence']:g}"
         ]
         if "weights" in settings:
             shares = ", ".join(f"{task} {share:.3g}" for task, share in settings["weights"].items())
@@ -106,7 +107,7 @@ class Simulation(Shown):
         )
         columns = [
             column
-            for column in _SHOWN
+            for column in _COLUMNS
             if any(figures.get(column) is not None for figures in self.summary.values())
         ]
         rows = [
@@ -125,7 +126,7 @@ class Simulation(Shown):
         >>> sorted(simulate(table, ["random"], folds=1, processes=1).to_dict())[:3]
         ['advice', 'runs', 'settings']
         """
-        return {name: value for name, value in vars(self).items() if name != "outcomes"}
+        return {name: value for name, value in vars(self).items() if name != "replays"}
 
 
 def simulate(
@@ -205,7 +206,8 @@ def simulate(
     Raises
     ------
     UsageError
-        There are too few models, a method is unknown, or units, prices or weights do not fit.
+        There are too few models, a method is unknown, units, prices or weights do not fit, or
+        ``metric`` is given with scores that are in memory.
     ScoreTableError, ScaleError
         The scores cannot be read.
 
@@ -230,6 +232,11 @@ def simulate(
     # Options of reading do nothing to scores in memory; ignoring them would look like filtering.
     elif reading:
         raise TypeError(f"simulate() takes no {', '.join(reading)} with scores that are read")
+    elif metric is not None:
+        raise UsageError(
+            f"metric {metric!r} chooses among scores at a path, and these are in memory: leave it "
+            f"out, or read them by it, ScoreTable.read(path, metric={metric!r})"
+        )
     benchmark, warnings = Benchmark.of(table, weights)
     n_items, tasks = len(benchmark.items), list(benchmark.tables)
     all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
@@ -243,11 +250,11 @@ def simulate(
     all_folds = _folds_of(sets, prices_by_seed(prices, benchmark.models, seeds))
     replayed = _replay(all_folds, protocol, benchmark, processes, on_progress)
     # The other levels are for the sweep alone.
-    base = [replay for replay in replayed.outcomes if replay.items_per_model == items_per_model]
-    sweep = _sweep(replayed.outcomes, all_levels, n_items, confidence)
+    main_runs = [replay for replay in replayed.replays if replay.items_per_model == items_per_model]
+    sweep = _sweep(replayed.replays, all_levels, n_items, confidence)
     return Simulation(
-        runs=[run_record(outcome, n_items, confidence) for outcome in base],
-        summary=summarise(base, n_items, confidence),
+        runs=[run_record(replay, n_items, confidence) for replay in main_runs],
+        summary=summarise(main_runs, n_items, confidence),
         sweep=sweep,
         advice=advice(sweep, n_items, WANTED_TAU, confidence) if len(all_levels) > 1 else [],
         settings={
@@ -258,16 +265,16 @@ def simulate(
             "seeds": seeds,
             "items_per_model": items_per_model,
             "confidence": confidence,
-            "warmup": protocol.first_items(items_per_model, len(tasks)),
+            "warmup": protocol.warmup_per_task(items_per_model, len(tasks)),
             "spend": spend,
             "kind": kind,
-            "prices": "equal" if spend == "fixed" else "given" if prices else DRAWN,
+            "prices": "equal" if spend == "fixed" else "given" if prices else DRAWN_PRICES,
             "units": "1 each" if units is None or spend == "fixed" else "given",
             "seed": seed,
             "calibration_seconds": replayed.calibration_seconds,
         },
         warnings=[*warnings, *replayed.warnings],
-        outcomes=replayed.outcomes,
+        replays=replayed.replays,
     )
 
 
@@ -287,9 +294,9 @@ def _folds_of(sets: Sequence[HoldOut], prices: Sequence[Mapping[str, float]]) ->
 
 
 class _Replayed(NamedTuple):
-    """What the folds came to: outcomes, warnings, and mean seconds of calibration by method."""
+    """What the folds came to: replays, warnings, and mean seconds of calibration by method."""
 
-    outcomes: list[Replay]
+    replays: list[Replay]
     warnings: list[str]
     calibration_seconds: dict[str, float]
 
@@ -302,12 +309,12 @@ def _replay(
     on_progress: Callable[[int, int], None] | None,
 ) -> _Replayed:
     """Replay all folds, in several processes; a warning of some folds says of how many."""
-    outcomes: list[Replay] = []
+    replays: list[Replay] = []
     counts: Counter[str] = Counter()
     seconds_of: dict[str, list[float]] = {}
     replayed = in_processes(replay_fold, folds, (protocol, benchmark), processes)
     for done, result in enumerate(replayed, start=1):
-        outcomes += result.outcomes
+        replays += result.replays
         # Within a fold several methods may warn of the same.
         counts.update(dict.fromkeys(result.warnings, 1))
         for method, taken in result.seconds.items():
@@ -319,16 +326,16 @@ def _replay(
         for text, count in counts.items()
     ]
     means = {method: float(np.mean(seconds)) for method, seconds in seconds_of.items()}
-    return _Replayed(outcomes, warnings, means)
+    return _Replayed(replays, warnings, means)
 
 
 def _sweep(
-    outcomes: Sequence[Replay], levels: Iterable[float | None], n_items: int, confidence: float
+    replays: Sequence[Replay], levels: Iterable[float | None], n_items: int, confidence: float
 ) -> dict[str, list[Figures]]:
     """Return each method's summaries at the levels of spending."""
     sweep: dict[str, list[Figures]] = {}
     for level in levels:
-        at_level = [outcome for outcome in outcomes if outcome.items_per_model == level]
+        at_level = [replay for replay in replays if replay.items_per_model == level]
         for method, pooled in summarise(at_level, n_items, confidence).items():
             sweep.setdefault(method, []).append({"asked_items_per_model": level, **pooled})
     return sweep
@@ -342,15 +349,15 @@ def _settings_of(benchmark: Benchmark) -> dict[str, Any]:
     return {
         "task": "+".join(tasks) or None,
         **several,
-        "metric": _together(table.metric for table in tables),
-        "filter": _together(table.filter for table in tables),
-        "scale": _together(table.scale.describe() for table in tables),
+        "metric": _joined(table.metric for table in tables),
+        "filter": _joined(table.filter for table in tables),
+        "scale": _joined(table.scale.describe() for table in tables),
         "models": len(benchmark.models),
         "items_of_benchmark": len(benchmark.items),
         "sources": [source for table in tables for source in table.sources],
     }
 
 
-def _together(names: Iterable[str | None]) -> str | None:
-    """Join the distinct names; None if there are none."""
+def _joined(names: Iterable[str | None]) -> str | None:
+    """Join the distinct names by commas; None if there are none."""
     return ", ".join(dict.fromkeys(n for n in names if n)) or None

@@ -94,7 +94,7 @@ METHODS: dict[str, Strategy] = {
 }
 
 
-def named(name: str) -> Strategy:
+def strategy_named(name: str) -> Strategy:
     """Return a baseline, or any registered or installed ranking method, by name.
 
     Raises
@@ -123,7 +123,7 @@ def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
     strategies: list[Strategy] = []
     for method in methods:
         if isinstance(method, str):
-            method = named(method)
+            method = strategy_named(method)
         # Results are by name, so that one would hide the other.
         if method.name in {method.name for method in strategies}:
             raise UsageError(f"method {method.name!r} appears twice")
@@ -137,7 +137,7 @@ def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
 
 
 class Draw(NamedTuple):
-    """Numbers of models, and the item to ask all of them."""
+    """Models, by number, and the item to ask all of them."""
 
     models: list[int]
     item: int
@@ -146,46 +146,56 @@ class Draw(NamedTuple):
 Draws = Iterable[Draw]
 
 
-def at_random(scores: Floats, rng: np.random.Generator) -> Draws:
+def random_draws(scores: Floats, rng: np.random.Generator) -> Draws:
     """Draw again and again a random model and an item that it has not had; never draw NaN."""
     queues = [rng.permutation(np.flatnonzero(np.isfinite(row))).tolist() for row in scores]
-    while open_ := [model for model, queue in enumerate(queues) if queue]:
-        model = open_[int(rng.integers(len(open_)))]
+    while unfinished := [model for model, queue in enumerate(queues) if queue]:
+        model = unfinished[int(rng.integers(len(unfinished)))]
         yield Draw([model], queues[model].pop())
 
 
-def for_all(scores: Floats, order: Iterable[int]) -> Draws:
+def draws_for_all(scores: Floats, order: Iterable[int]) -> Draws:
     """Yield the items of an order, each for all models that have a score on it."""
     present = np.isfinite(scores)
     return (Draw(np.flatnonzero(present[:, item]).tolist(), item) for item in order)
 
 
-def spend(
-    draws: Draws, prices: Floats, units: Floats, budget: float
-) -> tuple[NDArray[np.bool_], float]:
+class Administered(NamedTuple):
+    """Which items each model was asked, shape (n_models, n_items), and what they cost."""
+
+    asked: NDArray[np.bool_]
+    spent: float
+
+
+def administer(draws: Draws, prices: Floats, units: Floats, budget: float) -> Administered:
     """Administer draws up to the first that does not fit into the budget.
 
     Parameters
     ----------
     draws : iterable of Draw
     prices : ndarray of shape (n_models,)
+        Price of one unit of each model.
     units : ndarray of shape (n_items,)
+        Size of each item.
     budget : float
+        The sum of price times units that may be spent.
 
-    Returns
-    -------
-    administered : ndarray of bool, shape (n_models, n_items)
-    spent : float
+    Examples
+    --------
+    >>> draws = [Draw([0, 1], 2), Draw([0, 1], 0)]
+    >>> administered = administer(draws, np.array([1.0, 2.0]), np.ones(3), budget=5.0)
+    >>> administered.asked.tolist(), administered.spent
+    ([[False, False, True], [False, False, True]], 3.0)
     """
-    administered = np.zeros((len(prices), len(units)), dtype=bool)
+    asked = np.zeros((len(prices), len(units)), dtype=bool)
     spent = 0.0
     for models, item in draws:
         price = float(prices[models].sum()) * units[item]
         if spent + price > budget * (1 + SLACK):
             break
-        administered[models, item] = True
+        asked[models, item] = True
         spent += price
-    return administered, spent
+    return Administered(asked, spent)
 
 
 def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
@@ -222,17 +232,44 @@ class TaskScores(NamedTuple):
 
     Attributes
     ----------
-    weight : float
-        Weights of all tasks sum to 1.
+    share : float
+        The task's weight in a model's score; all sum to 1.
     scores : ndarray of shape (n_models, n_items)
         In bank order; NaN where not asked.
     bank : ItemBank or None
         The bank whose predictions, at abilities fitted to these scores, are subtracted.
     """
 
-    weight: float
+    share: float
     scores: Floats
     bank: ItemBank | None
+
+
+class _Residuals(NamedTuple):
+    """Scores of one task less what a bank predicts of them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_models, n_items)
+        NaN where not asked; the scores themselves without a bank.
+    mean_prediction : ndarray of shape (n_models,)
+        Mean over all items of what was subtracted from each model's scores.
+    n_fitted : int
+        Degrees of freedom that are taken by a mean and, with a bank, by a fitted ability.
+    """
+
+    values: Floats
+    mean_prediction: Floats
+    n_fitted: int
+
+    @classmethod
+    def of(cls, task: TaskScores) -> _Residuals:
+        """Subtract the predictions of the task's bank, if it has one."""
+        if task.bank is None:
+            return cls(task.scores, np.zeros(len(task.scores)), n_fitted=1)
+        curves = method_of(task.bank).curves(task.bank)
+        expected = curves.expected(fit_abilities(curves, task.scores))
+        return cls(task.scores - expected, expected.mean(axis=1), n_fitted=2)
 
 
 def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
@@ -245,30 +282,28 @@ def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
         Two-sided, for each pair, at one look.
     """
     beliefs, gaps = [], []
-    for _, known, bank in tasks:
-        # A mean takes one degree of freedom; a fitted ability takes another.
-        offset, fitted, size = np.zeros(len(known)), 1, known.shape[1]
-        if bank is not None:
-            curves = method_of(bank).curves(bank)
-            expected = curves.expected(fit_abilities(curves, known))
-            known, offset, fitted = known - expected, expected.mean(axis=1), 2
-        y = known[:, np.isfinite(known).any(axis=0)]
-        # Differences of each pair by item; on the diagonal, the model's own values.
-        apart, itself = y[:, None] - y[None, :], np.arange(len(y))
-        apart[itself, itself] = y
+    for task in tasks:
+        residuals, size = _Residuals.of(task), task.scores.shape[1]
+        y = residuals.values[:, np.isfinite(residuals.values).any(axis=0)]
+        # By item, (n_models, n_models, n_asked): differences of each pair of models; on the
+        # diagonal, the model's own values.
+        differences, diagonal = y[:, None] - y[None, :], np.arange(len(y))
+        differences[diagonal, diagonal] = y
+        offset = residuals.mean_prediction
         shift = offset[:, None] - offset[None, :]
-        shift[itself, itself] = offset
-        present = np.isfinite(apart)
+        shift[diagonal, diagonal] = offset
+        present = np.isfinite(differences)
         n = np.maximum(present.sum(axis=-1), 1)
-        mean, df = np.where(present, apart, 0.0).sum(axis=-1) / n, np.maximum(n - fitted, 1.0)
-        spread = (np.where(present, apart - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
+        mean = np.where(present, differences, 0.0).sum(axis=-1) / n
+        df = np.maximum(n - residuals.n_fitted, 1.0)
+        spread = (np.where(present, differences - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
         # Values that are all equal do not prove that there is no error.
         spread = np.where(spread > 0.0, spread, IMAGINED / n)
         variance = spread * (1.0 - n / size) / n
         gaps.append(mean + shift)
         beliefs.append(Belief((mean + shift).diagonal(), variance, df, n.astype(float), size))
-    weights = [weight for weight, _, _ in tasks]
-    total, gap = Belief.sum(beliefs, weights), np.tensordot(weights, gaps, 1)
+    shares = [task.share for task in tasks]
+    total, gap = Belief.sum(beliefs, shares), np.tensordot(shares, gaps, 1)
     error = np.sqrt(total.variance.diagonal())
     half = stdtrit(total.df.diagonal(), (1.0 + confidence) / 2.0) * error
     better = stdtr(total.df, gap / np.sqrt(np.maximum(total.variance, 1e-30)))

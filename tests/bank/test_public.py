@@ -154,7 +154,9 @@ def test_a_board_begins_with_a_public_bank_of_the_tasks_that_are_named(tmp_path,
 def test_a_public_bank_is_offered_where_it_saves_items(monkeypatch):
     def offer(by_bank, at_random):
         ways = {
-            way: SimpleNamespace(items=lambda gap: None, items_for_error=lambda error, n=n: n)
+            way: SimpleNamespace(
+                items_for_difference=lambda gap: None, items_for_error=lambda error, n=n: n
+            )
             for way, n in (("bank", by_bank), ("random", at_random))
         }
         monkeypatch.setattr(forecast, "powers", lambda plan: ways)

@@ -30,8 +30,8 @@ def made(n_models=12, n_items=120, seed=0, spread=1.2):
 def outcome(**changes):
     known = dict(
         method="x", fold=0, seed=0, holdout=("a", "b"), items_per_model=1.0, tau=None, items=0,
-        cost=0.0, budget=None, pairs=6, true_ties=0, ties=0, tie_hits=0, confident=6,
-        confident_right=6, errors=np.zeros(2), standard_errors=None, seconds=0.0, items_of={},
+        cost=0.0, budget=None, pairs=6, true_ties=0, ties=0, ties_right=0, decided=6,
+        decided_right=6, errors=np.zeros(2), standard_errors=None, seconds=0.0, items_of={},
     )  # fmt: skip
     return Replay(**{**known, **changes})
 
@@ -44,17 +44,17 @@ def test_break_even_is_where_the_totals_cross():
 
 
 def test_ties_of_a_run_as_the_paper_counts_them():
-    assert tie_scores(outcome(ties=3, true_ties=2, tie_hits=1)) == pytest.approx(
+    assert tie_scores(outcome(ties=3, true_ties=2, ties_right=1)) == pytest.approx(
         (1 / 3, 1 / 2, 0.4)
     )
     assert tie_scores(outcome(ties=0, true_ties=0)) == (1.0, 1.0, 1.0)
-    assert tie_scores(outcome(ties=2, true_ties=0, tie_hits=0)) == (0.0, 1.0, 0.0)
+    assert tie_scores(outcome(ties=2, true_ties=0, ties_right=0)) == (0.0, 1.0, 0.0)
     assert tie_scores(outcome(ties=0, true_ties=1)) == (0.0, 0.0, 0.0)
-    runs = [outcome(tau=1.0, confident=2, confident_right=1), outcome(tau=0.0, confident=0, ties=6)]
+    runs = [outcome(tau=1.0, decided=2, decided_right=1), outcome(tau=0.0, decided=0, ties=6)]
     found = of_runs(runs)
     assert (found["tau"], found["tau_sd"], found["confident_accuracy"]) == (0.5, 0.5, 0.5)
     assert found["tied"] == 0.5
-    blind = of_runs([outcome(ties=None, confident=None)])
+    blind = of_runs([outcome(ties=None, decided=None)])
     assert blind["tied"] is None and blind["confident_accuracy"] is None
 
 

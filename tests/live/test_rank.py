@@ -313,7 +313,7 @@ def planned(**settings):
     outcome = SimpleNamespace(bank=bank, metric=metric, filter="none")
     costs = {entry.name: SimpleNamespace(known=True, mean=0.01) for entry in spec.models}
     plan = {
-        "spec": spec, "items": lambda: range(100), "first_items": 10, "most_repeats": 1,
+        "spec": spec, "items": lambda: range(100), "warmup_items": 10, "most_repeats": 1,
         "scale": Scale(0, 50, higher_is_better=False), "label": "f of t", "sessions": {},
         "noisy": False,
         "outcomes": {"t": outcome}, "steering": [outcome], "outcome": outcome, "warnings": (),
@@ -335,7 +335,9 @@ def test_a_gap_is_on_the_metric_s_scale_and_the_slowest_model_sets_the_minutes(m
     plan.spec = replace(plan.spec, models=tuple(
         replace(entry, concurrency=slots) for entry, slots in zip(plan.spec.models, (8, 2))
     ))  # fmt: skip
-    way = SimpleNamespace(smallest=lambda n: 2.0 / n, items=lambda gap: round(4.0 / gap))
+    way = SimpleNamespace(
+        smallest_difference=lambda n: 2.0 / n, items_for_difference=lambda gap: round(4.0 / gap)
+    )
     found = forecast.prospects(plan, {"random": way}, gap=5.0)
     assert found["smallest_gap_by_items"][50] == {"random": pytest.approx(50 * 2.0 / 50)}
     [(gap, ways)] = found["by_gap"].items()

@@ -37,11 +37,12 @@ from lm_eval_ccat.simulation.judging import (
     true_ties,
 )
 from lm_eval_ccat.simulation.strategies import (
-    at_random,
+    TaskScores,
+    administer,
     discriminating_order,
-    for_all,
+    draws_for_all,
     paired,
-    spend,
+    random_draws,
 )
 
 
@@ -91,7 +92,9 @@ def test_random_spends_up_to_the_first_draw_that_does_not_fit(seed, budget):
     scores = rng.random((3, 12))
     scores[rng.random(scores.shape) < 0.2] = np.nan
     prices, units = rng.uniform(0.1, 3, 3), rng.uniform(0.5, 2, 12)
-    given_, spent = spend(at_random(scores, np.random.default_rng(seed)), prices, units, budget)
+    given_, spent = administer(
+        random_draws(scores, np.random.default_rng(seed)), prices, units, budget
+    )
     assert not given_[~np.isfinite(scores)].any()
     assert spent == pytest.approx((given_ * prices[:, None] * units).sum())
     assert spent <= budget * (1 + 1e-6)
@@ -104,7 +107,9 @@ def test_a_dear_model_that_is_drawn_ends_the_random_baseline():
     """It is drawn first in half of all runs: one item of the cheap model is asked on average."""
     prices, budget = np.array([1.0, 100.0]), 50.0
     asked = [
-        spend(at_random(np.ones((2, 40)), np.random.default_rng(s)), prices, np.ones(40), budget)[0]
+        administer(
+            random_draws(np.ones((2, 40)), np.random.default_rng(s)), prices, np.ones(40), budget
+        )[0]
         for s in range(200)
     ]
     assert np.mean([a.sum() for a in asked]) == pytest.approx(1.0, abs=0.4)
@@ -112,7 +117,9 @@ def test_a_dear_model_that_is_drawn_ends_the_random_baseline():
 
 def test_common_items_are_the_same_for_all_and_in_order():
     scores = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, np.nan, 0.7, 0.8]])
-    given_, spent = spend(for_all(scores, [2, 1, 3, 0]), np.array([1.0, 2.0]), np.ones(4), 7.5)
+    given_, spent = administer(
+        draws_for_all(scores, [2, 1, 3, 0]), np.array([1.0, 2.0]), np.ones(4), 7.5
+    )
     assert given_.tolist() == [[False, True, True, True], [False, False, True, True]]
     assert spent == 3 + 1 + 3
 
@@ -140,7 +147,7 @@ def test_paired_is_the_paired_t_test_with_the_finite_population_factor():
     rng = np.random.default_rng(0)
     y = np.clip(np.linspace(0.3, 0.7, 4)[:, None] + rng.normal(0, 0.2, (4, 200)), 0, 1)
     items = rng.choice(200, 50, replace=False).tolist()
-    claim = paired([(1.0, only(y, items), None)], 0.95)
+    claim = paired([TaskScores(1.0, only(y, items), None)], 0.95)
     left = np.sqrt(1 - 50 / 200)
     for a in range(4):
         for b in range(a):
@@ -151,7 +158,7 @@ def test_paired_is_the_paired_t_test_with_the_finite_population_factor():
             p = 2.0 * t.sf(abs(test.statistic) / left, 49)
             for level, decided in ((1.1 * p, np.sign(mean)), (0.9 * p, 0)):
                 if 1e-9 < level < 1.0:
-                    ahead = paired([(1.0, only(y, items), None)], 1.0 - level).ahead
+                    ahead = paired([TaskScores(1.0, only(y, items), None)], 1.0 - level).ahead
                     assert ahead[a, b] == decided == -ahead[b, a]
 
 
@@ -160,7 +167,7 @@ def test_tasks_are_strata_with_satterthwaites_degrees_of_freedom():
     for weight, size, n in ((0.7, 90, 15), (0.3, 60, 20)):
         y, items = rng.random((2, size)), rng.choice(size, n, replace=False)
         gap = y[0, items] - y[1, items]
-        tasks.append((weight, only(y, items), None))
+        tasks.append(TaskScores(weight, only(y, items), None))
         parts.append((weight * gap.mean(), weight**2 * gap.var(ddof=1) * (1 / n - 1 / size), n))
     gaps, v, n = np.transpose(parts)
     claim = paired(tasks, 0.95)
@@ -181,7 +188,7 @@ def outside():
 def test_seen_in_full_both_are_exact(outside):
     y, bank = outside
     for predictions in (None, bank):
-        claim = paired([(1.0, y, predictions)], 0.95)
+        claim = paired([TaskScores(1.0, y, predictions)], 0.95)
         np.testing.assert_allclose(claim.estimates, y.mean(axis=1), atol=1e-12)
         assert (claim.ahead == np.sign(np.subtract.outer(*[y.mean(axis=1)] * 2))).all()
 
@@ -189,8 +196,8 @@ def test_seen_in_full_both_are_exact(outside):
 def test_predictions_take_out_what_they_explain(outside):
     y, bank = outside
     known = only(y, np.random.default_rng(2).choice(400, 20, replace=False))
-    plain = paired([(1.0, known, None)], 0.95)
-    helped = paired([(1.0, known, bank)], 0.95)
+    plain = paired([TaskScores(1.0, known, None)], 0.95)
+    helped = paired([TaskScores(1.0, known, bank)], 0.95)
     assert (helped.standard_errors < 0.5 * plain.standard_errors).all()
     truth = y.mean(axis=1)
     assert np.abs(helped.estimates - truth).max() < np.abs(plain.estimates - truth).max()
@@ -345,11 +352,11 @@ def test_truths_of_several_tasks_weigh_as_their_means_do():
         for name, n, scale in (("a", 5, Scale(0, 10, False)), ("b", 20, Scale()))
     }
     one, _ = Benchmark.of(tables["a"])
-    for found in (one.signed.mean(axis=1), Truth.of(one).raw):
+    for found in (one.signed.mean(axis=1), Truth.of(one).signed_means):
         np.testing.assert_allclose(found, -tables["a"].raw.mean(axis=1))
     both, _ = Benchmark.of(tables, {"a": 3.0, "b": 1.0})
     truth = sum(w * x.scores.mean(axis=1) for w, x in zip((0.75, 0.25), tables.values()))
-    for found in (both.signed.mean(axis=1), Truth.of(both).means, Truth.of(both).raw):
+    for found in (both.signed.mean(axis=1), Truth.of(both).means, Truth.of(both).signed_means):
         np.testing.assert_allclose(found, truth)
 
 

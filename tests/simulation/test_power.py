@@ -52,7 +52,7 @@ def test_the_smallest_difference_is_decided_in_about_80_of_100_rankings(world):
     blank = ItemBank.blank(range(N_ITEMS), task="t")
     at_random = Power.of_banks({"t": bank}, at_random=True)
     for of, power in ((bank, by_bank), (blank, at_random)):
-        gap = power.smallest(ITEMS)
+        gap = power.smallest_difference(ITEMS)
         assert 0.6 < share_decided(of, gap) < 0.95  # a share of 40 rankings has an error of 0.07
         assert share_decided(of, 0.4 * gap, FEW) < 0.4
 
@@ -61,7 +61,7 @@ def test_a_difference_outweighs_scores_of_0_that_are_still_to_come():
     """Two models that differ by the same on all items, and have no score of 0 so far."""
     graded = draw(np.linspace(0.8, 1.6, 20), N_ITEMS, seed=4, noise=0.1)
     bank = calibrate(ScoreTable.from_arrays(graded, NAMES, task="t"))
-    gap = Power.of_banks({"t": bank}, at_random=True).smallest(20)
+    gap = Power.of_banks({"t": bank}, at_random=True).smallest_difference(20)
     for share, decided in ((0.8, False), (1.2, True)):
         ranker = Ranker(ItemBank.blank(range(N_ITEMS)), ["a", "b"], max_items=20)
         while pairs := ranker.ask(2):
@@ -73,41 +73,43 @@ def test_a_difference_outweighs_scores_of_0_that_are_still_to_come():
 
 def test_random_items_take_what_the_formula_says():
     """The boundary of a ranking of at most n items, and 0.84 standard errors beyond it."""
-    power = Power.of_random_items(Spreads.alike(0.4, 0.5), 1000)
+    power = Power.of_random_items(Spreads.constant(0.4, 0.5), 1000)
     for n in (20, 100, 400):
         error = 0.4 * np.sqrt(1 / n - 1 / 1000)
         at = np.array([n - 1.0]), np.array([float(n)])
         reach = float(Looks(horizons=(n,)).reach(0.05, *at, 1000)[0])
-        assert power.smallest(n) == pytest.approx((reach + 0.8416) * error, rel=1e-4)
+        assert power.smallest_difference(n) == pytest.approx((reach + 0.8416) * error, rel=1e-4)
     for gap in (0.3, 0.1, 0.02):
-        n = power.items(gap)
-        assert power.smallest(n) <= gap < power.smallest(n - 1)
-    assert power.items(1e-9) == 1000 and power.smallest(1000) == 0.0
+        n = power.items_for_difference(gap)
+        assert power.smallest_difference(n) <= gap < power.smallest_difference(n - 1)
+    assert power.items_for_difference(1e-9) == 1000 and power.smallest_difference(1000) == 0.0
 
 
 def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
     y = np.random.default_rng(0).normal(0.5, 0.2, 400)
-    n = Power.of_random_items(Spreads.alike(0.1, float(y.std())), 400).items_for_error(0.02)
+    n = Power.of_random_items(Spreads.constant(0.1, float(y.std())), 400).items_for_error(0.02)
     assert y.var() * (1 / n - 1 / 400) <= 0.02**2 < y.var() * (1 / (n - 1) - 1 / 400)
-    assert Power.of_random_items(Spreads.alike(0.1, 0.5), 400).items_for_error(0.0001) is None
+    assert Power.of_random_items(Spreads.constant(0.1, 0.5), 400).items_for_error(0.0001) is None
 
 
 def test_spreads_over_items_are_those_of_the_models_of_the_bank(world):
-    newcomers = Newcomers.of({"t": calibrate(ScoreTable.from_arrays(world, NAMES))})
+    newcomers = Newcomers.if_possible({"t": calibrate(ScoreTable.from_arrays(world, NAMES))})
     spreads = spreads_of(newcomers)
     assert spreads.score == pytest.approx(world.var(axis=1).mean() ** 0.5, rel=0.05)
     # Two models that are about as good differ on single items as much as two of the bank do.
     pairs = [
         a - b for n, a in enumerate(world) for b in world[:n] if abs(a.mean() - b.mean()) < 0.1
     ]
-    assert spreads.at(0.0).mean() == pytest.approx(np.std(pairs, axis=1).mean(), rel=0.1)
+    assert spreads.of_pairs_apart(0.0).mean() == pytest.approx(
+        np.std(pairs, axis=1).mean(), rel=0.1
+    )
 
 
 def test_newcomers_score_as_the_models_of_the_bank_did(world):
     chance = draw(np.linspace(-1.2, 1.2, 20), N_ITEMS, seed=4, noise=0.0)
     graded = np.random.default_rng(1).binomial(9, chance) / 9
     for scores in (world, graded):
-        newcomers = Newcomers.of({"t": calibrate(ScoreTable.from_arrays(scores, NAMES))})
+        newcomers = Newcomers.if_possible({"t": calibrate(ScoreTable.from_arrays(scores, NAMES))})
         rng = np.random.default_rng(0)
         made_up = np.array([newcomers.scores(rng)["t"] for _ in range(400)])
         means, of_models = made_up.mean(axis=1), scores.mean(axis=1)
@@ -158,20 +160,23 @@ def test_newcomers_spread_as_the_few_models_do_that_they_are_drawn_from():
 
 def test_the_same_newcomer_answers_all_tasks(world):
     bank = calibrate(ScoreTable.from_arrays(world, NAMES))
-    newcomers, rng = Newcomers.of({"t": bank, "u": bank}), np.random.default_rng(0)
+    newcomers, rng = Newcomers.if_possible({"t": bank, "u": bank}), np.random.default_rng(0)
     means = np.array([[s.mean() for s in newcomers.scores(rng).values()] for _ in range(100)])
     assert np.corrcoef(means.T)[0, 1] > 0.95
-    assert Newcomers.of({"t": bank, "u": ItemBank.blank(range(9))}) is None
+    assert Newcomers.if_possible({"t": bank, "u": ItemBank.blank(range(9))}) is None
 
 
 def test_one_sampled_answer_to_every_item_decides_only_large_differences():
     """All items asked once leave the noise of answers, so that no difference becomes exact."""
     p, n_items = 0.5, 60
     power = Power.of_random_items(
-        Spreads.alike((2 * p * (1 - p)) ** 0.5, 0.5), n_items, sampled=True
+        Spreads.constant((2 * p * (1 - p)) ** 0.5, 0.5), n_items, sampled=True
     )
-    gap = power.smallest(n_items)
-    assert power.items(0.9 * gap) is None and power.items(1.1 * gap) <= n_items
+    gap = power.smallest_difference(n_items)
+    assert (
+        power.items_for_difference(0.9 * gap) is None
+        and power.items_for_difference(1.1 * gap) <= n_items
+    )
     assert power.items_for_error(0.5 / n_items**0.5 * 1.001) == n_items
     rng, decided = np.random.default_rng(3), 0
     for _ in range(RANKINGS):

@@ -13,7 +13,7 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.simulation import simulation, stage
+from lm_eval_ccat.simulation import fold_replay, simulation
 from lm_eval_ccat.simulation.folds import HoldOut, drawn_prices
 from lm_eval_ccat.simulation.simulation import _folds_of
 
@@ -118,7 +118,7 @@ def test_held_out_models_do_not_touch_calibration(monkeypatch):
         seen.append((set(table.models), bank.sha256))
         return bank
 
-    monkeypatch.setattr(stage, "calibrate", recording)
+    monkeypatch.setattr(fold_replay, "calibrate", recording)
     table = made(scale=Scale(0, 100))
     raw = table.raw.copy()
     for _ in range(2):
@@ -135,8 +135,8 @@ def test_folds_and_seeds_draw_each_their_own():
         made(n_models=8), ["sample"], folds=2, seeds=2, items_per_model=15, spend="fixed",
         processes=1,
     )  # fmt: skip
-    drawn = {tuple(next(iter(o.items_of.values()))) for o in replayed.outcomes}
-    assert len(drawn) == len(replayed.outcomes) == 4
+    drawn = {tuple(next(iter(o.items_of.values()))) for o in replayed.replays}
+    assert len(drawn) == len(replayed.replays) == 4
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_weights_of_ones_own_make_the_order():
     how = dict(holdout=6, folds=1, items_per_model=300, prices=prices, processes=1)
     for share, order in ((0.9, best_first), (0.1, best_first[::-1])):
         weights = {"a": share, "b": 1.0 - share}
-        [outcome] = simulate(several, ["common"], weights=weights, **how).outcomes
+        [outcome] = simulate(several, ["common"], weights=weights, **how).replays
         assert outcome.order == order and outcome.tau == 1.0
         assert outcome.errors == pytest.approx(np.zeros(6), abs=1e-12)
 
@@ -251,7 +251,7 @@ def test_at_the_frontier_a_simulation_holds_out_the_best_whichever_end_is_better
 
 def test_a_warning_of_some_folds_says_of_how_many(monkeypatch):
     warned = [["few models", "few models"], ["few models", "gaps"], ["few models"]]
-    replayed = [SimpleNamespace(outcomes=[], warnings=texts, seconds={}) for texts in warned]
+    replayed = [SimpleNamespace(replays=[], warnings=texts, seconds={}) for texts in warned]
     monkeypatch.setattr(simulation, "in_processes", lambda *_: replayed)
     found = simulation._replay(range(3), None, None, 1, None)
     assert found.warnings == ["few models", "gaps (1 of 3 folds)"]

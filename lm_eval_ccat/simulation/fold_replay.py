@@ -1,4 +1,4 @@
-"""Replays one fold: each method in turn asks for scores of the held-out models."""
+"""`FoldReplay`: each method in turn asks for the scores of the models that a fold holds out."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ..methods import calibrate
 from ..metrics.scale import Floats
 from ..ranker import Ranker
 from ..ranker.accounts import SLACK
-from ..ranker.turns import first_items
+from ..ranker.turns import warmup_per_task
 from .folds import Benchmark
 from .judging import Claim, Replay, Truth, replay_of
 from .strategies import (
     Strategy,
     TaskScores,
-    at_random,
+    administer,
     discriminating_order,
-    for_all,
+    draws_for_all,
     paired,
-    spend,
+    random_draws,
 )
 
 
 class FoldResult(NamedTuple):
     """Replays of a fold, warnings of its calibrations, and calibration seconds by method."""
 
-    outcomes: list[Replay]
+    replays: list[Replay]
     warnings: list[str]
     seconds: dict[str, float]
 
@@ -65,9 +65,12 @@ class Protocol:
     confidence: float = 0.95
     spend: str = "budget"
 
-    def first_items(self, level: float | None, n_tasks: int) -> int:
-        """Return the items of each task that every model gets first: of several a third at most."""
-        usual = first_items(n_tasks)
+    def warmup_per_task(self, level: float | None, n_tasks: int) -> int:
+        """Return how many items of each task every model gets first.
+
+        Of several tasks the warm-up takes at most a third of the `level`, the items per model.
+        """
+        usual = warmup_per_task(n_tasks)
         if n_tasks == 1 or level is None:
             return usual
         return min(usual, max(2, int(level / n_tasks / 3)))
@@ -98,12 +101,14 @@ def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark]) -> FoldResult:
 
     ``common`` holds the protocol and the scores of all models.
     """
-    stage = Stage(fold, *common)
-    return FoldResult(stage.play(), stage.warnings, stage.seconds)
+    fold_replay = FoldReplay(fold, *common)
+    return FoldResult(fold_replay.play(), fold_replay.warnings, fold_replay.seconds)
 
 
-class Stage:
-    """The held-out models' scores, the truth about them and the banks, for all runs of a fold.
+class FoldReplay:
+    """Lets methods rank the models that a fold holds out, and judges them by the full scores.
+
+    It holds what all runs of the fold share: the scores, the truth about them, and the banks.
 
     Parameters
     ----------
@@ -125,7 +130,7 @@ class Stage:
     def __init__(self, fold: Fold, protocol: Protocol, benchmark: Benchmark) -> None:
         self.fold, self.protocol = fold, protocol
         tables = benchmark.calibration(fold.calibration)
-        self.calibration, self.held_out = tables, benchmark.select(fold.holdout)
+        self.calibration_tables, self.held_out = tables, benchmark.select(fold.holdout)
         self.scores = self.held_out.scores
         self.truth = Truth.of(self.held_out)
         self.column_of = {item: n for n, item in enumerate(self.held_out.items)}
@@ -143,7 +148,7 @@ class Stage:
     def _bank(self, method: Strategy, task: str) -> ItemBank:
         """Return a bank for the method, blank with all items if it does not calibrate."""
         assert method.bank is not None
-        table = self.calibration[task]
+        table = self.calibration_tables[task]
         if not method.calibrates:
             return ItemBank.blank(
                 self.held_out.tables[task].doc_ids, method=method.bank,
@@ -159,12 +164,12 @@ class Stage:
         # One ranking is looked at several times, in place of one for each level.
         if self.protocol.spend == "fixed":
             return [
-                outcome
+                replay
                 for method in methods
                 for seed in seeds
-                for outcome in self._at_fixed_numbers(method, seed)
+                for replay in self._at_fixed_numbers(method, seed)
             ]
-        outcomes: list[Replay] = []
+        replays: list[Replay] = []
         # The paper's method runs first, because the others may spend what it spent.
         ordered = sorted(methods, key=lambda method: method.name != "paper")
         for level in self.protocol.levels:
@@ -173,9 +178,9 @@ class Stage:
                 runs = [self.run(method, seed, level, budgets[seed]) for seed in seeds]
                 if method.name == "paper":
                     budgets = [float(np.mean([replay.cost for replay in runs]))] * len(runs)
-                outcomes += runs
-        place = {method.name: n for n, method in enumerate(methods)}
-        return sorted(outcomes, key=lambda outcome: place[outcome.method])
+                replays += runs
+        position = {method.name: n for n, method in enumerate(methods)}
+        return sorted(replays, key=lambda replay: position[replay.method])
 
     def budget(self, seed: int, level: float | None) -> float | None:
         """Return the budget of a run at a level of spending."""
@@ -185,69 +190,81 @@ class Stage:
 
     def run(self, method: Strategy, seed: int, level: float | None, budget: float | None) -> Replay:
         """Replay one run up to its budget."""
-        prices, units = self.fold.prices[seed], self.protocol.units
-        judged = self._begun(method, seed, level, budget)
-        limit = np.inf if budget is None else budget
         if not method.drives_ranker:
-            rng = self._rng(method, seed)
-            if method.kind == "random":
-                draws = at_random(self.scores, rng)
-            else:
-                draws = for_all(self.scores, self._order(method, rng))
-            price = np.array([prices[model] for model in self.fold.holdout])
-            administered, spent = spend(draws, price, units, limit)
-            items = int(administered.sum())
-            return judged(self._claim(method, administered), cost=spent, items=items)
+            return self._run_blindly(method, seed, level, budget)
+        prices, units = self.fold.prices[seed], self.protocol.units
+        judge = self._start_clock(method, seed, level, budget)
         options: dict[str, object]
         if method.kind == "fixed":
             # The rounds end the run, so that every model gets equally many items.
             n_kept = sum(int(bank.kept.sum()) for bank in self.banks[method.bank_key].values())
             options = {"warmup": 0, "stop": "limits", "max_items": n_kept}
             ranker = self._ranker(method, seed, prices, units, level, options)
-            for _ in self._rounds(ranker, prices, limit):
+            for _ in self._rounds(ranker, prices, np.inf if budget is None else budget):
                 pass
         else:
             ranker = self._ranker(method, seed, prices, units, level, {"budget": budget})
             while not ranker.done:
                 self._tell(ranker, ranker.ask())
-        return self._judged_ranking(judged, ranker)
+        return self._judge_ranking(judge, ranker)
+
+    def _run_blindly(
+        self, method: Strategy, seed: int, level: float | None, budget: float | None
+    ) -> Replay:
+        """Replay a run of a method that chooses items without looking at scores."""
+        judge, rng = self._start_clock(method, seed, level, budget), self._rng(method, seed)
+        if method.kind == "random":
+            draws = random_draws(self.scores, rng)
+        else:
+            draws = draws_for_all(self.scores, self._order(method, rng))
+        prices = np.array([self.fold.prices[seed][model] for model in self.fold.holdout])
+        limit = np.inf if budget is None else budget
+        administered, spent = administer(draws, prices, self.protocol.units, limit)
+        items = int(administered.sum())
+        return judge(self._claim(method, administered), cost=spent, items=items)
 
     def _at_fixed_numbers(self, method: Strategy, seed: int) -> Iterator[Replay]:
         """Look after the same numbers of items of every model, at equal prices."""
         levels = sorted(int(level) for level in self.protocol.levels if level is not None)
         if not method.drives_ranker:
-            rng, (n_models, n_items) = self._rng(method, seed), self.scores.shape
-            if method.kind == "random":
-                orders = [rng.permutation(n_items) for _ in range(n_models)]
-            else:
-                orders = [self._order(method, rng)] * n_models
-            for level in levels:
-                judged = self._begun(method, seed, level)
-                administered = np.zeros(self.scores.shape, dtype=bool)
-                for row, order, scores in zip(administered, orders, self.scores):
-                    row[order[np.isfinite(scores[order])][:level]] = True
-                items = int(administered.sum())
-                yield judged(self._claim(method, administered), cost=items, items=items)
+            yield from self._blindly_at_fixed_numbers(method, seed, levels)
             return
         banks = self.banks[method.bank_key].values()
-        first = self.protocol.first_items(levels[0], len(banks))
+        warmup = self.protocol.warmup_per_task(levels[0], len(banks))
         options = {
-            "warmup": min(first, levels[0] // len(banks)),
+            "warmup": min(warmup, levels[0] // len(banks)),
             "stop": "limits",
             "looks": "one",
             "max_items": max(min(levels[-1], sum(int(bank.kept.sum()) for bank in banks)), 1),
         }
         # At equal prices nobody is asked less for being dear.
         prices = dict.fromkeys(self.fold.holdout, 1.0)
-        judged = self._begun(method, seed)
+        judge = self._start_clock(method, seed)
         ranker = self._ranker(method, seed, prices, np.ones(len(self.column_of)), None, options)
-        rounds, had_items = self._rounds(ranker, prices, np.inf), 0
+        rounds, n_rounds = self._rounds(ranker, prices, np.inf), 0
         # One ranking is looked at on its way; a look changes nothing that is asked.
         for level in levels:
-            for _ in range(level - had_items):
+            for _ in range(level - n_rounds):
                 next(rounds, None)
-            had_items = level
-            yield self._judged_ranking(judged, ranker, items_per_model=level)
+            n_rounds = level
+            yield self._judge_ranking(judge, ranker, items_per_model=level)
+
+    def _blindly_at_fixed_numbers(
+        self, method: Strategy, seed: int, levels: Sequence[int]
+    ) -> Iterator[Replay]:
+        """Do the same of a method that chooses items without looking at scores."""
+        rng, (n_models, n_items) = self._rng(method, seed), self.scores.shape
+        if method.kind == "random":
+            orders = [rng.permutation(n_items) for _ in range(n_models)]
+        else:
+            orders = [self._order(method, rng)] * n_models
+        for level in levels:
+            judge = self._start_clock(method, seed, level)
+            administered = np.zeros(self.scores.shape, dtype=bool)
+            for row, order, scores in zip(administered, orders, self.scores):
+                row[order[np.isfinite(scores[order])][:level]] = True
+            items = int(administered.sum())
+            yield judge(self._claim(method, administered), cost=items, items=items)
 
     # -- with a ranker ------------------------------------------------------------------------
 
@@ -274,7 +291,11 @@ class Stage:
             weights=dict(self.held_out.share) if several else None,
             confidence=self.protocol.confidence,
             seed=seed * 1_000_003 + self.fold.number,
-            **{"warmup": self.protocol.first_items(level, len(banks)), **options, **method.rank},
+            **{
+                "warmup": self.protocol.warmup_per_task(level, len(banks)),
+                **options,
+                **method.rank,
+            },
         )
         for task, bank in banks.items():
             for model, scores in zip(self.fold.holdout, self.scores[:, columns_of[task]]):
@@ -284,16 +305,19 @@ class Stage:
                     ranker.fail(model, item, "no score in the table", cost=0.0)
         return ranker
 
-    def _tell(self, ranker: Ranker, asked: Sequence[tuple[str, Any]]) -> None:
+    def _tell(self, ranker: Ranker, asks: Sequence[tuple[str, Any]]) -> None:
         """Tell a ranker the scores that it asked for, as (model, item)."""
-        for model, item in asked:
+        for model, item in asks:
             ranker.tell(model, item, self.scores[self.row_of[model], self.column_of[item]])
 
     def _rounds(self, ranker: Ranker, prices: Mapping[str, float], budget: float) -> Iterator[None]:
-        """Ask rounds of one item for every model, up to the first that does not fit."""
-        spent, asked = 0.0, True
-        while asked:
-            asked = False
+        """Ask every model one item a round, and yield after each round.
+
+        They end before the first item that does not fit into the budget, or with the items.
+        """
+        spent, some_asked = 0.0, True
+        while some_asked:
+            some_asked = False
             for model in self.fold.holdout:
                 for _, item in ranker.ask(1, model=model):
                     price = prices[model] * self.protocol.units[self.column_of[item]]
@@ -303,16 +327,14 @@ class Stage:
                         return
                     self._tell(ranker, [(model, item)])
                     spent += price
-                    asked = True
+                    some_asked = True
             yield
 
-    def _judged_ranking(
-        self, judged: Callable[..., Replay], ranker: Ranker, **fields: Any
-    ) -> Replay:
-        """Judge a ranking by what `_begun` returned; `fields` replace those the run began with."""
+    def _judge_ranking(self, judge: Callable[..., Replay], ranker: Ranker, **fields: Any) -> Replay:
+        """Judge a ranking by the function of `_start_clock`; `fields` replace those it knows."""
         ranking = ranker.result(parts=False)
         items = {model: tuple(doc_ids) for model, doc_ids in ranking.items.items()}
-        return judged(
+        return judge(
             Claim.of(
                 ranking.verdicts, np.array([ranking.interval(model) for model in self.fold.holdout])
             ),
@@ -326,7 +348,7 @@ class Stage:
     # -- without one --------------------------------------------------------------------------
 
     def _rng(self, method: Strategy, seed: int) -> np.random.Generator:
-        """Return the randomness of a run, the same in every process and at every repetition."""
+        """Return the random generator of a run, the same in every process and repetition."""
         # Methods on common items take the same ones, so that only their analysis differs.
         kind = "common" if method.kind in ("paired", "paired_difference") else method.kind
         return np.random.default_rng([seed, self.fold.number, zlib.crc32(kind.encode())])
@@ -345,7 +367,7 @@ class Stage:
     def _static_order(self) -> NDArray[np.intp]:
         """All items, starting with those that discriminate best among the calibration models."""
         orders = []
-        for task, table in self.calibration.items():
+        for task, table in self.calibration_tables.items():
             order = discriminating_order(table.model_scores())
             orders.append(self.held_out.columns(task, [table.doc_ids[i] for i in order]))
         return self.held_out.interleaved(orders)
@@ -366,7 +388,7 @@ class Stage:
                 tasks.append(TaskScores(part.share, known[:, columns], bank))
         return paired(tasks, self.protocol.confidence)
 
-    def _begun(
+    def _start_clock(
         self, method: Strategy, seed: int, level: float | None = None, budget: float | None = None
     ) -> Callable[..., Replay]:
         """Start the clock of a run; return the function that judges it by its claim and cost."""
