@@ -417,7 +417,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the few large differences of a pair are taken for as small as the most",
         "lm_eval_ccat/methods/sample/pairs",
-        "np.asarray((squares + IMAGINED) / (sizes + IMAGINED))",
+        "np.asarray((squares + IMAGINED_ITEMS) / (sizes + IMAGINED_ITEMS))",
         "np.asarray((squares + 1e-9) / (sizes + 1e-9))",
         ("tests/methods/sample/test_sample.py", "tests/live/test_compare.py"),
     ),
@@ -1473,8 +1473,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair counts all answers though one model is still in its first pass",
         "lm_eval_ccat/methods/sample/first_pass",
-        "np.logical_and.outer(through, through)",
-        "np.logical_or.outer(through, through)",
+        "np.logical_and.outer(past_first_pass, past_first_pass)",
+        "np.logical_or.outer(past_first_pass, past_first_pass)",
         ("tests/methods/default/test_repeated.py",),
     ),
     Bug(
@@ -2473,8 +2473,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a first pass ends with all items of the benchmark",
         "lm_eval_ccat/methods/sample/first_pass",
-        "self.passes.slots.progress >= self._n_kept",
-        "self.passes.slots.progress >= self._n_items",
+        "self.passes.pairs.progress >= self._n_kept",
+        "self.passes.pairs.progress >= self._n_items",
         (
             "tests/methods/sample/test_passes.py::test_a_first_pass_ends_with_the_items_that_the_bank_keeps",
         ),
@@ -2720,15 +2720,15 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "noise is stated from the first repeat on",
         "lm_eval_ccat/methods/sample/passes",
-        "if again >= TELLING else None",
-        "if again >= 1 else None",
+        "if n_repeats >= REPEATS_THAT_TELL else None",
+        "if n_repeats >= 1 else None",
         ("tests/methods/sample",),
     ),
     Bug(
         "a draw of a pass may come before what the slowest is done with",
         "lm_eval_ccat/methods/sample/passes",
-        "int(self.slots.progress.max())",
-        "int(self.slots.progress.min())",
+        "int(self.pairs.progress.max())",
+        "int(self.pairs.progress.min())",
         ("tests/methods/sample",),
     ),
     Bug(

@@ -1811,7 +1811,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "one answer tells how easy an item is",
-            "np.where(count >= _ANSWERS",
+            "np.where(count >= _FEWEST_MODELS",
             "np.where(count >= 1",
         ),
         (
@@ -1823,7 +1823,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "methods/sample/passes": (
         (
             "passes share one order",
-            "seed = self._seed if number == 0 else self._seed + number * _APART",
+            "seed = self._seed if number == 0 else self._seed + number * _SEED_STEP",
             "seed = self._seed",
         ),
     ),

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from ..methods.belief import BENCHMARK, RUN, zeros_to_come
-from ..methods.sample.bets import LEAST
+from ..methods.sample.bets import FEWEST_ITEMS
 from ..metrics.scale import Scale
 from ..ranker.difference import Difference
 from ..ranker.looks import ROUNDING
@@ -111,7 +111,7 @@ class MeanScore:
         if error <= ROUNDING * side.scale.span:
             largest = max(abs(mean - end) for end in side.scale.ends)
             error = side.scale.span / math.sqrt(n)
-            if n >= LEAST:
+            if n >= FEWEST_ITEMS:
                 error = _error_of_equal_values(largest, n, gate.confidence)
         error = 0.0 if _is_exact(question, _is_sampled(side, name)) else error
         half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))

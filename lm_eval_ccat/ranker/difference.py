@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.belief import BENCHMARK, POPULATION, Belief
-from ..methods.sample.bets import LEAST
-from ..methods.sample.pairs import IMAGINED, rare_loss
+from ..methods.sample.bets import FEWEST_ITEMS
+from ..methods.sample.pairs import IMAGINED_ITEMS, rare_loss
 from ..methods.sample.repeats import Spread
 from ..metrics.scale import Floats, Scale
 from .clusters import Clusters, fewest_clusters
@@ -35,8 +35,8 @@ from .verdicts import (
 )
 
 #: Scores of a document this close differ by rounding alone: logs hold six decimals, and some floats
-#: of 32 bits. Below `LEAST` documents, scores that all have three, four or five decimals may be
-#: rounded to these; more of them tell that from a small gain.
+#: of 32 bits. Below `FEWEST_ITEMS` documents, scores that all have three, four or five decimals may
+#: be rounded to these; more of them tell that from a small gain.
 ALIKE = 1e-6
 _DECIMALS = (3, 4, 5)
 
@@ -378,7 +378,7 @@ def _differences_of(baseline: Floats, candidate: Floats) -> tuple[Floats, float,
     differences[np.abs(differences) <= ALIKE + ROUNDING] = 0.0
     gap, n = float(differences.mean()), len(differences)
     # Two differences are of four scores, each of which is off by up to half a last decimal.
-    decimal = _last_decimal(baseline, candidate) if n < LEAST else ALIKE
+    decimal = _last_decimal(baseline, candidate) if n < FEWEST_ITEMS else ALIKE
     rounding = 2.0 * decimal + ROUNDING
     if np.abs(differences - gap).max() <= rounding:
         gap = gap if abs(gap) > 2.0 * ALIKE + ROUNDING else 0.0
@@ -405,11 +405,11 @@ def _error_of(
     variance, df = of_cluster.variance_of_mean(residuals, rounding)
     alike = variance == 0.0
     if squares == 0.0:  # equal differences do not prove no variance
-        variance = max(IMAGINED * (gap / of_cluster.effective) ** 2, ROUNDING**2)
+        variance = max(IMAGINED_ITEMS * (gap / of_cluster.effective) ** 2, ROUNDING**2)
     elif alike:  # nor do clusters whose means are equal, though their documents differ
         variance = squares / (n - 1) / n
-    # Fewer than `LEAST` equal values tell nothing, nor do too few clusters of any values.
-    if n < 2 or of_cluster.effective < fewest or (alike and len(of_cluster.sizes) < LEAST):
+    # Fewer than `FEWEST_ITEMS` equal values tell nothing, nor do too few clusters of any values.
+    if n < 2 or of_cluster.effective < fewest or (alike and len(of_cluster.sizes) < FEWEST_ITEMS):
         variance = math.inf
     return variance, df
 

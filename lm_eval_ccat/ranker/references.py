@@ -17,7 +17,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.belief import References, spread_of_mean
-from ..methods.sample.pairs import IMAGINED
+from ..methods.sample.pairs import IMAGINED_ITEMS
 from ..methods.sample.repeats import EVENTS
 from ..metrics.scale import Floats, differing_scales
 from ..scores.prompts import compare_prompts
@@ -199,7 +199,7 @@ def means_of_known(
     # A model with a single score gets the largest possible spread, and one whose scores are equal
     # that of half a score at the other end of the scale, as `sample` has it.
     varies = squares > n * ROUNDING**2
-    squares = np.where(varies, squares, IMAGINED * np.maximum(mean, 1.0 - mean) ** 2)
+    squares = np.where(varies, squares, IMAGINED_ITEMS * np.maximum(mean, 1.0 - mean) ** 2)
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
     kept_present = present & bank.kept
     kept_mean = np.where(kept_present, scores, 0.0).sum(axis=1) / kept_present.sum(axis=1)

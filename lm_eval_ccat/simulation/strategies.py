@@ -29,7 +29,7 @@ from ..methods.method import method as registered
 from ..methods.method import method_of
 from ..methods.method import names as registered_names
 from ..methods.policy import rounded
-from ..methods.sample.pairs import IMAGINED
+from ..methods.sample.pairs import IMAGINED_ITEMS
 from ..metrics.scale import Floats
 from ..plugins import did_you_mean
 from ..ranker.accounts import SLACK
@@ -184,7 +184,7 @@ def administer(draws: Draws, prices: Floats, units: Floats, budget: float) -> Ad
     --------
     >>> draws = [Draw([0, 1], 2), Draw([0, 1], 0)]
     >>> administered = administer(draws, np.array([1.0, 2.0]), np.ones(3), budget=5.0)
-    >>> administered.asked.tolist(), administered.spent
+    >>> administered.asked.tolist(), float(administered.spent)
     ([[False, False, True], [False, False, True]], 3.0)
     """
     asked = np.zeros((len(prices), len(units)), dtype=bool)
@@ -298,7 +298,7 @@ def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
         df = np.maximum(n - residuals.n_fitted, 1.0)
         spread = (np.where(present, differences - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
         # Values that are all equal do not prove that there is no error.
-        spread = np.where(spread > 0.0, spread, IMAGINED / n)
+        spread = np.where(spread > 0.0, spread, IMAGINED_ITEMS / n)
         variance = spread * (1.0 - n / size) / n
         gaps.append(mean + shift)
         beliefs.append(Belief((mean + shift).diagonal(), variance, df, n.astype(float), size))

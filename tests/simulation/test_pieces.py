@@ -369,7 +369,7 @@ def test_items_of_tasks_take_turns_by_weight():
 
 def test_pairs_are_pooled_over_runs_and_taus_over_folds():
     truth = Truth(
-        raw=np.array([3.0, 2.0, 1.0]),
+        signed_means=np.array([3.0, 2.0, 1.0]),
         means=np.array([0.3, 0.2, 0.1]),
         tied=np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=bool),
     )

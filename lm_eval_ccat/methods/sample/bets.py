@@ -21,14 +21,14 @@ from ...metrics.scale import Floats
 from ..belief import PairEvidence, Places
 
 #: Number of items from which pairs are decided: a variance from fewer is unreliable.
-LEAST = 10
+FEWEST_ITEMS = 10
 #: Largest share of the capital to stake.
-MOST = 0.7
-#: Items imagined at the middle of the scale before the first, for the mean and the variance that
-#: stakes are computed from; the validity does not depend on it.
+LARGEST_STAKE = 0.7
+#: Items imagined at the middle of the scale before the first, and the variance of their values:
+#: stakes are computed from the mean and the variance so far. Validity does not depend on either.
 PRIOR_ITEMS, PRIOR_VARIANCE = 4.0, 0.02
-#: Nulls of the grid of an interval of a difference.
-GRID = 401
+#: Nulls of the grid against which an interval of a difference is replayed.
+N_NULLS = 401
 
 
 class Bets:
@@ -46,8 +46,8 @@ class Bets:
     ----------
     log_capital : ndarray of shape (n_nulls, n_series)
     largest : ndarray of shape (n_nulls, n_series)
-        The largest `log_capital` from item `LEAST` on, at least 0: `log(1 / alpha)` or more refutes
-        every mean up to the null at level alpha.
+        The largest `log_capital` from item `FEWEST_ITEMS` on, at least 0: `log(1 / alpha)` or more
+        refutes every mean up to the null at level alpha.
     """
 
     def __init__(self, n_series: int, size: float, nulls: Floats) -> None:
@@ -68,7 +68,7 @@ class Bets:
         guess = (0.5 * PRIOR_ITEMS + before) / (PRIOR_ITEMS + k)
         spread = (PRIOR_ITEMS * PRIOR_VARIANCE + self.spread[series]) / (PRIOR_ITEMS + k)
         edge = guess - fair
-        stake = np.clip(edge / (spread + edge**2), 0.0, MOST / np.maximum(fair, 1e-6))
+        stake = np.clip(edge / (spread + edge**2), 0.0, LARGEST_STAKE / np.maximum(fair, 1e-6))
         # A bet on a mean above the null is only placed while the values so far speak for one.
         stake = np.where(before >= self.nulls * k, stake, 0.0)
         growth = np.log(np.maximum(1.0 + stake * (values - fair), 1e-12))
@@ -78,7 +78,7 @@ class Bets:
         self.spread[series] += (values - guess) ** 2
         self.count[series] += 1.0
         self.total[series] += values
-        ready = series[self.count[series] >= LEAST]
+        ready = series[self.count[series] >= FEWEST_ITEMS]
         self.largest[:, ready] = np.maximum(self.largest[:, ready], self.log_capital[:, ready])
 
 
@@ -119,6 +119,15 @@ def betting_interval(
     return edges[0], max(1.0 - edges[1], edges[0])
 
 
+class _ScoredItem(NamedTuple):
+    """A model's score on an item, and those of its rivals: models that have had the item before."""
+
+    model: int
+    score: float
+    rivals: Places
+    rival_scores: Floats
+
+
 class Betting:
     """Bets that models are better than one another, and above or below known means.
 
@@ -142,18 +151,18 @@ class Betting:
     def start(self, n_models: int) -> None:
         """Forget all values."""
         self.n_models = n_models
-        self.values: list[tuple[int, float, Places, Floats]] = []
-        self._bets = _AllBets(n_models, self.size, *self._nulls(()))
+        self.scored_items: list[_ScoredItem] = []
+        self._bets = _BetsOnModels(n_models, self.size, *self._nulls(()))
         self._start_replay()
 
     def _start_replay(self) -> None:
-        nulls = self._nulls(np.linspace(-1.0, 1.0, GRID))
-        self._replay, self._n_replayed = _AllBets(self.n_models, self.size, *nulls), 0
+        nulls = self._nulls(np.linspace(-1.0, 1.0, N_NULLS))
+        self._replay, self._n_replayed = _BetsOnModels(self.n_models, self.size, *nulls), 0
 
-    def learn(self, model: int, score: float, rivals: Places, theirs: Floats) -> None:
-        """Take in a model's score on an item, and those of the others that have had it."""
-        self.values.append((model, score, rivals, theirs))
-        self._bets.learn(model, score, rivals, theirs)
+    def learn(self, model: int, score: float, rivals: Places, rival_scores: Floats) -> None:
+        """Take in a model's score on an item, and those of its rivals, which had it before."""
+        self.scored_items.append(_ScoredItem(model, score, rivals, rival_scores))
+        self._bets.learn(model, score, rivals, rival_scores)
 
     def _nulls(self, grid: Sequence[float] | Floats) -> tuple[Floats, Floats]:
         """Return the differences and the means to refute: those that verdicts need, and a grid."""
@@ -164,7 +173,7 @@ class Betting:
     def evidence(self) -> BettingEvidence:
         """Return the evidence so far, on models and known means."""
         bets, known, min_difference = self._bets, self.known, self.min_difference
-        better, close = bets.against(0.0), bets.against(-min_difference)
+        better, close = bets.exceeding(0.0), bets.exceeding(-min_difference)
         kinds = [better, better.T, np.minimum(close, close.T)]
         if len(known):
             above, below = bets.beyond(known)
@@ -177,19 +186,19 @@ class Betting:
             ]
         # Each pair is bet on from both sides, each at half the level.
         evidence = PairEvidence(*(np.maximum(kind - math.log(2.0), 0.0) for kind in kinds))
-        return BettingEvidence(self, evidence, tuple(range(self.n_models)), len(self.values))
+        return BettingEvidence(self, evidence, tuple(range(self.n_models)), len(self.scored_items))
 
-    def refuted(self, n_values: int) -> _AllBets:
-        """Return the first values' bets against a grid of nulls, which stand until the next call.
+    def replayed(self, n_scores: int) -> _BetsOnModels:
+        """Return the bets of the first `n_scores` scores against a grid of nulls.
 
-        The replay goes on from where the last call left it.
+        The next call changes them: the replay goes on from where the last call left it.
         """
         # Capital cannot be given back: an earlier moment is replayed from the start.
-        if n_values < self._n_replayed:
+        if n_scores < self._n_replayed:
             self._start_replay()
-        for value in self.values[self._n_replayed : n_values]:
-            self._replay.learn(*value)
-        self._n_replayed = n_values
+        for scored_item in self.scored_items[self._n_replayed : n_scores]:
+            self._replay.learn(*scored_item)
+        self._n_replayed = n_scores
         return self._replay
 
 
@@ -200,8 +209,19 @@ class BeyondMeans(NamedTuple):
     below: Floats
 
 
-class _AllBets:
-    """Bets of one set of nulls on all pairs, and on all single models from either side."""
+class _BetsOnModels:
+    """Bets on all pairs against some differences, and on all models against some means.
+
+    Parameters
+    ----------
+    n_models : int
+    size : float
+        Items of the benchmark.
+    gaps : ndarray of shape (n_gaps,)
+        Differences to refute, ascending.
+    means : ndarray of shape (n_means,)
+        Means to refute from above and from below, ascending.
+    """
 
     def __init__(self, n_models: int, size: float, gaps: Floats, means: Floats) -> None:
         self.n_models, self.gaps, self.means = n_models, gaps, means
@@ -212,21 +232,23 @@ class _AllBets:
             Bets(n_models, size, 1.0 - means[::-1]),
         )
 
-    def learn(self, model: int, score: float, rivals: Places, theirs: Floats) -> None:
+    def learn(self, model: int, score: float, rivals: Places, rival_scores: Floats) -> None:
         alone, n_models = np.array([model]), self.n_models
         self.above.learn(alone, np.array([score]))
         self.below.learn(alone, np.array([1.0 - score]))
         if len(rivals):
             series = np.concatenate([model * n_models + rivals, rivals * n_models + model])
-            self.pairs.learn(series, 0.5 + 0.5 * np.concatenate([score - theirs, theirs - score]))
+            self.pairs.learn(
+                series, 0.5 + 0.5 * np.concatenate([score - rival_scores, rival_scores - score])
+            )
 
-    def against(self, gap: float) -> Floats:
-        """Return the evidence that each model exceeds each other by more than a gap."""
+    def exceeding(self, gap: float) -> Floats:
+        """Return the evidence that each row exceeds each column by more than one of the gaps."""
         null = int(np.searchsorted(self.gaps, gap))
         return np.asarray(self.pairs.largest[null].reshape(self.n_models, self.n_models))
 
     def beyond(self, means: Floats) -> BeyondMeans:
-        """Return the evidence that each model is above, and below, each of some means."""
+        """Return the evidence that each model is above, and below, some of the nulls' means."""
         above = self.above.largest[np.searchsorted(self.means, means)].T
         below = self.below.largest[::-1][np.searchsorted(self.means, means)].T
         return BeyondMeans(above, below)
@@ -234,12 +256,23 @@ class _AllBets:
 
 @dataclass(frozen=True, eq=False)
 class BettingEvidence:
-    """Evidence of bets (`ProvenEvidence`), on some of the models and all known means."""
+    """Evidence of bets (`ProvenEvidence`), on some of the models and all known means.
+
+    Attributes
+    ----------
+    betting : Betting
+    evidence : PairEvidence
+        On all models, rows against all models and known means.
+    models : tuple of int
+        The models that this evidence is about.
+    n_scores : int
+        The scores behind it: how many of those that `betting` has learned, from the first on.
+    """
 
     betting: Betting
     evidence: PairEvidence
     models: tuple[int, ...]
-    n_values: int
+    n_scores: int
 
     @property
     def _columns(self) -> Places:
@@ -263,19 +296,23 @@ class BettingEvidence:
         below, above : ndarray of shape (n_models, n_columns)
             Two-sided levels at which the lower and the upper end hold.
         """
-        bets, rows = self.betting.refuted(self.n_values), np.array(self.models)
+        bets, rows = self.betting.replayed(self.n_scores), np.array(self.models)
         known = self.betting.known
         n_models, low, high = len(rows), np.full(below.shape, np.nan), np.full(below.shape, np.nan)
         capital = bets.pairs.largest.reshape(-1, bets.n_models, bets.n_models)
         pairs = capital[:, rows[:, None], rows]
-        low[:, :n_models] = _last(pairs, bets.gaps, below[:, :n_models])
-        high[:, :n_models] = -_last(pairs.transpose(0, 2, 1), bets.gaps, above[:, :n_models])
+        low[:, :n_models] = _last_refuted(pairs, bets.gaps, below[:, :n_models])
+        high[:, :n_models] = -_last_refuted(
+            pairs.transpose(0, 2, 1), bets.gaps, above[:, :n_models]
+        )
         if len(known) and below.shape[1] > n_models:
             from_above, from_below = (
                 side.largest[:, rows, None] for side in (bets.above, bets.below)
             )
-            low[:, n_models:] = _last(from_above, bets.means, below[:, n_models:]) - known
-            high[:, n_models:] = _last(from_below, bets.means[::-1], above[:, n_models:]) - known
+            low[:, n_models:] = _last_refuted(from_above, bets.means, below[:, n_models:]) - known
+            high[:, n_models:] = (
+                _last_refuted(from_below, bets.means[::-1], above[:, n_models:]) - known
+            )
         return low, high
 
     def only(self, models: Sequence[int]) -> BettingEvidence:
@@ -283,7 +320,7 @@ class BettingEvidence:
         return replace(self, models=tuple(self.models[model] for model in models))
 
 
-def _last(log_capital: Floats, nulls: Floats, level: Floats) -> Floats:
+def _last_refuted(log_capital: Floats, nulls: Floats, level: Floats) -> Floats:
     """Return the last null that is refuted with all before it; the first if none is."""
     refuted = np.logical_and.accumulate(log_capital >= np.log(2.0 / level), axis=0)
     return np.asarray(nulls[np.maximum(refuted.sum(axis=0) - 1, 0)])

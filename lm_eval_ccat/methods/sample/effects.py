@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg.blas import dger
 
 from ...metrics.scale import Floats
 
 _RIDGE = 1e-12
+
+
+class EffectFit(NamedTuple):
+    """Estimated mean of each model over all items, shape (n_models,), and a residual's variance."""
+
+    means: Floats
+    residual_variance: float
 
 
 class Effects:
@@ -20,34 +29,38 @@ class Effects:
 
     def __init__(self, n_models: int, n_items: int) -> None:
         self.scores = np.full((n_models, n_items), np.nan)
+        #: The normal equations of the models' effects: ``laplacian @ effect = right_side``.
         self.laplacian = np.zeros((n_models, n_models))
-        self.right = np.zeros(n_models)
-        self.share = np.zeros(n_models)  # over items, one over the number of models that have it
-        self.n_seen = 0  # items that some model has
-        self.counts = np.zeros(n_models, dtype=np.intp)
-        self.item_means = 0.0  # their sum
-        self.within = 0.0  # sum of squares around the items' means
-        self._solved: tuple[Floats, float] | None = None
+        self.right_side = np.zeros(n_models)
+        #: Of each model, one over the number of models that have an item, summed over its items.
+        self.inverse_counts = np.zeros(n_models)
+        #: Items that each model has, and items that any model has.
+        self.counts, self.n_scored_items = np.zeros(n_models, dtype=np.intp), 0
+        self.sum_of_item_means = 0.0
+        #: Squares of scores around their items' means.
+        self.within_squares = 0.0
+        self._solution: EffectFit | None = None
 
     def add_model(self) -> None:
         """Add a model without scores."""
         self.scores = np.pad(self.scores, ((0, 1), (0, 0)), constant_values=np.nan)
         self.laplacian = np.pad(self.laplacian, (0, 1))
-        self.right, self.share = np.append(self.right, 0.0), np.append(self.share, 0.0)
+        self.right_side = np.append(self.right_side, 0.0)
+        self.inverse_counts = np.append(self.inverse_counts, 0.0)
         self.counts = np.append(self.counts, 0)
-        self._solved = None
+        self._solution = None
 
     def learn(self, model: int, item: int, score: float) -> None:
         """Take in a score, or the mean that replaces one after a further answer."""
         # The item's mean over models changes: what it said of all is taken away and added anew.
         column = self.scores[:, item]
-        self._item(column, -1.0)
+        self._add_item(column, -1.0)
         if np.isnan(column[model]):
             self.counts[model] += 1
             self._connect(model, np.isfinite(column).astype(np.float64))
         column[model] = score
-        self._item(column, 1.0)
-        self._solved = None
+        self._add_item(column, 1.0)
+        self._solution = None
 
     def _connect(self, model: int, others: Floats) -> None:
         """Add a model to the `others` that have an item, all of which it is compared with."""
@@ -59,40 +72,38 @@ class Effects:
         laplacian[:, model] -= share * others
         laplacian[model, model] += 1.0 - share
 
-    def _item(self, column: Floats, sign: float) -> None:
-        """Add what the scores of one item say of effects, or take it away."""
+    def _add_item(self, column: Floats, sign: float) -> None:
+        """Add what the scores of one item say of effects; take it away if `sign` is -1."""
         models = np.flatnonzero(np.isfinite(column))
         y, size = column[models], len(models)
         if not size:
             return
         mean = float(y.sum()) / size
-        self.right[models] += sign * (y - mean)
-        self.share[models] += sign / size
-        self.item_means += sign * mean
-        self.within += sign * float(((y - mean) ** 2).sum())
-        self.n_seen += int(sign)
+        self.right_side[models] += sign * (y - mean)
+        self.inverse_counts[models] += sign / size
+        self.sum_of_item_means += sign * mean
+        self.within_squares += sign * float(((y - mean) ** 2).sum())
+        self.n_scored_items += int(sign)
 
-    def solve(self) -> tuple[Floats, float]:
-        """Return the estimated mean of each model over all items, and the variance of a residual.
-
-        A model without items gets the mean of the others.
-        """
-        if self._solved is None:
-            n_models = len(self.right)
+    def solve(self) -> EffectFit:
+        """Return the estimated means; a model without items gets the mean of the others."""
+        if self._solution is None:
+            n_models = len(self.right_side)
             # Effects are known up to a constant, for each group of models that share items: the
             # ridge makes the system solvable.
-            ridge = _RIDGE * max(self.n_seen, 1) * np.eye(n_models)
-            effect = np.linalg.solve(self.laplacian + ridge, self.right)
-            level = (self.item_means - float(effect @ self.share)) / max(self.n_seen, 1)
-            freedom = int(self.counts.sum()) - self.n_seen - n_models + 1
-            residual_variance = max(self.within - float(effect @ self.right), 0.0) / max(freedom, 1)
-            estimate = effect + (level if self.n_seen else 0.5)
-            self._solved = np.clip(estimate, 0.0, 1.0), residual_variance
-        return self._solved
+            ridge = _RIDGE * max(self.n_scored_items, 1) * np.eye(n_models)
+            effect = np.linalg.solve(self.laplacian + ridge, self.right_side)
+            level = self.sum_of_item_means - float(effect @ self.inverse_counts)
+            level /= max(self.n_scored_items, 1)
+            freedom = int(self.counts.sum()) - self.n_scored_items - n_models + 1
+            squares = max(self.within_squares - float(effect @ self.right_side), 0.0)
+            estimate = effect + (level if self.n_scored_items else 0.5)
+            self._solution = EffectFit(np.clip(estimate, 0.0, 1.0), squares / max(freedom, 1))
+        return self._solution
 
     def expected(self, model: int) -> Floats:
         """Return a model's score on every item, or the sum of the effects if there is none."""
-        estimate, _ = self.solve()
+        estimate = self.solve().means
         effect = estimate - estimate.mean()
         present = np.isfinite(self.scores)
         count = present.sum(axis=0)

@@ -88,11 +88,11 @@ class FirstPassPolicy(Policy):
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         first = self.first_pass.belief(question)
-        through = self.passes.slots.progress >= self._n_kept
-        if not through.any():
+        past_first_pass = self.passes.pairs.progress >= self._n_kept
+        if not past_first_pass.any():
             return first
         by_answers = self.passes.belief(question)
-        complete = np.logical_and.outer(through, through)
+        complete = np.logical_and.outer(past_first_pass, past_first_pass)
         parts: dict[str, Any] = {
             name: np.where(complete, getattr(by_answers, name), getattr(first, name))
             for name in ("variance", "df", "n")
@@ -100,7 +100,7 @@ class FirstPassPolicy(Policy):
         for name in ("zero_count", "rare_loss"):  # passes count events of noise
             if (of_first := getattr(first, name)) is not None:
                 parts[name] = np.where(complete, 0.0, of_first)
-        location = np.where(through, by_answers.location, first.location)
+        location = np.where(past_first_pass, by_answers.location, first.location)
         pair_zero_loss = np.where(complete, by_answers.zero_loss, first.zero_loss)
         return replace(first, location=location, pair_zero_loss=pair_zero_loss, **parts)
 
@@ -119,8 +119,8 @@ class FirstPassPolicy(Policy):
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
-        of_first = available[: self._n_items]
-        if not of_first.any():
+        available_once = available[: self._n_items]
+        if not available_once.any():
             return self.passes.next(model, available, pending, price, k)
-        flying = [item for item in pending if item < self._n_items]
-        return self.first_pass.next(model, of_first, flying, price[: self._n_items], k)
+        in_flight = [item for item in pending if item < self._n_items]
+        return self.first_pass.next(model, available_once, in_flight, price[: self._n_items], k)

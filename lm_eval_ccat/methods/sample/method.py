@@ -35,9 +35,12 @@ from .passes import RepeatsPolicy
 
 GUARANTEES = ("asymptotic", "finite")
 EASE = "ease"
-_USUAL, _UNSURE = 0.5, 0.25  # mean and variance of a slope before any draw
-_FEWEST = 3  # items from which a slope can be learned
-_ANSWERS = 2  # models whose answers to an item show how easy it is
+#: Mean and variance of a slope before any draw.
+_PRIOR_SLOPE, _PRIOR_VARIANCE = 0.5, 0.25
+#: Items from which a slope can be learned.
+_FEWEST_ITEMS = 3
+#: Models whose answers to an item show how easy it is.
+_FEWEST_MODELS = 2
 #: The ease from elsewhere is ignored once the scores are this many times likelier with slope 0 than
 #: with slope 1, and the slope is less than two standard errors from 0.
 _ODDS = 10.0
@@ -48,6 +51,13 @@ class PairFigures(NamedTuple):
 
     variance: Floats
     items: Floats
+
+
+class ModelFigures(NamedTuple):
+    """Estimated mean of each model, and its variance; shape (n_models,)."""
+
+    mean: Floats
+    variance: Floats
 
 
 class Slope(NamedTuple):
@@ -62,8 +72,8 @@ class Slope(NamedTuple):
         Whether the scores contradict the ease from elsewhere; the slope is then 0.
     """
 
-    value: float = _USUAL
-    variance: float = _UNSURE
+    value: float = _PRIOR_SLOPE
+    variance: float = _PRIOR_VARIANCE
     explained: float = 0.0
     misleads: bool = False
 
@@ -80,9 +90,9 @@ def ease_of(bank: ItemBank) -> Floats | None:
             if len(observation.items):
                 total[observation.items] += observation.scores - observation.scores.mean()
                 count[observation.items] += 1
-        if not (count >= _ANSWERS).any():
+        if not (count >= _FEWEST_MODELS).any():
             return None
-        ease = np.where(count >= _ANSWERS, total / np.maximum(count, 1.0), 0.0)
+        ease = np.where(count >= _FEWEST_MODELS, total / np.maximum(count, 1.0), 0.0)
     return np.asarray(ease - ease.mean())
 
 
@@ -119,7 +129,7 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
         for values in (np.broadcast_to(ease, scores.shape), np.nan_to_num(scores))
     )
     squares, along, total = float((x * x).sum()), float((x * y).sum()), float((y * y).sum())
-    if n_scored_items < _FEWEST or squares <= 0.0:
+    if n_scored_items < _FEWEST_ITEMS or squares <= 0.0:
         return Slope()
     plain = along / squares
     residual = np.where(present, y - plain * x, 0.0)
@@ -131,9 +141,9 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
     # Slope 0 is `_ODDS` times likelier than slope 1 if (1 - 2 plain) / (2 variance) > log(_ODDS).
     if plain < min(0.5 - variance * math.log(_ODDS), 2.0 * variance**0.5):
         return Slope(0.0, 0.0, 0.0, misleads=True)
-    # The posterior mean, with the prior of variance `_UNSURE` around `_USUAL`; never below 0.
-    weight = _UNSURE / (_UNSURE + variance)
-    value = max(weight * plain + (1.0 - weight) * _USUAL, 0.0)
+    # The posterior mean, with the prior of `_PRIOR_VARIANCE` around `_PRIOR_SLOPE`; never below 0.
+    weight = _PRIOR_VARIANCE / (_PRIOR_VARIANCE + variance)
+    value = max(weight * plain + (1.0 - weight) * _PRIOR_SLOPE, 0.0)
     explained = value * (2.0 * along - value * squares) / max(total, 1e-300)
     return Slope(value, weight * variance, min(max(explained, 0.0), 1.0))
 
@@ -142,9 +152,9 @@ class SamplePolicy(Policy):
     """Models compared on prefixes of one shared random sequence of items.
 
     Inference uses only the draws, no response model. Least squares on models and items place the
-    models; the error of a pair comes from its paired
-    differences on the longest prefix of the sequence that both models are done with. An item on
-    which a model failed has no difference: values are assumed to be missing at random.
+    models. The error of a pair comes from its paired differences on the longest prefix of the
+    sequence that both models are done with. An item on which a model failed has no difference:
+    values are assumed to be missing at random.
 
     Parameters
     ----------
@@ -152,7 +162,7 @@ class SamplePolicy(Policy):
         Supplies the items, and how easy they are elsewhere (`ease`), which moves means only.
     n_models : int
     seed : int, optional
-        Seed of the sequence.
+        Of the sequence.
     guarantee : {"asymptotic", "finite"}, optional
         Whether the ranker's boundary decides, as for every method, or betting, which is valid for
         any number of items and needs more of them.
@@ -200,12 +210,13 @@ class SamplePolicy(Policy):
 
     def _forget(self) -> None:
         n_models = len(self.effects.counts)
-        # Of pairs, as seen as a benchmark (True) and as a sample of a population.
-        self._known = {
+        # Figures of pairs if the items are the whole benchmark (True), or a sample of a population
+        # (False), and the models whose figures have changed since.
+        self._pair_figures = {
             finite: PairFigures(*np.zeros((2, n_models, n_models))) for finite in (True, False)
         }
-        self._stale = {finite: set(range(n_models)) for finite in (True, False)}
-        self._learned = -1  # scores that the slope has seen
+        self._stale_models = {finite: set(range(n_models)) for finite in (True, False)}
+        self._n_scores_of_slope = -1
 
     # -- what happened ------------------------------------------------------------------------
 
@@ -216,15 +227,15 @@ class SamplePolicy(Policy):
     def told(self, model: int, item: int, score: float) -> None:
         check_score(score, item, answered=bool(self.pairs.done[model, item]))
         self.effects.learn(model, item, score)
-        self._settle(model, item, score)
+        self._record(model, item, score)
 
     def failed(self, model: int, item: int) -> None:
         if not self.pairs.done[model, item]:
-            self._settle(model, item, math.nan)
+            self._record(model, item, math.nan)
 
-    def _settle(self, model: int, item: int, score: float) -> None:
-        self.pairs.settle(model, item, score)
-        for stale in self._stale.values():
+    def _record(self, model: int, item: int, score: float) -> None:
+        self.pairs.record(model, item, score)
+        for stale in self._stale_models.values():
             stale.add(model)
 
     def add_model(self) -> None:
@@ -238,40 +249,39 @@ class SamplePolicy(Policy):
     def belief(self, question: str = BENCHMARK) -> Belief:
         # Items that are all known leave an error about a population, and about expected scores.
         finite = question == BENCHMARK and not self._sampled
-        pairs = self._of_pairs(finite)
-        mean, alone = self._of_models(finite)
+        pairs, models = self._figures_of_pairs(finite), self._figures_of_models(finite)
         variance, n = np.minimum(pairs.variance, 1.0), pairs.items.copy()
-        diagonal = slice(None, None, len(mean) + 1)
-        variance.flat[diagonal], n.flat[diagonal] = alone, self.effects.counts
+        diagonal = slice(None, None, len(models.mean) + 1)
+        variance.flat[diagonal], n.flat[diagonal] = models.variance, self.effects.counts
         df = np.maximum(n - 1.0, 1.0)
         size = float(len(self.sequence.order)) if finite else math.inf
         proof = self._bets.evidence() if self._bets is not None and finite else None
-        loss, zero_count = self.pairs.zero_losses(np.arange(len(mean)))
+        zeros = self.pairs.zero_losses(np.arange(len(models.mean)))
         of_many = np.maximum(as_of_many(n, size), 1.0)
         return Belief(
-            mean,
+            models.mean,
             variance,
             df,
             n,
             size,
             question,
             proof=proof,
-            pair_zero_loss=loss[:, None] / of_many,
-            zero_count=zero_count,
+            pair_zero_loss=zeros.loss[:, None] / of_many,
+            zero_count=zeros.zero_count,
             rare_loss=self.pairs.rare_losses() / of_many,
         )
 
-    def _of_pairs(self, finite: bool) -> PairFigures:
-        """Return the figures of all pairs, after updating the stale ones."""
-        pairs, known, n_models = self.pairs, self._known[finite], len(self.effects.counts)
-        for model in self._stale[finite]:
+    def _figures_of_pairs(self, finite: bool) -> PairFigures:
+        """Return the figures of all pairs, after updating those of stale models."""
+        pairs, figures, n_models = self.pairs, self._pair_figures[finite], len(self.effects.counts)
+        for model in self._stale_models[finite]:
             series = model * n_models + np.arange(n_models)
-            of_model = pairs.stated(series, finite), pairs.sums.items(series)
-            for matrix, row in zip(known, of_model):
+            of_model = PairFigures(pairs.mean_variances(series, finite), pairs.sums.items(series))
+            for matrix, row in zip(figures, of_model):
                 matrix[model] = matrix[:, model] = row
                 matrix[model, model] = 0.0
-        self._stale[finite].clear()
-        return known
+        self._stale_models[finite].clear()
+        return figures
 
     def references(
         self, names: tuple[str, ...], mean: Floats, kept_mean: Floats, error: Floats
@@ -281,40 +291,43 @@ class SamplePolicy(Policy):
             self._bets.bet_against(out.location)
         return out
 
-    def _of_models(self, finite: bool) -> tuple[Floats, Floats]:
+    def _figures_of_models(self, finite: bool) -> ModelFigures:
         """Return least-squares means, and their variances as in two-phase sampling.
 
         The first phase draws the items that some model has, the second those of them that each
         model has.
         """
-        means, residual_variance = self.effects.solve()
-        models, single = np.arange(len(means)), self.pairs.single
-        n, n_seen, size = self.effects.counts, self.effects.n_seen, len(self.sequence.order)
-        item_variance, imagined_variance = self.pairs.of_one
+        fit, variances = self.effects.solve(), self.pairs.item_variances
+        models, single = np.arange(len(fit.means)), self.pairs.single
+        n, size = self.effects.counts, len(self.sequence.order)
+        n_scored_items = self.effects.n_scored_items
         # The imagined item departs from the other models, too.
-        departure_variance = residual_variance + imagined_variance - item_variance
+        departure_variance = fit.residual_variance + variances.imagined - variances.observed
         # A model with all items has its own mean, which no other model's items correct.
         full = n == size
-        means = np.where(full, np.nan_to_num(single.means(models) + self.pairs.shift), means)
-        of_seen = 1.0 / max(n_seen, 1)
-        first_phase = imagined_variance * (of_seen - (1.0 / size if finite else 0.0))
-        second_phase = departure_variance * (1.0 / np.maximum(n, 1) - of_seen)
+        own_means = np.nan_to_num(single.means(models) + self.pairs.first_score)
+        means = np.where(full, own_means, fit.means)
+        share = 1.0 / max(n_scored_items, 1)
+        first_phase = variances.imagined * (share - (1.0 / size if finite else 0.0))
+        second_phase = departure_variance * (1.0 / np.maximum(n, 1) - share)
         variance = np.maximum(first_phase + second_phase, 0.0)
         if self._ease is not None:
             slope, drawn = self._slope_on_ease(), np.isfinite(self.effects.scores).any(axis=0)
-            mean_ease = float(self._ease @ drawn) / max(n_seen, 1)
+            mean_ease = float(self._ease @ drawn) / max(n_scored_items, 1)
             means = np.where(full, means, np.clip(means - slope.value * mean_ease, 0.0, 1.0))
             variance += slope.variance * mean_ease**2
-            variance -= slope.explained * imagined_variance * (of_seen - 1.0 / size)
+            variance -= slope.explained * variances.imagined * (share - 1.0 / size)
         if finite:
             variance[full] = 0.0
-        return means, np.where(self.effects.counts > 0, variance, 0.25)
+        # No scores on [0, 1] have a larger variance than 1/4.
+        return ModelFigures(means, np.where(self.effects.counts > 0, variance, 0.25))
 
     def _slope_on_ease(self) -> Slope:
         """Return the slope on the ease of items elsewhere, learned from the scores so far."""
         n = int(self.effects.counts.sum())
-        if self._ease is not None and n != self._learned:
-            self._learned, self._slope = n, slope_of(self.effects.scores, self._ease)
+        if self._ease is not None and n != self._n_scores_of_slope:
+            self._n_scores_of_slope = n
+            self._slope = slope_of(self.effects.scores, self._ease)
         return self._slope
 
     def expected(self, model: int) -> Floats:
@@ -322,8 +335,8 @@ class SamplePolicy(Policy):
 
     def describe(self, model: int) -> Description:
         """Return the logit of the mean as the ability, for want of another."""
-        means, variances = self._of_models(not self._sampled)
-        mean, variance = float(means[model]), float(variances[model])
+        figures = self._figures_of_models(finite=not self._sampled)
+        mean, variance = float(figures.mean[model]), float(figures.variance[model])
         edge = 0.5 / len(self.sequence.order)
         inside = min(max(mean, edge), 1.0 - edge)
 

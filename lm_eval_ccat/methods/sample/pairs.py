@@ -19,11 +19,11 @@ from ...metrics.scale import Floats
 from ..belief import Places
 from .bets import Betting
 
-#: Part of an item, with the largest difference seen, that is added to the variance: models that
+#: Part of an item, with the largest difference so far, that is added to the variance: models that
 #: differ on one item in fifty show no variance before the first of these.
-IMAGINED = 0.5
-#: A mean is near an end of the scale if it is within so many standard deviations of an item.
-NEAR = 4.0
+IMAGINED_ITEMS = 0.5
+#: Scores may crowd an end of the scale if their mean is within so many standard deviations of it.
+CROWDED_WITHIN = 4.0
 
 
 def rare_loss(squares: Floats | float, sizes: Floats | float) -> Floats:
@@ -42,11 +42,28 @@ def rare_loss(squares: Floats | float, sizes: Floats | float) -> Floats:
     >>> rare_loss(np.array([0.0, 5.0, 0.2]), np.array([0.0, 5.0, 2.0])).round(2).tolist()
     [1.0, 1.0, 0.28]
     """
-    return np.asarray((squares + IMAGINED) / (sizes + IMAGINED))
+    return np.asarray((squares + IMAGINED_ITEMS) / (sizes + IMAGINED_ITEMS))
+
+
+class SeriesVariances(NamedTuple):
+    """Variances of some series.
+
+    Attributes
+    ----------
+    of_mean : ndarray of shape (n_series,)
+        Of the mean; infinite with fewer than two items, 0 if it is of all of the benchmark's items.
+    of_item : ndarray of shape (n_series,)
+        Of a value on one item.
+    """
+
+    of_mean: Floats
+    of_item: Floats
 
 
 class Sums:
     """Sums of several series of values in [-1, 1], one value per item drawn.
+
+    A series is what is compared: the differences of one pair of models, or one model's scores.
 
     Parameters
     ----------
@@ -56,18 +73,18 @@ class Sums:
 
     Attributes
     ----------
-    count, total, distance, square : ndarray of shape (n_series,)
-        Number, sum, sum of sizes and sum of squares of the values.
+    count, total, absolute, square : ndarray of shape (n_series,)
+        Number, sum, sum of absolute values and sum of squares of the values.
     largest : ndarray of shape (n_series,)
         Largest absolute value.
-    losses : ndarray of shape (n_series,)
+    squared_losses : ndarray of shape (n_series,)
         Sum of the squares of the values below 0.
     """
 
     def __init__(self, n_series: int, size: int) -> None:
         self.size = size
-        self.count, self.total, self.distance, self.square = np.zeros((4, n_series))
-        self.largest, self.losses = np.zeros((2, n_series))
+        self.count, self.total, self.absolute, self.square = np.zeros((4, n_series))
+        self.largest, self.squared_losses = np.zeros((2, n_series))
 
     def learn(self, series: Places, values: Floats) -> None:
         """Take in the values of one item for some series, each named once; NaN if missing."""
@@ -75,10 +92,10 @@ class Sums:
         series, values = series[present], values[present]
         self.count[series] += 1.0
         self.total[series] += values
-        self.distance[series] += np.abs(values)
+        self.absolute[series] += np.abs(values)
         self.square[series] += values * values
         self.largest[series] = np.maximum(self.largest[series], np.abs(values))
-        self.losses[series] += np.minimum(values, 0.0) ** 2
+        self.squared_losses[series] += np.minimum(values, 0.0) ** 2
 
     def items(self, series: Places) -> Floats:
         """Return the number of items with a value."""
@@ -90,8 +107,8 @@ class Sums:
 
     def variances(
         self, series: Places, imagined: Floats | float = 0.0, finite: bool = True
-    ) -> tuple[Floats, Floats]:
-        """Return the variance of `means`, and that of one item.
+    ) -> SeriesVariances:
+        """Return the variance of `means`, and that of a value on one item.
 
         Parameters
         ----------
@@ -100,22 +117,17 @@ class Sums:
             Sum of squares that is added at least, for values still to come.
         finite : bool, optional
             Whether the benchmark's items are all there are, not a sample of a population.
-
-        Returns
-        -------
-        of_mean, of_one : ndarray of shape (len(series),)
-            The first is infinite with fewer than two items, and 0 if all are seen.
         """
         n, largest = self.count[series], self.largest[series]
         divisor = np.maximum(n, 1.0)
         squares = self.square[series] - self.total[series] ** 2 / divisor
         imagined_square = np.maximum(
-            IMAGINED * np.where(largest > 0.0, largest, 1.0) ** 2, imagined
+            IMAGINED_ITEMS * np.where(largest > 0.0, largest, 1.0) ** 2, imagined
         )
-        of_one = (np.maximum(squares, 0.0) + imagined_square) / np.maximum(n - 1.0, 1.0)
+        of_item = (np.maximum(squares, 0.0) + imagined_square) / np.maximum(n - 1.0, 1.0)
         unseen = np.maximum(1.0 - n / self.size, 0.0) if finite else np.ones_like(n)
-        of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, of_one * unseen / divisor)
-        return of_mean, of_one
+        of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, of_item * unseen / divisor)
+        return SeriesVariances(of_mean, of_item)
 
 
 class SharedSequence:
@@ -132,8 +144,8 @@ class SharedSequence:
     """
 
     def __init__(self, items: Places, seed: int) -> None:
-        turn = np.random.default_rng([seed, 0x5A]).permutation(len(items))
-        self.order: Places = items[np.argsort(turn)]
+        rank = np.random.default_rng([seed, 0x5A]).permutation(len(items))
+        self.order: Places = items[np.argsort(rank)]
         self.position = np.full(int(items.max()) + 1, -1, dtype=np.intp)
         self.position[self.order] = np.arange(len(items))
         self.fixed = 0  # number of items at the beginning that some model was asked
@@ -154,10 +166,17 @@ class SharedSequence:
 
 
 class ItemVariances(NamedTuple):
-    """The variance of one item of each model: as seen, and with a departure to imagine."""
+    """The variance of each model's score on an item, without and with an item that is imagined."""
 
-    as_seen: Floats
+    observed: Floats
     imagined: Floats
+
+
+class ZeroLosses(NamedTuple):
+    """What scores of 0 lose; see `Pairs.zero_losses`."""
+
+    loss: Floats
+    zero_count: Floats
 
 
 class Pairs:
@@ -178,11 +197,16 @@ class Pairs:
 
     Attributes
     ----------
-    earned, positive : ndarray of shape (n_models,)
+    score_sum, n_positive : ndarray of shape (n_models,)
         Sum of each model's scores, and how many of them are above 0.
-    sums, single : Sums
-        Sums of the differences of all pairs (series ``a n_models + b``: model `a` minus `b`), and
-        of the scores of each model minus its first.
+    progress : ndarray of int, shape (n_models,)
+        How many items at the beginning of the sequence each model is done with.
+    first_score : ndarray of shape (n_models,)
+        Each model's first score, or NaN.
+    sums : Sums
+        Of the differences of all pairs: series ``a n_models + b`` is model `a` minus model `b`.
+    single : Sums
+        Of each model's scores less its `first_score`, as sums of values near 0 are exact.
     """
 
     def __init__(
@@ -191,15 +215,15 @@ class Pairs:
         self.sequence, self.bets = sequence, bets
         self.scores = np.full((n_models, n_items), np.nan)
         self.done = np.zeros((n_models, n_items), dtype=bool)
-        self.earned, self.positive = np.zeros((2, n_models))
+        self.score_sum, self.n_positive = np.zeros((2, n_models))
         self._start()
 
     def _start(self) -> None:
         n_models, size = len(self.scores), len(self.sequence.order)
-        self.progress = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
-        self.shift = np.full(n_models, np.nan)  # first scores: `single` sums up the rest
+        self.progress = np.zeros(n_models, dtype=np.intp)
+        self.first_score = np.full(n_models, np.nan)
         self.sums, self.single = Sums(n_models**2, size), Sums(n_models, size)
-        self._of_one: ItemVariances | None = None
+        self._item_variances: ItemVariances | None = None
         if self.bets is not None:
             self.bets.start(n_models)
 
@@ -207,18 +231,19 @@ class Pairs:
         """Add a model, and compute all sums again."""
         self.scores = np.pad(self.scores, ((0, 1), (0, 0)), constant_values=np.nan)
         self.done = np.pad(self.done, ((0, 1), (0, 0)))
-        self.earned, self.positive = np.pad(self.earned, (0, 1)), np.pad(self.positive, (0, 1))
+        self.score_sum = np.pad(self.score_sum, (0, 1))
+        self.n_positive = np.pad(self.n_positive, (0, 1))
         self._start()
         for model in range(len(self.scores)):
             self._advance(model)
 
-    def settle(self, model: int, item: int, score: float) -> None:
+    def record(self, model: int, item: int, score: float) -> None:
         """Record that `model` is done with `item`; the score of a failure is NaN."""
         self.scores[model, item], self.done[model, item] = score, True
-        self._of_one = None
+        self._item_variances = None
         if score > 0.0:
-            self.earned[model] += score
-            self.positive[model] += 1.0
+            self.score_sum[model] += score
+            self.n_positive[model] += 1.0
         self._advance(model)
 
     def _advance(self, model: int) -> None:
@@ -228,16 +253,15 @@ class Pairs:
         while position < len(order) and done[item := int(order[position])]:
             self.progress[model] = position + 1
             score, own_series = self.scores[model, item], np.array([model])
-            if np.isnan(self.shift[model]):
-                self.shift[model] = score
-            self.single.learn(own_series, np.array([score - self.shift[model]]))
+            if np.isnan(self.first_score[model]):
+                self.first_score[model] = score
+            self.single.learn(own_series, np.array([score - self.first_score[model]]))
             rivals = np.flatnonzero(self.progress > position)
             rivals = rivals[rivals != model]
             if len(rivals):
                 series = np.concatenate([model * n_models + rivals, rivals * n_models + model])
-                away = score - self.scores[rivals, item]
-                values = np.concatenate([away, -away])
-                self.sums.learn(series, values)
+                differences = score - self.scores[rivals, item]
+                self.sums.learn(series, np.concatenate([differences, -differences]))
             if self.bets is not None:
                 self.bets.learn(model, score, rivals, self.scores[rivals, item])
             position += 1
@@ -251,28 +275,29 @@ class Pairs:
     # with one over the number of items; without replacement it ends at 0.
 
     @property
-    def of_one(self) -> ItemVariances:
-        """The variances of one item of each model.
+    def item_variances(self) -> ItemVariances:
+        """The variance of each model's score on an item.
 
         The departure to imagine is the whole scale if a model's scores crowd an end of it. They do
-        if a single item at the other end would move the mean by more than all items seen have, and
-        if their spread reaches the end: scores of BERTScore lie narrowly around 0.9 and do not
+        if a single item at the other end would move the mean by more than all items so far have,
+        and if their spread reaches the end: scores of BERTScore lie narrowly around 0.9 and do not
         crowd 1.
         """
-        if self._of_one is None:
+        if self._item_variances is None:
             single, models = self.single, np.arange(len(self.scores))
-            mean, variance = single.means(models) + self.shift, single.variances(models)[1]
+            mean = single.means(models) + self.first_score
+            variance = single.variances(models).of_item
             edge = np.minimum(mean, 1.0 - mean)
-            crowded = (edge <= NEAR * np.sqrt(variance)) & (edge * single.items(models) <= 1.0)
+            crowded = (edge <= CROWDED_WITHIN * np.sqrt(variance)) & (
+                edge * single.items(models) <= 1.0
+            )
             departure = np.where(crowded, 1.0, 0.0)
-            imagined = single.variances(models, IMAGINED * departure)[1]
-            self._of_one = ItemVariances(variance, imagined)
-        return self._of_one
+            imagined = single.variances(models, IMAGINED_ITEMS * departure).of_item
+            self._item_variances = ItemVariances(variance, imagined)
+        return self._item_variances
 
-    def zero_losses(self, models: Places) -> tuple[Floats, Floats]:
-        """Return what one score of 0 loses, and how many each of two models has lost so far.
-
-        A score of 0 is one in place of a usual score above 0.
+    def zero_losses(self, models: Places) -> ZeroLosses:
+        """Return what a score of 0 in place of a usual one loses, and how many were lost so far.
 
         Parameters
         ----------
@@ -281,26 +306,28 @@ class Pairs:
         Returns
         -------
         loss : ndarray of shape (len(models),)
-            On [0, 1]; 1 for a model without a score above 0.
+            A model's mean score above 0, on [0, 1]; 1 if it has none.
         zero_count : ndarray of shape (len(models), n_models)
-            Squares of how much lower the row scored than the column, in units of `loss` squared.
+            Sum of the squares of how much lower the row scored than the column, in units of `loss`
+            squared.
         """
-        positive = self.positive[models]
-        loss = np.where(positive > 0.0, self.earned[models] / np.maximum(positive, 1.0), 1.0)
-        losses = self.sums.losses.reshape(len(self.scores), -1)[models]
-        return loss, losses / (loss * loss)[:, None]
+        n_positive = self.n_positive[models]
+        loss = np.where(n_positive > 0.0, self.score_sum[models] / np.maximum(n_positive, 1.0), 1.0)
+        losses = self.sums.squared_losses.reshape(len(self.scores), -1)[models]
+        return ZeroLosses(loss, losses / (loss * loss)[:, None])
 
     def rare_losses(self) -> Floats:
         """Return `rare_loss` of the differences of all pairs; shape (n_models, n_models)."""
         n_models = len(self.scores)
-        return rare_loss(self.sums.square, self.sums.distance).reshape(n_models, n_models)
+        return rare_loss(self.sums.square, self.sums.absolute).reshape(n_models, n_models)
 
-    def stated(self, pairs: Places, finite: bool) -> Floats:
-        """Return the variance of the mean difference of pairs; infinite if unknown.
+    def mean_variances(self, pairs: Places, finite: bool) -> Floats:
+        """Return the variance of the mean difference of some pairs, by series; infinite if unknown.
 
         The departure to imagine is at least the typical difference of two unrelated models on an
         item: two models that were equal on all items so far may differ on the next one.
         """
         row, column = np.divmod(pairs, len(self.scores))
-        apart = np.minimum(self.of_one.imagined[row] + self.of_one.imagined[column], 1.0)
-        return self.sums.variances(pairs, IMAGINED * apart, finite)[0]
+        imagined = self.item_variances.imagined
+        departure = np.minimum(imagined[row] + imagined[column], 1.0)
+        return self.sums.variances(pairs, IMAGINED_ITEMS * departure, finite).of_mean

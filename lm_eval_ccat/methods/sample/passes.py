@@ -15,9 +15,9 @@ from .pairs import Pairs, SharedSequence
 from .repeats import RepeatSums
 
 #: Second and later answers of a model from which its noise within items is stated.
-TELLING = 10
-#: Distance between the seeds of the passes.
-_APART = 1_000_003
+REPEATS_THAT_TELL = 10
+#: By how much the seeds of two passes in a row differ.
+_SEED_STEP = 1_000_003
 
 
 class Passes(SharedSequence):
@@ -47,15 +47,15 @@ class Passes(SharedSequence):
     def __init__(self, items: Places, n_items: int, repeats: int, seed: int) -> None:
         self._items, self._n_items, self._seed = items, n_items, seed
         self.order = np.zeros(0, dtype=np.intp)
-        self.fixed, self._of_pass = 0, len(items)
+        self.fixed, self._pass_length = 0, len(items)
         self.extend(repeats)
 
     def extend(self, repeats: int) -> None:
-        """Add the passes that are missing up to `repeats`."""
+        """Add the passes that are missing up to `repeats` in all."""
         orders = [self.order]
-        for number in range(len(self.order) // self._of_pass, repeats):
+        for number in range(len(self.order) // self._pass_length, repeats):
             # The first pass has the order of a ranking of single answers.
-            seed = self._seed if number == 0 else self._seed + number * _APART
+            seed = self._seed if number == 0 else self._seed + number * _SEED_STEP
             orders.append(SharedSequence(self._items, seed).order + number * self._n_items)
         self.order = np.concatenate(orders)
         self.position = np.full(self._n_items * repeats, -1, dtype=np.intp)
@@ -63,7 +63,7 @@ class Passes(SharedSequence):
 
     def probability(self, item: int) -> float:
         """Return the probability of drawing a slot among those left in its pass."""
-        return 1.0 / (self._of_pass - int(self.position[item]) % self._of_pass)
+        return 1.0 / (self._pass_length - int(self.position[item]) % self._pass_length)
 
 
 class RepeatedPairs(Pairs):
@@ -82,7 +82,7 @@ class RepeatedPairs(Pairs):
 
     Attributes
     ----------
-    repeated : RepeatSums
+    repeat_sums : RepeatSums
         Of all pairs (series ``a n_models + b``), and of each model by itself (``a n_models + a``).
     """
 
@@ -94,7 +94,7 @@ class RepeatedPairs(Pairs):
         super()._start()
         n_models, size = len(self.scores), self.sequence.order.size
         n_kept = size // max(self.scores.shape[1] // self._n_items, 1)
-        self.repeated = RepeatSums(n_models**2, n_kept)
+        self.repeat_sums = RepeatSums(n_models**2, n_kept)
 
     def extend(self, repeats: int) -> None:
         """Make room for up to `repeats` answers of an item."""
@@ -102,7 +102,7 @@ class RepeatedPairs(Pairs):
         self.scores = np.pad(self.scores, further, constant_values=np.nan)
         self.done = np.pad(self.done, further)
 
-    def earlier(self, slot: int) -> Floats:
+    def earlier_answers(self, slot: int) -> Floats:
         """Return all models' answers to a slot's item in earlier passes; (n_models, n_before)."""
         return np.asarray(self.scores[:, slot % self._n_items : slot : self._n_items])
 
@@ -124,25 +124,26 @@ class RepeatedPairs(Pairs):
         A pair of models is two series, one in each direction. The model by itself is one, beside a
         rival that always scores 0.
         """
-        n_models, answers, earlier = len(self.scores), self.scores[:, slot], self.earlier(slot)
+        n_models, answers = len(self.scores), self.scores[:, slot]
+        earlier = self.earlier_answers(slot)
         # Of the item's earlier answers those count that both models have, as when they came.
         common = np.isfinite(earlier[beside]) & np.isfinite(earlier[model])
         count = common.sum(axis=1).astype(np.float64)
         divisor = np.maximum(count, 1.0)
-        theirs = np.where(common, earlier[beside], 0.0).sum(axis=1) / divisor
-        ours = np.where(common, earlier[model], 0.0).sum(axis=1) / divisor
+        rival_means = np.where(common, earlier[beside], 0.0).sum(axis=1) / divisor
+        own_means = np.where(common, earlier[model], 0.0).sum(axis=1) / divisor
         by_itself = beside == model
         rivals = ~by_itself
         # Each with the score and the mean of the earlier answers, by model in `beside`.
-        of_model = np.array([np.full(len(beside), answers[model]), ours])
-        of_rivals = np.where(by_itself, 0.0, [answers[beside], theirs])
+        of_model = np.array([np.full(len(beside), answers[model]), own_means])
+        of_rivals = np.where(by_itself, 0.0, [answers[beside], rival_means])
         (first, mean_of_first), (second, mean_of_second) = (
             np.concatenate([side, mirrored[:, rivals]], axis=1)
             for side, mirrored in ((of_model, of_rivals), (of_rivals, of_model))
         )
         series = np.concatenate([model * n_models + beside, beside[rivals] * n_models + model])
         counts = np.concatenate([count, count[rivals]])
-        self.repeated.learn(series, first, second, counts, mean_of_first, mean_of_second)
+        self.repeat_sums.learn(series, first, second, counts, mean_of_first, mean_of_second)
 
 
 class RepeatsPolicy(Policy):
@@ -165,35 +166,35 @@ class RepeatsPolicy(Policy):
     def __init__(self, bank: ItemBank, n_models: int, *, repeats: int, seed: int = 0) -> None:
         self._n_items = bank.n_items
         self.sequence = Passes(np.flatnonzero(bank.kept), bank.n_items, repeats, seed)
-        self.slots = RepeatedPairs(n_models, self.sequence, bank.n_items, repeats)
+        self.pairs = RepeatedPairs(n_models, self.sequence, bank.n_items, repeats)
         self.effects = Effects(n_models, bank.n_items)
 
     def add_model(self) -> None:
         """Add a model, which gets the passes from their beginning."""
         self.effects.add_model()
-        self.slots.add_model()
+        self.pairs.add_model()
 
     def raise_repeats(self, repeats: int) -> None:
         self.sequence.extend(repeats)
-        self.slots.extend(repeats)
+        self.pairs.extend(repeats)
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         if probability is not None:
-            self.sequence.fix(item, int(self.slots.progress.max()))
+            self.sequence.fix(item, int(self.pairs.progress.max()))
 
     def told(self, model: int, item: int, score: float) -> None:
-        check_score(score, item, answered=bool(self.slots.done[model, item]))
-        self.slots.settle(model, item, score)
-        answers = self.slots.scores[model, item % self._n_items :: self._n_items]
+        check_score(score, item, answered=bool(self.pairs.done[model, item]))
+        self.pairs.record(model, item, score)
+        answers = self.pairs.scores[model, item % self._n_items :: self._n_items]
         self.effects.learn(model, item % self._n_items, float(np.nanmean(answers)))
 
     def failed(self, model: int, item: int) -> None:
-        if not self.slots.done[model, item]:
-            self.slots.settle(model, item, math.nan)
+        if not self.pairs.done[model, item]:
+            self.pairs.record(model, item, math.nan)
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         population, n_models = question != BENCHMARK, len(self.effects.counts)
-        spread = self.slots.repeated.spread(population)
+        spread = self.pairs.repeat_sums.spread(population)
         variance, df, n, event = (
             figure.reshape(n_models, n_models)
             for figure in (spread.variance, spread.df, spread.answers, spread.event)
@@ -202,7 +203,7 @@ class RepeatsPolicy(Policy):
         variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
         # Until so many events more were seen, the variance may be that of luck alone.
         zero_loss = event / np.maximum(n, 1.0)
-        mean, _ = self.effects.solve()
+        mean = self.effects.solve().means
         return Belief(mean, variance, df, n, math.inf, question, pair_zero_loss=zero_loss)
 
     def describe(self, model: int) -> Description:
@@ -210,10 +211,11 @@ class RepeatsPolicy(Policy):
         mean, variance = float(belief.location[model]), float(belief.variance[model, model])
         edge = 0.5 / len(self.sequence.order)
         inside = min(max(mean, edge), 1.0 - edge)
-        series, repeated = model * (len(belief.location) + 1), self.slots.repeated
+        # The model by itself is one of the series.
+        series, sums = model * (len(belief.location) + 1), self.pairs.repeat_sums
         # Before, it is the variance between items that would be taken for noise.
-        again = repeated.answers[series] - repeated.items[series]
-        noise = float(repeated.spread().noise[series]) if again >= TELLING else None
+        n_repeats = sums.answers[series] - sums.items[series]
+        noise = float(sums.spread().noise[series]) if n_repeats >= REPEATS_THAT_TELL else None
         error = math.sqrt(variance) / (inside * (1.0 - inside))
         return Description(math.log(inside / (1.0 - inside)), error, noise=noise)
 
@@ -224,6 +226,6 @@ class RepeatsPolicy(Policy):
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
         """Return the next slot of the passes alone: draws have no second best."""
-        slots_left = self.sequence.order[self.slots.progress[model] :]
+        slots_left = self.sequence.order[self.pairs.progress[model] :]
         slot = int(slots_left[int(np.argmax(available[slots_left]))])
         return [Choice(slot, self.sequence.probability(slot))]

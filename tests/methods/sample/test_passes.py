@@ -53,17 +53,17 @@ def test_sums_answer_by_answer_are_the_equations(graded: bool, failing: float) -
             for model in (0, 1):
                 score = rng.random() if graded else float(rng.random() < 0.6)
                 told[model, slot] = np.nan if rng.random() < failing else score
-                pairs.settle(model, int(slot), told[model, slot])
+                pairs.record(model, int(slot), told[model, slot])
             a, b = told.reshape(2, REPEATS, N_ITEMS)
             if (np.isfinite(a) & np.isfinite(b)).any(axis=0).sum() < 2:
                 continue
             parts = reference(a, b, N_ITEMS)
             at_first = at_first if parts[4] else parts[1]
-            spread = pairs.repeated.spread()
+            spread = pairs.repeat_sums.spread()
             found = [float(figure[1]) for figure in spread[:3]]
             assert found == pytest.approx(stated(parts, at_first), rel=1e-9)
             assert float(spread.difference[2]) == pytest.approx(-parts[0])
-            population = pairs.repeated.spread(population=True)
+            population = pairs.repeat_sums.spread(population=True)
             assert float(population.variance[1]) == pytest.approx(
                 max(parts[1] / parts[2], 1e-12), rel=1e-9
             )
@@ -77,13 +77,13 @@ def test_a_pair_counts_the_prefix_that_both_have() -> None:
     together, apart = (RepeatedPairs(2, passes, N_ITEMS, REPEATS) for _ in range(2))
     for slot in passes.order[:9]:
         for model in (0, 1):
-            together.settle(model, int(slot), scores[model, slot])
+            together.record(model, int(slot), scores[model, slot])
     for model, n in ((0, 18), (1, 9)):
         for slot in passes.order[:n]:
-            apart.settle(model, int(slot), scores[model, slot])
-    for one, other in zip(together.repeated.spread(), apart.repeated.spread()):
+            apart.record(model, int(slot), scores[model, slot])
+    for one, other in zip(together.repeat_sums.spread(), apart.repeat_sums.spread()):
         assert one[1:3].tolist() == pytest.approx(other[1:3].tolist())
-    assert apart.repeated.answers.tolist() == [18.0, 9.0, 9.0, 9.0]
+    assert apart.repeat_sums.answers.tolist() == [18.0, 9.0, 9.0, 9.0]
 
 
 def test_a_model_that_joins_is_as_one_that_was_there() -> None:
@@ -93,13 +93,13 @@ def test_a_model_that_joins_is_as_one_that_was_there() -> None:
     there, joins = (RepeatedPairs(n, passes, N_ITEMS, REPEATS) for n in (3, 2))
     for slot in passes.order[:11]:
         for model in range(3):
-            there.settle(model, int(slot), scores[model, slot])
+            there.record(model, int(slot), scores[model, slot])
             if model < 2:
-                joins.settle(model, int(slot), scores[model, slot])
+                joins.record(model, int(slot), scores[model, slot])
     joins.add_model()
     for slot in passes.order[:11]:
-        joins.settle(2, int(slot), scores[2, slot])
-    for one, other in zip(there.repeated.spread(), joins.repeated.spread()):
+        joins.record(2, int(slot), scores[2, slot])
+    for one, other in zip(there.repeat_sums.spread(), joins.repeat_sums.spread()):
         assert one.tolist() == pytest.approx(other.tolist())
 
 

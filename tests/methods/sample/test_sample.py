@@ -13,7 +13,7 @@ from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Gaps, as_of_many
-from lm_eval_ccat.methods.sample.bets import LEAST, Betting, betting_interval
+from lm_eval_ccat.methods.sample.bets import FEWEST_ITEMS, Betting, betting_interval
 from lm_eval_ccat.methods.sample.effects import Effects
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.methods.sample.pairs import SharedSequence, Sums
@@ -164,7 +164,7 @@ def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_
                 if p * ways > 1e-9:
                     at = zeros + more
                     chance[at] = chance.get(at, 0.0) + p * ways / (n_items - n + 1)
-        for zeros in list(chance) if n >= LEAST else ():
+        for zeros in list(chance) if n >= FEWEST_ITEMS else ():
             # The scores of 0 come first, so that each further item has a right answer.
             found = played.setdefault(zeros, policy(n_items, 1 + (other == "tested")))
             for k in range(told[zeros], n):
@@ -199,7 +199,7 @@ def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_mos
         chance = equal.reshape(wins + 1, -1) / left
         chance[1:] += (before * (wins - won) / left).reshape(wins + 1, -1)[:-1]
         chance[:, 1:] += (before * (losses - lost) / left).reshape(wins + 1, -1)[:, :-1]
-        if n < LEAST:
+        if n < FEWEST_ITEMS:
             continue
         mean, none = (won - lost) / n, np.zeros(len(won))
         variance = (won + lost - n * mean**2 + 0.5) / (n - 1) / n * (1 - n / n_items)
