@@ -160,14 +160,14 @@ def draws_for_all(scores: Floats, order: Iterable[int]) -> Draws:
     return (Draw(np.flatnonzero(present[:, item]).tolist(), item) for item in order)
 
 
-class Administered(NamedTuple):
+class AskedItems(NamedTuple):
     """Which items each model was asked, shape (n_models, n_items), and what they cost."""
 
     asked: NDArray[np.bool_]
     spent: float
 
 
-def administer(draws: Draws, prices: Floats, units: Floats, budget: float) -> Administered:
+def administer(draws: Draws, prices: Floats, units: Floats, budget: float) -> AskedItems:
     """Administer draws up to the first that does not fit into the budget.
 
     Parameters
@@ -195,7 +195,7 @@ def administer(draws: Draws, prices: Floats, units: Floats, budget: float) -> Ad
             break
         asked[models, item] = True
         spent += price
-    return Administered(asked, spent)
+    return AskedItems(asked, spent)
 
 
 def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
