@@ -3279,4 +3279,190 @@ BUGS: tuple[Bug, ...] = (
         "np.repeat(outcome.bank.kept, repeats)",
         ("tests/ranker/test_repeats.py",),
     ),
+    Bug(
+        "the answers of a lost document are exchanged",
+        "lm_eval_ccat/live/live_comparison",
+        "first[loss.doc_id][0].text[:MOST_LETTERS]",
+        "second[loss.doc_id][0].text[:MOST_LETTERS]",
+        ("tests/live/test_versus.py::test_two_live_models",),
+    ),
+    Bug(
+        "the answers of a loss are exchanged",
+        "lm_eval_ccat/live/losses",
+        "answers=(first.get(loss.doc_id), second.get(loss.doc_id))",
+        "answers=(second.get(loss.doc_id), first.get(loss.doc_id))",
+        (
+            "tests/live/test_compare.py::test_losses_of_logs_have_the_answers_of_both_sides_in_their_order",
+        ),
+    ),
+    Bug(
+        "exactly as many documents as the task has are too few",
+        "lm_eval_ccat/live/comparison",
+        "needed > self.n_items",
+        "needed >= self.n_items",
+        (
+            "tests/live/test_compare.py::test_a_task_with_exactly_the_documents_that_decide_has_enough",
+        ),
+    ),
+    Bug(
+        "an item that a budget pays in part is not asked in the forecast",
+        "lm_eval_ccat/live/forecast",
+        "math.ceil(money / cost)",
+        "math.floor(money / cost)",
+        (
+            "tests/live/test_rank.py::test_an_item_that_the_budget_pays_in_part_is_asked_and_the_dearest_answers_bound_the_cost",
+        ),
+    ),
+    Bug(
+        "the dearest run is of the cheapest models",
+        "lm_eval_ccat/live/forecast",
+        "prices[::-1][:",
+        "prices[:",
+        (
+            "tests/live/test_rank.py::test_an_item_that_the_budget_pays_in_part_is_asked_and_the_dearest_answers_bound_the_cost",
+        ),
+    ),
+    Bug(
+        "a task of few items is said to have a whole warm-up",
+        "lm_eval_ccat/live/plan",
+        "sum(min(self.warmup, outcome.bank.n_items) for",
+        "sum(self.warmup for",
+        ("tests/live/test_rank.py::test_a_task_of_fewer_items_than_a_warm_up_has_no_more_of_them",),
+    ),
+    Bug(
+        "what the harness wrote into a prompt makes it another",
+        "lm_eval_ccat/live/run",
+        "return not earlier_mark.startswith(WRITTEN) and",
+        "return",
+        (
+            "tests/live/test_prior.py::test_what_a_template_wrote_is_another_prompt_only_once_the_model_is_open",
+        ),
+    ),
+    Bug(
+        "a hard benchmark is not said to be hard",
+        "lm_eval_ccat/methods/calibration",
+        "if min(middle, 1.0 - middle) < EXTREME:",
+        "if 1.0 - middle < EXTREME:",
+        (
+            "tests/cli/test_calibrate_command.py::test_a_benchmark_that_hardly_anybody_solves_is_said_to_be_hard",
+        ),
+    ),
+    Bug(
+        "a model that could be asked hides that all others failed to load",
+        "lm_eval_ccat/ranker/headline",
+        "loaded = all(str(why)",
+        "loaded = any(str(why)",
+        ("tests/ranker/test_result.py::test_models_are_not_loaded_only_where_none_of_them_is",),
+    ),
+    Bug(
+        "an outcome's filter is its metric",
+        "lm_eval_ccat/ranker/builder",
+        '"filter": bank.filter,\n        "bank"',
+        '"filter": bank.metric,\n        "bank"',
+        ("tests/ranker/test_result.py::test_the_signature_has_the_filter_of_the_outcome",),
+    ),
+    Bug(
+        "a pair that is open beyond the documents holds there",
+        "lm_eval_ccat/ranker/builder",
+        "beyond = (wider.sign == verdicts.sign[:, : len(verdicts.tested)]) & (",
+        "beyond = (wider.sign == verdicts.sign[:, : len(verdicts.tested)]) | (",
+        (
+            "tests/ranker/test_result.py::test_what_these_documents_decide_of_a_pair_need_not_hold_of_others",
+        ),
+    ),
+    Bug(
+        "Enter starts a run that costs money",
+        "lm_eval_ccat/cli/live",
+        'in ("y", "yes")',
+        'not in ("n", "no")',
+        ("tests/cli/test_rank_output.py::test_nothing_but_yes_starts_what_costs_money",),
+    ),
+    Bug(
+        "ray: a smaller model takes the node that the larger one needs",
+        "lm_eval_ccat/live/ray",
+        "for size in sorted(sizes, reverse=True):",
+        "for size in sorted(sizes):",
+        (
+            "tests/live/test_ray.py::test_a_small_model_leaves_the_large_node_to_the_model_that_needs_it",
+        ),
+    ),
+    Bug(
+        "an option of the ranker is one of the method",
+        "lm_eval_ccat/methods/method",
+        'if n not in ("seed", *_OF_RANKER))',
+        'if n != "seed")',
+        (
+            "tests/methods/test_found_by_name.py::test_what_a_ranking_states_is_no_option_of_its_method",
+        ),
+    ),
+    Bug(
+        "a formula that begins with @ is one in the CSV",
+        "lm_eval_ccat/board/publish",
+        '_COMPUTED = ("=", "+", "-", "@", ',
+        '_COMPUTED = ("=", "+", "-", ',
+        (
+            "tests/board/test_board.py::test_a_name_is_no_formula_in_a_spreadsheet_and_can_be_read_back",
+        ),
+    ),
+    Bug(
+        "transport: a password of an address is sent beside a key",
+        "lm_eval_ccat/harness/transport",
+        'if name.lower() != "authorization"',
+        "if True",
+        (
+            "tests/harness/test_reports.py::test_a_password_in_an_address_goes_into_the_header_alone",
+        ),
+    ),
+    Bug(
+        "factors take no degrees of freedom",
+        "lm_eval_ccat/methods/default/items",
+        "np.maximum(count - used - loadings.shape[1], 1.0)",
+        "np.maximum(count - used, 1.0)",
+        (
+            "tests/methods/default/test_default_bank.py::test_a_factor_that_is_not_there_makes_no_item_surer",
+        ),
+    ),
+    Bug(
+        "repeats that are in flight are items of the first pass",
+        "lm_eval_ccat/methods/sample/first_pass",
+        "in_flight = [item for item in pending if item < self._n_items]",
+        "in_flight = [item % self._n_items for item in pending]",
+        (
+            "tests/methods/default/test_repeated.py::test_a_repeat_that_is_in_flight_is_no_answer_of_the_first_pass",
+        ),
+    ),
+    Bug(
+        "a chat template is put in before a model that needs none",
+        "lm_eval_ccat/live/tasks",
+        "bool(spec.models) and all(spec.template_for",
+        "bool(spec.models) and any(spec.template_for",
+        (
+            "tests/live/test_spec.py::test_requests_are_chat_messages_only_where_no_model_takes_a_text",
+        ),
+    ),
+    Bug(
+        "an adaptive run says that answers are kept where results are",
+        "lm_eval_ccat/cli/run",
+        "keeps_answers=bool(cache)",
+        "keeps_answers=bool(output)",
+        (
+            "tests/harness/test_harness_commands.py::test_one_task_without_its_model_of_several_ends_with_4_and_says_how_to_go_on",
+        ),
+    ),
+    Bug(
+        "a run of several tasks ends with 4 only if all set models aside",
+        "lm_eval_ccat/cli/run",
+        "PARTIAL if any(block",
+        "PARTIAL if all(block",
+        (
+            "tests/harness/test_harness_commands.py::test_one_task_without_its_model_of_several_ends_with_4_and_says_how_to_go_on",
+        ),
+    ),
+    Bug(
+        "an error draws on the terminal",
+        "lm_eval_ccat/cli/main",
+        'text = visible_line(" ".join(str(error).split()))',
+        'text = " ".join(str(error).split())',
+        ("tests/cli/test_main.py::test_no_error_draws_on_the_terminal",),
+    ),
 )

@@ -142,7 +142,7 @@ def _one_bank(args: argparse.Namespace) -> int:
     bank_line = f"{args.output}; --json shows every figure"
     next_step = to_rank([bank.task or "TASK"], own_tasks=True, bank=args.output)
     emit(args.json, facts, [*columns([*in_lines(facts), ("bank", bank_line)]), next_step])
-    warn(*dict.fromkeys([*facts["warnings_of_scores"], *facts["warnings"]]))
+    warn(*dict.fromkeys(facts["warnings"]))
     return 0
 
 
@@ -159,8 +159,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
         facts.setdefault(task, {})[name] = report
         # Banks appear one by one, as calibrating many takes minutes.
         warn(*doubts_of_range(args, bank.metric, bank.scale.higher_is_better))
-        texts = [*report["warnings_of_scores"], *report["warnings"]]
-        warnings[f"{task} {name}"] = list(dict.fromkeys(texts))
+        warnings[f"{task} {name}"] = list(dict.fromkeys(report["warnings"]))
         if not prints_json(args.json):
             print(f"{task} {name}: {in_one_line(report)}; trust: {report['trust']}", flush=True)
 

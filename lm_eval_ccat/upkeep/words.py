@@ -71,7 +71,6 @@ def report(table: ScoreTable, bank: ItemBank) -> Facts:
         "configs": len(table.row_model),
         "removed": {str(doc_id): why for doc_id, why in removed.items()},
         "missing_scores": int(np.isnan(table.raw).sum()),
-        "warnings_of_scores": list(table.warnings),  # a bank that hides names repeats none of them
     }
 
 

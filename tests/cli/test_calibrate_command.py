@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from scores.test_harness_logs import rows_of, write_run
 from worlds.boards import draw
 
 from lm_eval_ccat.bank import ItemBank, SuiteBank
@@ -119,3 +120,28 @@ def test_numbers_written_as_texts_are_named_before_a_task_refuses_them(tmp_path,
     bank = str(tmp_path / "b.json")
     assert main(["calibrate", str(tmp_path / "s.parquet"), "-o", bank, "--method", "paper"]) == 0
     assert "numbers written as texts ('0')" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("share", "what"), [(0.02, "hard"), (0.98, "easy"), (0.5, None)])
+def test_a_benchmark_that_hardly_anybody_solves_is_said_to_be_hard(tmp_path, ccat, share, what):
+    path = tmp_path / "s.parquet"
+    scores = np.random.default_rng(0).random((10, 400)) < share
+    ScoreTable.from_arrays(scores, list("abcdefghij"), metric="my").write(path)
+    said = ccat("calibrate", path, "--method", "paper", "-o", tmp_path / "b.json").err
+    named = [word for word in ("hard", "easy") if f"too {word} for these models" in said]
+    assert named == ([what] if what else [])
+
+
+def test_what_is_doubtful_of_the_scores_is_said_beside_what_is_of_the_bank(tmp_path, ccat):
+    for n in range(6):
+        rows = rows_of(np.random.default_rng(n).random(40) < 0.2 + n / 10)
+        write_run(tmp_path / "logs", f"m{n}", rows)
+    write_run(
+        tmp_path / "logs",
+        "cut",
+        rows_of([1, 0, 1]),
+        limit=3,
+        samples={"original": 40, "effective": 3},
+    )
+    said = ccat("calibrate", tmp_path / "logs", "--method", "paper", "-o", tmp_path / "b.json").err
+    assert "cut/samples_demo" in said and "only 7 models" in said

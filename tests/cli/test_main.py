@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import subprocess
@@ -107,6 +108,16 @@ def test_errors_are_one_line_and_debug_shows_the_traceback(capsys, monkeypatch, 
     assert main(call) == 2 and "Traceback" in capsys.readouterr().err
     monkeypatch.delenv("LM_EVAL_CCAT_DEBUG")
     assert main(["--debug", *call]) == 2 and "Traceback" in capsys.readouterr().err
+
+
+def test_no_error_draws_on_the_terminal(monkeypatch):
+    """Also of the harness's own command, whose colours reach it."""
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    call = ["run", "--model", "dummy", "--adaptive", "--tasks", "t", "--bank", "\x1b[2Jb.bank.json"]
+    assert main(call) == 2
+    assert "␛[2Jb.bank.json" in terminal.getvalue() and "\x1b" not in terminal.getvalue()
 
 
 def test_a_key_in_a_mistaken_command_is_not_repeated(ccat):

@@ -254,3 +254,15 @@ def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch, capsys):
         print("\x1b[2Jgone")
         to_draw(sys.stdout).write("\x1b[1mbold")
     assert out.getvalue() == "␛[2Jgone\n\x1b[1mbold"
+
+
+@pytest.mark.parametrize(
+    ("typed", "starts"),
+    [("\n", False), ("n\n", False), ("Y\n", True), (" yes \n", True), ("", False)],
+)
+def test_nothing_but_yes_starts_what_costs_money(typed, starts, monkeypatch, capsys):
+    terminal = io.StringIO(typed)
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert Display().confirm("It may cost $9. Start?") is starts
+    assert capsys.readouterr().err == "It may cost $9. Start? [y/N] "

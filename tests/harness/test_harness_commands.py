@@ -9,6 +9,7 @@ import logging
 import re
 import shlex
 import sys
+from contextlib import nullcontext
 from functools import partial
 
 import lm_eval.tasks
@@ -20,6 +21,7 @@ from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.cli.run import HarnessCommand
 from lm_eval_ccat.errors import CcatError
+from lm_eval_ccat.live import adaptive
 
 # What differs between two runs of the same command.
 OF_THE_RUN = (
@@ -271,3 +273,35 @@ def test_a_type_that_takes_messages_has_the_chat_template_that_is_named(given, t
     command = HarnessCommand(args := argparse.Namespace(**empty, **words))
     command.require_model()
     assert args.apply_chat_template == taken
+
+
+CORRECTED = "correct what set the model aside; then the same command"
+
+
+@pytest.mark.parametrize(
+    ("set_aside", "cache", "code", "words"),
+    [
+        (
+            (None, None),
+            [],
+            0,
+            "lm-eval-ccat compare LOGS out, where LOGS are those of another model",
+        ),
+        ((None, "gone"), [], 4, f"{CORRECTED} and --use_cache FILE, which keeps its answers"),
+        (("gone", "gone"), ["--use_cache", "answers"], 4, CORRECTED),
+    ],
+)
+def test_one_task_without_its_model_of_several_ends_with_4_and_says_how_to_go_on(
+    common, monkeypatch, capsys, set_aside, cache, code, words
+):
+    """Answers lie in a cache alone: where results are written, there are none of it."""
+    block = {"items": 0, "items_total": 9, "estimand": "", "signature": "", "confidence": 0.95}
+    blocks = {
+        task: {**block, "set_aside": why, "stopped_because": str(why)}
+        for task, why in zip(("choices", "sums"), set_aside)
+    }
+    monkeypatch.setattr(adaptive, "adaptively", lambda *_, **__: nullcontext(blocks))
+    monkeypatch.setattr(HarnessCommand, "execute", lambda _: None)
+    flags = ["--tasks", "choices,sums", "--adaptive", "--max_items", "9", "--output_path", "out"]
+    assert main(["run", *map(str, common), *flags, *cache]) == code
+    assert capsys.readouterr().out.splitlines()[-1] == f"Next: {words}"

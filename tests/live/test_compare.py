@@ -33,7 +33,7 @@ from lm_eval_ccat.live.stored import StoredRanking, stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
 from lm_eval_ccat.records import Tell
-from lm_eval_ccat.report.plain import junit, markdown
+from lm_eval_ccat.report.plain import forecast, junit, markdown
 from lm_eval_ccat.report.stored_run import read_run
 from lm_eval_ccat.scores.prompts import Prompts
 
@@ -1435,3 +1435,30 @@ def test_a_model_has_the_settings_of_its_latest_results(tmp_path):
     content = {"terms": [{"task": "demo", "metric": "acc", "filter": "none", "weight": 1.0}]}
     ranking = StoredRanking(str(tmp_path / "m"), content)
     assert ranking.settings_of("m", "demo")["generation_kwargs"] == {"temperature": 0.7}
+
+
+def test_losses_of_logs_have_the_answers_of_both_sides_in_their_order(tmp_path, ccat):
+    for model, right in (("old", 1.0), ("new", 0.0)):
+        rows = [
+            sample_row(k, {"acc": float(k > 2 or right)}, answer=f"{model} {k}") for k in range(30)
+        ]
+        write_run(tmp_path / "logs", model, rows)
+    sides, page = [tmp_path / "logs" / name for name in ("old", "new")], tmp_path / "page.html"
+    ccat("compare", *sides, "--margin", "0.3", "-o", page)
+    assert re.findall(r"\b(?:old|new) \d+\b", page.read_text()) == [
+        f"{side} {k}" for k in range(3) for side in ("old", "new")
+    ]
+
+
+def test_a_task_with_exactly_the_documents_that_decide_has_enough():
+    rng = np.random.default_rng(3)
+    base = rng.random(60)
+    [outcome] = compare(*pair([base, np.clip(base + rng.normal(0.02, 0.2, 60), 0, 1)])).outcomes
+    difference = outcome.overall
+    assert difference.verdict == "not known" and difference.more_documents
+    needed = 60 + difference.more_documents
+    for n_items, words in (
+        (needed, f"about {difference.more_documents:,} more documents would decide"),
+        (needed - 1, f"at this difference even all {needed - 1:,} documents would not decide"),
+    ):
+        assert forecast(replace(outcome, n_items=n_items), difference) == words

@@ -14,8 +14,10 @@ from lm_eval_ccat.errors import MetricError, UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live import earlier
 from lm_eval_ccat.live.models import StoredModel
+from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import ModelSpec, Spec
 from lm_eval_ccat.records import Answered, Item, Tell
+from lm_eval_ccat.scores.answers import EarlierAnswer
 
 PAIR = ["m05", "m07"]
 ARGUMENTS = {"tokenizer_backend": "none", "timeout": 5}
@@ -174,3 +176,12 @@ def test_a_stored_model_has_each_answer_or_names_the_document():
     model.prior_answers = {first: None}
     with pytest.raises(MetricError, match="the logs of old have no answer to document 2"):
         model.ask([first, second])
+
+
+def test_what_a_template_wrote_is_another_prompt_only_once_the_model_is_open():
+    """Before that nobody knows what the template of this run writes."""
+    sessions = {"t": SimpleNamespace(marks={3: "abc"})}
+    run = SimpleNamespace(plan=SimpleNamespace(sessions=sessions))
+    for mark, differs in (("~def", False), ("def", True), ("abc", False)):
+        answer = EarlierAnswer("m", 3, "0" * 64, [["a"]], "samples.jsonl", mark=mark)
+        assert Run._has_another_prompt(run, Item(("t", 3)), answer, True) == differs

@@ -15,6 +15,7 @@ from worlds.bench import TASK, content_of
 from lm_eval_ccat import ItemBank, ScoreTable, compare, rank
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live import forecast, ranking_run, rehearsal
+from lm_eval_ccat.live.plan import Plan
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import Tokens
@@ -380,3 +381,33 @@ def test_a_target_takes_at_least_the_first_items(monkeypatch):
         ways = {"bank": SimpleNamespace(items_for_error=lambda _, needed=needed: needed)}
         monkeypatch.setattr(forecast, "powers", lambda _, ways=ways: ways)
         assert f"to take about {taken} of 100 documents" in forecast.target_in_words(plan, False)
+
+
+def test_an_item_that_the_budget_pays_in_part_is_asked_and_the_dearest_answers_bound_the_cost():
+    """Of 3.05 dollars, ten items of both models take 3.00 (.1 and .2 an item)."""
+    prices = {"a": 0.1, "b": 0.2}
+    costs = {name: SimpleNamespace(known=True, mean=price) for name, price in prices.items()}
+    about = {"new_ranker": lambda: SimpleNamespace(item_cap=100), "offered": range(100)}
+    charges = SimpleNamespace(forecasts=costs, budget=3.05, prices=prices, currency="usd")
+    assert forecast._most_items(planned(charges=charges, **about)) == [11, 11]
+    # 25 answers: ten of each, and five more, which cost most if the dearer model gives them.
+    charges = SimpleNamespace(forecasts=costs, budget=None, prices=prices, currency="items")
+    plan = planned(charges=charges, spec={"budget": {"items": 25}}, **about)
+    together = forecast._together(plan, [{"most_items": n} for n in forecast._most_items(plan)])
+    assert together.most_items == 25
+    assert together.least_cost == pytest.approx(3.0)
+    assert together.most_cost == pytest.approx(3.0 + 5 * 0.2)
+
+
+def test_a_task_of_fewer_items_than_a_warm_up_has_no_more_of_them():
+    outcomes = {
+        name: SimpleNamespace(bank=ItemBank.blank(range(n)))
+        for name, n in (("few", 3), ("many", 90))
+    }
+    plan = SimpleNamespace(
+        warmup=8,
+        outcomes=outcomes,
+        warmup_ignores_limits=False,
+        spec=SimpleNamespace(max_items=None),
+    )
+    assert Plan.first_items.fget(plan) == 3 + 8

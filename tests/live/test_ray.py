@@ -16,6 +16,7 @@ import pytest
 from worlds.bench import facts
 
 from lm_eval_ccat.journal import JournalFile
+from lm_eval_ccat.live.ray import Nodes
 from lm_eval_ccat.records import Tell
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -225,3 +226,9 @@ def test_without_an_address_that_answers_the_error_is_one_line(bench, server, cc
     error = [line for line in err.splitlines() if line.startswith("lm-eval-ccat: error")]
     assert len(error) == 1 and "cannot connect to Ray" in error[0]
     assert not server.asked
+
+
+def test_a_small_model_leaves_the_large_node_to_the_model_that_needs_it(monkeypatch):
+    for amounts, fits in (([4, 2], True), ([2, 4], True), ([4, 1], False)):
+        monkeypatch.setattr(Nodes, "amounts", [{"CPU": float(n)} for n in amounts])
+        assert Nodes().hold([{"CPU": 2.0}, {"CPU": 4.0}]) is fits

@@ -17,6 +17,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval._cli.utils import key_val_to_dict
+from worlds.bench import PROMPT, TASK
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.cli.plan import _next_step
@@ -25,9 +26,10 @@ from lm_eval_ccat.live import adaptive, surfaces
 from lm_eval_ccat.live import spec as spec_module
 from lm_eval_ccat.live.adaptive import Adaptive
 from lm_eval_ccat.live.spec import ModelSpec, Spec
-from lm_eval_ccat.live.tasks import session_options
+from lm_eval_ccat.live.tasks import open_plain, session_options
 from lm_eval_ccat.money import Price
 from lm_eval_ccat.options import option, options_of, whole
+from lm_eval_ccat.scores.prompts import mark_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TWO = [{"name": "a", "model": "hf"}, {"name": "b", "model": "hf"}]
@@ -330,3 +332,16 @@ def test_a_goal_that_every_score_meets_is_refused() -> None:
     for goal in (0.51, 2):
         with pytest.raises(UsageError, match=r"where none exceeds 0\.5"):
             Spec.read({"stop": f"top 1 or se {goal}"})
+
+
+def test_requests_are_chat_messages_only_where_no_model_takes_a_text(bench):
+    """A model of plain texts among them is sent what the task writes, and no turn of a chat."""
+    plain = mark_of(PROMPT.format(id=3))
+    for kinds, same in (
+        (["local-completions", "local-chat-completions"], True),
+        (["local-chat-completions"] * 2, False),
+    ):
+        models = [{"name": str(n), "model": kind} for n, kind in enumerate(kinds)]
+        harness = {"include_path": str(bench.folder / "tasks")}
+        sessions, _ = open_plain(Spec.read({"task": TASK, "models": models, "harness": harness}))
+        assert (sessions[TASK].marks[3] == plain) == same

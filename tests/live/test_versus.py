@@ -36,6 +36,11 @@ def test_two_live_models(bench, server, baseline, candidate, margin, verdict):
     assert one.overall.documents < bench.n_docs
     truth = bench.truth[candidate] - bench.truth[baseline]
     assert one.overall.low <= truth <= one.overall.high
+    for loss in one.losses:
+        said = (
+            bench.outputs[name][PROMPT.format(id=loss.doc_id)] for name in (baseline, candidate)
+        )
+        assert loss.answers == tuple(said) and loss.candidate < loss.baseline
     assert found.verdict == (verdict or "equivalent")
     assert (found.baseline, found.candidate) == (baseline, "new")
 

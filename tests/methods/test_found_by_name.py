@@ -3,6 +3,7 @@
 `test_contributing.py` adds one from outside, which passes the same suite.
 """
 
+import inspect
 import math
 import pickle
 import sys
@@ -121,3 +122,9 @@ def test_a_model_without_a_score_tells_a_calibration_nothing_and_is_named(name):
     scores = [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [math.nan] * 3, [0.0, 0.3, 1.0]]
     with pytest.raises(BankError, match="model 'silent' has no score at all"):
         calibrate(ScoreTable.from_arrays(scores, models=["a", "b", "silent", "c"]), name)
+
+
+@pytest.mark.parametrize("name", ["sample", "paper", "default"])
+def test_what_a_ranking_states_is_no_option_of_its_method(name):
+    stated = set(inspect.signature(Ranker.__init__).parameters) | {"placing"}
+    assert not stated & set(methods.method(name).policy_options)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import stdtrit
+from scipy.stats import ttest_rel
 from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import ItemBank, Ranker
@@ -174,3 +175,37 @@ def test_a_headline_takes_few_steps_for_each_model_and_none_for_each_pair():
         return len(called)
 
     assert calls(48) < 6 * calls(12), "a step for each pair makes 16 times as many"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verb"),
+    [("cannot be loaded: no such file", "its server is gone", "asked"),
+     ("cannot be loaded: a", "cannot be loaded: b", "loaded")],
+)  # fmt: skip
+def test_models_are_not_loaded_only_where_none_of_them_is(first, second, verb):
+    models = {
+        name: {"set_aside": why, "known": False, "n_items": 0 if why else 9}
+        for name, why in zip("abc", (None, first, second))
+    }
+    assert headline({"models": models}) == f"No ranking: 2 of 3 models could not be {verb}"
+
+
+def test_the_signature_has_the_filter_of_the_outcome():
+    bank = ItemBank.blank(range(30), task="t", metric="acc", filter="strict")
+    assert (
+        "|metric:acc|filter:strict|"
+        in drive(Ranker(bank, ["a", "b"], max_items=10), of(SCORES)).signature
+    )
+
+
+@pytest.mark.parametrize(("max_items", "decision"), [(12, "decided"), (8, "open")])
+def test_what_these_documents_decide_of_a_pair_need_not_hold_of_others(max_items, decision):
+    """Of twelve documents on which two models differ by chance, all of them decide which leads."""
+    rng = np.random.default_rng(1)
+    rows = {"a": rng.random(12), "b": rng.random(12), "c": np.zeros(12)}
+    ranker = Ranker(ItemBank.blank(range(12)), list(rows), stop="limits", max_items=max_items)
+    pairs = drive(ranker, of(rows)).to_dict()["pairwise"]
+    found = {(pair["a"], pair["b"]): (pair["decision"], pair["population"]) for pair in pairs}
+    assert found["a", "b"] == found["b", "a"] == (decision, False)
+    assert found["a", "c"] == found["b", "c"] == ("decided", True)
+    assert ttest_rel(rows["a"], rows["b"]).pvalue > 0.05 > ttest_rel(rows["b"], rows["c"]).pvalue

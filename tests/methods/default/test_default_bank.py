@@ -227,3 +227,18 @@ def test_the_same_departures_of_few_models_promise_less(many):
     )
     assert of_many == pytest.approx(0.008, rel=0.01)  # as they are
     assert few > 1.1 * of_many
+
+
+def test_a_factor_that_is_not_there_makes_no_item_surer():
+    """Of eight models' noise one factor explains a part by chance; degrees of freedom return it."""
+    noise, found = 0.05, []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x, ease = np.linspace(-1.5, 1.5, 8)[:, None], rng.normal(0, 0.7, size=100)
+        mean = 1 / (1 + np.exp(-x - ease))
+        precision = (
+            1 / noise - 1
+        )  # of a Beta distribution with the variance noise * mean (1 - mean)
+        fit = fit_items(rng.beta(mean * precision, (1 - mean) * precision), factors=2)
+        found += [fit.report["noise"]] * (fit.report["factors"] > 0)
+    assert len(found) > 5 and np.mean(found) == pytest.approx(noise, rel=0.08)

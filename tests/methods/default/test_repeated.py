@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from worlds.boards import bank_of
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError
+from lm_eval_ccat.methods.method import method_of
 
 N_ITEMS, REPEATS, NAMES = 12, 3, ("a", "b", "c")
 
@@ -202,3 +204,17 @@ def test_the_noise_of_an_item_is_its_own() -> None:
     p = np.where(np.arange(MANY) < MANY // 2, 0.5, p > 0.5)
     within = calibrate(answered(p, ANSWERED, 6)).parameters["within"]
     assert within[: MANY // 2].min() > 0.7 and within[MANY // 2 :].max() < 0.4
+
+
+def test_a_repeat_that_is_in_flight_is_no_answer_of_the_first_pass():
+    """What an item's second answer will tell, no item of the first pass need leave to it."""
+    bank, n = bank_of("default"), 80
+    available = np.arange(2 * n) != 7
+
+    def choices(*pending):
+        policy = method_of(bank).rank(bank, 2, seed=0, min_difference=0.0, sampled=True, repeats=2)
+        chosen = policy.next(0, available, list(pending), np.ones(2 * n), 30)
+        return [choice.item for choice in chosen]
+
+    first = choices()
+    assert choices(*(item + n for item in first[:3])) == first != choices(*first[:3])
