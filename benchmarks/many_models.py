@@ -1,7 +1,7 @@
 """Does it cost anything to decide turns on looks that are some answers old, with many models?
 
-Beyond fifty models the method "default" looks at all of them together not after every answer, but
-after one answer of every fifth model. Held-out models of real leaderboards are ranked both ways at
+Beyond fifty models a ranking looks at all of them together not after every answer, but after one
+answer of every fifth model. Held-out models of real leaderboards are ranked both ways at
 the same number of items; the pairs of runs share models, bank and seed. Printed are Kendall's tau,
 the error of estimates and the decided pairs, as differences (old looks less a look after every
 answer) with their standard errors over folds, and the processor time of a decision.
@@ -22,15 +22,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from scipy.stats import kendalltau
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.methods.default import method as policy
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.ranker import turns
 
 TABLES = ("scores/metabench_gsm8k_v1", "suite/openllm_mmlu", "suite/openllm_truthfulqa")
 
 
 def ranked(bank: Any, table: ScoreTable, each: int, few: int, seed: int) -> dict[str, float]:
     """One ranking of all models of a table; a look after every answer for up to `few` models."""
-    policy.FEW = few
+    turns.FEW = few
     scores, column = table.model_scores(), {d: i for i, d in enumerate(table.doc_ids)}
     row = {m: i for i, m in enumerate(table.models)}
     truth = np.nanmean(scores, axis=1)
@@ -39,7 +39,7 @@ def ranked(bank: Any, table: ScoreTable, each: int, few: int, seed: int) -> dict
         dict.fromkeys(table.models, 1.0),
         budget=each * len(row),
         seed=seed,
-        stop="limits",
+        stop="decided",
     )
     n, started = 0, time.process_time()
     while not ranker.done:
@@ -58,7 +58,7 @@ def ranked(bank: Any, table: ScoreTable, each: int, few: int, seed: int) -> dict
         "tau": float(kendalltau(estimate, truth)[0]),
         "rmse": float(np.sqrt(np.mean((estimate - truth) ** 2))),
         "decided": len(decided) / max(len(found.decisions), 1),
-        "right": float(np.mean(right)),
+        "right": float(np.mean(right)) if right else np.nan,
         "ms a decision": 1e3 * seconds / n,
     }
 
@@ -69,18 +69,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--method", choices=["default", "sample"], default="default")
     parser.add_argument("--models", type=int, default=80)
     parser.add_argument("--known", type=int, default=60, help="calibration models")
     parser.add_argument("--each", default="15,25", help="items per model")
     parser.add_argument("--folds", type=int, default=6)
     args = parser.parse_args()
-    usual, differences = policy.FEW, []
+    usual, differences = turns.FEW, []
     for name in TABLES:
         table = ScoreTable.read(args.data / f"{name}.parquet", metric="acc")
         for fold in range(args.folds):
             every = np.random.default_rng(fold).permutation(len(table.models))
             names = [table.models[i] for i in every[: args.models + args.known]]
-            bank = calibrate(table.select(names[args.models :]))
+            bank: ItemBank = ItemBank.blank(table.doc_ids)
+            if args.method == "default":
+                bank = calibrate(table.select(names[args.models :]))
             new = table.select(names[: args.models])
             for each in map(int, args.each.split(",")):
                 often = ranked(bank, new, each, args.models, fold)
@@ -94,8 +97,8 @@ def main() -> None:
         for what in of[0][0]:
             often = np.array([a[what] for a, _ in of])
             change = np.array([b[what] for _, b in of]) - often
-            error = change.std(ddof=1) / len(of) ** 0.5
-            print(f"  {what:14} {often.mean():8.4f}  {change.mean():+.4f} ± {error:.4f}")
+            error = np.nanstd(change, ddof=1) / len(of) ** 0.5
+            print(f"  {what:14} {np.nanmean(often):8.4f}  {np.nanmean(change):+.4f} ± {error:.4f}")
 
 
 if __name__ == "__main__":

@@ -58,10 +58,12 @@ def _scores(
 
 def _bank(n_items: int, method: str, n_models: int = 0) -> Any:
     """Return a bank, and the scores of further models on its items."""
-    from lm_eval_ccat import ScoreTable, calibrate
+    from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 
     n = 12 if method == "paper" else 16
     scores = _scores(n + n_models, n_items)
+    if method == "sample":
+        return ItemBank.blank(range(n_items)), scores[n:]
     table = ScoreTable.from_arrays(scores[:n], [f"m{j}" for j in range(n)])
     return calibrate(table, method=method), scores[n:]
 
@@ -127,7 +129,7 @@ def fit_alone(models: int, items: int) -> Callable:
 
 
 def rank(
-    method: str, models: int, items: int, each: int, exposure: int = 1
+    method: str, models: int, items: int, each: int, exposure: int = 1, stop: str = "limits"
 ) -> Callable[[], dict[str, float]]:
     """`each` items per model through the whole ask-and-tell loop."""
     import time
@@ -142,7 +144,7 @@ def rank(
             {str(j): 1.0 for j in range(models)},
             budget=each * models,
             exposure=exposure,
-            stop="limits",
+            stop=stop,
         )
         n, slowest = 0, 0.0
         while not ranker.done:
@@ -252,7 +254,7 @@ def main() -> None:
     )
     parser.add_argument("--methods", default="default,paper")
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
-    parser.add_argument("--only", choices=["calibrate", "end"], help="this section alone")
+    parser.add_argument("--only", choices=["calibrate", "models"], help="this section alone")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -263,7 +265,9 @@ def main() -> None:
     print(f"{'what':58} {'time':>8} {'cpu':>8}     {'peak':>7}")
     for n in () if args.only == "calibrate" else (250, 500, 1000):
         line(f"end a ranking of {n:,} models", measure("end", n))
-    for method in () if args.only == "end" else args.methods.split(","):
+        rankings = measure("rank", "sample", n, 1000, 15, 1, "decided")
+        line(f"an answer of {n:,} models without a bank, 15 items each", rankings)
+    for method in () if args.only == "models" else args.methods.split(","):
         print(f"\nmethod {method}")
         calibrations(method, quick)
         if args.only == "calibrate":

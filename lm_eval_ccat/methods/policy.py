@@ -162,16 +162,14 @@ class Policy(ABC):
         chosen.
     most_items : float
         Share of the items that a model may get if the user gives no ``max_items``.
+    looks_after_every_answer : bool
+        Whether turns are decided anew after every answer, however many models there are.
     """
 
     warmup_ignores_limits: bool = False
     affords_mean: bool = False
     most_items: float = 1.0
-
-    @property
-    def answers_per_look(self) -> int:
-        """Number of answers between looks that decide turns; 1: a look after each answer."""
-        return 1
+    looks_after_every_answer: bool = False
 
     # -- what happened ------------------------------------------------------------------------
 

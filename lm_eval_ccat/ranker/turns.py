@@ -19,6 +19,9 @@ from .stopping import StoppingRule
 #: its turn. The worth falls with the square of the number of items, so 4 lets a fast model run
 #: ahead to twice the items that it would get in turn.
 _PATIENCE = 4.0
+#: With more models than this, a look is taken only after as many answers as a fifth of them: it
+#: takes as long as there are pairs, a quarter of a million with 500 models.
+FEW, SHARE_PER_LOOK = 50, 5
 #: Items of a single task that every model answers before models are compared, by default.
 WARMUP = 10
 #: The same of several tasks together.
@@ -93,12 +96,11 @@ class Turns:
     def answer_came(self) -> None:
         """Take a look if one is due now that an answer has come in or has failed.
 
-        None is due in the warm-up. If a look at all models is expensive, one is due only every
-        `Policy.answers_per_look` answers, so that turns are decided on an older one. When a look is
-        taken depends only on what was told, not on who reads a result.
+        None is due in the warm-up. Of many models one is due only every so many answers, so that
+        turns are decided on an older one. When a look is taken depends only on what was told, not
+        on who reads a result.
         """
-        standing = self.standing
-        answers_per_look = 1 if standing.score.alone is None else self._policy.answers_per_look
+        standing, answers_per_look = self.standing, self._answers_per_look
         self._answers += 1
         if (answers_per_look == 1 and standing.looks.once) or self.warming().any():
             standing.belief_at_look = None
@@ -109,6 +111,12 @@ class Turns:
         ):
             standing.look()
             self._answers = 0
+
+    @property
+    def _answers_per_look(self) -> int:
+        n_models = len(self.accounts)
+        few = n_models <= FEW or self._policy.looks_after_every_answer
+        return 1 if few else n_models // SHARE_PER_LOOK
 
     # -- who is next --------------------------------------------------------------------------
 

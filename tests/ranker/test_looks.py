@@ -5,8 +5,9 @@ import pytest
 from worlds.boards import bank_of, draw
 
 from lm_eval_ccat import Ranker
-from lm_eval_ccat.methods.default import method as policy
 from lm_eval_ccat.methods.default.field import Moments
+from lm_eval_ccat.ranker import turns
+from lm_eval_ccat.ranker.looks import Looks
 
 NAMES = "abcdefgh"
 SCORES = draw(np.linspace(-1, 1, 8), 80, 5, noise=0.8)
@@ -14,12 +15,12 @@ SCORES = draw(np.linspace(-1, 1, 8), 80, 5, noise=0.8)
 
 @pytest.fixture(autouse=True)
 def eight_are_many(monkeypatch):
-    monkeypatch.setattr(policy, "FEW", 5)
-    monkeypatch.setattr(policy, "SHARE_PER_LOOK", 2)  # a look after each fourth answer
+    monkeypatch.setattr(turns, "FEW", 5)
+    monkeypatch.setattr(turns, "SHARE_PER_LOOK", 2)  # a look after each fourth answer
 
 
-def ranker(names: str = NAMES, **more) -> Ranker:
-    return Ranker(bank_of("default"), dict.fromkeys(names, 1.0), warmup=4, seed=2, **more)
+def ranker(method: str = "default", **more) -> Ranker:
+    return Ranker(bank_of(method), dict.fromkeys(NAMES, 1.0), warmup=4, seed=2, **more)
 
 
 def told(made: Ranker, model: str, item: int) -> None:
@@ -42,9 +43,26 @@ def test_a_look_is_taken_after_so_many_answers(monkeypatch):
     assert answers == 80 and len(taken) == 1 + (80 - 32) // 4
 
 
-def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt():
+@pytest.mark.parametrize("method", ["default", "sample"])
+@pytest.mark.parametrize("n_tasks", [1, 2])
+def test_looks_at_pairs_are_as_rare_whatever_the_method_and_the_score(method, n_tasks, monkeypatch):
+    """A verdict needs a look, and `paper` alone, which is as published, takes one every time."""
+    banks = {f"t{number}": bank_of(method) for number in range(n_tasks)}
+    made = Ranker(banks, list(NAMES), warmup=2, budget=80.0, seed=2)
+    answers, taken, after = 0, [], Looks.after
+    monkeypatch.setattr(Looks, "after", lambda *given: taken.append(answers) or after(*given))
+    while not made.done:
+        for model, (task, item) in made.ask():
+            answers += 1
+            made.tell(model, (task, item), float(SCORES[NAMES.index(model), item]))
+    first = 2 * len(NAMES) * n_tasks
+    assert len(taken) > 8 and taken == list(range(first, answers + 1, 4))
+
+
+@pytest.mark.parametrize("method", ["default", "sample"])
+def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt(method):
     """Results are read at other times, and a rebuilt ranking is told what was asked."""
-    plain, watched, n = ranker(), ranker(), 3
+    plain, watched, n = ranker(method), ranker(method), 3
     history = []
     for step in range(26):
         if step == 14:
@@ -61,7 +79,7 @@ def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt():
             for made in (plain, watched):
                 made.tell(model, item, float(SCORES["abcdefghx".index(model) % 8, item]))
             look_at(watched)
-    again = ranker()
+    again = ranker(method)
     for joined, asked in history:
         if joined:
             again.change(add={"x": 1.0}, elapsed=3.0)

@@ -29,9 +29,6 @@ from .member import Member
 APART = 40
 #: Number of scores (or draws) below which there are no findings on a model.
 FEWEST_TO_FIND = 10
-#: With more models than this, turns are decided on a new look at all of them only after as many
-#: answers as a fifth of them, because a look takes 25 ms with 300 models.
-FEW, SHARE_PER_LOOK = 50, 5
 #: Weight, in items, of what the bank says of the noise of answers before there are any.
 BANKED = 2.0
 #: Least share of a variance that counts as noise where a bank knows the noise of its own models.
@@ -87,11 +84,6 @@ class DefaultPolicy(Policy):
             Field, model_of(bank), seed=seed, item_price=item_price, draws=draws
         )
         self.fields = [self._new_field(n) for n in ([1] * n_models if self._apart else [n_models])]
-
-    @property
-    def answers_per_look(self) -> int:
-        n_models = len(self._members)
-        return 1 if n_models <= FEW else n_models // SHARE_PER_LOOK
 
     def _at(self, model: int) -> tuple[Field, int]:
         """Return the field of a model, and its position there."""

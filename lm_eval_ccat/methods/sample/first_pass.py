@@ -46,10 +46,6 @@ class FirstPassPolicy(Policy):
         self.passes = RepeatsPolicy(bank, n_models, repeats=repeats, seed=seed)
         self.passes.sequence.fixed = self._n_kept  # the first pass has an order of its own
 
-    @property
-    def answers_per_look(self) -> int:
-        return self.first_pass.answers_per_look
-
     # -- what happened ------------------------------------------------------------------------
 
     def add_model(self) -> None:
