@@ -3465,4 +3465,266 @@ BUGS: tuple[Bug, ...] = (
         'text = " ".join(str(error).split())',
         ("tests/cli/test_main.py::test_no_error_draws_on_the_terminal",),
     ),
+    Bug(
+        "a band's lower edge runs forth and not back",
+        "lm_eval_ccat/report/chart",
+        "forth, back = self._points(xs, high), reversed(self._points(xs, low))",
+        "forth, back = self._points(xs, high), self._points(xs, low)",
+        (
+            "tests/report/test_evidence.py::test_a_band_is_as_large_as_the_integral_between_its_lines",
+        ),
+    ),
+    Bug(
+        "an axis has a margin at its low end alone",
+        "lm_eval_ccat/report/chart",
+        "return between(low - margin, high + margin, count)",
+        "return between(low - margin, high, count)",
+        (
+            "tests/report/test_evidence.py::test_an_axis_leaves_as_much_room_below_its_values_as_above",
+        ),
+    ),
+    Bug(
+        "ticks of an upward axis count downwards",
+        "lm_eval_ccat/report/chart",
+        "for tick in up.marks(down=True) if up else ():",
+        "for tick in up.marks() if up else ():",
+        ("tests/report/test_evidence.py::test_a_larger_value_stands_higher",),
+    ),
+    Bug(
+        "where answers are kept a comparison is to ask all documents",
+        "lm_eval_ccat/report/following",
+        "deciding.likely_limit if keeps_answers else deciding.n_items",
+        "deciding.n_items if keeps_answers else deciding.likely_limit",
+        (
+            "tests/report/test_plain_pages.py::test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes",
+        ),
+    ),
+    Bug(
+        "losses are said to be the baseline's",
+        "lm_eval_ccat/report/following",
+        "name = visible_line(comparison.candidate)",
+        "name = visible_line(comparison.baseline)",
+        (
+            "tests/report/test_plain_pages.py::test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes",
+        ),
+    ),
+    Bug(
+        "the outcome that needs fewest documents says how many decide",
+        "lm_eval_ccat/report/following",
+        "needed=max(\n",
+        "needed=min(\n",
+        (
+            "tests/report/test_plain_pages.py::test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes",
+        ),
+    ),
+    Bug(
+        "the command for a bank forgets the metric that was simulated",
+        "lm_eval_ccat/report/following",
+        'values = {"--task": task, "--metric": metric}',
+        'values = {"--task": task}',
+        (
+            "tests/report/test_plain_pages.py::test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes",
+        ),
+    ),
+    Bug(
+        "the documents still to run count those that were run",
+        "lm_eval_ccat/report/following",
+        "run both models on about {deciding.needed - deciding.answered:,} ",
+        "run both models on about {deciding.needed:,} ",
+        (
+            "tests/report/test_plain_pages.py::test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes",
+        ),
+    ),
+    Bug(
+        "metrics that say otherwise are counted for the verdict",
+        "lm_eval_ccat/report/plain",
+        "n = sum(outcome.overall.verdict == comparison.verdict",
+        "n = sum(outcome.overall.verdict != comparison.verdict",
+        (
+            "tests/report/test_plain_pages.py::test_the_page_counts_the_metrics_that_say_so_and_shows_the_whole_margin",
+        ),
+    ),
+    Bug(
+        "the axis of a comparison cuts the margin's lower side",
+        "lm_eval_ccat/report/plain",
+        "axis([*ends, 0.0, -margin, margin], 6)",
+        "axis([*ends, 0.0, margin], 6)",
+        (
+            "tests/report/test_plain_pages.py::test_the_page_counts_the_metrics_that_say_so_and_shows_the_whole_margin",
+        ),
+    ),
+    Bug(
+        "all documents that would not decide are those that were asked",
+        "lm_eval_ccat/report/plain",
+        "at this difference even all {outcome.n_items:,} documents",
+        "at this difference even all {difference.documents:,} documents",
+        (
+            "tests/live/test_compare.py::test_a_task_with_exactly_the_documents_that_decide_has_enough",
+        ),
+    ),
+    Bug(
+        "the other question has the verdict of the deciding one",
+        "lm_eval_ccat/report/plain",
+        "clause = sentence(comparison, difference.verdict)",
+        "clause = sentence(comparison, outcome.overall.verdict)",
+        (
+            "tests/live/test_compare.py::test_differences_that_are_equal_but_for_rounding_prove_nothing_of_other_documents",
+        ),
+    ),
+    Bug(
+        "a page at a chosen place is for its owner alone",
+        "lm_eval_ccat/report/page",
+        "private=output is None)",
+        "private=output is not None)",
+        (
+            "tests/report/test_page.py::test_a_page_beside_its_run_is_the_owner_s_and_one_elsewhere_is_everybody_s",
+        ),
+    ),
+    Bug(
+        "texts are cut by the length of all of them",
+        "lm_eval_ccat/report/page",
+        "if np.minimum(sizes, limit).sum() <= budget:",
+        "if sizes.sum() <= budget:",
+        ("tests/report/test_page.py::test_texts_are_as_long_as_fit_together",),
+    ),
+    Bug(
+        "the line of the confidence is at its share, not its percentage",
+        "lm_eval_ccat/report/plots",
+        "[100 * confidence]",
+        "[confidence]",
+        ("tests/report/test_plots.py::test_simulation_is_drawn_from_its_sweep",),
+    ),
+    Bug(
+        "curves of power are those of the first way",
+        "lm_eval_ccat/report/plots",
+        "panel.curve(list(by_items), [gaps[way] for",
+        "panel.curve(list(by_items), [gaps[ways[0]] for",
+        ("tests/report/test_plots.py::test_each_way_to_choose_items_has_its_own_curve",),
+    ),
+    Bug(
+        "the title counts known models among those asked",
+        "lm_eval_ccat/report/page",
+        "models = f\"{len(asked)} {'model' if",
+        "models = f\"{len(run.models)} {'model' if",
+        ("tests/report/test_one_truth.py::test_the_page_says_what_the_result_says",),
+    ),
+    Bug(
+        "a headline that names one model tells the order",
+        "lm_eval_ccat/report/page",
+        "not ranks_open and all(name in headline",
+        "not ranks_open and any(name in headline",
+        ("tests/report/test_one_truth.py::test_the_page_says_what_the_result_says",),
+    ),
+    Bug(
+        "items of a model on the information chart are another's",
+        "lm_eval_ccat/report/plots",
+        "for j, model in enumerate(run.models)}",
+        "for j, model in enumerate(run.tested)}",
+        ("tests/report/test_one_truth.py::test_the_page_says_what_the_result_says",),
+    ),
+    Bug(
+        "a run ended when it began",
+        "lm_eval_ccat/report/page",
+        '"ended": tables.date(run.ended)',
+        '"ended": tables.date(run.started)',
+        ("tests/report/test_one_truth.py::test_a_page_says_when_its_run_began_and_when_it_ended",),
+    ),
+    Bug(
+        "a failed repeat is a failure of document number repeat",
+        "lm_eval_ccat/report/stored_run",
+        "return doc_id[1] if isinstance(doc_id, list) else doc_id",
+        "return doc_id[0] if isinstance(doc_id, list) else doc_id",
+        ("tests/report/test_evidence.py::test_a_failed_repeat_is_of_its_document",),
+    ),
+    Bug(
+        "the raw score of an answer is another outcome's",
+        "lm_eval_ccat/report/stored_run",
+        "score, raw = score[name], (raw or {}).get(name)",
+        "score, raw = score[name], next(iter((raw or {}).values()), None)",
+        (
+            "tests/report/test_evidence.py::test_of_several_outcomes_the_one_with_the_largest_weight_is_shown",
+        ),
+    ),
+    Bug(
+        "every outcome's ranking is the run's",
+        "lm_eval_ccat/report/terminal",
+        "block['ranking'] or 'nothing known'",
+        "content['ranking'] or 'nothing known'",
+        ("tests/report/test_tables.py::test_each_outcome_has_its_own_ranking",),
+    ),
+    Bug(
+        "models that are all tied are named once more",
+        "lm_eval_ccat/report/terminal",
+        'if len(group) < len(content["order"]) and not placed',
+        'if len(group) <= len(content["order"]) and not placed',
+        (
+            "tests/report/test_tables.py::test_what_is_open_is_told_once_and_what_would_decide_it_is_added_up",
+        ),
+    ),
+    Bug(
+        "two open neighbours have no sum",
+        "lm_eval_ccat/report/terminal",
+        "if n_pairs > 1 and not plan.out_of_reach:",
+        "if n_pairs > 2 and not plan.out_of_reach:",
+        (
+            "tests/report/test_tables.py::test_what_is_open_is_told_once_and_what_would_decide_it_is_added_up",
+        ),
+    ),
+    Bug(
+        "a full run costs what the run costs at most",
+        "lm_eval_ccat/report/terminal",
+        "{_usd(model['full_evaluation_cost'], mark):>12}",
+        "{_usd(model['most_cost'], mark):>12}",
+        ("tests/report/test_tables.py::test_a_plan_tells_full_runs_expectations_and_levels_apart",),
+    ),
+    Bug(
+        "the expected cost is the highest of 8 in 10",
+        "lm_eval_ccat/report/terminal",
+        "costs = \"\" if cost is None else f\", {_usd(cost['expected'], '~')}\"",
+        "costs = \"\" if cost is None else f\", {_usd(cost['high'], '~')}\"",
+        ("tests/report/test_tables.py::test_a_plan_tells_full_runs_expectations_and_levels_apart",),
+    ),
+    Bug(
+        "the level of single pairs is that of all together",
+        "lm_eval_ccat/report/terminal",
+        '" for all pairs together" if content["familywise"] else ""',
+        '" for all pairs together" if not content["familywise"] else ""',
+        ("tests/report/test_tables.py::test_a_plan_tells_full_runs_expectations_and_levels_apart",),
+    ),
+    Bug(
+        "what random items say is of as many as were asked",
+        "lm_eval_ccat/report/trust",
+        "(from {sample['n']})",
+        "(from {row['n_items']})",
+        (
+            "tests/report/test_tables.py::test_random_items_say_their_own_estimate_of_their_own_number",
+        ),
+    ),
+    Bug(
+        "the cache is offered where answers are kept already",
+        "lm_eval_ccat/report/following",
+        'cache = "" if keeps_answers else',
+        'cache = "" if not keeps_answers else',
+        (
+            "tests/harness/test_harness_commands.py::test_one_task_without_its_model_of_several_ends_with_4_and_says_how_to_go_on",
+        ),
+    ),
+    Bug(
+        "logs: a token of GitHub is not sent",
+        "lm_eval_ccat/integrations/logs",
+        'request.add_header("Authorization", f"Bearer {token}")',
+        "pass",
+        (
+            "tests/integrations/test_logs.py::test_an_archive_comes_with_the_user_s_token_and_no_further_than_allowed",
+        ),
+    ),
+    Bug(
+        "logs: one byte over the limit is fetched",
+        "lm_eval_ccat/integrations/logs",
+        "limit, done = int(choice.max_gb * 1e9), 0",
+        "limit, done = int(choice.max_gb * 1e10), 0",
+        (
+            "tests/integrations/test_logs.py::test_an_archive_comes_with_the_user_s_token_and_no_further_than_allowed",
+        ),
+    ),
 )

@@ -38,11 +38,12 @@ def test_table_advice_and_json(scores, tmp_path, capsys):
 def test_natural_stopping_and_models_left_out(scores, ccat):
     line = f"simulate --scores {scores} --methods paper --items_per_model none --folds 2"
     line += f" --seed 3 --kind frontier --json {scores.parent / 'all.json'}"
-    out = ccat(*line.split(), "--exclude", "m0,m1").out
+    out = ccat(*line.split(), "--exclude", "m0,m1", "--metric", "my").out
     settings = json.loads((scores.parent / "all.json").read_text())["settings"]
     assert settings["seed"] == 3 and settings["kind"] == "frontier"
     assert "10 models x 120 items" in out and "no budget" in out
     following = out.splitlines()[-1].removeprefix("Next: lm-eval-ccat ").split()
+    assert following[2:] == ["--metric", "my", "-o", "bank.json"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(scores.parent)
         ccat(*following)

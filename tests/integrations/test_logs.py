@@ -6,12 +6,21 @@ import io
 import json
 import tarfile
 import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
 
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.integrations.logs import LogRequest, _first_look, _newest_run, _score_of, _unpack
+from lm_eval_ccat.integrations.logs import (
+    LogRequest,
+    _download,
+    _first_look,
+    _newest_run,
+    _score_of,
+    _unpack,
+)
 
 
 def test_the_newest_run_of_a_data_set_that_has_the_task_counts():
@@ -64,3 +73,31 @@ def test_an_archive_gives_its_files_alone_and_no_more_than_allowed(tmp_path):
     with pytest.raises(UsageError, match="outside itself"):
         _unpack(tmp_path / "out.zip", tmp_path / "c", LogRequest(), "out")
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_an_archive_comes_with_the_user_s_token_and_no_further_than_allowed(tmp_path, monkeypatch):
+    sent = []
+
+    class Archive(BaseHTTPRequestHandler):
+        def do_GET(self):
+            sent.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"0" * 3000)
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Archive)
+    Thread(target=server.serve_forever, daemon=True).start()
+    url, target = f"http://127.0.0.1:{server.server_port}", tmp_path / "a.tar.gz"
+    try:
+        for token, header in (("", None), ("t0ken", "Bearer t0ken")):
+            monkeypatch.setenv("GITHUB_TOKEN", token)
+            _download(url, target, LogRequest(max_gb=3e-6), "o/r")
+            assert target.stat().st_size == 3000 and sent.pop() == header
+        with pytest.raises(UsageError, match=r"o/r: more than --max_gb 2\.9e-06"):
+            _download(url, target, LogRequest(max_gb=2.9e-6), "o/r")
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -34,6 +34,7 @@ from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
 from lm_eval_ccat.records import Tell
 from lm_eval_ccat.report.plain import forecast, junit, markdown
+from lm_eval_ccat.report.plain import lines as in_lines
 from lm_eval_ccat.report.stored_run import read_run
 from lm_eval_ccat.scores.prompts import Prompts
 
@@ -841,6 +842,9 @@ def test_differences_that_are_equal_but_for_rounding_prove_nothing_of_other_docu
     found = compare(*tables, by="half", items=items)
     [outcome] = found.outcomes
     assert outcome.overall.verdict == verdict and outcome.other_question.verdict == "better"
+    assert f"in full runs of these {documents} documents: b is better than a" in "\n".join(
+        in_lines(found)
+    )
     assert {d.verdict for d in outcome.groups.values()} == {"not known"}
     # Groups are about what the whole is about.
     found = compare(*tables, by="half", items=items, question="benchmark")

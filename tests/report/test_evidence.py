@@ -13,12 +13,12 @@ from synthetic import make_run
 from lm_eval_ccat import ItemBank, calibrate
 from lm_eval_ccat.methods.method import method_of
 from lm_eval_ccat.ranker.columns import model_cells
-from lm_eval_ccat.records import Header
+from lm_eval_ccat.records import Header, Item, Tell
 from lm_eval_ccat.report import read_run
-from lm_eval_ccat.report.chart import TIE_FILL, Box, Chart, Panel, between
+from lm_eval_ccat.report.chart import TIE_FILL, Box, Chart, Panel, axis, between
 from lm_eval_ccat.report.page import document_weights, view
 from lm_eval_ccat.report.plots import difficulty, information_curve, plot_ranking, progress
-from lm_eval_ccat.report.stored_run import StoredRun, course
+from lm_eval_ccat.report.stored_run import StoredRun, _score, course
 from lm_eval_ccat.testing.methods import example_table
 
 
@@ -165,6 +165,25 @@ def test_of_several_outcomes_the_one_with_the_largest_weight_is_shown(leading):
     header = Header(report={"outcomes": {"t": outcomes}})
     run = StoredRun(Path(), header, {}, [], True, banks={"t": banks})
     assert run.bank is banks[leading]
+    raw = {"chrf": 41.0, "bleu": 7.0}
+    answer = Tell(model="m", item=Item(("t", 3)), score={"chrf": 0.41, "bleu": 0.07}, raw=raw)
+    assert _score(answer, leading) == (raw[leading] / 100, raw[leading])
+
+
+@pytest.mark.parametrize(
+    ("tasks", "doc_id", "documents"),
+    [
+        ("t", 7, [7]),
+        ("t", ["t", 7, 2], [7]),
+        ("tu", ["u", 7], [("u", 7)]),
+        ("tu", ["u", 7, 2], [("u", 7)]),
+    ],
+)
+def test_a_failed_repeat_is_of_its_document(tasks, doc_id, documents):
+    header = Header(report={"outcomes": {task: {"acc": {"weight": 1.0}} for task in tasks}})
+    failed = [{"doc_id": doc_id, "reason": "too long"}]
+    run = StoredRun(Path(), header, {"models": {"m": {"failed": failed}}}, [], True)
+    assert [failure.doc for failure in run.failed] == documents
 
 
 def test_a_bank_that_was_changed_is_not_the_runs(tmp_path):
@@ -173,3 +192,24 @@ def test_a_bank_that_was_changed_is_not_the_runs(tmp_path):
     calibrate(example_table(14, 40, seed=5), "paper").save(folder / "bank.json")
     run = read_run(folder)
     assert run.banks is None and course(run) is None
+
+
+def test_an_axis_leaves_as_much_room_below_its_values_as_above():
+    across = axis([3.0, 5.0, 7.0])
+    assert 3.0 - across.low == pytest.approx(across.high - 7.0) and across.low < 3.0
+
+
+def test_a_band_is_as_large_as_the_integral_between_its_lines():
+    """By the shoelace formula, against the trapezoids between the two lines."""
+    xs = np.array([0.0, 1.0, 3.0, 4.0])
+    high, low = np.array([0.9, 0.7, 0.8, 1.0]), np.array([0.1, 0.4, 0.2, 0.6])
+    box = Box(between(0.0, 4.0), between(0.0, 1.0), 400.0, 100.0)
+    numbers = [
+        float(n)
+        for n in re.findall(r"-?[\d.]+", box.area(*map(np.ndarray.tolist, (xs, high, low))))
+    ]
+    x, y = np.array(numbers[::2]), np.array(numbers[1::2])
+    enclosed = 0.5 * abs(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)))
+    heights = high - low
+    integral = np.sum(np.diff(xs) * (heights[1:] + heights[:-1]) / 2)
+    assert enclosed == pytest.approx(integral * 100.0 * 100.0, rel=1e-3)

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -88,6 +89,13 @@ def data(html):
 
 def test_the_page_says_what_the_result_says(run, past, html, data) -> None:
     result, models, content = run.result, run.result["models"], view(run, past)
+    n_known = sum(one["known"] for one in models.values())
+    n_asked, among = len(models) - n_known, f" among {n_known} known ones" if n_known else ""
+    assert content["title"].startswith(f"{n_asked} models{among} on ")
+    # The order stands on the page, in the headline or below it.
+    assert 'class="verdict"' in html or all(m in result["headline"] for m in result["order"])
+    for row in content["information"]["rows"] if content["information"] else ():
+        assert row["asked"] == models[row["name"]]["n_items"] > 0
     full = result["items_of_benchmark"] * sum(not one["known"] for one in models.values())
     assert content["facts"][0][1].startswith(f"answers, of {full:,} in a full evaluation")
     [(fact, label)] = [f for f in content["facts"] if "pairs decided" in f[1]]
@@ -356,3 +364,12 @@ def test_an_interval_excludes_0_as_printed_if_and_only_if_its_pair_is_decided(
             middle, low, high = (f"{value:.4g}" for value in lead_of[a, b])
             assert (float(low) > 0.0 or float(high) < 0.0) == (decision == "decided")
             assert f"| {middle} | {low} | {high} |" in surfaces["markdown"]
+
+
+def test_a_page_says_when_its_run_began_and_when_it_ended(changed) -> None:
+    run = changed(lambda result: None)
+    later = view(replace(run, ended=run.started + 7200.0), None)
+    begun, ended = (
+        datetime.strptime(later[key], "%Y-%m-%d %H:%M:%S %Z") for key in ("started", "ended")
+    )
+    assert (ended - begun).total_seconds() == 7200.0

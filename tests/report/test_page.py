@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.report import read_run, write_report
-from lm_eval_ccat.report.page import document_weights, documents
+from lm_eval_ccat.report.page import TEXT_LIMITS, document_weights, documents, text_limit
 from lm_eval_ccat.report.tables import script_json
 from lm_eval_ccat.shown import visible
 
@@ -182,3 +183,20 @@ def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.splitlines() == [str(target), "0 []"], done.stderr
     assert embedded(Reader(target.read_text(encoding="utf-8")))["docs"]
+
+
+@pytest.mark.parametrize("lengths", [[100] * 9, [300, 900, 20_000], [50_000] * 3, [600] * 40])
+def test_texts_are_as_long_as_fit_together(lengths):
+    """Of the lengths that are tried, the longest under which all texts take the budget or less."""
+    fitting = [n for n in TEXT_LIMITS if sum(min(n, size) for size in lengths) <= 9_000]
+    assert text_limit(lengths, budget=9_000) == max(fitting, default=min(TEXT_LIMITS))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of a file")
+def test_a_page_beside_its_run_is_the_owner_s_and_one_elsewhere_is_everybody_s(run_dir, tmp_path):
+    before = os.umask(0o022)
+    try:
+        pages = write_report(run_dir), write_report(run_dir, tmp_path / "page.html")
+    finally:
+        os.umask(before)
+    assert [oct(page.stat().st_mode & 0o777) for page in pages] == ["0o600", "0o644"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from functools import partial
 from html import unescape
 from itertools import product
 
@@ -16,7 +18,8 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.comparison import Comparison
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference
-from lm_eval_ccat.report.plain import comparison_page, figures, junit, lines, markdown
+from lm_eval_ccat.report.following import after_comparison, after_simulation
+from lm_eval_ccat.report.plain import _table, comparison_page, figures, junit, lines, markdown
 
 
 def test_compare_writes_a_page_that_says_what_it_prints(tmp_path, capsys) -> None:
@@ -135,3 +138,50 @@ def test_the_page_lists_the_documents_that_the_candidate_lost_by_their_loss(tmp_
     for k, *scores, first, second in listed:
         assert list(map(float, scores)) == [before[int(k)], after[int(k)]]
         assert (first, second) == (f"base on {k} &lt;i&gt;", f"cand on {k} &lt;i&gt;")
+
+
+def undecided(needs, n_items=900):
+    """A comparison of 60 documents of which outcomes need so many more."""
+    rng = np.random.default_rng(3)
+    base = rng.random(60)
+    tables = [ScoreTable.from_arrays([scores], [name]) for name, scores in (
+        ("old", base), ("new", np.clip(base + rng.normal(0.02, 0.2, 60), 0, 1)),
+    )]  # fmt: skip
+    found = compare(*tables)
+    [outcome] = found.outcomes
+    assert outcome.overall.verdict == found.verdict == "not known" and outcome.losses
+    return replace(found, outcomes=[
+        replace(outcome, n_items=n_items, overall=replace(outcome.overall, more_documents=more))
+        for more in needs
+    ])  # fmt: skip
+
+
+def test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes():
+    found = undecided((100, 400))
+    live = partial(after_comparison, found, (), live=True, max_items=60)
+    assert live() == "To decide it: the same command with --max_items 460"
+    # Who asks all anew should not have to do so twice.
+    assert live(keeps_answers=False).startswith(
+        "To decide it: the same command with --max_items 900 ("
+    )
+    assert after_comparison(found, (), live=False).startswith(
+        "To decide it: run both models on about 400 more of the task's 900 documents"
+    )
+    assert after_simulation("my s.csv", "t", "f1", None).endswith(
+        "calibrate 'my s.csv' --task t --metric f1 -o bank.json"
+    )
+    beyond = after_comparison(undecided((1000,)), (), live=False)
+    assert beyond.endswith(", which lists the documents on which new does worse")
+
+
+def test_the_page_counts_the_metrics_that_say_so_and_shows_the_whole_margin():
+    found = undecided((1, 1, 1))
+    verdicts = ("worse", "better", "worse")
+    outcomes = [
+        replace(outcome, overall=replace(outcome.overall, verdict=verdict, low=0.4, high=0.5))
+        for outcome, verdict in zip(found.outcomes, verdicts)
+    ]
+    worse = replace(found, outcomes=outcomes, margin=0.2)
+    assert "new is worse than old by more than 0.2 by 2 of 3 metrics" in comparison_page(worse)
+    places = _table(worse, outcomes[0])["places"]
+    assert places.low <= -0.2 and places.high >= 0.5

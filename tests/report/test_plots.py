@@ -14,7 +14,7 @@ from lm_eval_ccat import calibrate, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.chart import Chart
-from lm_eval_ccat.report.plots import plot_ranking, plot_simulation
+from lm_eval_ccat.report.plots import plot_power, plot_ranking, plot_simulation
 from lm_eval_ccat.testing.methods import example_table
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -60,6 +60,15 @@ def test_simulation_is_drawn_from_its_sweep(replay, tmp_path):
     lower = [y for ys in bands for y in ys[: len(ys) // 2 - 1 : -1]]
     shares = [float(e.get("cy")) - 30 for e in drawn(first, "circle") if float(e.get("cx")) >= 450]
     assert len(upper) == len(lower) == len(shares) > 2
+    # The dashed line stands where the labels of its axis have 95%.
+    labels = {
+        float("".join(e.itertext())): float(e.get("y")) - 4
+        for e in drawn(first, "text")
+        if e.get("x") == "444"
+    }
+    slope, start = np.polyfit([*labels], [*labels.values()], 1)
+    [dashed] = [e for e in drawn(first, "line") if e.get("stroke-dasharray")]
+    assert float(dashed.get("y1")) == pytest.approx(start + slope * 95.0, abs=0.1)
     for high, at, low in zip(upper, shares, lower):
         assert high <= at + 0.01 < low
     assert len(drawn(plot_simulation(replay, replay), "circle")) == 2 * len(drawn(first, "circle"))
@@ -99,3 +108,13 @@ def test_without_the_extra_the_message_names_it(replay, tmp_path, monkeypatch, c
     command = ["report", str(tmp_path / "sim.json"), "--plots", str(tmp_path), "--formats", "png"]
     assert main(command) != 0
     assert re.search(r"pip install '\S+\[plot\]'", capsys.readouterr().err)
+
+
+def test_each_way_to_choose_items_has_its_own_curve():
+    gaps = {"10": {"random": 0.2, "bank": 0.12}, "40": {"random": 0.1, "bank": 0.05}}
+    chart = plot_power({"smallest_gap_by_items": gaps, "metric": "acc", "chance": 0.8})
+    heights = [float(e.get("cy")) for e in drawn(chart, "circle")]
+    values = [gaps[n][way] for way in ("random", "bank") for n in gaps]
+    slope, start = np.polyfit(values, heights, 1)
+    assert slope < 0 and heights == pytest.approx([start + slope * v for v in values], abs=0.01)
+    assert [text for text in texts(chart) if text in gaps["10"]] == ["random", "bank"]

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.columns import TERMINAL, columns_of, model_cells, numbers
 from lm_eval_ccat.report import terminal
 from lm_eval_ccat.report.following import after_ranking, to_decide
@@ -392,3 +393,46 @@ def test_a_log_gets_plain_lines_and_none_about_nothing(monkeypatch, capsys):
     progress.begin(None, None)
     progress.tick()
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_open_is_told_once_and_what_would_decide_it_is_added_up():
+    """Two models that are tied are the whole order, which the first line has shown."""
+    assert not [line for line in notes(ranking("ab", [("a", "b")])) if "separated" in line]
+    assert notes(ranking("abc", [("a", "b")]))[0] == "Not separated: a, b."
+    pairs = [open_pair(a=30, b=10), open_pair(b=40, c=7) | {"a": "b", "b": "c"}]
+    said = notes(ranking("abc", [("a", "b"), ("b", "c")], open_pairs=pairs))
+    # What b needs for one of them serves the other, too.
+    [together] = [line for line in said if line.startswith("About ")]
+    assert together.startswith("About 77 more answers would decide all 2 open neighbours")
+    assert not any("nearly all that remain" in line for line in said)
+
+
+def test_each_outcome_has_its_own_ranking():
+    outcomes = {"bleu": {"ranking": "b > a"}, "chrf": {"ranking": ""}}
+    said = notes(ranking("ab", outcomes=outcomes))
+    assert said.index("By bleu: b > a.") + 1 == said.index("By chrf: nothing known.")
+
+
+def test_random_items_say_their_own_estimate_of_their_own_number():
+    """An estimate by few items may lie where no score does; the nearest score is said."""
+    content = ranking("ab", scale=Scale(0.0, 100.0, higher_is_better=False).to_dict())
+    sample = {"estimate": 104.0, "standard_error": 2.5, "n": 12}
+    content["models"]["a"] |= {"n_items": 60, "sample": sample}
+    [said] = [text for topic, text in of_models(content) if topic == "Sample"]
+    assert re.search(r": a 100(\.0*)? ± 2\.50* \(from 12\)", said)
+
+
+def test_a_plan_tells_full_runs_expectations_and_levels_apart():
+    models = {"a": {**forecast()["models"]["b"], "full_evaluation_cost": 7.25, "most_cost": 3.5}}
+    played = {
+        "rankings": 8, "decided": 0.75, "answers": {"expected": 272.0, "low": 100.0, "high": 400.0},
+        "cost": {"expected": 2.0, "low": 1.0, "high": 3.0},
+    }  # fmt: skip
+    for familywise, level in ((True, "95% for all pairs together:"), (False, "95%:")):
+        lines = forecast_lines(forecast(models=models, rehearsal=played, familywise=familywise))
+        [row] = [line for line in lines if line.startswith("a ")]
+        assert row.endswith("$7.25") and "$3.50" in row
+        [expected] = [line for line in lines if line.startswith("Expected")]
+        assert expected.startswith("Expected: 272 answers, ~$2.00. Of 8 rankings")
+        assert "8 in 10 took 100 to 400 answers, ~$1.00 to $3.00; 75% met" in expected
+        assert any(line.endswith(f"of rankings, at {level}") for line in lines)
