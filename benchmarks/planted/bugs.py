@@ -1131,7 +1131,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "draws of a board are exact for newcomers",
         "lm_eval_ccat/live/scored",
-        "return name in table.numbered or sampling_of(table, name).is_sampled",
+        "return name in table.models_with_repeats or sampling_of(table, name).is_sampled",
         "return sampling_of(table, name).is_sampled",
         ("tests/board/test_sampled_rows.py",),
     ),

@@ -462,7 +462,7 @@ def judge_documents(
             f"{len(foreign)} of its {asked.n_items} documents of {task} are not the board's "
             f"(doc_id {some(foreign, 3)}): run the board's documents"
         )
-    prompts = compare_prompts(bank.marks, asked.prompts_of(model), ("the bank", "the source"))
+    prompts = compare_prompts(bank.marks, asked.prompt_marks(model), ("the bank", "the source"))
     if prompts.difference:
         return Judgement(f"{task}: {prompts.difference}")
     doubts = [prompts.doubt] if prompts.doubt else []
@@ -510,7 +510,7 @@ def _keep_scores(
             continue
         bank, version = board.banks[task], table.settings.get("task_version")
         # Marked as sampled, also for those who read the file again: `full_score` adds an interval.
-        table = table.with_numbers(
+        table = table.as_first_repeats(
             {model for model in complete if has_sampled_answers(table, model)}
         )
         file, sha256 = _keep_table(board, task, table.select(complete))
@@ -589,7 +589,7 @@ def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
     answered = np.isfinite(scores)
     mean = float(scores[answered].mean())
     low, high, repeats = mean, mean, 1
-    if table.repeated:
+    if table.has_repeats:
         answers = table.scores[:, answered]
         repeats = int(np.isfinite(answers).sum(axis=0).max())
         # The spread of a mean is that of the difference from a model that scores 0 everywhere. The

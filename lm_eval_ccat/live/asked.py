@@ -46,12 +46,12 @@ class AskedSide(NamedTuple):
     ) -> AskedSide:
         """Return how a model of a side, read from a path, was asked a task."""
         if isinstance(side, ScoreTable):
-            return cls(side.prompts_of(name), path, side.settings)
+            return cls(side.prompt_marks(name), path, side.settings)
         file = side.source_of(name)
         # A run directory has the samples of its models below it.
         logs = file.parent if file.name == RESULT else file
         settings, scoring_code = side.settings_of(name, str(task)), side.scoring_code_of(name)
-        return cls(side.prompts_of(name, str(task)), logs, settings, scoring_code)
+        return cls(side.prompt_marks(name, str(task)), logs, settings, scoring_code)
 
     def runs_of(self, name: str, task: str | None, other_versions: bool = False) -> list[LoggedRun]:
         """Return the runs of a model on a task that logs hold, as `runs_by_model` does.

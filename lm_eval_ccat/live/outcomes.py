@@ -243,7 +243,7 @@ def _prompts_of_known(
     PromptMismatchError
         A prompt differs, and that is not accepted.
     """
-    marks = table.prompts_of(model) or dict.fromkeys(table.doc_ids)
+    marks = table.prompt_marks(model) or dict.fromkeys(table.doc_ids)
     compared = compare_prompts(marks, session.marks_like(marks), _KNOWN_AND_RUN)
     if compared.difference and PROMPTS not in accept_change:
         raise PromptMismatchError(

@@ -159,7 +159,7 @@ def _of_run(
     compared = _unchanged(table, documents, sides)
     # Samples of a run know only what was asked: documents that they lack prove nothing.
     if compared.new and documents.n_items == size:
-        of_task = ranking.prompts_of(model, task)
+        of_task = ranking.prompt_marks(model, task)
         if foreign := [doc_id for doc_id in compared.new if doc_id not in of_task]:
             raise UsageError(
                 f"{len(foreign)} of {plural(table.n_items, 'document')} of the {sides[0]} are none "

@@ -159,7 +159,7 @@ def sampling_of(table: ScoreTable, name: str) -> Sampling:
 
 def has_sampled_answers(table: ScoreTable, name: str) -> bool:
     """Return whether a model's answers are draws, of which one to every item leaves noise."""
-    return name in table.numbered or sampling_of(table, name).is_sampled
+    return name in table.models_with_repeats or sampling_of(table, name).is_sampled
 
 
 def how_drawn(settings: Mapping[str, Any]) -> Sampling:

@@ -124,7 +124,7 @@ class SharedDocuments:
             },
             outcome.name,
         )
-        repeated = any(table.repeated for table in tables)
+        repeated = any(table.has_repeats for table in tables)
         if repeated:
             warnings += _unequal_answers(ids, names, tables)
         asked = [
@@ -239,7 +239,7 @@ def _one_side_is_sampled(
 def _scored(which: str, table: ScoreTable, warnings: list[str]) -> _Scored:
     """Return the documents of which a side has a score; several configurations are averaged."""
     # Rows that are repeats of one configuration are the model's own answers.
-    if len(table.row_config) > 1 and not table.repeated:
+    if len(table.row_config) > 1 and not table.has_repeats:
         configs = [config or "the task's own" for config in table.row_config]
         warnings.append(
             f"the {which} is of {len(configs)} configs "

@@ -101,7 +101,7 @@ class StoredRanking:
             return {}
         return names_by_model(configurations_in(directory.present_identity(), self.tasks[0]))
 
-    def prompts_of(self, model: str, task: str) -> dict[Any, str | None]:
+    def prompt_marks(self, model: str, task: str) -> dict[Any, str | None]:
         """Return the mark of each prompt that a model was asked in a task; {} if unknown.
 
         A run directory keeps those of all documents, the samples beside a results file those of

@@ -388,7 +388,7 @@ class Contents:
         self.n_kept = np.array([int(task.kept_items.sum()) for task in self.tasks])
 
     @property
-    def repeated(self) -> bool:
+    def asks_repeatedly(self) -> bool:
         """Whether items of a task are asked more than once."""
         return max(task.repeats for task in self.tasks) > 1
 

@@ -246,9 +246,9 @@ class Ranker:
         exposure = whole(1).check(exposure, "exposure")
         contents = self._contents = Contents(bank, weights, repeats)
         # About these very answers nothing is left to chance, although they were sampled.
-        sampled = SWITCH.check(sampled, "sampled") or contents.repeated
+        sampled = SWITCH.check(sampled, "sampled") or contents.asks_repeatedly
         self._sampled = sampled and question != RUN
-        if contents.repeated and not self._sampled:
+        if contents.asks_repeatedly and not self._sampled:
             raise UsageError(
                 "question 'run' is about one answer to every item; ask about expected scores "
                 "(question: benchmark), or leave repeats out"
@@ -297,7 +297,7 @@ class Ranker:
             seed=self.seed,
             exposure=exposure,
         )
-        if contents.repeated:
+        if contents.asks_repeatedly:
             self._require_a_pass(prices, limits)
         self._set_looks()
         # A default is left out of the signature, which states what a reader cannot guess.
@@ -799,7 +799,7 @@ class Ranker:
         >>> ranker.require_repeats(8)
         """
         # Where items are repeated already, the checks below were passed when that began.
-        was_repeated = self._contents.repeated
+        was_repeated = self._contents.asks_repeatedly
         becomes = self._contents.checked_repeats(repeats)
         if was_repeated or max(becomes.values()) == 1:
             return

@@ -128,7 +128,7 @@ def _doubts_of_prompts(table: ScoreTable, bank: ItemBank) -> list[str]:
     """Return what is not known of the prompts of known models; refuse others than the bank's."""
     doubtful: dict[str, list[str]] = {}
     for model in table.models:
-        marks = table.prompts_of(model) or dict.fromkeys(table.doc_ids)
+        marks = table.prompt_marks(model) or dict.fromkeys(table.doc_ids)
         compared = compare_prompts(marks, bank.marks, ("the source", "the bank"))
         if compared.difference:
             raise UsageError(

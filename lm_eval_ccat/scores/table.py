@@ -44,8 +44,9 @@ Positions = slice | NDArray[np.intp]
 
 #: Number of scores that are looked at together.
 _SCORES_AT_A_TIME = 1 << 18
-#: How the configuration of a row begins, or ends after a comma, that is one of several answers.
-REPEAT = "repeat "
+#: What stands before the number of an answer in the configuration of a row that is one of several
+#: answers to its items, by itself or after a comma.
+REPEAT_CONFIG = "repeat "
 
 
 @dataclass(frozen=True)
@@ -457,16 +458,16 @@ class ScoreTable:
         return tuple(dict.fromkeys(self.row_model))
 
     @cached_property
-    def numbered(self) -> frozenset[str]:
-        """Models of which rows are sampled answers, numbered in a column ``repeat``."""
+    def models_with_repeats(self) -> frozenset[str]:
+        """Models of which several rows are answers to the same items, numbered from 1."""
         return frozenset(
-            model for model, config in zip(self.row_model, self.row_config) if _is_numbered(config)
+            model for model, config in zip(self.row_model, self.row_config) if _is_repeat(config)
         )
 
     @property
-    def repeated(self) -> bool:
-        """Whether some model has numbered answers; see `numbered`."""
-        return bool(self.numbered)
+    def has_repeats(self) -> bool:
+        """Whether some model has several answers to an item; see `models_with_repeats`."""
+        return bool(self.models_with_repeats)
 
     @property
     def n_items(self) -> int:
@@ -608,37 +609,38 @@ class ScoreTable:
             },
         )
 
-    def with_numbers(self, models: Collection[str]) -> ScoreTable:
-        """Return the table with the rows of some models numbered as sampled answers.
+    def as_first_repeats(self, models: Collection[str]) -> ScoreTable:
+        """Return the table with the rows of some models marked as the first of several answers.
 
-        A row without a number is the first answer to each of its items.
+        They then count as sampled answers, also for those who read the written table again. A row
+        that has a number already keeps it.
 
         Examples
         --------
         >>> table = ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"])
-        >>> table.with_numbers(["b"]).row_config
+        >>> table.as_first_repeats(["b"]).row_config
         ('', 'repeat 1')
         """
         rows = zip(self.row_model, self.row_config)
         return replace(
             self,
             row_config=tuple(
-                ", ".join(filter(None, (config, f"{REPEAT}1")))
-                if model in models and not _is_numbered(config)
+                ", ".join(filter(None, (config, f"{REPEAT_CONFIG}1")))
+                if model in models and not _is_repeat(config)
                 else config
                 for model, config in rows
             ),
         )
 
-    def prompts_of(self, model: str) -> dict[Any, str | None]:
-        """Return the mark of each item's prompt that a model was asked, by doc_id; {} if unknown.
+    def prompt_marks(self, model: str) -> dict[Any, str | None]:
+        """Return the mark, a short hash, of the prompt of each item, by doc_id; {} if unknown.
 
         Of several configs that were asked in different ways, the prompts that most of them share.
 
         Examples
         --------
         >>> marks = Prompts(("70b499c5",), np.array([[0, -1]]))
-        >>> ScoreTable.from_arrays([[0.2, 0.9]], ["a"], prompts=marks).prompts_of("a")
+        >>> ScoreTable.from_arrays([[0.2, 0.9]], ["a"], prompts=marks).prompt_marks("a")
         {0: '70b499c5', 1: None}
         """
         rows = self.rows_of[model]
@@ -752,9 +754,9 @@ class ScoreTable:
             raise ScoreTableError(f"{path}: a score table is a .parquet or a .csv file")
 
 
-def _is_numbered(config: str) -> bool:
+def _is_repeat(config: str) -> bool:
     """Whether a configuration ends with the number of an answer."""
-    return config.split(", ")[-1].startswith(REPEAT)
+    return config.split(", ")[-1].startswith(REPEAT_CONFIG)
 
 
 def arrow(file: Path) -> Any:

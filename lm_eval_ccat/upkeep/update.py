@@ -170,7 +170,7 @@ def _require_fit(bank: ItemBank, new: ScoreTable, new_version: bool) -> list[str
     refusals = list(fit.refusals)
     # A new version may ask otherwise; that is what is new about it.
     for model in new.models if not new_version else ():
-        compared = compare_prompts(bank.marks, new.prompts_of(model), ("the bank", model))
+        compared = compare_prompts(bank.marks, new.prompt_marks(model), ("the bank", model))
         refusals += [compared.difference] if compared.difference else []
     if refusals:
         raise BankMismatchError(

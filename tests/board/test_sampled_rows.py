@@ -70,7 +70,7 @@ def test_logs_at_a_temperature_are_draws_on_every_surface(tmp_path: Path, ccat) 
 
 def test_newcomers_are_placed_among_draws_with_their_noise(world, tmp_path: Path) -> None:
     table = replace(ScoreTable.read(world.bench.folder / "known.parquet"), task=TASK)
-    table.with_numbers(["m00"]).write(tmp_path / "full.parquet")
+    table.as_first_repeats(["m00"]).write(tmp_path / "full.parquet")
     board = init(tmp_path / "own", tmp_path / "full.parquet")
     assert [row.model for row in board.ledger.rows() if row.low < row.high] == ["m00"]
     [row] = place(board, world.config(["m01"])).rows

@@ -52,7 +52,7 @@ def test_logs_of_the_harness_and_a_session_have_the_same_marks(bench, tmp_path, 
     table = ScoreTable.read(tmp_path, metric=metrics.get(task, "acc"), **filters)
     opened = session(bench, task, apply_chat_template=chat, **settings)
     [model] = table.models
-    marks = table.prompts_of(model)
+    marks = table.prompt_marks(model)
     assert marks == opened.marks_like(marks) and len(set(marks.values())) == N_DOCS
     assert compare_prompts(marks, opened.marks_like(marks)) == ("", "")
     assert all(mark.startswith("~") for mark in marks.values()) == chat
@@ -114,7 +114,7 @@ def test_without_arguments_the_choices_are_unknown_and_a_generating_prompt_is_no
         assert [hash_of_row(row) for row in bare] == (whole if known else [None] * len(rows))
         file.write_text("".join(json.dumps(row) + "\n" for row in bare))
         table = ScoreTable.read(tmp_path / task, metric="acc" if task == "choices" else "bleu")
-        marks = table.prompts_of(*table.models)
+        marks = table.prompt_marks(*table.models)
         refusal, doubt = compare_prompts(marks, session(bench, task, num_fewshot=0).marks)
         assert not refusal and doubt.startswith("prompts unknown") != known
         assert all(

@@ -43,7 +43,7 @@ def test_marks_are_those_of_the_logs_own_hashes_or_arguments(tmp_path):
     write_run(tmp_path, "unhashed", asked(TEXTS, [0, 0, 1], hashed=False))
     table = ScoreTable.read(tmp_path)
     wanted = {n: sha(text)[:8] for n, text in enumerate(TEXTS)}
-    assert table.prompts_of("hashed") == table.prompts_of("unhashed") == wanted
+    assert table.prompt_marks("hashed") == table.prompt_marks("unhashed") == wanted
     assert wanted[0] == mark_of(TEXTS[0])
 
 
@@ -51,8 +51,8 @@ def test_messages_are_the_same_however_a_log_writes_them(tmp_path):
     write_run(tmp_path, "plain", asked(chat(TEXTS), [1, 0, 1]), chat_template="")
     write_run(tmp_path, "typed", asked(chat(TEXTS, type="text"), [0, 0, 1]), chat_template="")
     table = ScoreTable.read(tmp_path)
-    assert table.prompts_of("plain") == table.prompts_of("typed")
-    assert table.prompts_of("plain")[0] == mark_of([{"content": TEXTS[0], "role": "user"}])
+    assert table.prompt_marks("plain") == table.prompt_marks("typed")
+    assert table.prompt_marks("plain")[0] == mark_of([{"content": TEXTS[0], "role": "user"}])
     assert not table.prompts.unlike.any()
 
 
@@ -66,7 +66,7 @@ def test_what_a_template_wrote_is_compared_with_what_the_same_template_wrote(tmp
     run("b", "im", other)
     run("c", "inst", TEXTS)
     table = ScoreTable.read(tmp_path)
-    a, b, c = (table.prompts_of(model) for model in "abc")
+    a, b, c = (table.prompt_marks(model) for model in "abc")
     assert a[0] == f"~{sha('im')[:3]}{sha('<im>' + TEXTS[0])[:8]}" and len(a[0]) == 12
     refusal, doubt = compare_prompts(a, b, ("a", "b"))
     assert "the prompt of document 0 is" in refusal and "3 of 3 prompts differ" in refusal
@@ -83,8 +83,8 @@ def test_a_table_keeps_the_prompts_of_each_model(tmp_path, ending):
     file = tmp_path / f"t.{ending}"
     table.write(file)
     for kept in (table, ScoreTable.read(file), table.select(["b", "a"]), table.take(np.arange(3))):
-        assert kept.prompts_of("a") == {2: "70b499c5", 1: None, 0: "0a1b2c3d"}
-        assert kept.prompts_of("b") == {2: "70b499c5", 1: "1b2c3d4e", 0: None}
+        assert kept.prompt_marks("a") == {2: "70b499c5", 1: None, 0: "0a1b2c3d"}
+        assert kept.prompt_marks("b") == {2: "70b499c5", 1: "1b2c3d4e", 0: None}
 
 
 def test_a_bank_keeps_them_at_no_more_than_15_bytes_an_item_and_states_a_digest(tmp_path):
@@ -97,7 +97,7 @@ def test_a_bank_keeps_them_at_no_more_than_15_bytes_an_item_and_states_a_digest(
     bank = calibrate(ScoreTable.read(tmp_path), "paper")
     sizes = []
     for kept in (bank, ItemBank.from_dict({**json.loads(saved(bank, tmp_path))})):
-        assert kept.marks == ScoreTable.read(tmp_path).prompts_of("a")
+        assert kept.marks == ScoreTable.read(tmp_path).prompt_marks("a")
         assert kept.prompts_digest == bank.prompts_digest and len(bank.prompts_digest) == 12
         sizes.append(len(saved(kept, tmp_path)))
 
@@ -120,7 +120,7 @@ def test_models_that_were_asked_otherwise_are_named_and_not_added_to_a_bank(tmp_
     table = ScoreTable.read(tmp_path)
     bank = calibrate(table, "paper", keep_scores=True)
     assert any("c: asked other prompts than most models" in w for w in bank.warnings)
-    assert bank.marks == table.prompts_of("a")
+    assert bank.marks == table.prompt_marks("a")
     bank = calibrate(table.select(["a", "b"]), "paper", keep_scores=True)
     assert not any("prompts" in w for w in bank.warnings)
     with pytest.raises(BankMismatchError, match="the prompt of document 0 is"):

@@ -35,7 +35,7 @@ B = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_column_numbers_the_answers_to_an_item(tmp_path: Path, wide: bool) -> None:
     table = ScoreTable.read(written(tmp_path / "t.csv", {"a": A, "b": B}, wide))
-    assert table.repeated and table.n_items == 3 and table.models == ("a", "b")
+    assert table.has_repeats and table.n_items == 3 and table.models == ("a", "b")
     assert table.model_scores().tolist() == [np.mean(A, axis=0).tolist(), [0.5, 0.0, 0.5]]
     assert not table.warnings
 
@@ -170,7 +170,7 @@ def test_runs_of_one_sampled_model_give_a_bank_what_a_column_of_repeats_gives(
         rows, [*np.repeat(models, 4).tolist(), "greedy"], configs=[*repeats, ""]
     )
     read = ScoreTable.read(tmp_path / "logs", repeats=True)
-    assert read.repeated and read.model_scores().tolist() == [
+    assert read.has_repeats and read.model_scores().tolist() == [
         known.model_scores()[known.models.index(model)].tolist() for model in read.models
     ]
     earlier, repeated = read.warnings
@@ -186,7 +186,7 @@ def test_runs_of_one_sampled_model_give_a_bank_what_a_column_of_repeats_gives(
     write_log(tmp_path / "again", "m0", answers[0, 0], day=1, temperature=0.8)
     write_log(tmp_path / "again", "m0", answers[1, 0], day=2, temperature=0.8)
     latest = ScoreTable.read(tmp_path / "again")
-    assert not latest.repeated and (latest.raw == answers[1, 0]).all()
+    assert not latest.has_repeats and (latest.raw == answers[1, 0]).all()
 
 
 def write_log(logs: Path, model: str, scores: Any, *, day: int, **generation: Any) -> None:

@@ -360,7 +360,7 @@ def noise_within(table: ScoreTable, items: FractionalItems) -> Floats | None:
     ndarray of shape (n_items,), or None
         At most 1, which scores of 0 and 1 have if all items are one question.
     """
-    if not table.repeated:
+    if not table.has_repeats:
         return None
     factors = [0.0] * (items.n_dimensions - 1)
     squares, mass = np.zeros((2, len(table.models), table.n_items))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from ...errors import ScoreTableError
 from ...shown import plural, short, some
 from ..configuration import drawing
-from ..table import REPEAT
+from ..table import REPEAT_CONFIG
 from .logged_runs import LoggedRun
 
 # Two values of these make two benchmarks.
@@ -138,7 +138,7 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
             of_label.setdefault(labels[position], []).append(position)
     for (model, config), positions in of_label.items():
         for number, position in enumerate(positions if len(positions) > 1 else (), 1):
-            labels[position] = model, ", ".join(filter(None, (config, f"{REPEAT}{number}")))
+            labels[position] = model, ", ".join(filter(None, (config, f"{REPEAT_CONFIG}{number}")))
     return labels
 
 

@@ -27,7 +27,7 @@ from ...shown import plural, some
 from ..configuration import drawing
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, one_of
-from ..table import REPEAT, Reader, ScoreTable
+from ..table import REPEAT_CONFIG, Reader, ScoreTable
 from .comparable_runs import comparable_runs, full_runs, labels_of, shared_settings
 from .logged_runs import LoggedRun, can_read, configurations_of, every_run, find_runs, groups_of
 from .samples import FileScores, RunSamples, SampleQuery, read_files, sound_rows, tokens_of_row
@@ -319,7 +319,7 @@ def _earlier_runs(labels: Sequence[tuple[str, str]]) -> list[str]:
 
 def _repeated_runs(labels: Sequence[tuple[str, str]]) -> list[str]:
     """Say in one line how many runs are read as repeats of one configuration."""
-    runs = Counter(model for model, config in labels if REPEAT in config)
+    runs = Counter(model for model, config in labels if REPEAT_CONFIG in config)
     if not runs:
         return []
     names = some([f"{model} ({n})" for model, n in runs.items()], 4)

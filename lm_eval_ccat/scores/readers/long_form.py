@@ -37,7 +37,7 @@ from ..reading import (
     one_of,
     remedy_of,
 )
-from ..table import REPEAT, Reader, ScoreTable, arrow
+from ..table import REPEAT_CONFIG, Reader, ScoreTable, arrow
 
 #: Columns that say which outcome a row is of, and on which scale its score is.
 _NAMES = ("task", "metric", "filter")
@@ -448,7 +448,9 @@ def _config(label: Mapping[str, Any], file: Path) -> str:
             f"{file}: a row of model {label['model']!r} has repeat {stated!r}; a column 'repeat' "
             "numbers the answers to an item: 1, 2, ..."
         )
-    return ", ".join(filter(None, (label.get("config"), repeat and f"{REPEAT}{int(repeat)}")))
+    return ", ".join(
+        filter(None, (label.get("config"), repeat and f"{REPEAT_CONFIG}{int(repeat)}"))
+    )
 
 
 def _items(schema: Any) -> dict[int, int | str]:
