@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import BankError, CcatError
 
@@ -36,11 +36,12 @@ def fetch(name: str, file: str) -> Path:
         is cached.
     """
     repo, revision = parts_of(name)
-    with library(f"hub:{repo}: the bank cannot be fetched") as (hub, place):
+    with opened_hub(f"hub:{repo}: the bank cannot be fetched") as hub:
         try:
-            return Path(hub.hf_hub_download(repo, file, revision=revision, **place))
+            download = hub.library.hf_hub_download
+            return Path(download(repo, file, revision=revision, **hub.of_data_sets))
         # A data set may hold logs in place of a bank, which are read as scores.
-        except hub.errors.EntryNotFoundError:
+        except hub.library.errors.EntryNotFoundError:
             return data_set(name)
 
 
@@ -53,9 +54,9 @@ def data_set(name: str) -> Path:
         If it cannot be fetched.
     """
     repo, revision = parts_of(name)
-    with library(f"{name}: the data set cannot be fetched") as (hub, place):
-        logs = hub.snapshot_download(repo, revision=revision, allow_patterns=_LOGS, **place)
-        return Path(logs)
+    with opened_hub(f"{name}: the data set cannot be fetched") as hub:
+        download = hub.library.snapshot_download
+        return Path(download(repo, revision=revision, allow_patterns=_LOGS, **hub.of_data_sets))
 
 
 def parts_of(name: str) -> tuple[str, str | None]:
@@ -73,12 +74,31 @@ def parts_of(name: str) -> tuple[str, str | None]:
     return match["repo"], match["revision"]
 
 
-@contextmanager
-def library(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
-    """Yield the hub's library and the place of data sets; its errors become `failure`.
+class Hub(NamedTuple):
+    """The hub of data sets.
 
-    So do those that it raises where an answer of the hub has another form than it expects. All name
-    the hub's address and what to do.
+    Attributes
+    ----------
+    library : module
+        ``huggingface_hub``.
+    address : str
+    """
+
+    library: Any
+    address: str
+
+    @property
+    def of_data_sets(self) -> dict[str, str]:
+        """Arguments of the library's functions that make them look for data sets on this hub."""
+        return {"repo_type": "dataset", "endpoint": self.address}
+
+
+@contextmanager
+def opened_hub(failure: str) -> Iterator[Hub]:
+    """Yield the hub; what its library raises becomes a `BankError` that begins with `failure`.
+
+    So does what is raised where an answer of the hub has another form than the library expects. The
+    error names the hub's address and what to do.
     """
     try:
         import huggingface_hub
@@ -88,7 +108,7 @@ def library(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
         raise BankError("banks by name need huggingface_hub: pip install huggingface_hub") from None
     address = os.environ.get("HF_ENDPOINT") or huggingface_hub.constants.ENDPOINT
     try:
-        yield huggingface_hub, {"repo_type": "dataset", "endpoint": address}
+        yield Hub(huggingface_hub, address)
     except CcatError:
         raise
     except (LookupError, TypeError, AttributeError, RecursionError) as error:

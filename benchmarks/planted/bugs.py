@@ -175,8 +175,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the bank on the hub is fetched at its newest revision, whatever was asked",
         "lm_eval_ccat/fetching",
-        "hf_hub_download(repo, file, revision=revision, **place)",
-        "hf_hub_download(repo, file, **place)",
+        "download(repo, file, revision=revision, **hub.of_data_sets)",
+        "download(repo, file, **hub.of_data_sets)",
         ("tests/integrations/test_hub.py",),
     ),
     Bug(
@@ -1673,8 +1673,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a data set is fetched at its newest revision, whatever was asked",
         "lm_eval_ccat/fetching",
-        "hub.snapshot_download(repo, revision=revision, allow",
-        "hub.snapshot_download(repo, allow",
+        "download(repo, revision=revision, allow",
+        "download(repo, allow",
         ("tests/integrations/test_hub.py::test_banks_are_built_from_data_sets_on_the_hub",),
     ),
     Bug(

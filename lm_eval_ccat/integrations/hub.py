@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 from ..bank import SuiteBank
 from ..bank.file import BANK, SUITE
 from ..errors import UsageError
-from ..fetching import library, parts_of
+from ..fetching import opened_hub, parts_of
 from ..upkeep.words import TAGS, page_of
 
 #: Largest number of banks that are listed.
@@ -57,9 +57,9 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
         uploads[BANK] = source.read_bytes()
     hashes = [bank.short_hash for _, _, bank in suite.banks()]
     message = f"Item bank {hashes[0]}" if len(hashes) == 1 else f"{len(hashes)} item banks"
-    with library(f"hub:{repo}: the bank cannot be pushed") as (hub, arguments):
-        api = hub.HfApi(endpoint=arguments.pop("endpoint"))
-        api.create_repo(repo, private=private, exist_ok=True, **arguments)
+    with opened_hub(f"hub:{repo}: the bank cannot be pushed") as hub:
+        api = hub.library.HfApi(endpoint=hub.address)
+        api.create_repo(repo, private=private, exist_ok=True, repo_type="dataset")
         # The page goes first, so that no bank lies there without its licence.
         for path_in_repo, content in uploads.items():
             commit = api.upload_file(
@@ -67,7 +67,7 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
                 path_in_repo=path_in_repo,
                 repo_id=repo,
                 commit_message=message,
-                **arguments,
+                repo_type="dataset",
             )
         return f"hub:{repo}@{commit.oid}"
 
@@ -80,7 +80,7 @@ def names() -> list[str]:
     BankError
         If the hub does not answer.
     """
-    with library("the hub's banks cannot be listed") as (hub, arguments):
+    with opened_hub("the hub's banks cannot be listed") as hub:
         from huggingface_hub import constants
 
         # The request below goes round the library, which alone obeys HF_HUB_OFFLINE.
@@ -89,8 +89,8 @@ def names() -> list[str]:
         tagged = urlencode(
             {"filter": TAGS, "sort": "lastModified", "limit": _MAX_LISTED}, doseq=True
         )
-        url = f"{arguments['endpoint']}/api/datasets?{tagged}"
-        token = hub.get_token()
+        url = f"{hub.address}/api/datasets?{tagged}"
+        token = hub.library.get_token()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # The library would ask five times, with pauses, before it gives up.
         with urlopen(Request(url, headers=headers), timeout=_PATIENCE) as page:

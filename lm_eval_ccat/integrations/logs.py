@@ -22,7 +22,7 @@ import tarfile
 import time
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -35,7 +35,7 @@ import numpy as np
 
 from ..bank.bank import family_of
 from ..errors import BankError, CcatError, UsageError
-from ..fetching import data_set, library
+from ..fetching import Hub, data_set, opened_hub
 from ..scores.readers.frameworks import BROKEN
 from ..scores.readers.logged_runs import sample_name
 from ..shown import PathNames, plural
@@ -225,8 +225,8 @@ def _fetch_board(owner: str, date: str, choice: LogRequest, target: Path) -> Non
     if not choice.tasks:
         raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
     n, limit = choice.models or MODELS, choice.max_gb * 1e9
-    with library(f"hub:{owner}: the logs cannot be fetched") as (hub, arguments):
-        api = hub.HfApi(endpoint=arguments["endpoint"])
+    with opened_hub(f"hub:{owner}: the logs cannot be fetched") as hub:
+        api = hub.library.HfApi(endpoint=hub.address)
         repo_of = {
             f"{match['organisation']}/{match['model']}": repo.id
             for repo in api.list_datasets(author=owner, search="-details")
@@ -234,14 +234,14 @@ def _fetch_board(owner: str, date: str, choice: LogRequest, target: Path) -> Non
         }
         if not repo_of:
             raise UsageError(f"hub:{owner}: no data set <organisation>__<model>-details there")
-        begun, fetched = time.monotonic(), 0
+        start, fetched_bytes = time.monotonic(), 0
         run_of: dict[str, _BoardRun] = {}
         scores: dict[str, float] = {}
         # Results files are small: they say which models to take before samples are fetched.
         for model in _first_look(list(repo_of), _CANDIDATES_PER_MODEL * n):
             if run := _newest_run(api, repo_of[model], choice.tasks, date):
-                results = _file(hub, arguments, run, run.results)
-                fetched += results.stat().st_size
+                results = _fetched(hub, run, run.results)
+                fetched_bytes += results.stat().st_size
                 score = _score_of(results, choice)
                 if score is not None:
                     run_of[model], scores[model] = run, score
@@ -254,7 +254,7 @@ def _fetch_board(owner: str, date: str, choice: LogRequest, target: Path) -> Non
             )
         runs = [run_of[model] for model in spread(scores, n)]
         total = sum(run.size for run in runs)
-        speed = fetched / max(time.monotonic() - begun, 1e-3)
+        speed = fetched_bytes / max(time.monotonic() - start, 1e-3)
         n_families = len({family_of(model) for model in scores})
         choice.say(
             f"hub:{owner}: {len(runs)} of {len(repo_of):,} models ({n_families} families, scores "
@@ -274,7 +274,7 @@ def _fetch_board(owner: str, date: str, choice: LogRequest, target: Path) -> Non
             folder.mkdir(parents=True)
             # What has been fetched already adds nothing to the progress.
             for path, size in (*run.samples.items(), (run.results, 0)):
-                _link(_file(hub, arguments, run, path), folder / Path(path).name)
+                _link(_fetched(hub, run, path), folder / Path(path).name)
                 done += size
                 if choice.on_progress is not None:
                     choice.on_progress(done, total)
@@ -305,11 +305,11 @@ def _newest_run(api: Any, repo: str, tasks: Sequence[str], date: str) -> _BoardR
     return None
 
 
-def _file(hub: Any, arguments: Mapping[str, Any], run: _BoardRun, path: str) -> Path:
-    """Fetch one file; return the cached copy."""
+def _fetched(hub: Hub, run: _BoardRun, path: str) -> Path:
+    """Fetch one file of a run; return the cached copy."""
     try:
-        return Path(hub.hf_hub_download(run.repo, path, **arguments))
-    except hub.errors.GatedRepoError:
+        return Path(hub.library.hf_hub_download(run.repo, path, **hub.of_data_sets))
+    except hub.library.errors.GatedRepoError:
         raise BankError(
             f"hub:{run.repo} is gated: with a free account accept its terms at "
             f"https://huggingface.co/datasets/{run.repo}, then set HF_TOKEN"
