@@ -352,7 +352,7 @@ def _proves(
     model : str
     """
     # The mean is at hand; the evidence has to be read.
-    if not _alike(task_score.score, full_score(scores_of_model, model)["score"]):
+    if not _alike(task_score.score, full_score(scores_of_model, model).score):
         return False
     bank, path = board.banks[task], board.path / task_score.evidence
     evidence = read_beside(path, Logged(task, bank.metric, bank.filter), "the bank", bank.scale)
@@ -515,10 +515,10 @@ def _keep_scores(
         )
         file, sha256 = _keep_table(board, task, table.select(complete))
         for model in complete:
-            figures = full_score(table, model)
+            full = full_score(table, model)
             by_model.setdefault(model, {})[task] = TaskScore(
-                **figures,
-                documents=figures["items"],
+                **full._asdict(),
+                documents=full.items,
                 metric=metric_of(bank),
                 evidence=file,
                 sha256=sha256,
@@ -571,18 +571,36 @@ def _leave_out(
     return doubts
 
 
-def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
-    """Return the fields of a `TaskScore` that a model's full results give: mean, interval, counts.
+class FullScore(NamedTuple):
+    """What a model's full results on a task come to; the fields of these names of a `TaskScore`.
 
-    Low and high are the mean itself unless answers were sampled. Then the interval is as wide as
-    the noise of answers to one item makes it; where every item has a single answer, all that items
-    differ by may be that noise.
+    Attributes
+    ----------
+    score, low, high : float
+        The mean, on the metric's own scale, and the ends of its interval: the mean itself unless
+        answers were sampled.
+    items, repeats : int
+        Items with an answer, and the most answers to one of them.
+    """
+
+    score: float
+    low: float
+    high: float
+    items: int
+    repeats: int
+
+
+def full_score(table: ScoreTable, model: str) -> FullScore:
+    """Return a model's score by its full results, with an interval where answers were sampled.
+
+    The interval is as wide as the noise of answers to one item makes it; where every item has a
+    single answer, all that items differ by may be that noise.
 
     Examples
     --------
     >>> labels = {"models": ["a", "a"], "configs": ["repeat 1", "repeat 2"]}
     >>> full_score(ScoreTable.from_arrays([[0.0, 1.0] * 20, [1.0, 1.0] * 20], **labels), "a")
-    {'score': 0.75, 'low': 0.62..., 'high': 0.86..., 'items': 40, 'repeats': 2}
+    FullScore(score=0.75, low=0.62..., high=0.86..., items=40, repeats=2)
     """
     table = table.select([model])
     [scores] = table.model_scores()
@@ -599,10 +617,7 @@ def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
         low, high = Estimate(mean, float(error), float(df), float(n)).interval(CONFIDENCE)
     score, low, high = (float(end) for end in table.scale.restore(np.array([mean, low, high])))
     low, high = sorted((low, high))
-    return {
-        "score": score, "low": low, "high": high,
-        "items": int(answered.sum()), "repeats": repeats,
-    }  # fmt: skip
+    return FullScore(score, low, high, items=int(answered.sum()), repeats=repeats)
 
 
 def _keep_table(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:

@@ -323,7 +323,7 @@ def _row_by_scores(board: Board, row: BoardRow, tables: dict[str, ScoreTable]) -
         table = tables[task_score.evidence]
         if row.model not in table.models:
             return f"{task_score.evidence} holds no scores of it"
-        tasks[task] = replace(task_score, **full_score(table, row.model))
+        tasks[task] = replace(task_score, **full_score(table, row.model)._asdict())
     # Without the bank of a task its scale, and so the average, is not known.
     if not set(tasks) <= set(board.banks):
         return replace(row, tasks=tasks)
