@@ -52,6 +52,27 @@ class ScoreTableError(CcatError):
     """A score table or harness log that cannot be read, or contradicts itself."""
 
 
+class NoScoresFoundError(ScoreTableError):
+    """A path at which no reader finds scores.
+
+    Parameters
+    ----------
+    path : path-like
+    remedy : str
+        What is missing there, and what to do.
+    readable : str
+        What can be read, kind by kind.
+    """
+
+    def __init__(self, path: object, remedy: str, readable: str) -> None:
+        super().__init__(path, remedy, readable)
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        path, remedy, readable = self.args
+        return f"{path}: {remedy} (what can be read: {readable})"
+
+
 class UnknownScoresError(ScoreTableError, UsageError):
     """A task, metric, filter or model of which a score table or log has no scores."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..content import RESULT, RankingContent
-from ..errors import RunError, ScaleError, ScoreTableError, UsageError
+from ..errors import NoScoresFoundError, RunError, ScaleError, ScoreTableError, UsageError
 from ..metrics.registry import known_scale
 from ..metrics.scale import Scale, differing_scales
 from ..options import Values
@@ -124,15 +124,14 @@ class Side:
         path = Path(self.source)
         try:
             return reader_of(path).outcomes(path)
-        except ScoreTableError as error:
+        except NoScoresFoundError as error:
             # Of a results file the error says what is wrong; a folder without one looks like a run
             # that failed.
             if not path.is_dir() or results_files(path):
                 raise
-            why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")
             raise ScoreTableError(
                 f"{path}: the {self.role} holds no results; its run failed or has not finished "
-                f"({why})"
+                f"({error.remedy})"
             ) from None
 
     def of(self, outcome: Logged, query: Query) -> Held:

@@ -20,7 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import CcatError, OutsideScaleError, ScoreTableError, UnknownScoresError, UsageError
+from ..errors import (
+    CcatError,
+    NoScoresFoundError,
+    OutsideScaleError,
+    ScoreTableError,
+    UnknownScoresError,
+    UsageError,
+)
 from ..metrics.scale import Floats, Scale, range_holding
 from ..plugins import Plugins, existing
 from ..shown import some
@@ -961,4 +968,4 @@ def reader_of(path: Path) -> Reader:
     if broken := [file for file in files_at(path, "*.eval") if file.suffix == ".eval"]:
         raise ScoreTableError(f"{broken[0]}: a log of Inspect that is cut off; copy it again")
     kinds = "; ".join(reader.summary for reader in READERS)
-    raise ScoreTableError(f"{path}: {remedy} (what can be read: {kinds})")
+    raise NoScoresFoundError(path, remedy, kinds)
