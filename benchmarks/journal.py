@@ -83,7 +83,7 @@ def answer_some(book: Book, n_answers: int) -> None:
     """Ask and answer some items, in batches."""
     rng, told = np.random.default_rng(book.n_told), 0
     while told < n_answers:
-        asks = [book.place(*pair) for pair in book.ranker.ask(200)]
+        asks = [book.add_ask(*pair) for pair in book.ranker.ask(200)]
         book.write_asks([NewAsk(ask, book.n_told) for ask in asks])
         book.write(
             [

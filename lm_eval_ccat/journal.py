@@ -127,16 +127,16 @@ class Journal:
         while self.count < len(self.lines):
             yield self._read(self.lines[self.count], self.count)
 
-    def record_at(self, place: int) -> Record:
-        """Return again a record that was read or appended, by its `place`."""
-        values = json.loads(self._line_at(place))
+    def record_at(self, position: int) -> Record:
+        """Return again a record that was read or appended, by its `position`."""
+        values = json.loads(self._line_at(position))
         del values["seq"], values["sha256"]
-        return record_of(values, self.item, str(self), place)
+        return record_of(values, self.item, str(self), position)
 
-    def _line_at(self, place: int) -> bytes:
-        return self.lines[place]
+    def _line_at(self, position: int) -> bytes:
+        return self.lines[position]
 
-    def _read(self, line: bytes, place: int) -> Record:
+    def _read(self, line: bytes, position: int) -> Record:
         name = f"{self}, line {self.count + 1}"
         remedy = "`lm-eval-ccat verify RUN` shows which part is sound; --repair keeps that part"
         try:
@@ -155,7 +155,7 @@ class Journal:
             trouble = f"carries the number {sequence}: lines are missing or repeated"
         if trouble:
             raise RunError(f"{name} {trouble}; {remedy}")
-        record = record_of(values, self.item, str(self), place)
+        record = record_of(values, self.item, str(self), position)
         self._hash.update(line + b"\n")
         self.count += 1
         self._note_identity(record)
@@ -183,7 +183,7 @@ class Journal:
     # -- writing -------------------------------------------------------------------------------
 
     def append(self, records: Iterable[Record]) -> list[int]:
-        """Write records, and return their places; in a file, they survive the process's death.
+        """Write records, and return their positions; in a file, they survive the process's death.
 
         To survive a power cut too, they need :meth:`make_durable`. Call :meth:`read_new` first:
         appending continues where reading stopped, and cuts off a torn line after it.
@@ -216,10 +216,10 @@ class Journal:
             seal = b', "sha256": "%s"}' % hashed.hexdigest().encode()
             hashed.update(seal + b"\n")
             lines.append(body + seal)
-        places = self._write(lines)
+        positions = self._write(lines)
         self._hash = hashed
         self.count += len(lines)
-        return places
+        return positions
 
     def _write(self, lines: list[bytes]) -> list[int]:
         self.lines[self.count :] = lines
@@ -302,10 +302,10 @@ class JournalFile(Journal):
         except OSError as error:
             raise RunError(f"cannot read the journal {self.path}: {error.strerror}") from error
 
-    def _line_at(self, place: int) -> bytes:
+    def _line_at(self, position: int) -> bytes:
         try:
             with self.path.open("rb") as stream:
-                stream.seek(place)
+                stream.seek(position)
                 return stream.readline()
         except OSError as error:
             raise RunError(f"cannot read the journal {self.path}: {error.strerror}") from error
@@ -331,9 +331,9 @@ class JournalFile(Journal):
                 f"cannot write the journal {self.path}: {error.strerror or error}; everything "
                 "recorded before is kept, free the space or fix the rights and resume"
             ) from error
-        places = list(accumulate((len(line) + 1 for line in lines), initial=self.size))
-        self.size = places.pop()
-        return places
+        positions = list(accumulate((len(line) + 1 for line in lines), initial=self.size))
+        self.size = positions.pop()
+        return positions
 
     def make_durable(self) -> None:
         """Force everything appended so far to the disk (``fsync``).

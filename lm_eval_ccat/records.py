@@ -112,25 +112,25 @@ class Replayed(Protocol):
     interrupted: bool
     closed: bool
 
-    def take(self, asks: Asks) -> None:
-        """Note asks, whose answers are awaited."""
+    def repeat_asks(self, asks: Asks) -> None:
+        """Make the asks of a line again; their answers are awaited."""
 
-    def arrive(self, answer: Answered) -> None:
-        """Take an answer, which counts in its turn."""
+    def receive(self, answer: Answered) -> None:
+        """Receive an answer, which counts in its turn."""
 
-    def keep(self, answer: Answered) -> None:
+    def keep_beyond_bank(self, answer: Answered) -> None:
         """Keep an answer to an item that the ranking does not have."""
 
-    def leave(self, model: str, item: Item | None = None) -> None:
+    def withdraw_asks(self, model: str, item: Item | None = None) -> None:
         """Await no more answers of a model, or none to an item."""
 
-    def lose(self, cost: float) -> None:
-        """Note what an attempt without an answer cost."""
+    def record_loss(self, cost: float) -> None:
+        """Record what an attempt without an answer cost."""
 
     def lower_budget(self) -> None:
         """Lower the budget by what was lost since the run ended."""
 
-    def accept(self, change: str) -> None:
+    def accept_change(self, change: str) -> None:
         """Let pairs be decided in spite of a change."""
 
     def change_limits(self, arguments: Mapping[str, Any]) -> None:
@@ -158,8 +158,9 @@ class Record:
     """
 
     kind: ClassVar[RecordKind]
-    #: Where its line begins in the journal, which is no part of the line; see `Journal.record_at`.
-    place: int | None = field(default=None, compare=False, repr=False)
+    #: Where its line begins in the journal, which is no part of the line: a byte of the file, or of
+    #: a journal in memory the number of the line; see `Journal.record_at`.
+    position: int | None = field(default=None, compare=False, repr=False)
     time: float | None = about("When it was written, in seconds since the epoch.", None)
 
     def apply(self, book: Replayed) -> None:
@@ -286,7 +287,7 @@ class Asks(Record):
     after: list[int] = about("Answers that counted before each ask.")
 
     def apply(self, book: Replayed) -> None:
-        book.take(self)
+        book.repeat_asks(self)
 
 
 class ServedContent(TypedDict, total=False):
@@ -353,7 +354,7 @@ class Tell(Answered):
     score: float | dict[str, float] = about("Score on [0, 1]; of several outcomes, by outcome.")
 
     def apply(self, book: Replayed) -> None:
-        book.arrive(self)
+        book.receive(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,7 +365,7 @@ class Fail(Answered):
     reason: str = about("Why.")
 
     def apply(self, book: Replayed) -> None:
-        book.arrive(self)
+        book.receive(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -374,7 +375,7 @@ class BeyondBank(Answered):
     kind = RecordKind.BEYOND
 
     def apply(self, book: Replayed) -> None:
-        book.keep(self)
+        book.keep_beyond_bank(self)
 
 
 # -- events, which take effect between two answers -------------------------------------------------
@@ -402,7 +403,7 @@ class Lost(Event):
     cost: float | None = about("By how much it lowers the budget.", None)
 
     def apply(self, book: Replayed) -> None:
-        book.lose(self.cost or 0.0)
+        book.record_loss(self.cost or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -415,7 +416,7 @@ class Release(Event):
 
     def apply(self, book: Replayed) -> None:
         book.ranker.release(self.model, self.item)
-        book.leave(self.model, self.item)
+        book.withdraw_asks(self.model, self.item)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -428,7 +429,7 @@ class Drop(Event):
     away: bool = about("Whether it may come back by itself.", False)
 
     def apply(self, book: Replayed) -> None:
-        book.leave(self.model)
+        book.withdraw_asks(self.model)
         book.ranker.drop(self.model, self.reason)
 
 
@@ -488,7 +489,7 @@ class Accept(Record):
     what: list[str] = about("What differs, in words.", empty=list)
 
     def apply(self, book: Replayed) -> None:
-        book.accept(self.change)
+        book.accept_change(self.change)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -515,7 +516,7 @@ def record_of(
     line: Mapping[str, Any],
     item: ItemOf = Item,
     where: str = "the journal",
-    place: int | None = None,
+    position: int | None = None,
 ) -> Record:
     """Return the record of a line's JSON values.
 
@@ -526,7 +527,7 @@ def record_of(
         Makes an item of what the line has for it; see `Journal.item`.
     where : str, optional
         The journal, for errors.
-    place : int, optional
+    position : int, optional
         Where the line begins in the journal; see `Journal.record_at`.
 
     Raises
@@ -558,4 +559,4 @@ def record_of(
         values["pairs"] = [(model, item(value)) for model, value in values["pairs"]]
     if "tokens" in values:
         values["tokens"] = Tokens(**values["tokens"])
-    return record(**values, place=place)
+    return record(**values, position=position)

@@ -106,7 +106,7 @@ def complete(
         # A full run also uses answers that the Ranker was not told.
         for answer in book.waiting.values():
             if answer.responses:
-                book.keep(answer)
+                book.keep_beyond_bank(answer)
         return book
 
     resume = begun or is_run_directory

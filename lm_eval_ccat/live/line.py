@@ -249,7 +249,7 @@ class Line:
             pairs = ranker.ask(1, among=free_slots, least_share=share)
             if not pairs:
                 break
-            ask = book.place(*pairs[0])
+            ask = book.add_ask(*pairs[0])
             free_slots[ask.model] -= 1
             if not free_slots[ask.model]:
                 del free_slots[ask.model]

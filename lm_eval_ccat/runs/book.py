@@ -161,7 +161,7 @@ class Book:
     def replay(self, records: Iterable[Record]) -> None:
         """Process records that are in the journal already."""
         for record in records:
-            self._take(record)
+            self._apply(record)
 
     def settle(self) -> None:
         """Bring the Ranker up to date for results; nothing may be asked afterwards.
@@ -261,12 +261,12 @@ class Book:
                 self._require_valid(record)
         moment = round(self._clock(), 3)
         written = [record.masked(moment) for record in records]
-        places = self.journal.append(written)
+        positions = self.journal.append(written)
         if any(isinstance(record, Answered | Lost | Release) for record in written):
             self.journal.make_durable()  # paid for: it survives a power cut
-        for record, place in zip(written, places):
-            object.__setattr__(record, "place", place)  # nobody else has this copy
-            self._take(record)
+        for record, position in zip(written, positions):
+            object.__setattr__(record, "position", position)  # nobody else has this copy
+            self._apply(record)
 
     def _require_valid(self, answer: Tell | Fail) -> None:
         scores: Iterable[Any] = ()
@@ -301,7 +301,7 @@ class Book:
             change = Change(ranker=differences.ranker, settings=differences.changes, identity=parts)
             self.event(change)
 
-    def place(self, model: str, item: Any) -> Ask:
+    def add_ask(self, model: str, item: Any) -> Ask:
         """Add an ask that the Ranker has just made; `write_asks` records it."""
         _ = self.head  # what is told leaves
         ask = Ask(self.n_asks, model, self.journal.item(item))
@@ -349,13 +349,13 @@ class Book:
         self.waiting.pop(pair, None)
         if isinstance(answer, Tell) or answer.responses:
             self._beyond.discard(pair)
-            self._note(answer)
+            self._keep_answer(answer)
         else:
             self._failed.add(pair)
 
-    def _note(self, answer: Answered) -> None:
-        assert answer.place is not None
-        self.answers.keep(answer.model, answer.item, answer.place)
+    def _keep_answer(self, answer: Answered) -> None:
+        assert answer.position is not None
+        self.answers.keep(answer.model, answer.item, answer.position)
 
     def _bar(self) -> None:
         """Bar pairs from a decision if a server changed, or cut off answers at different rates."""
@@ -392,7 +392,7 @@ class Book:
         del self._open[ask.pair]
         self.untold[ask.model] -= 1
 
-    def _take(self, record: Record) -> None:
+    def _apply(self, record: Record) -> None:
         # After a deadline the answers behind gaps count too, but only where the run is settled.
         gaps = self.ended is not None and self.ended.gaps
         # An event took effect after so many answers: tell these first, as when it was written.
@@ -403,15 +403,15 @@ class Book:
 
     # -- what records call (see `Replayed`) ------------------------------------------------------
 
-    def take(self, asks: Asks) -> None:
-        """Repeat the asks of a line, each after as many answers as at first."""
+    def repeat_asks(self, asks: Asks) -> None:
+        """Make the asks of a line again, each after as many answers as at first."""
         self.closed = False
         for (model, item), probability, after in zip(asks.pairs, asks.draws, asks.after):
             self._tell_to(after)
             self.ranker.impose([(model, item, probability)])
-            self.place(model, item)
+            self.add_ask(model, item)
 
-    def arrive(self, answer: Answered) -> None:
+    def receive(self, answer: Answered) -> None:
         """Process an answer: tell it in its turn, or at once if its line has no number."""
         pair = answer.pair
         ask = self._open.get(pair)
@@ -426,18 +426,18 @@ class Book:
             ask.answer = answer
             self._close(ask, TOLD)
 
-    def keep(self, answer: Answered) -> None:
+    def keep_beyond_bank(self, answer: Answered) -> None:
         """Keep an answer to an item beyond the bank."""
         self._beyond.add(answer.pair)
-        self._note(answer)
+        self._keep_answer(answer)
 
-    def leave(self, model: str, item: Item | None = None) -> None:
-        """Take a model's open asks out of the line: all of them, or that of one item."""
+    def withdraw_asks(self, model: str, item: Item | None = None) -> None:
+        """Await a model's open asks no longer: all of them, or that of one item."""
         for ask in [ask for ask in self._open.values() if ask.model == model]:
             if item in (None, ask.item):
                 self._close(ask, LEFT)
 
-    def lose(self, cost: float) -> None:
+    def record_loss(self, cost: float) -> None:
         """Lower the budget by what an attempt without an answer cost."""
         self._lost += cost
         if self.ended is None:  # else when the run goes on: its result stands
@@ -449,7 +449,7 @@ class Book:
             self.ranker.lose(self._lost)
             self._lost = 0.0
 
-    def accept(self, change: str) -> None:
+    def accept_change(self, change: str) -> None:
         """Let pairs be decided in spite of a change; see `CHANGES`."""
         self.accepted.add(change)
         self._bar()

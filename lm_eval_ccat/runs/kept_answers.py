@@ -22,29 +22,29 @@ class AnswersOfModel(Mapping[Item, Answered]):
 
     def __init__(self, journal: Journal, numbers: dict[Item, int]) -> None:
         self._journal, self._numbers = journal, numbers
-        self._places = array("q")  # by the number of the item; -1 without an answer
+        self._positions = array("q")  # by the number of the item; -1 without an answer
         self._order = array("q")  # numbers of the items that have an answer, the first one first
 
-    def keep(self, item: Item, place: int) -> None:
+    def keep(self, item: Item, position: int) -> None:
         """Note where the journal has the answer to an item."""
         number = self._numbers.setdefault(item, len(self._numbers))
-        self._places.extend([-1] * (number + 1 - len(self._places)))
-        if self._places[number] < 0:
+        self._positions.extend([-1] * (number + 1 - len(self._positions)))
+        if self._positions[number] < 0:
             self._order.append(number)
-        self._places[number] = place
+        self._positions[number] = position
 
-    def _place(self, item: object) -> int:
+    def _position(self, item: object) -> int:
         """Return where the journal has an answer; -1 if there is none."""
-        number = self._numbers.get(cast(Item, item), len(self._places))
-        return self._places[number] if number < len(self._places) else -1
+        number = self._numbers.get(cast(Item, item), len(self._positions))
+        return self._positions[number] if number < len(self._positions) else -1
 
     def __getitem__(self, item: Item) -> Answered:
-        if (place := self._place(item)) < 0:
+        if (position := self._position(item)) < 0:
             raise KeyError(item)
-        return cast(Answered, self._journal.record_at(place))
+        return cast(Answered, self._journal.record_at(position))
 
     def __contains__(self, item: object) -> bool:
-        return self._place(item) >= 0  # without reading it
+        return self._position(item) >= 0  # without reading it
 
     def __iter__(self) -> Iterator[Item]:
         items = list(self._numbers)
@@ -55,7 +55,7 @@ class AnswersOfModel(Mapping[Item, Answered]):
 
 
 class KeptAnswers(Mapping[Pair, Answered]):
-    """Answers by model and item, of which only the places in the journal are in memory.
+    """Answers by model and item, of which only the positions in the journal are in memory.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ class KeptAnswers(Mapping[Pair, Answered]):
     >>> journal = Journal()
     >>> answers = KeptAnswers(journal)
     >>> answer = Tell(model="a", item=Item(("t", 0)), score=1.0, responses=["yes"])
-    >>> [place] = journal.append([answer])
-    >>> answers.keep("a", answer.item, place)
+    >>> [position] = journal.append([answer])
+    >>> answers.keep("a", answer.item, position)
     >>> answers["a", answer.item].responses, list(answers.of("a"))
     (['yes'], [('t', 0)])
     """
@@ -78,9 +78,9 @@ class KeptAnswers(Mapping[Pair, Answered]):
         self._numbers: dict[Item, int] = {}
         self._of_model: dict[str, AnswersOfModel] = {}
 
-    def keep(self, model: str, item: Item, place: int) -> None:
+    def keep(self, model: str, item: Item, position: int) -> None:
         """Note where the journal has an answer."""
-        self.of(model).keep(item, place)
+        self.of(model).keep(item, position)
 
     def of(self, model: str) -> AnswersOfModel:
         """Return one model's answers by item, to which further ones are added."""

@@ -41,7 +41,7 @@ def teller(lines: list[bytes] | None = None, clock: Callable[[], float] = time.t
 
 def numbered(book: Book, n: int) -> list[Tell]:
     """Asks as a line makes them; the records of their answers, by number."""
-    asks = [NewAsk(book.place(*pair), book.n_told) for pair in book.ranker.ask(n)]
+    asks = [NewAsk(book.add_ask(*pair), book.n_told) for pair in book.ranker.ask(n)]
     book.write_asks(asks)
     return [
         Tell(n=ask.number, model=ask.model, item=ask.item, score=0.5, cost=1.0) for ask, _ in asks

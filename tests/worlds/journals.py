@@ -27,7 +27,7 @@ class Teller(Book):
     def ask(self, n: int = 1, model: str | None = None) -> list[tuple[str, Any]]:
         """Ask the Ranker for at most `n` pairs."""
         pairs = self.ranker.ask(n, model=model)
-        self.write_asks([NewAsk(self.place(*pair), self.n_told) for pair in pairs])
+        self.write_asks([NewAsk(self.add_ask(*pair), self.n_told) for pair in pairs])
         return pairs
 
     def answer(self, model: str, item: Any, score: Any, cost: float, **details: Any) -> None:
