@@ -15,7 +15,7 @@ from ..records import Header
 from .plan import Plan
 
 #: Key of a run's identity that shows whether the same code scores the answers.
-SCORING_CODE_KEY = "scoring_code_sha256"
+SCORING_HASH = "scoring_code_sha256"
 
 
 def header_of_plan(plan: Plan) -> Header:
@@ -63,7 +63,7 @@ def identity_of(plan: Plan) -> Header:
         "documents": len(plan.documents()),
         "documents_sha256": _sha("".join(map(str, hashes))),
         "prompts": {task: list(session.marks.values()) for task, session in sessions.items()},
-        SCORING_CODE_KEY: _sha(
+        SCORING_HASH: _sha(
             "".join(internals.scoring_code(session.task) for session in sessions.values())
         ),
         **{key: value for key, value in header.report.items() if key == "outcomes"},

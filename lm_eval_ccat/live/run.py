@@ -31,7 +31,7 @@ from .channel import clock
 from .copies import CopiesError
 from .earlier import latest_prior_answers
 from .fields import HUB
-from .identity import SCORING_CODE_KEY, header_of_plan, identity_of
+from .identity import SCORING_HASH, header_of_plan, identity_of
 from .interrupts import Interrupts
 from .keep import ModelRuns, grow_banks, growing_banks
 from .models import HarnessModel
@@ -361,8 +361,8 @@ class Run:
 
     # -- how it begins and is taken up ---------------------------------------------------------
 
-    def begun(self) -> Book:
-        """Begin the run's journal, without a run directory in memory, and return its book."""
+    def start_book(self) -> Book:
+        """Begin the run's journal, in memory without a run directory, and return its book."""
         # In memory, nothing is resumed and no identity needed.
         if self.directory is None:
             journal = Journal()
@@ -385,8 +385,12 @@ class Run:
         book.write([Session(event="start")])
         return book
 
-    def resumed(self) -> Book:
-        """Take up the run's journal: account for a kill, apply the changes, restore models."""
+    def resume_book(self) -> Book:
+        """Take up the run's journal and return its book.
+
+        The journal then accounts for a kill and has the changes of options, and models that were
+        set aside are asked again.
+        """
         plan, directory = self.plan, self.directory
         assert directory is not None
         changed, journal = self.require_same(), directory.journal
@@ -474,7 +478,7 @@ class Run:
                 raise RunError(self._cannot_resume(compared.difference))
         old = _comparable(old, Spec.recorded(old.config))
         new = _comparable(new, self.spec)
-        accepted = [rf"task\.{SCORING_CODE_KEY}"] if SCORING_CODE in self.spec.accept_change else []
+        accepted = [rf"task\.{SCORING_HASH}"] if SCORING_CODE in self.spec.accept_change else []
         answering, asked = self._answering(), {entry.name for entry in self.asked}
         recorded = {entry["name"] for entry in old.config["models"]}
         correctable = [rf"{_pattern_of(name)}\.model.*" for name in asked - answering]
@@ -517,7 +521,7 @@ def open_book(run: Run) -> Book:
     UsageError
         The model to restore was not set aside.
     """
-    book = run.resumed() if run.directory and run.resume else run.begun()
+    book = run.resume_book() if run.directory and run.resume else run.start_book()
     for kind in run.spec.accept_change:
         if kind not in book.accepted:
             differences = [

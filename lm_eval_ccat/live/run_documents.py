@@ -47,13 +47,15 @@ def beside_each_other(
         warnings += first.warnings
         settings = second.settings_of(names[1], str(second.outcome.task))
         warnings += differing_settings(first.settings, settings, metric)
-        return _of_run(first.select([names[0]]), second, names[1], SIDES, warnings), second
+        scores = first.select([names[0]])
+        return _cut_to_run(scores, second, names[1], SIDES, warnings), second
     if isinstance(first, StoredRanking) and isinstance(second, ScoreTable):
         warnings += second.warnings
         settings = first.settings_of(names[0], str(first.outcome.task))
         warnings += differing_settings(settings, second.settings, metric)
         turned = SIDES[1], SIDES[0]
-        return first, _of_run(second.select([names[1]]), first, names[0], turned, warnings)
+        scores = second.select([names[1]])
+        return first, _cut_to_run(scores, first, names[0], turned, warnings)
     return first, second
 
 
@@ -137,7 +139,7 @@ def _unchanged(
     return compared
 
 
-def _of_run(
+def _cut_to_run(
     table: ScoreTable,
     ranking: StoredRanking,
     model: str,
@@ -170,8 +172,8 @@ def _of_run(
             f"{plural(len(compared.new), 'score')} left out: the bank of the {sides[1]} does not "
             "know these documents"
         )
-        places = [n for n, doc_id in enumerate(table.doc_ids) if doc_id in documents.index]
-        table = table.take(np.array(places, dtype=np.intp))
+        columns = [n for n, doc_id in enumerate(table.doc_ids) if doc_id in documents.index]
+        table = table.take(np.array(columns, dtype=np.intp))
     _require_all(table, size, compared.missing, sides)
     return table
 

@@ -24,7 +24,7 @@ from ..scores.configuration import configurations_in, model_of, names_by_model
 from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import mark_of_row, sound_rows
 from ..scores.reading import Logged, board_in_words
-from .identity import SCORING_CODE_KEY
+from .identity import SCORING_HASH
 from .result import latest_content
 
 
@@ -158,7 +158,7 @@ class StoredRanking:
         if self.source_of(model).name != RESULT or not directory.journal.exists():
             return {}
         task = directory.present_identity().task
-        return {f"the scoring code of {task['name']}": task[SCORING_CODE_KEY]}
+        return {f"the scoring code of {task['name']}": task[SCORING_HASH]}
 
     def pair(self, a: str, b: str) -> PairContent | None:
         """Return the row of two models, `a` less `b`; None if the file has none."""
@@ -210,9 +210,9 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
                 "--resume"
             )
         if isinstance(content.get("adaptive"), dict):
-            rankings = list(_of_results_file(file, content, model))
+            rankings = list(_rankings_of_results_file(file, content, model))
         elif "models" in content and "pairwise" in content:
-            rankings = list(_of_run(file, cast(RankingContent, content)))
+            rankings = list(_rankings_of_run(file, cast(RankingContent, content)))
         else:
             raise RunError(
                 f"{file}: neither a result of `rank` nor a results file of an adaptive `run`"
@@ -265,7 +265,7 @@ def stored_ranking(
     raise RunError(f"{path}: no estimate of {asked or 'a metric'}; there are {present or 'none'}")
 
 
-def _of_run(file: Path, content: RankingContent) -> Iterator[StoredRanking]:
+def _rankings_of_run(file: Path, content: RankingContent) -> Iterator[StoredRanking]:
     """Yield a run's ranking and its parts, each outcome once."""
     yielded: list[Any] = []
     for block in _blocks(content):
@@ -282,7 +282,7 @@ def _blocks(content: RankingContent) -> Iterator[RankingContent]:
             yield from _blocks(block)
 
 
-def _of_results_file(
+def _rankings_of_results_file(
     file: Path, content: Mapping[str, Any], name: str | None
 ) -> Iterator[StoredRanking]:
     """Yield the estimates of an adaptive `run`: of one model, by each metric of each task."""

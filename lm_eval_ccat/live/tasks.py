@@ -189,10 +189,11 @@ def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
         session for session in sessions if internals.output_type(session.task) == "generate_until"
     ]
     # Where the harness runs a model itself there is no entry, and the model that it opened decides.
+    model_types = [model.model for model in spec.models] or [None]
     drawn = any(
-        _is_drawn(session.config.get("generation_kwargs") or {}, model.model, session.lm)
+        _is_drawn(session.config.get("generation_kwargs") or {}, model_type, session.lm)
         for session in generating
-        for model in spec.models or [ModelSpec("")]
+        for model_type in model_types
     )
     always = any(
         internals.always_samples(model.model or "", model.model_args) for model in spec.models
