@@ -1523,7 +1523,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "the first answer to an item stays where a later one replaces it",
             "            self._order.append(number)\n        self._positions[number] = position",
-            "            self._order.append(number)\n            self._positions[number] = position",
+            "            self._order.append(number)\n"
+            "            self._positions[number] = position",
         ),
     ),
     "runs/directory": (
