@@ -7,6 +7,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -544,10 +545,13 @@ class LivePage:
             try:
                 # A resumed run may still have the result of its earlier part.
                 run = replace(read_run(self._folder), finished=False)
-                write_report(run, refresh=self._seconds)
+            # No run yet.
             except CcatError:
-                # No run yet, or the page cannot be written, which the last attempt reports.
                 continue
+            # That a page cannot be written, the attempt after the run reports. Until then it takes
+            # as long to render as one that can, and comes as seldom.
+            with suppress(CcatError):
+                write_report(run, refresh=self._seconds)
             pause = max(self._seconds, (time.monotonic() - began) / _WRITING_SHARE)
 
 

@@ -6,7 +6,7 @@ import time
 
 from synthetic import make_run
 
-from lm_eval_ccat.report import LivePage, read_run, write_report
+from lm_eval_ccat.report import LivePage, page, read_run, write_report
 
 LIMIT = 120.0
 
@@ -34,3 +34,21 @@ def test_a_page_follows_a_run_and_loads_itself_again_only_while_it_goes_on(tmp_p
     (folder / "result.json").write_bytes(result)
     done = write_report(folder, refresh=7).read_text("utf-8")
     assert "refresh" not in done.split("<script")[0]
+
+
+def test_a_page_that_cannot_be_written_is_rendered_as_seldom_as_one_that_can(tmp_path, monkeypatch):
+    usual = {"n_models": 2, "n_items": 40, "budget": 30, "hostile": False, "n_calibration": 6}
+    folder = make_run(tmp_path / "run", **usual)
+    (folder / "report.html").unlink(missing_ok=True)
+    (folder / "report.html").mkdir()
+    rendered, pauses, live = [], [], LivePage(folder, seconds=77.0)
+    render = page.render
+    monkeypatch.setattr(page, "render", lambda *args: rendered.append(1) or render(*args))
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) == 3
+
+    monkeypatch.setattr(live._stop, "wait", wait)
+    live._follow()
+    assert len(rendered) == 2 and pauses == [1.0, 77.0, 77.0]

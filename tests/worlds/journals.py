@@ -60,8 +60,8 @@ class Teller(Book):
         if not self.ranker.done:
             self.event(End(reason=reason))
 
-    def _take(self, record: Record) -> None:
-        super()._take(record)
+    def _apply(self, record: Record) -> None:
+        super()._apply(record)
         if isinstance(record, End):  # nothing waits in a line
             self.settle()
 
