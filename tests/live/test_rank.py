@@ -410,4 +410,4 @@ def test_a_task_of_fewer_items_than_a_warm_up_has_no_more_of_them():
         warmup_ignores_limits=False,
         spec=SimpleNamespace(max_items=None),
     )
-    assert Plan.first_items.fget(plan) == 3 + 8
+    assert Plan.warmup_items.fget(plan) == 3 + 8
