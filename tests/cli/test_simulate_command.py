@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from worlds.boards import draw
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
+from lm_eval_ccat.testing.methods import example_table
 
 
 @pytest.fixture
@@ -38,13 +41,23 @@ def test_table_advice_and_json(scores, tmp_path, capsys):
 def test_natural_stopping_and_models_left_out(scores, ccat):
     line = f"simulate --scores {scores} --methods paper --items_per_model none --folds 2"
     line += f" --seed 3 --kind frontier --json {scores.parent / 'all.json'}"
-    out = ccat(*line.split(), "--exclude", "m0,m1", "--metric", "my").out
+    out = ccat(*line.split(), "--exclude", "m0,m1").out
     settings = json.loads((scores.parent / "all.json").read_text())["settings"]
     assert settings["seed"] == 3 and settings["kind"] == "frontier"
     assert "10 models x 120 items" in out and "no budget" in out
     following = out.splitlines()[-1].removeprefix("Next: lm-eval-ccat ").split()
-    assert following[2:] == ["--metric", "my", "-o", "bank.json"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(scores.parent)
         ccat(*following)
     assert (scores.parent / following[-1]).exists()
+
+
+def test_a_range_against_its_metric_is_doubted_also_of_several_tasks(tmp_path, ccat):
+    for task in ("t", "u"):
+        table = example_table(12, 40)
+        table = replace(table, task=task, metric="bleu", raw=100 * table.raw, scale=Scale(0, 100))
+        table.write(tmp_path / f"{task}.csv")
+    call = ["simulate", "--scores", tmp_path, "--methods", "random", "--folds", 2]
+    call += ["--items_per_model", 5, "--metric", "bleu"]
+    for ends, doubted in (("0,100", False), ("100,0", True)):
+        assert ("if that is not meant" in ccat(*call, "--range", ends).err) == doubted
