@@ -204,8 +204,9 @@ class Channel:
         self._median = None
         probing = self.gate.state is State.PROBING
         self._note_reply(sending, moment)
-        # A server that has just come back may bear little.
-        if probing and self.gate.state is State.OPEN:
+        # A server that has just come back may bear little. After the first answer of all it gets as
+        # many requests as there are slots: what is wrong with its entry has shown by then.
+        if probing and self.gate.state is State.OPEN and len(self._latencies) > 1:
             self.pace.begin_again(len(self.wire))
         self.pace.answered()
 
@@ -465,7 +466,7 @@ class Channel:
         if self.refused_since is None:
             self.refused_since = sent
         wait = None if wait is None else min(wait, self.outage_limit)
-        self.pace.refused(call.moment, sent, wait)
+        self.pace.refused(call.moment, sent, len(self.wire), wait)
         self._note_reply(call.sending, call.moment)
         self.line.back(call.asks)
 

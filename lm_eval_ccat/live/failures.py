@@ -415,27 +415,25 @@ SLOWER, SLOWER_AT_FIRST = 0.95, 0.6
 RECOVERY, RECOVERY_PER_ANSWER = 65.0, 10.0
 #: After every `DOUBLING` answers without a refusal the rate grows twice as fast, up to `FASTEST`:
 #: the limit may have been raised, or set too low.
-DOUBLING, FASTEST = 100, 0.05
+DOUBLING, FASTEST = 100, 0.02
 #: Longest pause, in seconds, when the server asks for none.
 LONGEST_PAUSE = 60.0
 #: Fewest answers between two refusals that measure the limit.
 ENOUGH_TO_MEASURE = 4
-#: Concurrent requests at the start, and how many more each answer allows.
-AT_ONCE, ADDED = 8, 7
-#: The same after the server was away.
-AT_ONCE_AGAIN, ADDED_AGAIN = 2, 1
+#: Concurrent requests after the server was away, and how many more each answer allows.
+AT_ONCE, ADDED = 2, 1
 
 
 class Pace:
     """When the next request may go out to a server that may limit the rate of requests.
 
-    A run starts with eight concurrent requests and allows seven more after each answer; with two
-    and one more once the server was away. It limits nothing else until the server refuses a request
-    for its rate; from then on it spaces requests. Between two refusals a server accepts just what
-    its limit allows, so the answers between them measure the limit. At each refusal the rate falls
-    by a twentieth (faster until the limit is known), and recovers in 65 answers or more; it stays
-    at a request in two of the longest pauses that the server asked for. Nothing goes out during
-    such a pause.
+    It limits nothing until the server refuses a request for its rate, which costs nothing; from
+    then on it spaces requests, at first by what the server has taken until then, answered or in
+    flight. Between two refusals a server accepts just what its limit allows, so the answers between
+    them measure the limit. At each refusal the rate falls by a twentieth, and recovers in 65
+    answers or more (both faster until the limit is known); it stays at a request in two of the
+    longest pauses that the server asked for. Nothing goes out during such a pause. A server that
+    was away and is back gets two concurrent requests, and one more after each answer.
 
     Examples
     --------
@@ -443,22 +441,24 @@ class Pace:
     >>> pace.wait(moment=0.0, in_flight=0)
     0.0
     >>> pace.sent(0.0)
-    >>> pace.refused(0.5, sent=0.0, pause=2.0)
+    >>> pace.refused(0.5, sent=0.0, in_flight=0, pause=2.0)
     >>> pace.wait(moment=1.0, in_flight=0)
     1.5
     """
 
     def __init__(self) -> None:
         self.rate = math.inf
-        self._at_once, self._added_by_answer = AT_ONCE, ADDED
+        self._at_once = math.inf  # most concurrent requests
         self._began: float | None = None  # when the first request went out
         self._refusal: float | None = None  # time of the last one
         self._accepted = 0  # answers since the last refusal
+        # Answers and seconds until the first refusal, while there is no further one.
+        self._first: tuple[int, float] | None = None
         self._growth = FASTEST
         self._settled = False  # whether the limit was measured
         self._in_vain = 0  # refusals in a row without an answer between them
         self._longest = 0.0  # pause that the server asked for
-        self._paused = 0.0  # seconds since the last refusal in which the server took nothing
+        self._idle = 0.0  # seconds since the last refusal in which the server was asked nothing
         self._next = -math.inf  # when the rate allows the next request
         self._pause = -math.inf  # until when none goes out
 
@@ -470,66 +470,83 @@ class Pace:
 
     def begin_again(self, in_flight: int) -> None:
         """Begin with few requests again, besides those in flight: the server is back."""
-        if self._accepted:  # it was away, not merely unknown
-            self._at_once, self._added_by_answer = in_flight + AT_ONCE_AGAIN, ADDED_AGAIN
-        else:
-            self._at_once = in_flight + AT_ONCE
+        self._at_once = in_flight + AT_ONCE
 
     def sent(self, moment: float) -> None:
         """Note that a request has gone out."""
         if self._began is None:
             self._began = moment
-        if math.isfinite(self.rate):
-            self._next = max(self._next, moment) + 1.0 / self.rate
+        if self._refusal is not None:
+            # Requests that the run makes late say nothing about the rate.
+            due = max(self._next, self._pause)
+            self._idle += max(moment - due, 0.0)
+            self._next = max(due, moment) + 1.0 / self.rate
 
     def answered(self) -> None:
         """Note that a request was answered."""
         self._accepted += 1
-        self._at_once += self._added_by_answer
+        self._at_once += ADDED
         if math.isfinite(self.rate):
             self.rate *= 1.0 + self._growth
             if self._accepted % DOUBLING == 0:
                 self._growth = min(2.0 * self._growth, FASTEST)
 
-    def refused(self, moment: float, sent: float, pause: float | None = None) -> None:
-        """Note that a request sent at `sent` was refused for its rate.
+    def refused(
+        self, moment: float, sent: float, in_flight: int, pause: float | None = None
+    ) -> None:
+        """Note that a request sent at `sent` was refused for its rate; others are `in_flight`.
 
         Refusals of requests already in flight at the last refusal are the same event.
         """
         if self._refusal is None or sent >= self._refusal:
-            self._lower_rate(moment, pause or 0.0)
+            self._note_refusal(moment, pause or 0.0)
+        if self._first is not None:
+            answers, seconds = self._first
+            taken = max(answers + self._accepted + in_flight, 1)
+            self.rate = self._not_too_slow(taken / seconds)
         if pause is None:
             pause = doubled(1.0 / self.rate, self._in_vain, LONGEST_PAUSE)
         self._pause = max(self._pause, moment + pause)
         self._next = max(self._next, moment)
 
-    def _lower_rate(self, moment: float, pause: float) -> None:
-        """Lower the rate at a refusal, by what the server accepted since the one before."""
-        first, measures = self._refusal is None, self._accepted >= ENOUGH_TO_MEASURE
-        self._in_vain = 0 if first or self._accepted else self._in_vain + 1
-        if first:
-            self.rate = self._accepted_rate(moment)
-        # A limit per minute, say: pause longer rather than send more slowly.
-        elif self._in_vain > 1:
-            pass
-        elif measures:
-            self.rate = min(SLOWER * self.rate, self._accepted_rate(moment))
-        else:
-            self.rate *= SLOWER if self._settled else SLOWER_AT_FIRST
-        self._settled = measures and not first
-        # A server that is full, whoever asks, refuses as many at any rate.
+    def _note_refusal(self, moment: float, pause: float) -> None:
+        """Note a refusal that is no part of the last one, and let the rate recover from it."""
         self._longest = max(self._longest, pause)
-        if self._longest > 0.0:
-            self.rate = max(self.rate, 0.5 / self._longest)
-        self._refusal, self._accepted, self._paused = moment, 0, pause
-        answers = max(RECOVERY_PER_ANSWER * self.rate * pause, RECOVERY)
-        self._growth = -math.log(SLOWER) / answers
+        # The first one may be of many requests that went out together: those that are in flight, or
+        # were answered, and are not refused as well, are what the server takes.
+        self._first = (self._accepted, self._seconds(moment)) if self._refusal is None else None
+        if self._first is None:
+            self._lower_rate(moment)
+        self._growth = FASTEST
+        if self._settled:
+            answers = max(RECOVERY_PER_ANSWER * self.rate * pause, RECOVERY)
+            self._growth = -math.log(SLOWER) / answers
+        self._refusal, self._accepted, self._idle = moment, 0, pause
+
+    def _lower_rate(self, moment: float) -> None:
+        """Lower the rate at a further refusal, by what the server accepted since the one before."""
+        self._in_vain = 0 if self._accepted else self._in_vain + 1
+        measures = self._accepted >= ENOUGH_TO_MEASURE
+        if measures:
+            self.rate = min(SLOWER * self.rate, self._accepted_rate(moment))
+        # A limit per minute, say: pause longer rather than send more slowly.
+        elif self._in_vain <= 1:
+            self.rate *= SLOWER if self._settled else SLOWER_AT_FIRST
+        self.rate, self._settled = self._not_too_slow(self.rate), measures
+
+    def _not_too_slow(self, rate: float) -> float:
+        """Return a rate of at least a request in two of the longest pauses asked for.
+
+        A server that is full, whoever asks, refuses as many at any rate.
+        """
+        return max(rate, 0.5 / self._longest) if self._longest else rate
 
     def _accepted_rate(self, moment: float) -> float:
-        """Return the requests a second that the server accepted since the last refusal.
+        """Return the requests a second that the server accepted since the last refusal."""
+        seconds = self._seconds(moment)
+        return max(self._accepted, 1) / max(seconds - self._idle, 0.25 * seconds)
 
-        A pause says nothing about the rate.
-        """
+    def _seconds(self, moment: float) -> float:
+        """Return the seconds since the last refusal, or else since the first request."""
         since = self._began if self._refusal is None else self._refusal
-        seconds = max(moment - (moment if since is None else since), 0.05)
-        return max(self._accepted, 1) / max(seconds - self._paused, 0.25 * seconds)
+        return max(moment - (moment if since is None else since), 0.05)
