@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scores.test_harness_logs import rows_of, write_run
 from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.upkeep.words import age_in_words, diff_banks, facts_of_suite, report, reveals
+from lm_eval_ccat.upkeep.forms import Form
+from lm_eval_ccat.upkeep.words import (
+    age_in_words,
+    diff_banks,
+    facts_of_suite,
+    in_lines,
+    report,
+    reveals,
+)
 
 
 def table(seed=0, prefix="m", shift=None) -> ScoreTable:
@@ -166,3 +176,42 @@ def test_the_best_model_of_a_metric_of_which_less_is_better_comes_first():
     worse = ScoreTable.from_arrays(errors, table().models, scale=Scale(0, 100, False), metric="ter")
     listed = list(report(worse, calibrate(worse, "paper"))["models"].values())
     assert listed == sorted(listed) and len(listed) == 10
+
+
+def test_the_error_of_a_form_is_on_the_scale_of_its_metric(files, ccat):
+    call = ["bank", "form", "t.bank.json", "--items", 10, "--scores", "old.parquet", "-o", "form"]
+    said = ccat(*call).out
+    form, points = Form.load("form"), float(re.search(r"squared error (\S+) over", said)[1])
+    assert points == pytest.approx(100 * form.error, rel=0.01) and points > 0.05
+    [facts] = json.loads(ccat(*call, "--json").out)["forms"]
+    assert facts["error"] == pytest.approx(100 * form.error)
+
+
+def test_a_check_says_what_is_doubtful_of_the_scores_that_it_is_given(tmp_path, ccat):
+    for n in range(9):
+        rows = rows_of(np.random.default_rng(n).random(40) < 0.1 + n / 11)
+        write_run(tmp_path / "logs", f"m{n}", rows)
+    bank = tmp_path / "b.json"
+    ccat("calibrate", tmp_path / "logs", "--method", "paper", "-o", bank)
+    part = {"limit": 3, "samples": {"original": 40, "effective": 3}}
+    write_run(tmp_path / "logs", "cut", rows_of([1, 0, 1]), **part)
+    found = json.loads(ccat("bank", "check", bank, "--scores", tmp_path / "logs", "--json").out)
+    assert any("cut/samples_demo" in text for text in found["warnings"])
+
+
+def test_a_list_of_many_removed_items_ends_with_how_many_more_there_are():
+    bank = calibrate(table(), "paper")
+    facts = {**report(table(), bank), "removed": {str(n): "why" for n in range(14)}}
+    removed = [text for name, text in in_lines(facts) if name.strip() == "removed"]
+    assert removed[9:] == ["doc_id 9: why", "4 more, listed in the bank"]
+
+
+def test_what_differs_is_told_from_the_old_to_the_new_bank(tmp_path, monkeypatch, ccat):
+    monkeypatch.chdir(tmp_path)
+    old = ItemBank.blank(range(4), task="t", metric="acc")
+    old.save("old.bank.json")
+    replace(old, metric="f1", scale=Scale(0, 100)).save("new.bank.json")
+    said = ccat("bank", "check", "old.bank.json", "new.bank.json", code=3).out.splitlines()
+    assert 'metric: "acc" -> "f1"' in said
+    [scale] = [line for line in said if line.startswith("scale: ")]
+    assert scale.index("0 to 1,") < scale.index(" -> ") < scale.index("0 to 100")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from lm_eval_ccat import ItemBank, ScoreTable, __version__
 from lm_eval_ccat.cli.main import COMMANDS, command_parser, main
 from lm_eval_ccat.cli.parsing import CommandParser, models_of
+from lm_eval_ccat.cli.rank import _layers
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.masking import MASK, forget
 
@@ -218,3 +220,10 @@ def test_the_chart_of_a_plan_is_of_the_kind_that_its_name_says(ccat, tmp_path, m
         (tmp_path / "c.svg").unlink()
     error = ccat("plan", "--task", "t", "--models", 2, "-o", tmp_path / "c.gif", code=2).err
     assert "svg, png and pdf, not 'gif'" in error
+
+
+def test_a_folder_of_tasks_is_where_the_command_is_typed(tmp_path, monkeypatch):
+    """And not beside the configuration, whose own paths are."""
+    monkeypatch.chdir(tmp_path)
+    _, flags = _layers(Path("runs/rank.yaml"), {"harness": {"include_path": "tasks"}}, [])
+    assert flags["harness"]["include_path"] == str(tmp_path / "tasks")

@@ -11,6 +11,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError, UsageError
 from lm_eval_ccat.methods.default import selfcheck
 from lm_eval_ccat.methods.sample.method import SamplePolicy
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.upkeep import borrow as room
 from lm_eval_ccat.upkeep.borrow import borrow, borrow_from, donors_of
@@ -82,6 +83,10 @@ def of(table: ScoreTable, path: str) -> ScoreTable:
     return replace(table, doc_hashes=None, settings={"dataset_path": path})
 
 
+def few(table: ScoreTable, documents: int) -> ScoreTable:
+    return table.take(np.arange(documents))
+
+
 OF_ONE = {name: of(table, "wmt24") for name, table in DONORS.items()}
 
 
@@ -91,6 +96,8 @@ OF_ONE = {name: of(table, "wmt24") for name, table in DONORS.items()}
         ({name: shuffled(table) for name, table in DONORS.items()}, ONE, "de, es, hi, uk"),
         ({name: DONORS[name] for name in ("de", "es")}, ONE, "3 tasks"),
         ({**DONORS, "es": replace(DONORS["es"], metric="f1")}, ONE, "donor es is scored by f1"),
+        ({**DONORS, "es": replace(DONORS["es"], scale=Scale(0, 2))}, ONE, "score \\(0 to 2"),
+        ({**OF_ONE, "uk": few(OF_ONE["uk"], 40)}, None, "the donors share 40 documents"),
         ({**DONORS, "away": replace(DONORS["de"], doc_ids=tuple(range(1000, 1000 + N_ITEMS)),
                                     doc_hashes=None)}, ONE, "donor away has 0 of the 150"),
         # Numbers of documents count within one data set.

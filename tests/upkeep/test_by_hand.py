@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,14 +11,18 @@ import pytest
 from scipy.stats import t as student
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.bank.bank import Observation
+from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE, Observation
 from lm_eval_ccat.errors import BankError, UsageError
+from lm_eval_ccat.scores.item_scaling import CONSTANT
 from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.upkeep.borrow import _moved, _profile, donors_of
 from lm_eval_ccat.upkeep.check import check_scores
-from lm_eval_ccat.upkeep.forms import Form, _write_task, make_form, score_form
+from lm_eval_ccat.upkeep.forms import Form, _Covariance, _filled, _write_task, make_form, score_form
+from lm_eval_ccat.upkeep.score_tables import make_bank, table_of
 from lm_eval_ccat.upkeep.update import merged, retire, update
+from lm_eval_ccat.upkeep.words import in_lines, report
 
 # -- banks ----------------------------------------------------------------------------------------
 
@@ -187,3 +192,62 @@ def test_the_new_task_is_no_donor(tmp_path):
     files = sorted(tmp_path.glob("*.csv"))
     assert list(donors_of(files, Query(task="new"))) == ["de", "es"]
     assert list(donors_of(files)) == ["de", "es", "new"]
+    # Nor need its own bank in a suite keep scores.
+    bank, own = (calibrate(example_table(12, 30), "paper", keep_scores=k) for k in (True, False))
+    banks = {task: replace(bank, task=task) for task in ("de", "es")}
+    SuiteBank({**banks, "new": replace(own, task="new")}).save(tmp_path / "s")
+    assert list(donors_of([tmp_path / "s"], Query(task="new"))) == ["de", "es"]
+
+
+def test_covariances_of_items_are_those_of_the_sample_but_for_what_is_shrunk():
+    scores = np.random.default_rng(0).random((9, 6))
+    sample, plain, shrunk = np.cov(scores.T), _Covariance(scores, 0.0), _Covariance(scores, 0.7)
+    for item in range(6):
+        assert plain.column(item) == pytest.approx(sample[item])
+        # What an item varies by itself is known, however few models there are.
+        assert shrunk.column(item)[item] == pytest.approx(sample[item, item])
+    assert plain.with_mean == pytest.approx(sample.mean(axis=1))
+    assert plain.variance == pytest.approx(np.var(scores.mean(axis=1), ddof=1))
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
+def test_a_missing_score_of_equal_ones_is_the_same(level):
+    scores = np.full((4, 5), level)
+    scores[0, 0] = scores[2, 3] = np.nan
+    assert _filled(scores) == pytest.approx(np.full((4, 5), level))
+
+
+def test_a_form_is_of_the_split_that_is_evaluated(form, tmp_path):
+    form = Form(**{**vars(form), "task": "t", "metric": "acc", "n_items": 30})
+    for split, config in (
+        ("exam", {"test_split": "exam", "validation_split": "quiz"}),
+        ("quiz", {"validation_split": "quiz"}),
+    ):
+        _write_task(form, tmp_path, config, tmp_path / "t.yaml")
+        [module] = tmp_path.glob("*.py")
+        assert runpy.run_path(str(module))["SPLIT"] == split
+
+
+def test_a_bank_gives_back_the_rows_that_it_keeps():
+    raw = np.random.default_rng(0).random((12, 20))
+    models = [f"m{n // 2}" for n in range(12)]
+    table = ScoreTable.from_arrays(
+        raw, models, configs=["t=0", "t=1"] * 6, settings={"num_fewshot": 3}
+    )
+    bank = calibrate(table, "paper", keep_scores=True)
+    again = table_of(bank, bank.observations)
+    assert again.raw == pytest.approx(table.raw) and again.settings == table.settings
+    assert (again.row_model, again.row_config) == (table.row_model, table.row_config)
+    assert dict(in_lines(report(table, bank)))["models"].startswith("6 in 12 configs, from ")
+
+
+def test_published_scores_are_scaled_as_one_s_own():
+    """Where they were published nobody knows the prompts: all items are drawn."""
+    table = example_table(14, 40, seed=1)
+    own, elsewhere = (
+        make_bank(table, scale_items=True, elsewhere=published) for published in (False, True)
+    )
+    assert own.constants[CONSTANT] == elsewhere.constants[CONSTANT]
+    assert elsewhere.provenance["prompts"] == PUBLISHED_ELSEWHERE
+    assert elsewhere.provenance["options"]["draws"] == 1.0
+    assert "draws" not in own.provenance.get("options", {})

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import beta
 
-from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.methods.curves import STRAIGHT, Curves
 from lm_eval_ccat.methods.method import method_of
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.upkeep.check import check_documents, check_scores, discoveries
+from lm_eval_ccat.upkeep.check import check_documents, check_scores, discoveries, upper_tail
 from lm_eval_ccat.upkeep.partial_join import share_of_others
 
 N_ITEMS = 200
@@ -201,3 +202,25 @@ def test_a_tenth_of_the_documents_may_change_though_all_that_stay_would_be_less_
     moved = rng.choice(40, 4, replace=False)
     scores[:, moved] = scores[:, np.roll(moved, 1)]
     assert share_of_others(curves, scores) == 0.0
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.3, 1.0])
+def test_the_chance_of_a_score_or_more_is_that_of_its_distribution(noise):
+    """Beta with the variance noise * mean (1 - mean); 0 or 1, where that is all there is."""
+    y, mean = np.array([0.0, 0.2, 0.7, 0.95, 1.0]), np.full(5, 0.6)
+    if noise < 1.0:
+        shape = 1.0 / noise - 1.0
+        expected = beta(0.6 * shape, 0.4 * shape).sf(np.minimum(y, 0.99))
+    else:
+        expected = np.where(y > 0.0, 0.6, 1.0)
+    assert upper_tail(y, mean, np.full(5, noise)) == pytest.approx(expected)
+
+
+def test_a_bank_is_of_one_of_the_filters_and_its_documents_are_known_by_their_hashes():
+    bank = ItemBank.blank(range(3), filter="strict", doc_hashes=("a", "b", "c"))
+    for filters, kinds in ((("loose", "strict"), []), (("loose",), ["other_filter"])):
+        found = check_documents(bank, range(3), ("a", "b", "c"), filters)
+        assert [finding.kind for finding in found] == kinds
+    assert [finding.kind for finding in check_documents(bank, range(3), None)] == [
+        "unverified_documents"
+    ]

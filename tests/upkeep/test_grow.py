@@ -1,5 +1,7 @@
 """A bank that grows from ranking to ranking, and what a ranking takes of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,18 @@ def test_what_cannot_be_left_out_stays_and_is_told():
     ):
         same, warning = without_models(bank, models)
         assert same is bank and words in warning and bool(words) == bool(warning)
+
+
+def test_what_a_bank_grew_to_is_asked_as_before_and_dated_as_before():
+    settings = {"num_fewshot": 3}
+    asked = replace(BLANK, settings=settings)
+    bank = grow(asked, [seen(j) for j in range(12)], "2026-01-01")
+    left, _ = without_models(bank, ["m0"])
+    assert bank.method == left.method == "default"
+    assert (bank.settings, left.settings) == (settings, settings)
+    assert bank.made == left.made == "2026-01-01"
+    kept = calibrate(replace(known(), settings=settings), keep_scores=True)
+    kept = replace(kept, made="2026-02-02", provenance={**kept.provenance, "license": "mit"})
+    remade, _ = without_models(kept, ["m0"])
+    assert (remade.settings, remade.made) == (settings, "2026-02-02")
+    assert remade.provenance["license"] == "mit"

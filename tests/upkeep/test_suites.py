@@ -14,7 +14,7 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.testing.methods import example_table
-from lm_eval_ccat.upkeep.score_tables import outcomes_meant
+from lm_eval_ccat.upkeep.score_tables import names_one_task, outcomes_meant
 from lm_eval_ccat.upkeep.words import page_of, report, reveals
 
 TABLE = example_table()
@@ -127,6 +127,21 @@ def test_filters_of_one_metric_have_a_bank_each(tmp_path, capsys):
     banks, filters = SuiteBank.load(tmp_path / "out")["t"], {"strict", "loose"}
     assert {o: bank.filter for o, bank in banks.items()} == {f"toy,{f}": f for f in filters}
     assert {o: facts["filter"] for o, facts in told.items()} == {f"toy,{f}": f for f in filters}
+    assert main(["bank", "show", str(tmp_path / "out")]) == 0
+    assert "2 banks of 1 task\n" in capsys.readouterr().out
+
+
+def test_a_metric_that_lacks_the_filter_which_is_named_has_its_own(place):
+    [outcome] = outcomes_meant(place / "logs", ["suite_a"], ["acc"], "strict")
+    assert (outcome.metric, outcome.filter) == ("acc", "none")
+
+
+def test_two_tasks_are_one_only_where_one_is_named(tmp_path):
+    for task in ("one", "two"):
+        replace(TABLE, task=task).write(tmp_path / f"{task}.csv")
+    named = {None: False, "one": True, "one,two": False, "o*": False}
+    assert {text: names_one_task(tmp_path, text) for text in named} == named
+    assert names_one_task(tmp_path / "one.csv", None)
 
 
 def test_the_report_gives_models_the_means_that_a_ranking_estimates():
@@ -187,6 +202,9 @@ def test_a_suite_has_forms_that_are_scored_together_and_is_drawn_and_replayed(pl
     assert set(made["tasks"]) == {"suite_a", "suite_b"}
     assert main(["bank", "form", str(forms), str(place / "gone")]) == 2
     assert len(json_of(capsys, "bank", "form", forms, logs)["forms"]) == 2
+    # Logs of one of them are enough for it.
+    shutil.copytree(logs, place / "few", ignore=shutil.ignore_patterns("samples_suite_b*"))
+    assert "suite_a" in json_of(capsys, "bank", "form", forms, place / "few")["estimand"]
     assert main(["report", str(place / "suite"), "--plots", str(place / "plots")]) == 0
     drawn = {f.name for f in place.rglob("*.svg")}
     assert drawn == {"suite_a.acc.svg", "suite_b.acc.svg"}

@@ -9,6 +9,7 @@ from worlds.boards import drive
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError, BankMismatchError, ScoreTableError, UsageError
+from lm_eval_ccat.scores.prompts import Prompts, mark_of
 from lm_eval_ccat.upkeep.update import grow, retire, union, update
 from lm_eval_ccat.upkeep.words import diff_banks, diff_in_words
 
@@ -171,3 +172,15 @@ def test_a_new_version_retires_what_changed_and_learns_what_is_new(table):
     again = update(bank, own, old, retired=[2], new_version=True)
     assert set(again.models) == set(old.models) and {7, 30} <= set(again.doc_ids)
     assert 2 not in again.index, "what leaked is not learned anew"
+
+
+def test_only_a_new_version_may_ask_otherwise(table, bank):
+    def asked(scores, word):
+        marks = [mark_of(f"{word} {n}") for n in range(N)]
+        return replace(scores, prompts=Prompts.of_rows([marks] * len(scores.row_model)))
+
+    old = calibrate(asked(table.select(bank.models), "Say"), "paper", keep_scores=True)
+    new = asked(table.select(table.models[10:18]), "Sing")
+    with pytest.raises(BankMismatchError, match="the prompt of document 0"):
+        update(old, new)
+    assert len(update(old, new, new_version=True).models) == 18
