@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shutil
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from worlds.boards import draw
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, Checked, add, check, init, place, publish, standing
+from lm_eval_ccat.board.cheats import _full_results
 from lm_eval_ccat.board.checking import in_words
 from lm_eval_ccat.board.folder import (
     Reserve,
@@ -773,6 +775,30 @@ def test_the_page_says_how_often_documents_were_shown_and_what_drawn_items_say(b
     assert f"12 random items of {TASK}, true however wrong the bank is: 1 \\u00b1 0.02" in page
     published = json.loads((tmp_path / "site" / "board.json").read_text())
     assert published["citation"]["date"] == last.date > "2020-01-01"
+    for number, row in enumerate(published["rows"], 1):
+        best, worst = row["rank_range"]
+        assert best <= number <= worst <= len(published["rows"])
+    assert any(best < worst for best, worst in (row["rank_range"] for row in published["rows"]))
+
+
+def test_a_row_that_stands_apart_takes_no_rank_and_is_counted(board, tmp_path, monkeypatch):
+    first, second, *others = board.ledger.rows()
+    elsewhere = [
+        replace(row, tasks={TASK: replace(row.tasks[TASK], metric="other,none")})
+        for row in (first, second)
+    ]
+    rewrite(board, [*elsewhere, *others])
+    state = standing(board)
+    assert len(state.apart) == 2 and len(state.placed) == len(others)
+    assert state.in_words(state.placed[0].row).endswith(f"rank 1 of {len(others)}")
+    monkeypatch.setattr(sys.modules[publish.__module__], "_MAX_APART", 1)
+    page = publish(board, tmp_path / "site")[0].read_text()
+    assert "The page shows 1 of 2; board.json has all." in page
+
+
+def test_the_full_results_of_a_board_are_of_its_rows_alone(board):
+    rows = [row for row in board.ledger.rows() if not row.estimated]
+    assert len(rows) > 3 and {*_full_results(board, rows[:2])} == {row.model for row in rows[:2]}
 
 
 def test_new_banks_leave_estimates_by_others_apart_and_end_with_0(board, tmp_path, ccat):

@@ -29,13 +29,14 @@ from lm_eval_ccat.board import (
     standing,
     suspicions,
 )
-from lm_eval_ccat.board.checking import rows_of_journal
+from lm_eval_ccat.board.checking import _sample, rows_of_journal
 from lm_eval_ccat.board.folder import HASHES, Reserve, keep_hashes, without_reserve
 from lm_eval_ccat.board.placing import _reserve_of
 from lm_eval_ccat.board.publish import copies
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.records import Drop, Tell
 
@@ -328,3 +329,35 @@ def test_files_that_are_gone_have_no_hash_and_others_keep_theirs(tmp_path):
     keep_hashes(tmp_path, [tmp_path / "new", tmp_path / "gone"])
     known = json.loads((tmp_path / HASHES).read_text())
     assert known == {name: hashlib.sha256(name.encode()).hexdigest() for name in ("kept", "new")}
+
+
+def test_a_model_is_silent_of_its_configuration_unless_every_task_states_it():
+    def row(model, *configurations):
+        tasks = {str(n): SimpleNamespace(configuration=c) for n, c in enumerate(configurations)}
+        return SimpleNamespace(model=model, tasks=tasks)
+
+    known = {"model": "m"}
+    for rows, said in (
+        ([row("all", known, known)], []),
+        ([row("all", known), row("part", known, {})], ["part"]),
+    ):
+        added = SimpleNamespace(rows=rows, notes=[])
+        adding._say_unconfigured(added)
+        assert added.notes == [f"the source states no configuration of {name}" for name in said]
+
+
+def test_a_full_run_beside_one_of_some_documents_is_no_limited_one(tmp_path):
+    part = {"limit": 3, "samples": {"original": 20, "effective": 3}}
+    scores = [n % 2 for n in range(20)]
+    write_run(tmp_path, "both", rows_of(scores))
+    write_run(tmp_path, "both", rows_of(scores[:3]), day=2, **part)
+    write_run(tmp_path, "part", rows_of(scores[:3]), **part)
+    table = ScoreTable.from_arrays(np.zeros((1, 20)), ["both"], task="demo")
+    reasons = adding.why_limited(tmp_path, "demo", table)
+    assert list(reasons) == ["part"] and reasons["part"].startswith("demo: ")
+
+
+def test_what_drawn_items_say_is_on_the_scale_of_the_metric():
+    part = SimpleNamespace(samples={"m": Drawn(12, 0.4, 0.05)})
+    assert _sample(part, "m", SCALES["errors"]) == pytest.approx([24.0, 2.0, 12.0])
+    assert _sample(part, "other", SCALES["errors"]) is None

@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import beta
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat.board import cheats
 from lm_eval_ccat.board.cheats import PeerScores, alike_in_words, gain_on_shown_items
 from lm_eval_ccat.board.ledger import BoardRow, TaskScore
 from lm_eval_ccat.methods.curves import fit_abilities
@@ -122,3 +123,11 @@ def test_what_is_no_number_is_no_score_of_a_row(value):
     assert BoardRow.from_dict(json.loads(json.dumps(row))).score == 0.5
     with pytest.raises(ValueError, match="score"):
         BoardRow.from_dict({**row, "score": value})
+
+
+def test_of_several_tasks_one_looks_odd_by_accident_more_often(bank, monkeypatch):
+    monkeypatch.setattr(cheats, "gain_on_shown_items", lambda *_: (0.31, 0.6e-3))
+    for tasks, told in (("t", True), ("tu", False)):
+        new = {task: answers(bank, 1) for task in tasks}
+        said = cheats.knew_items(dict.fromkeys(tasks, bank), new, {}, {})
+        assert ("it scores 0.31 more on the items of t" in said) == told

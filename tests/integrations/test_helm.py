@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -200,6 +201,8 @@ def test_what_helm_does_not_have_is_one_sentence(bucket, ccat, tmp_path, name, m
     bank = tmp_path / "h.bank.json"
     said = calibrate(ccat, bank, name, *more, code=2)
     assert words in said.err.splitlines()[-1] and not bank.exists()
+    for fewer in re.findall(r"take about (\d+) --models", said.err):
+        assert int(fewer) < MODELS
 
 
 def test_a_document_answered_in_several_trials_scores_their_mean(bucket, shared, ccat, tmp_path):

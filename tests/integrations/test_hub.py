@@ -376,6 +376,8 @@ def test_what_a_board_refuses_is_one_line_with_a_remedy(
         monkeypatch.delenv("HF_TOKEN")
     said, bank = fetch_board(ccat, tmp_path, *more, code=(1, 2))
     assert words in said.err.splitlines()[-1] and not bank.exists()
+    for fewer in re.findall(r"take about (\d+) --models", said.err):
+        assert int(fewer) < 10
 
 
 def with_damage(sound, chance):

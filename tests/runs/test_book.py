@@ -19,7 +19,8 @@ from worlds.journals import Teller
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import Journal, JournalFile
-from lm_eval_ccat.money import Tokens, sum_of
+from lm_eval_ccat.masking import MASK, forget
+from lm_eval_ccat.money import Tokens, no_money, sum_of
 from lm_eval_ccat.records import BeyondBank, End, Header, Interrupt, Item, Lost, Session, Tell
 from lm_eval_ccat.runs.book import Book, NewAsk
 from lm_eval_ccat.runs.directory import LOG, RunDirectory
@@ -316,3 +317,34 @@ def test_a_result_is_written_in_less_memory_than_its_file_takes(tmp_path):
         tracemalloc.stop()
     assert peak < file.stat().st_size / 2
     assert json.loads(text := file.read_text()) == content and len(text.splitlines()) == 5009
+
+
+def test_a_lost_attempt_that_may_be_billed_survives_a_power_cut():
+    happened: list[str] = []
+    book = Book(fresh(), Recorder(happened))
+    [record] = numbered(book, 1)
+    happened.clear()
+    book.write([Lost(model="a", item=record.item, why="hung", cost=1.0, usd=1.0)])
+    assert happened == ["written lost", "durable"]
+
+
+def test_a_refusal_is_one_answer_and_a_task_has_its_own_costs():
+    tally = Tally()
+    refused = [["I'm sorry, but I cannot help with that."], ["I cannot assist with that."]]
+    tally.count_answer(Tell(model="a", item=Item(("t", 0)), score=0.0, responses=refused))
+    assert tally.refusals == {"a": 1}
+    paid = {("a", "t"): 1.0, ("a", "u"): 2.0, ("b", "t"): 4.0}
+    tally.paid = {pair: {**no_money(), "billed": usd} for pair, usd in paid.items()}
+    billed = [tally.money("a", task)["billed"] for task in ("t", "u", None)]
+    assert billed == [1.0, 2.0, 3.0] and tally.money("c") is None
+
+
+def test_no_file_of_a_run_has_the_keys_of_its_configuration(tmp_path):
+    forget()
+    arguments = {"model": "m", "api_key": "sk-0123456789"}
+    config = {"models": [{"name": "a", "model": "x", "model_args": arguments}]}
+    run = RunDirectory(tmp_path / "run")
+    run.start(Header(config=config, ranker={}, report={}))
+    texts = [file.read_text() for file in run.path.iterdir() if file.suffix in (".json", ".jsonl")]
+    assert len(texts) == 2 and not any("sk-0123456789" in text for text in texts)
+    assert all(MASK in text for text in texts)
