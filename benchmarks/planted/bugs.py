@@ -4052,4 +4052,145 @@ BUGS: tuple[Bug, ...] = (
         "fewer = int(len(runs) * total / limit)",
         ("tests/integrations/test_hub.py::test_what_a_board_refuses_is_one_line_with_a_remedy",),
     ),
+    Bug(
+        "result: one refusal among many is told",
+        "lm_eval_ccat/live/result",
+        "if n >= max(1.0, MANY_EMPTY * tally.answered[name])",
+        "if n >= 1.0",
+        ("tests/live/test_provenance.py::test_a_tenth_of_refusals_is_told_and_fewer_are_not",),
+    ),
+    Bug(
+        "result: seconds of a model are those it was asked for",
+        "lm_eval_ccat/live/result",
+        '"seconds": tally.seconds.get(name, 0.0),',
+        '"seconds": float(tally.asked.get(name, 0)),',
+        ("tests/live/test_run_result.py::test_a_model_s_seconds_are_those_of_its_answers",),
+    ),
+    Bug(
+        "charges: an item without a price per token has a size",
+        "lm_eval_ccat/live/charges",
+        "if all(model.price.by_tokens for model in spec.models):",
+        "if any(model.price.by_tokens for model in spec.models):",
+        (
+            "tests/live/test_charges.py::test_documents_have_sizes_where_every_price_follows_their_length",
+        ),
+    ),
+    Bug(
+        "charges: a judge is free in the dearest item",
+        "lm_eval_ccat/live/charges",
+        "max(largest + judge_usd, *costs)",
+        "max(largest, *costs)",
+        (
+            "tests/live/test_charges.py::test_documents_have_sizes_where_every_price_follows_their_length",
+        ),
+    ),
+    Bug(
+        "fields: a weight of a metric in a list is 1",
+        "lm_eval_ccat/live/fields",
+        "named = [(name, weight if equals else 1.0) for",
+        "named = [(name, 1.0) for",
+        ("tests/live/test_spec.py::test_a_weight_may_follow_its_metric_in_a_list",),
+    ),
+    Bug(
+        "sender: a wait for a node is told at every look",
+        "lm_eval_ccat/live/sender",
+        "            self._waiting_for_node[channel.name] = wait._replace(reported=moment)\n",
+        "",
+        (
+            "tests/live/test_slots.py::test_a_model_without_a_node_says_so_every_ten_seconds_until_it_is_set_aside",
+        ),
+    ),
+    Bug(
+        "forecast: what is in flight costs an item of each model",
+        "lm_eval_ccat/live/forecast",
+        '(model["most_expensive_item"] or 0.0) * model["in_flight_at_most"]',
+        '(model["most_expensive_item"] or 0.0)',
+        (
+            "tests/live/test_rank.py::test_a_plan_counts_what_may_be_in_flight_at_the_end_and_whole_benchmarks",
+        ),
+    ),
+    Bug(
+        "lms: a model is named by its class",
+        "lm_eval_ccat/harness/internals/lms",
+        '        getattr(inner, "pretrained", None),\n',
+        "",
+        (
+            "tests/harness/test_harness_internals.py::test_a_model_is_known_by_its_weights_and_a_header_stands_for_its_key",
+        ),
+    ),
+    Bug(
+        "lms: a key is needed beside a header",
+        "lm_eval_ccat/harness/internals/lms",
+        '        if arguments.get("header"):\n            continue  # sent in place of the key\n',
+        "",
+        (
+            "tests/harness/test_harness_internals.py::test_a_model_is_known_by_its_weights_and_a_header_stands_for_its_key",
+        ),
+    ),
+    Bug(
+        "index: a group of one text has letters as members",
+        "lm_eval_ccat/harness/internals/task_index",
+        "(members,) if isinstance(members, str) else tuple(members)",
+        "tuple(members)",
+        (
+            "tests/harness/test_harness_internals.py::test_a_group_of_one_task_has_that_task_as_its_member",
+        ),
+    ),
+    Bug(
+        "estimates: a bank of some documents is of all",
+        "lm_eval_ccat/harness/estimates",
+        "if known == total else f\"the bank's",
+        "if known <= total else f\"the bank's",
+        (
+            "tests/harness/test_group_estimates.py::test_an_estimate_says_of_which_documents_it_is_and_why_it_ended",
+        ),
+    ),
+    Bug(
+        "estimates: a stopped model ended by its limit",
+        "lm_eval_ccat/harness/estimates",
+        "if (reason := run.ranking.set_aside.get(run.name)) is not None:",
+        "if (reason := run.ranking.set_aside.get(run.session.name)) is not None:",
+        (
+            "tests/harness/test_group_estimates.py::test_an_estimate_says_of_which_documents_it_is_and_why_it_ended",
+        ),
+    ),
+    Bug(
+        "estimates: documents run of a group are all of its documents",
+        "lm_eval_ccat/harness/estimates",
+        '"items": run_in_all,\n',
+        '"items": sum(sizes.values()),\n',
+        (
+            "tests/harness/test_harness_commands.py::test_a_group_and_a_task_share_a_budget_and_find_their_banks_in_a_directory",
+        ),
+    ),
+    Bug(
+        "judge: a rating is the first that a reply states",
+        "lm_eval_ccat/harness/judge/judge_settings",
+        'return _within(float(matches[-1].replace(",", "."))) if matches else None',
+        'return _within(float(matches[0].replace(",", "."))) if matches else None',
+        ("tests/task_configs/test_judge.py::test_ratings_are_read_from_what_judges_write",),
+    ),
+    Bug(
+        "judge: answers of the cache cost",
+        "lm_eval_ccat/harness/judge/rater",
+        "usage.cached += sum(rating.cached for rating in ratings)",
+        "usage.cached += len(ratings)",
+        ("tests/task_configs/test_judge.py::test_an_answer_is_rated_and_its_cost_counted",),
+    ),
+    Bug(
+        "judge: a refused answer is one without a rating",
+        "lm_eval_ccat/harness/judge/rater",
+        "math.isnan(rating.score) and not rating.error for rating in ratings",
+        "math.isnan(rating.score) for rating in ratings",
+        (
+            "tests/task_configs/test_judge.py::test_replies_that_were_paid_for_are_kept_when_one_request_is_refused",
+        ),
+    ),
+    Bug(
+        "cli: a demo that goes wrong ends with 0",
+        "lm_eval_ccat/cli/demo",
+        "return 1 if result.wrong else 0",
+        "return 0",
+        ("tests/demo/test_demo.py::test_a_demo_that_full_runs_contradict_does_not_end_well",),
+    ),
 )

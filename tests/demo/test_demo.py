@@ -109,3 +109,11 @@ def test_a_system_reads_the_whole_body_and_its_answer_is_cached():
     prompt = ("os.walk\nAlpha beta.\n\nGamma delta.\n\nIn one line:", {})
     assert system.generate_until([SimpleNamespace(args=prompt)]) == ["beta. Gamma delta."]
     assert cached == [("generate_until", prompt, "beta. Gamma delta.")]
+
+
+@pytest.mark.parametrize(("wrong", "code"), [([], 0), ([("a", "b")], 1)])
+def test_a_demo_that_full_runs_contradict_does_not_end_well(monkeypatch, ccat, wrong, code):
+    made = SimpleNamespace(wrong=wrong, run_dir="run")
+    monkeypatch.setattr("lm_eval_ccat.demo.story.demo", lambda *_, **__: made)
+    monkeypatch.setattr("lm_eval_ccat.cli.demo.write_report", lambda folder: f"{folder}/page.html")
+    assert "run/page.html" in ccat("demo", code=code).out

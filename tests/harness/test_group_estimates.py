@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lm_eval_ccat.harness.estimates import correct_group
+from lm_eval_ccat.harness.estimates import _why, correct_group, estimand
 from lm_eval_ccat.metrics import Scale
 
 KEY, STDERR = "m,none", "m_stderr,none"
@@ -53,3 +53,20 @@ def test_the_error_of_a_group_is_that_of_its_estimates_and_of_what_they_share(by
     assert block is not None and block["tasks"] == ["a", "b"] and block["items_total"] == 100
     assert block["scores"][KEY]["standard_error"] == metrics["g"][STDERR]
     assert list(block["scores"][KEY]["weights"].values()) == pytest.approx(weights)
+
+
+def test_an_estimate_says_of_which_documents_it_is_and_why_it_ended():
+    """A bank of 30 of the task's 36 documents says nothing of the other six."""
+    metric = SimpleNamespace(in_words="accuracy")
+    ranking = SimpleNamespace(
+        question="benchmark", expected=False, set_aside={"m": "gone"}, stopped_because="the budget"
+    )
+    for known, words in ((30, "the bank's 30 of 36 documents"), (36, "all 36 documents")):
+        run = SimpleNamespace(
+            administered=range(9), complete=False, answers_in_full=None, ranking=ranking, name="m",
+            outcome=SimpleNamespace(metric=metric, bank=SimpleNamespace(n_items=known)),
+            session=SimpleNamespace(name="t", doc_ids=range(36)),
+        )  # fmt: skip
+        assert estimand(run) == f"estimate of the accuracy over {words} of t, from 9 of them"
+        assert _why(run) == "the model was set aside: gone"
+        assert _why(SimpleNamespace(**{**vars(run), "name": "other"})) == "the budget"

@@ -91,6 +91,8 @@ def test_a_group_and_a_task_share_a_budget_and_find_their_banks_in_a_directory(o
     assert set(found) == {"all_of_it", "choices", "sums", "texts"}
     assert found["texts"]["items"] == 7
     assert found["choices"]["items"] + found["sums"]["items"] == 14
+    group = found["all_of_it"]
+    assert (group["items"], group["items_total"]) == (14, 2 * N_DOCS)
 
 
 @pytest.fixture

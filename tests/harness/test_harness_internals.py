@@ -256,3 +256,20 @@ def test_requests_are_cached_and_made_anew_as_the_user_says(given):
     task._build_all(whole, internals.PlaceholderLM(), given)
     for name in ("cache_requests", "rewrite_requests_cache"):
         assert asked[name] == given.get(name, False)
+
+
+def test_a_model_is_known_by_its_weights_and_a_header_stands_for_its_key(monkeypatch):
+    assert lms.model_name(SimpleNamespace(model=object(), pretrained="org/m")) == "org/m"
+    assert lms.model_name(SimpleNamespace(config=SimpleNamespace(_name_or_path="x"))) == "x"
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    kind = "openai-chat-completions"
+    lms.require_backends({"a": (kind, {"header": {"Authorization": "Bearer k"}})})
+    with pytest.raises(HarnessError, match=r"^b: "):
+        lms.require_backends({"b": (kind, {"model": "m"})})
+
+
+def test_a_group_of_one_task_has_that_task_as_its_member(tmp_path):
+    (tmp_path / "alone.yaml").write_text("task: alone\noutput_type: generate_until\n")
+    (tmp_path / "group.yaml").write_text("group: g\ntask: alone\n")
+    manager = internals.task_manager(["g"], str(tmp_path))
+    assert task_index.listed(manager, "g").members == ("alone",)

@@ -68,3 +68,27 @@ def test_before_the_first_answer_a_lost_attempt_counts_the_tokens_that_are_expec
     assert made.of_lost("a", item, BILLED, tally)[0] == made.expected("a", item) == 3.0
     tally.lengths["a"] = SimpleNamespace(of_lost=lambda column: 120.0)
     assert made.of_lost("a", item, BILLED, tally)[0] == 120.0
+
+
+BY_TOKENS = {"input": 1000.0, "output": 4000.0}
+
+
+@pytest.mark.parametrize(
+    ("prices", "follows"), [((BY_TOKENS, BY_TOKENS), True), ((BY_TOKENS, {"item": 0.25}), False)]
+)
+def test_documents_have_sizes_where_every_price_follows_their_length(monkeypatch, prices, follows):
+    """Two documents, of 100 and 300 tokens to read; answers take 10, and 50 at the limit."""
+    tokens = {
+        doc: module.ExpectedTokens(Tokens(read, 10, "estimate"), Tokens(read, 50, "estimate"))
+        for doc, read in ((0, 100), (1, 300))
+    }
+    monkeypatch.setattr(module, "expected_tokens", lambda *_: tokens)
+    models = [{"name": n, "model": "dummy", "price": p} for n, p in zip("ab", prices)]
+    settings = {"budget": {"usd": 9}, "judge": {"item": 0.5}}
+    spec = Spec.read({"task": "t", "models": models, **settings})
+    outcome = SimpleNamespace(bank=ItemBank.blank(range(2)), weight=1.0)
+    made = Charges.of(spec, {"t": {"acc": outcome}}, {"t": None})
+    assert made.forecasts["a"].mean == pytest.approx((0.14 + 0.34) / 2 + 0.5)
+    assert made.forecasts["a"].largest == pytest.approx(0.3 + 0.2 + 0.5)
+    sizes = {Item(("t", 0)): 0.14 / 0.24, Item(("t", 1)): 0.34 / 0.24}
+    assert made.units == (pytest.approx(sizes) if follows else None)

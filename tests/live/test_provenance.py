@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from worlds.bench import TASK
 from worlds.server import trouble
 
@@ -125,3 +126,13 @@ def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench, 
     few = {"stop": "limits", "max_items": 10, "failures": {"attempts": 2, "backoff": 0.1}}
     failed = bench.ranked(server, THREE, **few)["models"]["m11"]["failed"]
     assert failed and all("its text is of type list" in one["reason"] for one in failed)
+
+
+@pytest.mark.parametrize(
+    ("answered", "refused", "told"), [(100, 9, False), (100, 10, True), (5, 1, True)]
+)
+def test_a_tenth_of_refusals_is_told_and_fewer_are_not(answered, refused, told):
+    tally = Tally()
+    tally.answered["a"], tally.refusals["a"] = answered, refused
+    share = f"{refused} of {answered} answers of a ({100 * refused // answered}%) are refusals"
+    assert [text.startswith(share) for text in doubts(tally)] == [True] * told

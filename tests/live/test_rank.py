@@ -411,3 +411,12 @@ def test_a_task_of_fewer_items_than_a_warm_up_has_no_more_of_them():
         spec=SimpleNamespace(max_items=None),
     )
     assert Plan.warmup_items.fget(plan) == 3 + 8
+
+
+def test_a_plan_counts_what_may_be_in_flight_at_the_end_and_whole_benchmarks(bench, ccat):
+    entry = {"price": {"item": 0.01}, "concurrency": 4}
+    config = bench.config("", ["m05", "m07"], bank=None, budget={"usd": 1}, entry=entry)
+    content = json.loads(ccat("plan", config, "--json").out)
+    assert content["overspend_at_most"] == pytest.approx(2 * 4 * 0.01)
+    for block in content["models"].values():
+        assert block["full_evaluation_cost"] == pytest.approx(bench.n_docs * 0.01)

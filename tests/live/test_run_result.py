@@ -12,6 +12,7 @@ from worlds.journals import Teller
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.live.result import (
     Result,
+    _cost_block,
     _of_cut_answers,
     board_of,
     on_own_scales,
@@ -128,3 +129,10 @@ def test_shares_of_answers_that_were_cut_are_of_all_answers():
     tally.finished.update(a={"length": 10}, b={"length": 1})
     [text] = _of_cut_answers(tally, ())
     assert "different rates: 50% of those of a, 5% of those of b" in text
+
+
+def test_a_model_s_seconds_are_those_of_its_answers():
+    tally = Tally()
+    tally.asked["a"], tally.seconds["a"] = 3, 12.5
+    block = _cost_block(tally, "a")
+    assert (block["asked"], block["seconds"]) == (3, 12.5) and "usd" not in block

@@ -124,3 +124,18 @@ def test_a_model_that_hangs_is_waited_for_until_two_others_are_done():
             line=SimpleNamespace(compares_only=compares_only, has_next=lambda name: False),
         )  # fmt: skip
         assert part._others_are_done() is done
+
+
+def test_a_model_without_a_node_says_so_every_ten_seconds_until_it_is_set_aside():
+    told, aside = [], []
+    model = SimpleNamespace(missing="GPU 1", too_large=False, close=lambda: None)
+    channel = SimpleNamespace(
+        name="a", model=model, outage_limit=60.0, set_aside=aside.append, to_open=True
+    )
+    waiting = sender(
+        _waiting_for_node={}, _holders=[channel], observer=SimpleNamespace(warn=told.append)
+    )
+    for second in range(61):
+        waiting._wait_for_node(channel, 100.0 + second)
+    assert told == ["a is waiting for a node: GPU 1"] * 5
+    assert aside == ["no node had room for it within 60 s: GPU 1"] and waiting._holders == []

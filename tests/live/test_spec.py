@@ -345,3 +345,9 @@ def test_requests_are_chat_messages_only_where_no_model_takes_a_text(bench):
         harness = {"include_path": str(bench.folder / "tasks")}
         sessions, _ = open_plain(Spec.read({"task": TASK, "models": models, "harness": harness}))
         assert (sessions[TASK].marks[3] == plain) == same
+
+
+def test_a_weight_may_follow_its_metric_in_a_list():
+    weights = {"bleu": 1.0, "chrf": 0.0, "ter": 2.5}
+    assert Spec.read({"metrics": ["bleu", "chrf=0", "ter=2.5"]}).metrics == weights
+    assert Spec.read({"metrics": weights}).metrics == weights

@@ -66,6 +66,7 @@ def read(tmp_path):
         ("9", 9),
         ('```json\n{"rating": 4, "why": "half true"}\n```', 4),
         ("<think>surely Rating: [[2]]</think>Rating: [[9]]", 9),
+        ("Rating: [[3]]. On reflection it is true. Rating: [[6]]", 6),
         ("Rating: [[11]]", None),
         ("Rating: [[0]]", None),
         ("Rating: -3", None),
@@ -95,6 +96,7 @@ def test_an_answer_is_rated_and_its_cost_counted(serve, monkeypatch):
     assert "- yes" in request["messages"][0]["content"]
     assert server.headers[0]["Authorization"] == "Bearer secret"
     assert judge.usage.calls == 1 and judge.usage.tokens.source == "usage"
+    assert judge.usage.cached == judge.usage.unrated == 0
     assert judge.usage.usd == pytest.approx((100 * 1.0 + 10 * 2.0) / 1e6)
     monkeypatch.delenv("SOME_KEY")
     with pytest.raises(UsageError, match="SOME_KEY"):
@@ -271,6 +273,7 @@ def test_replies_that_were_paid_for_are_kept_when_one_request_is_refused(tmp_pat
     assert "HTTP 400" in ratings[7].error and math.isnan(ratings[7].score)
     assert judge.usage.calls == 15 and judge.usage.usd == pytest.approx(15 * 110 / 1e6)
     assert "1 answers refused" in judge.describe()
+    assert "0 answers without a rating" in judge.describe()
     with pytest.raises(HarnessError, match="HTTP 400"):
         judge.rate(**answers[7])
     later = judge_at(server, cache=tmp_path / "cache.jsonl").rate_all(answers)
