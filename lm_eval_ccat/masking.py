@@ -46,6 +46,7 @@ _PAIR = re.compile(r"([\w-]+)=(\"[^\"]*\"|'[^']*'|[^,\s]+)")
 _lock = threading.Lock()
 _known: set[str] = set()
 _pattern: re.Pattern[str] | None = None
+_forms_in_json: tuple[str, ...] = ()
 
 
 @functools.lru_cache(maxsize=4096)  # every environment variable is looked at for every command
@@ -126,14 +127,14 @@ def _mask_logs() -> None:
 
 def forget() -> None:
     """Forget all credentials (for a test, or a process that continues another user's run)."""
-    global _pattern
+    global _pattern, _forms_in_json
     with _lock:
         _known.clear()
-        _pattern = None
+        _pattern, _forms_in_json = None, ()
 
 
 def _compile() -> None:
-    global _pattern
+    global _pattern, _forms_in_json
     forms = set(_known)
     for value in _known:
         once = json.dumps(value)[1:-1]
@@ -144,6 +145,7 @@ def _compile() -> None:
         }  # fmt: skip
     # Longest first, so that "key-2" is masked whole where "key" is known, too.
     _pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
+    _forms_in_json = tuple(json.dumps(form, ensure_ascii=False)[1:-1] for form in forms)
 
 
 def mask_text(text: str) -> str:
@@ -169,6 +171,11 @@ def mask(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [mask(entry) for entry in value]
     return value
+
+
+def in_json(text: str) -> bool:
+    """Whether JSON (of ``ensure_ascii=False``) holds a credential that `mask_values` would mask."""
+    return any(form in text for form in _forms_in_json)
 
 
 def mask_values(value: Any) -> Any:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat.masking import (
     MASK,
     forget,
+    in_json,
     is_secret_name,
     mask,
     mask_file,
@@ -103,6 +104,9 @@ def test_no_value_that_was_remembered_comes_out(key: str, before: str, after: st
     assert MASK in masked
     if key not in before + MASK + after:
         assert key not in masked
+    # Whatever is masked is found in JSON, which alone decides whether a file is looked through.
+    for text in (before + key, after, before + MASK, json.dumps([key]), repr(key), quote_plus(key)):
+        assert in_json(json.dumps(text, ensure_ascii=False)) >= (mask_values(text) != text)
 
 
 def test_an_item_that_holds_a_key_is_masked_and_stays_an_item() -> None:

@@ -62,6 +62,11 @@ class PairEvidence(NamedTuple):
         """Return this evidence on the pairs of a mask, and the alternative on all others."""
         return PairEvidence(*(np.where(mask, *values) for values in zip(self, alternative)))
 
+    @property
+    def turned(self) -> PairEvidence:
+        """The evidence of the same pairs, column against row."""
+        return PairEvidence(self.worse, self.better, self.close)
+
     def at(self, place: Any) -> PairEvidence:
         """Return the evidence at an index of the arrays."""
         return PairEvidence(*(kind[place] for kind in self))

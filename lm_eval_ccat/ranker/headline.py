@@ -369,8 +369,10 @@ def order_parts(
     separated: Iterable[Sequence[str]] = (),
 ) -> Iterator[OrderPart]:
     """Yield the parts of the order (see `order_in_words`), one for each model of a chain."""
-    group_of = {model: tuple(tie) for tie in ties for model in tie}
-    chained = {group_of[name] for name, _ in separated if name in group_of}
+    groups = [tuple(tie) for tie in ties]
+    group_of = {model: group for group in groups for model in group}
+    first_models = {name for name, _ in separated}
+    chained = {group for group in groups if not first_models.isdisjoint(group)}
     joint = ""
     for group in dict.fromkeys(group_of.get(model, (model,)) for model in order):
         if group in chained:

@@ -324,8 +324,9 @@ class Looks:
         answer changes few pairs. All looks must be taken at one `level`.
         """
         changed = self._changed(belief)
-        # `flatnonzero` is several times faster than `nonzero` of the matrix.
-        place = i, j = np.unravel_index(np.flatnonzero(changed), changed.shape)
+        # Two tested models stand in two places of the matrices: one look says both. (`flatnonzero`
+        # is several times faster than `nonzero` of the matrix.)
+        place = i, j = np.unravel_index(np.flatnonzero(np.triu(changed, 1)), changed.shape)
         look = self.evidence_at(belief, i, j, level, min_difference)
         evidence = self.evidence
         if evidence is None or self.once:
@@ -333,8 +334,10 @@ class Looks:
         largest = look.at_least(evidence.at(place))
         if any((kind > 0.0).any() for kind in look):
             evidence = PairEvidence(*(kind.copy() for kind in evidence))
-            for kind, values in zip(evidence, largest):
+            tested = j < len(changed)
+            for kind, values, turned in zip(evidence, largest, largest.turned):
                 kind[place] = values
+                kind[j[tested], i[tested]] = turned[tested]
         if self.once:
             return replace(self, evidence=evidence, last=None)
         return replace(self, evidence=evidence, last=belief)

@@ -29,7 +29,7 @@ from ..content import RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_text, set_rights
 from ..journal import JOURNAL, JournalFile, read_journal
-from ..masking import mask, mask_file, mask_values
+from ..masking import in_json, mask, mask_file, mask_values
 from ..ranker import Ranker
 from ..ranker.contents import Banks
 from ..records import Header, Record
@@ -38,6 +38,10 @@ from .book import Book
 #: Suffixes of the files that the harness, its logs and its models write. The journal is not among
 #: them: its content is masked before it is written, and its lines are sealed.
 _WRITTEN_BY_OTHERS = (".json", ".jsonl", ".log", ".txt", ".csv", ".yaml", ".html")
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
+#: Rows of a table that are written at once.
+_BATCH = 100
 
 _LOCK, LOG, CONFIG = "run.lock", "run.log", "config.json"
 
@@ -170,11 +174,7 @@ def _in_lines(content: Mapping[str, Any]) -> Iterator[str]:
     With ``indent``, which the C encoder lacks, the pairs of 300 models take eight times as long; as
     one text, those of 1,000 models take half a gigabyte.
     """
-    encoder = json.JSONEncoder(ensure_ascii=False, default=str)
-
-    def text(value: Any) -> str:
-        return encoder.encode(mask_values(value))
-
+    text = _masked_json
     separator = "{\n"
     for key, value in content.items():
         yield f"{separator}  {text(key)}: "
@@ -183,10 +183,31 @@ def _in_lines(content: Mapping[str, Any]) -> Iterator[str]:
             rows = (f"{text(str(name))}: {text(row)}" for name, row in value.items())
             yield from _in_rows("{", rows, "}")
         elif isinstance(value, list) and any(isinstance(row, Mapping) for row in value):
-            yield from _in_rows("[", map(text, value), "]")
+            batches = (value[start : start + _BATCH] for start in range(0, len(value), _BATCH))
+            yield from _in_rows("[", map(_rows_in_lines, batches), "]")
         else:
             yield text(value)
     yield "\n}\n"
+
+
+def _masked_json(value: Any) -> str:
+    """Return a value as JSON in one line, its known credentials masked."""
+    line = _ENCODER.encode(value)
+    # To look through the values of a million pairs takes longer than to write them.
+    return _ENCODER.encode(mask_values(value)) if in_json(line) else line
+
+
+def _rows_in_lines(rows: list[Any]) -> str:
+    """Return rows of a table as JSON, each in a line, without the brackets around them.
+
+    They are written at once, which takes less time, and parted before the first key of each. No
+    text within a row looks like that: its quotation marks are escaped, and after its last one comes
+    no key.
+    """
+    line = _masked_json(rows)[1:-1]
+    first_key = next(iter(rows[0]), "") if isinstance(rows[0], Mapping) else ""
+    begins = f'{{"{first_key}": '
+    return line.replace(f"}}, {begins}", f"}},\n    {begins}")
 
 
 def _in_rows(opening: str, rows: Iterable[str], closing: str) -> Iterator[str]:

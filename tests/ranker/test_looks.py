@@ -1,10 +1,13 @@
 """With many models turns are decided on a look at all of them that is some answers old."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from worlds.boards import bank_of, draw
 
 from lm_eval_ccat import Ranker
+from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.methods.default.field import Moments
 from lm_eval_ccat.ranker import turns
 from lm_eval_ccat.ranker.looks import Looks
@@ -57,6 +60,35 @@ def test_looks_at_pairs_are_as_rare_whatever_the_method_and_the_score(method, n_
             made.tell(model, (task, item), float(SCORES[NAMES.index(model), item]))
     first = 2 * len(NAMES) * n_tasks
     assert len(taken) > 8 and taken == list(range(first, answers + 1, 4))
+
+
+@pytest.mark.parametrize("known", [(), (0.4, 0.6)])
+def test_looks_hold_the_largest_evidence_of_every_pair_in_both_of_its_places(known):
+    """From scratch: all pairs of all beliefs, though an answer changes few and each is judged once.
+
+    The second figures are those of the same pairs turned round: better is worse.
+    """
+    rng, errors = np.random.default_rng(3), np.full(6, 0.2)
+    means, counts, references = rng.random(6), np.full(6, 10.0), None
+    if known:
+        nothing = np.zeros(len(known))
+        references = References(("x", "y"), np.array(known), nothing, np.array(known), nothing)
+    looks, largest = Looks(horizons=(60,)), np.zeros((3, 6, 6 + len(known)))
+    for answer in range(60):
+        model = answer % 5  # the sixth model gets none
+        errors[model], counts[model] = 0.2 / (1 + answer // 5), counts[model] + 1.0
+        means[model] = np.clip(means[model] + rng.normal(0.0, 0.3 * errors[model]), 0.0, 1.0)
+        belief = Belief.independent(means.copy(), errors, n=counts, n_items=500)
+        belief = replace(belief, references=references)
+        looks = looks.after(belief, 0.05, 0.1)
+        i, j = np.indices(largest.shape[1:]).reshape(2, -1)
+        look = np.where(i == j, 0.0, looks.evidence_at(belief, i, j, 0.05, 0.1))
+        largest = np.maximum(largest, look.reshape(largest.shape))
+    assert looks.evidence is not None
+    assert np.array_equal(np.array(looks.evidence), largest)
+    better, worse, close = looks.evidence
+    assert np.array_equal(better[:, :6], worse[:, :6].T) and (better > 0.0).sum() > 5
+    assert (close > 0.0).any() and np.array_equal(close[:, :6], close[:, :6].T)
 
 
 @pytest.mark.parametrize("method", ["default", "sample"])

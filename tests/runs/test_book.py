@@ -19,7 +19,7 @@ from worlds.journals import Teller
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import Journal, JournalFile
-from lm_eval_ccat.masking import MASK, forget
+from lm_eval_ccat.masking import MASK, forget, remember
 from lm_eval_ccat.money import Tokens, no_money, sum_of
 from lm_eval_ccat.records import BeyondBank, End, Header, Interrupt, Item, Lost, Session, Tell
 from lm_eval_ccat.runs.book import Book, NewAsk
@@ -304,6 +304,25 @@ def test_a_journal_is_read_in_few_bytes_an_answer_whatever_the_answers_say(tmp_p
         a.pair: a.text for a in written.answers.values()
     }
     written.journal.close()
+
+
+def test_a_result_has_a_line_for_each_pair_whatever_its_models_are_called(tmp_path):
+    key = 'sk-"1\\2/ä+34567'
+    names = ["a", "}, {", '}, {"a": ', "}, {'a'", "\n", "ä", key, f"x{key}x", ""]
+    pairs = [{"a": a, "b": b, "difference": 0.1} for a in names for b in names * 8]
+    remember({"api_key": key})
+    try:
+        file = RunDirectory(tmp_path).write_json("result.json", {"pairwise": pairs, "ties": [[1]]})
+    finally:
+        forget()
+    text = file.read_text(encoding="utf-8")
+    masked = [
+        {**pair, "a": pair["a"].replace(key, MASK), "b": pair["b"].replace(key, MASK)}
+        for pair in pairs
+    ]
+    assert json.loads(text) == {"pairwise": masked, "ties": [[1]]}
+    rows = text.split("[\n", 1)[1].split("\n  ]", 1)[0].split("\n")
+    assert [json.loads(row.rstrip(",")) for row in rows] == masked
 
 
 def test_a_result_is_written_in_less_memory_than_its_file_takes(tmp_path):
