@@ -4193,4 +4193,81 @@ BUGS: tuple[Bug, ...] = (
         "return 0",
         ("tests/demo/test_demo.py::test_a_demo_that_full_runs_contradict_does_not_end_well",),
     ),
+    Bug(
+        "new: ends of a turned pair stay in their places",
+        "lm_eval_ccat/ranker/rows",
+        "0.0 - self.difference, 0.0 - self.high, 0.0 - self.low",
+        "0.0 - self.difference, 0.0 - self.low, 0.0 - self.high",
+        (
+            "tests/ranker/test_result.py::test_a_pair_turned_round_has_the_ends_of_its_interval_exchanged",
+        ),
+    ),
+    Bug(
+        "the top of a stopping rule is not in the result",
+        "lm_eval_ccat/ranker/builder",
+        "tops=(*_TOPS, *(part.k for part in rule.parts() if isinstance(part, TopDecided))),",
+        "tops=_TOPS,",
+        (
+            "tests/ranker/test_result.py::test_the_models_of_a_top_that_was_asked_for_are_among_those_told",
+        ),
+    ),
+    Bug(
+        "repeats of tasks are the most of all",
+        "lm_eval_ccat/ranker/builder",
+        '"+".join(map(str, of_task.values()))',
+        "str(numbers[-1])",
+        (
+            "tests/ranker/test_result.py::test_the_signature_has_the_repeats_of_each_task_where_they_differ",
+        ),
+    ),
+    Bug(
+        "scored: a text that differs is one of all that are compared",
+        "lm_eval_ccat/live/scored",
+        'extent = f"; {len(changed)} of {compared} {what}s differ"',
+        'extent = f"; {compared} of {compared} {what}s differ"',
+        (
+            "tests/live/test_scored.py::test_how_far_a_difference_goes_is_told_beside_one_document_of_it",
+        ),
+    ),
+    Bug(
+        "failures: a gateway that waited did not time out",
+        "lm_eval_ccat/live/failures",
+        "timed_out=timed_out or status == 504,",
+        "timed_out=timed_out,",
+        ("tests/live/test_failures.py::test_a_gateway_that_waited_in_vain_is_a_time_out",),
+    ),
+    Bug(
+        "opening: a number of examples is set though the task says none",
+        "lm_eval_ccat/harness/opening",
+        "if num_fewshot is not None and default != 0:",
+        "if num_fewshot is not None:",
+        (
+            "tests/harness/test_harness_internals.py::test_a_task_that_says_no_examples_is_asked_with_none",
+        ),
+    ),
+    Bug(
+        "a document that both sides failed on is no document",
+        "lm_eval_ccat/live/shared_documents",
+        "return unknown + lost",
+        "return unknown",
+        (
+            "tests/live/test_compare.py::test_documents_that_a_side_was_not_asked_and_that_it_failed_on_are_told_apart",
+        ),
+    ),
+    Bug(
+        "the side that was not asked is called by the other's name",
+        "lm_eval_ccat/live/shared_documents",
+        "zip(SIDES, asked, scored, scored[::-1])",
+        "zip(SIDES[::-1], asked, scored, scored[::-1])",
+        (
+            "tests/live/test_compare.py::test_documents_that_a_side_was_not_asked_and_that_it_failed_on_are_told_apart",
+        ),
+    ),
+    Bug(
+        "compare: equal scores of estimates are open",
+        "lm_eval_ccat/live/compare",
+        "if np.array_equal(documents.baseline, documents.candidate):",
+        "if not np.array_equal(documents.baseline, documents.candidate):",
+        ("tests/live/test_compare.py",),
+    ),
 )

@@ -273,3 +273,14 @@ def test_a_group_of_one_task_has_that_task_as_its_member(tmp_path):
     (tmp_path / "group.yaml").write_text("group: g\ntask: alone\n")
     manager = internals.task_manager(["g"], str(tmp_path))
     assert task_index.listed(manager, "g").members == ("alone",)
+
+
+@pytest.mark.parametrize(
+    ("default", "stated", "asked"),
+    [(0, 3, 0), (2, 3, 3), (None, 3, 3), (None, None, 0), (2, None, 2)],
+)
+def test_a_task_that_says_no_examples_is_asked_with_none(default, stated, asked):
+    config = {"output_type": "multiple_choice", "num_fewshot": default}
+    task = SimpleNamespace(get_config=config.get, set_config=config.__setitem__)
+    opening.apply_overrides(task, stated, None)
+    assert config["num_fewshot"] == asked

@@ -29,6 +29,7 @@ from lm_eval_ccat.live.comparison import Compared, Gate
 from lm_eval_ccat.live.live_comparison import MarginKnown
 from lm_eval_ccat.live.mean_scores import MeanScore
 from lm_eval_ccat.live.result import state
+from lm_eval_ccat.live.shared_documents import _unknown
 from lm_eval_ccat.live.stored import StoredRanking, stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
@@ -1466,3 +1467,13 @@ def test_a_task_with_exactly_the_documents_that_decide_has_enough():
         (needed - 1, f"at this difference even all {needed - 1:,} documents would not decide"),
     ):
         assert forecast(replace(outcome, n_items=n_items), difference) == words
+
+
+def test_documents_that_a_side_was_not_asked_and_that_it_failed_on_are_told_apart():
+    """Of six documents the baseline failed on 3, the candidate was not asked 0, and 5 both lost."""
+    scored = {0: 1, 1: 1, 2: 1}, {1: 1, 2: 1, 3: 1}
+    asked, said = ({0, 1, 2, 3, 5}, {1, 2, 3, 5}), []
+    assert _unknown(scored, asked, 6, said) == [3, 5]
+    assert said[1] == "1 score left out: the candidate was not asked these"
+    assert "the baseline lacks" in said[0] and "doc_id 3" in said[0]
+    assert "both sides lack" in said[2] and "doc_id 5" in said[2]

@@ -17,7 +17,9 @@ from worlds.server import trouble
 
 from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.complete import complete
+from lm_eval_ccat.live.failures import Signs
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.sender import Interrupts
 from lm_eval_ccat.money import dollars
@@ -304,3 +306,9 @@ def test_a_scoring_that_breaks_is_not_paid_for_again_and_again(bench, server):
     assert aside and all("ZeroDivisionError" in reason for reason in aside)
     assert not any(block["items"] for block in content["models"].values())
     assert max(server.asked.values()) == 2
+
+
+@pytest.mark.parametrize(("status", "timed_out"), [(504, True), (503, False), (408, False)])
+def test_a_gateway_that_waited_in_vain_is_a_time_out(status, timed_out):
+    signs = Signs.of(ServerError("status", "no", status=status))
+    assert signs.timed_out is timed_out and signs.on_the_way

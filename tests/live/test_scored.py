@@ -394,3 +394,10 @@ def test_an_earlier_run_whose_scores_count_was_asked_and_scored_alike_too(tmp_pa
         write(again / str(day), "new", config=config, day=day)
     [left_out] = without_equal_scores(compare(base, again).warnings)
     assert left_out.startswith("1 earlier run left out")
+
+
+def test_how_far_a_difference_goes_is_told_beside_one_document_of_it(tmp_path):
+    three = ["e" * 64 if k in (2, 5, 9) else target for k, target in enumerate(GOLD)]
+    sides = write(tmp_path, "old", GOLD), write(tmp_path, "new", three)
+    with pytest.raises(UsageError, match=r"target of document 2 .*; 3 of 20 targets differ"):
+        compare(*sides)

@@ -13,8 +13,9 @@ from worlds.boards import bank_of, draw, drive, of
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.ranker.builder import _repeats
 from lm_eval_ccat.ranker.headline import headline
-from lm_eval_ccat.ranker.rows import Estimate
+from lm_eval_ccat.ranker.rows import Estimate, PairColumns
 
 SCORES = draw([-0.8, -0.1, 0.0, 0.9], 80, 4)
 LOSS = Scale(0.0, 50.0, higher_is_better=False)
@@ -209,3 +210,24 @@ def test_what_these_documents_decide_of_a_pair_need_not_hold_of_others(max_items
     assert found["a", "b"] == found["b", "a"] == (decision, False)
     assert found["a", "c"] == found["b", "c"] == ("decided", True)
     assert ttest_rel(rows["a"], rows["b"]).pvalue > 0.05 > ttest_rel(rows["b"], rows["c"]).pvalue
+
+
+def test_a_pair_turned_round_has_the_ends_of_its_interval_exchanged():
+    pair = (0, 1, 0.9, 0.3, 0.1, 0.5, 1, 1, False)
+    columns = PairColumns(*(np.array([value]) for value in pair))
+    turned = [column.item() for column in columns.turned]
+    assert turned == pytest.approx([1, 0, 0.1, -0.3, -0.5, -0.1, 1, 1, False])
+    assert [column.item() for column in columns.turned.turned] == pytest.approx(list(pair))
+
+
+def test_the_models_of_a_top_that_was_asked_for_are_among_those_told():
+    ranker = Ranker(bank_of("sample"), list("abcd"), stop="top 2", max_items=20)
+    assert 2 in drive(ranker, of(SCORES)).tops
+
+
+@pytest.mark.parametrize(
+    ("repeats", "said"), [({"t": 1, "u": 1}, None), ({"t": 4}, "4"), ({"t": 4, "u": 4}, "4"),
+                          ({"t": 4, "u": 1}, "4+1")],
+)  # fmt: skip
+def test_the_signature_has_the_repeats_of_each_task_where_they_differ(repeats, said):
+    assert _repeats(repeats) == said
