@@ -4270,4 +4270,65 @@ BUGS: tuple[Bug, ...] = (
         "if not np.array_equal(documents.baseline, documents.candidate):",
         ("tests/live/test_compare.py",),
     ),
+    Bug(
+        "shared documents: a hash that is not known is another text",
+        "lm_eval_ccat/live/shared_documents",
+        "second[doc_id][1]} - {None}) < 2]",
+        "second[doc_id][1]}) < 2]",
+        ("tests/live/test_compare.py::test_a_document_is_another_only_where_both_texts_are_known",),
+    ),
+    Bug(
+        "shared documents: documents without the field are one cluster",
+        "lm_eval_ccat/live/shared_documents",
+        "clusters[alone] = len(values) + np.arange(alone.sum())",
+        "clusters[alone] = len(values)",
+        (
+            "tests/live/test_compare.py::test_a_document_without_its_passage_is_a_cluster_of_its_own",
+        ),
+    ),
+    Bug(
+        "mean scores: arms of two intervals are exchanged",
+        "lm_eval_ccat/live/mean_scores",
+        "low = gap - math.hypot(baseline.high - baseline.mean, candidate.mean - candidate.low)",
+        "low = gap - math.hypot(baseline.mean - baseline.low, candidate.high - candidate.mean)",
+        (
+            "tests/live/test_compare.py::test_an_interval_of_two_estimates_takes_of_each_the_arm_that_moves_them_apart",
+        ),
+    ),
+    Bug(
+        "copies: a document that differs once is equal later",
+        "lm_eval_ccat/live/copies",
+        "            self.equal.discard(document)\n",
+        "",
+        (
+            "tests/live/test_sampled_answers.py::test_a_document_of_which_one_repeat_differs_is_no_copy_whatever_comes_later",
+        ),
+    ),
+    Bug(
+        "verify: a model without answers is another exit code",
+        "lm_eval_ccat/live/verify",
+        "if exit_codes[0] not in (PARTIAL, exit_codes[1]):",
+        "if exit_codes[0] != exit_codes[1]:",
+        (
+            "tests/cli/test_verify_command.py::test_how_many_answers_were_empty_is_no_contradiction_of_a_journal",
+        ),
+    ),
+    Bug(
+        "lms: attempts of a client are those that were set",
+        "lm_eval_ccat/harness/internals/lms",
+        "inner.max_retries = attempts",
+        "before = inner.max_retries = attempts",
+        (
+            "tests/harness/test_harness_internals.py::test_a_client_s_own_attempts_are_told_before_they_are_set",
+        ),
+    ),
+    Bug(
+        "run: answers to other prompts are counted among those taken over",
+        "lm_eval_ccat/live/run",
+        "        if counts != asked_anew:\n",
+        "        if counts == asked_anew:\n",
+        (
+            "tests/live/test_prior.py::test_only_answers_that_are_not_asked_anew_are_said_to_be_scored_at_no_cost",
+        ),
+    ),
 )

@@ -9,9 +9,10 @@ import pytest
 from worlds.bench import write_adaptive
 from worlds.boards import draw, drive, of
 
-from lm_eval_ccat import Ranker, calibrate
+from lm_eval_ccat import Ranker, __version__, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.stored import stored_rankings
+from lm_eval_ccat.live.verify import _contradictions
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
 
@@ -159,3 +160,11 @@ def test_a_model_without_a_name_is_called_as_in_its_full_results(tmp_path):
 def test_what_is_no_result_is_refused(tmp_path, ccat, content, said):
     (tmp_path / "result.json").write_text(content)
     assert said in ccat("verify", tmp_path, "--full", tmp_path, code=1).err
+
+
+@pytest.mark.parametrize(("recorded", "differs"), [(4, False), (3, True), (0, False)])
+def test_how_many_answers_were_empty_is_no_contradiction_of_a_journal(content, recorded, differs):
+    """Exit code 4 is of models that answered next to nothing, by an option of one command."""
+    told = [{**content, "warnings": [], "exit_code": code} for code in (recorded, 0)]
+    _, judged = _contradictions(*told, __version__)
+    assert any("exit_code" in text for text in judged) == differs

@@ -284,3 +284,9 @@ def test_a_task_that_says_no_examples_is_asked_with_none(default, stated, asked)
     task = SimpleNamespace(get_config=config.get, set_config=config.__setitem__)
     opening.apply_overrides(task, stated, None)
     assert config["num_fewshot"] == asked
+
+
+def test_a_client_s_own_attempts_are_told_before_they_are_set():
+    client = SimpleNamespace(max_retries=7)
+    assert lms.set_client_attempts(client, 1) == 7 and client.max_retries == 1
+    assert lms.set_client_attempts(SimpleNamespace(), 1) is None

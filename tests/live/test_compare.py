@@ -27,9 +27,9 @@ from lm_eval_ccat.errors import RunError, ScaleError, UsageError
 from lm_eval_ccat.journal import JournalFile, read_journal
 from lm_eval_ccat.live.comparison import Compared, Gate
 from lm_eval_ccat.live.live_comparison import MarginKnown
-from lm_eval_ccat.live.mean_scores import MeanScore
+from lm_eval_ccat.live.mean_scores import MeanScore, _independent
 from lm_eval_ccat.live.result import state
-from lm_eval_ccat.live.shared_documents import _unknown
+from lm_eval_ccat.live.shared_documents import SharedDocuments, _in_common, _unknown
 from lm_eval_ccat.live.stored import StoredRanking, stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
@@ -38,6 +38,7 @@ from lm_eval_ccat.report.plain import forecast, junit, markdown
 from lm_eval_ccat.report.plain import lines as in_lines
 from lm_eval_ccat.report.stored_run import read_run
 from lm_eval_ccat.scores.prompts import Prompts
+from lm_eval_ccat.scores.reading import Logged
 
 
 def sha(text: str) -> str:
@@ -1477,3 +1478,38 @@ def test_documents_that_a_side_was_not_asked_and_that_it_failed_on_are_told_apar
     assert said[1] == "1 score left out: the candidate was not asked these"
     assert "the baseline lacks" in said[0] and "doc_id 3" in said[0]
     assert "both sides lack" in said[2] and "doc_id 5" in said[2]
+
+
+def test_a_document_is_another_only_where_both_texts_are_known():
+    """One of three has the same number and another text; of one a side does not state the hash."""
+    scored = (
+        {n: (0.5, hash) for n, hash in enumerate(("a", "b", None))},
+        {n: (0.5, hash) for n, hash in enumerate(("a", "x", "c"))},
+    )
+    said = []
+    assert _in_common(scored, ("old", "new"), "acc", said) == [0, 2]
+    assert said == ["1 document left out: the same doc_id, but different text"]
+
+
+def test_a_document_without_its_passage_is_a_cluster_of_its_own():
+    scores = np.zeros(5)
+    documents = SharedDocuments(
+        Logged("t", "acc", None), Scale(), list("abcde"), scores, scores, None, False
+    )
+    said, fields = (
+        [],
+        {"a": {"passage": "1"}, "b": {"passage": "1"}, "c": {"passage": "2"}, "d": {}},
+    )
+    clusters = documents._clusters(fields, "passage", said).tolist()
+    assert clusters[0] == clusters[1] and len(set(clusters)) == 4
+    assert said == ["2 documents without 'passage': each counts as a cluster of its own"]
+
+
+def test_an_interval_of_two_estimates_takes_of_each_the_arm_that_moves_them_apart():
+    """The baseline's .5 (.4 to .7) beside .6 (.55 to .9) of fewer documents."""
+    baseline = MeanScore(0.5, 0.1, 0.4, 0.7, documents=80)
+    candidate = MeanScore(0.6, 0.1, 0.55, 0.9, documents=50)
+    found = _independent(baseline, candidate, Scale(), Gate(0.0, 0.95, "benchmark"), 100.0)
+    assert found.difference == pytest.approx(0.1) and found.documents == 50
+    assert found.low == pytest.approx(0.1 - np.hypot(0.2, 0.05))
+    assert found.high == pytest.approx(0.1 + np.hypot(0.1, 0.3))

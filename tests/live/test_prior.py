@@ -185,3 +185,16 @@ def test_what_a_template_wrote_is_another_prompt_only_once_the_model_is_open():
     for mark, differs in (("~def", False), ("def", True), ("abc", False)):
         answer = EarlierAnswer("m", 3, "0" * 64, [["a"]], "samples.jsonl", mark=mark)
         assert Run._has_another_prompt(run, Item(("t", 3)), answer, True) == differs
+
+
+def test_only_answers_that_are_not_asked_anew_are_said_to_be_scored_at_no_cost():
+    answers = {Item(("t", n)): SimpleNamespace(prompt_hash="a") for n in range(3)}
+    for changed, said in ((0, "their documents"), (1, "documents of the others"), (3, None)):
+        run = SimpleNamespace(
+            spec=SimpleNamespace(models=[SimpleNamespace(name="a")], template_for=lambda _: False),
+            _has_another_prompt=lambda item, *_, changed=changed: item.doc_id < changed,
+        )
+        words = Run._prior_in_words(run, {"a": answers})
+        assert words.startswith("Earlier answers found: 3 of a.")
+        assert (f"Of these {changed} of a are to another prompt" in words) == (changed > 0)
+        assert ("at no cost" in words) == (said is not None) and (said is None or said in words)

@@ -10,6 +10,8 @@ import pytest
 from worlds.boards import drive, of
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, compare
+from lm_eval_ccat.live.copies import _Repeated
+from lm_eval_ccat.records import Item
 from lm_eval_ccat.report.plain import lines
 
 DRAWN = {"generation_kwargs": {"temperature": 0.7}}
@@ -148,3 +150,11 @@ def test_a_forecast_of_single_sampled_answers_ends_in_noise(bench, server, ccat)
     *_, by_all_items = fixed["smallest_gap_by_items"].values()
     assert set(by_all_items.values()) == {0.0} and "full" in fixed["by_gap"]["0.02"]
     assert "sampled" not in text
+
+
+def test_a_document_of_which_one_repeat_differs_is_no_copy_whatever_comes_later():
+    repeated = _Repeated()
+    for as_first in (True, False, True):
+        repeated.note(Item(("t", 1)), as_first)
+    repeated.note(Item(("t", 2)), True)
+    assert repeated.equal == {Item(("t", 2))} and repeated.differing == {Item(("t", 1))}
