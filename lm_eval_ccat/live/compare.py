@@ -24,7 +24,7 @@ from .mean_scores import compare_estimates
 from .result import Observer
 from .run_documents import beside_each_other, require_one_order
 from .scored import differing_scoring
-from .shared_documents import Grouping, SharedDocuments
+from .shared_documents import Grouping, LoggedSide, SharedDocuments
 from .sides import (
     SIDES,
     Fields,
@@ -243,7 +243,10 @@ class _StoredComparison:
             scale_by_user = self.query.range is not None
             if doubt := doubt_of_scale((first, second), names, sources, scale_by_user):
                 self.warnings.append(doubt)
-            documents = SharedDocuments.of(first, second, names, sources, self.warnings)
+            logged_sides = [
+                LoggedSide(*side) for side in zip(SIDES, names, (first, second), sources)
+            ]
+            documents = SharedDocuments.of(logged_sides, self.warnings)
             compared = documents.compared(self.gate, self.grouping, sources, self.warnings)
             # No difference was seen, which is not the same as none.
             if np.array_equal(documents.baseline, documents.candidate):

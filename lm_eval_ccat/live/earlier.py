@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -359,29 +359,25 @@ def known_means(
         return None
     by_task: list[dict[str, KnownMean]] = []
     for task, outcomes in measured.items():
-        if len(outcomes) > 1:
-            raise UsageError(
-                "full results of other models (known, leaderboard) go with one metric; name it in "
-                "metrics"
-            )
-        [outcome] = outcomes.values()
         source = spec.known.get(task) if isinstance(spec.known, Mapping) else spec.known
+        outcome = _only_outcome(outcomes)
         means: dict[str, KnownMean] = {}
         if source is not None:
             table = read_known(source, outcome.bank, model)
             for line in table.warnings:
                 warn(f"known: {line}")
-            others, bank = [name for name in table.models if name not in new], outcome.bank
+            others = [name for name in table.models if name not in new]
+            scores = _ScoresOnBank(table, outcome.bank)
             if session := sessions.get(task):
-                table = table.numbered_as(session.doc_ids, session.doc_hashes)
-                compared = known_as_asked(table, others, outcome, session, spec.accept_change)
+                scores = scores.as_task_numbers_them(session)
+                compared = known_as_asked(
+                    scores.table, others, outcome, session, spec.accept_change
+                )
                 for doubt in compared.doubts:
                     warn(doubt)
                 for difference in compared.accepted:
                     accept(difference)
-                hash_of = dict(zip(session.doc_ids, session.doc_hashes))
-                bank = replace(bank, doc_hashes=tuple(map(hash_of.get, bank.doc_ids)))
-            means = _means_of(table, bank, others, spec.question, sampled)
+            means = scores.means(others, spec.question, sampled)
         by_task.append({name: mean for name, mean in means.items() if name not in new})
     overall = _means_over_tasks(by_task, [weights.get(task, 1.0) for task in measured])
     if not overall and len(by_task) > 1:
@@ -389,18 +385,40 @@ def known_means(
     return overall or None
 
 
-def _means_of(
-    table: ScoreTable, bank: ItemBank, models: Sequence[str], question: str, sampled: bool
-) -> dict[str, KnownMean]:
-    """Return the means of a table's models on a bank; those of draws have the noise of draws."""
-    population = question == POPULATION
-    means = means_of_known(table, bank, population, sampled=sampled)
-    # A sampled answer is one draw, whether or not those of the models to be ranked are.
-    drawn = {name for name in models if has_sampled_answers(table, name)}
-    if drawn and not sampled and question != RUN:
-        with_noise = means_of_known(table, bank, population, sampled=True)
-        means |= {name: with_noise[name] for name in drawn & with_noise.keys()}
-    return means
+def _only_outcome(outcomes: Mapping[str, Outcome]) -> Outcome:
+    """Return the outcome of a task if it is the only one; refuse several."""
+    if len(outcomes) > 1:
+        raise UsageError(
+            "full results of other models (known, leaderboard) go with one metric; name it in "
+            "metrics"
+        )
+    [outcome] = outcomes.values()
+    return outcome
+
+
+class _ScoresOnBank(NamedTuple):
+    """Full results of known models, and the bank whose items they are scores on."""
+
+    table: ScoreTable
+    bank: ItemBank
+
+    def as_task_numbers_them(self, session: TaskSession) -> _ScoresOnBank:
+        """Return both with the doc_ids and the hashes that a task's documents have now."""
+        table = self.table.numbered_as(session.doc_ids, session.doc_hashes)
+        hash_of = dict(zip(session.doc_ids, session.doc_hashes))
+        doc_hashes = tuple(map(hash_of.get, self.bank.doc_ids))
+        return _ScoresOnBank(table, replace(self.bank, doc_hashes=doc_hashes))
+
+    def means(self, models: Sequence[str], question: str, sampled: bool) -> dict[str, KnownMean]:
+        """Return the means of all models; of `models`, those of draws have the noise of draws."""
+        population = question == POPULATION
+        means = means_of_known(self.table, self.bank, population, sampled=sampled)
+        # A sampled answer is one draw, whether or not those of the models to be ranked are.
+        drawn = {name for name in models if has_sampled_answers(self.table, name)}
+        if drawn and not sampled and question != RUN:
+            with_noise = means_of_known(self.table, self.bank, population, sampled=True)
+            means |= {name: with_noise[name] for name in drawn & with_noise.keys()}
+        return means
 
 
 def _means_over_tasks(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bank.settings import GREEDY, SAMPLED, compare_scorers
+from ..bank.settings import GREEDY, SAMPLED, Sampling, compare_scorers
 from ..errors import UnknownScoresError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..methods.policy import Mask
@@ -58,6 +59,38 @@ class Grouping:
 
 
 @dataclass(frozen=True)
+class LoggedSide:
+    """A side of a comparison whose scores are known document by document.
+
+    Attributes
+    ----------
+    role : str
+        "baseline" or "candidate".
+    name : str
+        The model's name in the table.
+    table : ScoreTable
+        Scores of that model, and perhaps of others.
+    source : ScoreTable or path
+        What it was read from; logs tell which documents a limit left out.
+    """
+
+    role: str
+    name: str
+    table: ScoreTable
+    source: Any
+
+    @cached_property
+    def scores(self) -> ScoreTable:
+        """The scores of the model alone."""
+        return self.table.select([self.name])
+
+    @cached_property
+    def sampling(self) -> Sampling:
+        """How the model's answers were drawn."""
+        return sampling_of(self.table, self.name)
+
+
+@dataclass(frozen=True)
 class SharedDocuments:
     """Scores of baseline and candidate on the documents that both were asked.
 
@@ -86,61 +119,45 @@ class SharedDocuments:
     sampled: bool
 
     @classmethod
-    def of(
-        cls,
-        first_table: ScoreTable,
-        second_table: ScoreTable,
-        names: tuple[str, str],
-        sources: Sequence[Any],
-        warnings: list[str],
-    ) -> SharedDocuments:
-        """Match the documents of two models; what is left out or unknown goes to `warnings`.
+    def of(cls, sides: Sequence[LoggedSide], warnings: list[str]) -> SharedDocuments:
+        """Match the documents of baseline and candidate.
 
-        `sources` are what the sides were read from; logs tell which documents a limit left out.
+        What is left out or unknown, and what the sides differ in, goes to `warnings`.
+
+        Raises
+        ------
+        UnknownScoresError
+            The sides have no document in common.
+        UsageError
+            The sides were scored by another judge, encoder or checkpoint.
         """
-        drawn = [
-            sampling_of(table, name) for table, name in zip((first_table, second_table), names)
-        ]
+        first, second = (side.table for side in sides)
         warnings += [
-            *first_table.warnings,
-            *second_table.warnings,
-            *differing_settings(first_table.settings, second_table.settings, first_table.metric),
-            *_one_side_is_sampled(names, drawn),
+            *first.warnings,
+            *second.warnings,
+            *differing_settings(first.settings, second.settings, first.metric),
+            *_one_side_is_sampled(sides),
         ]
-        tables = [table.select([name]) for table, name in zip((first_table, second_table), names)]
-        scored = [_scored(which, table, warnings) for which, table in zip(SIDES, tables)]
-        ids = _in_common(scored, names, first_table.metric, warnings)
-        outcome = Logged(
-            first_table.task or second_table.task,
-            first_table.metric,
-            first_table.filter or second_table.filter,
-        )
-        baseline, candidate = (np.array([side[doc_id][0] for doc_id in ids]) for side in scored)
-        warnings += scored_alike(
-            {
-                name: ScoreRange(len(side), float(side.min()), float(side.max()), raw)
-                for name, side in zip(names, (baseline, candidate))
-                for raw in [float(first_table.scale.restore(side[0]))]
-            },
-            outcome.name,
-        )
-        repeated = any(table.has_repeats for table in tables)
+        outcome = Logged(first.task or second.task, first.metric, first.filter or second.filter)
+        scored = [_scored(side, warnings) for side in sides]
+        ids = _in_common(scored, sides, first.metric, warnings)
+        warnings += _suspiciously_alike(scored, ids, sides, outcome)
+        repeated = any(side.scores.has_repeats for side in sides)
         if repeated:
-            warnings += _unequal_answers(ids, names, tables)
-        asked = [
-            _documents_asked(table, name, source, outcome.task)
-            for table, name, source in zip((first_table, second_table), names, sources)
-        ]
+            warnings += _unequal_answers(ids, sides)
+        asked = [_documents_asked(side, outcome.task) for side in sides]
+        size = size_of([side.source for side in sides], outcome.task)
         # A document without a score may be one that the model failed on: it counts as any score.
-        ids += _unknown(scored, asked, size_of(sources, outcome.task), warnings)
+        ids += _unknown(scored, asked, size, warnings)
         baseline, candidate = (
             np.array([side.get(doc_id, (math.nan, None))[0] for doc_id in ids]) for side in scored
         )
         answers = None
         if repeated:
-            answers = _answers_to(ids, tables[0]), _answers_to(ids, tables[1])
-        sampled = any(how == SAMPLED for how, _ in drawn) or answers is not None
-        return cls(outcome, first_table.scale, ids, baseline, candidate, answers, sampled)
+            answers = _answers_to(ids, sides[0].scores), _answers_to(ids, sides[1].scores)
+        # Several answers to a document are draws, whatever the settings say.
+        sampled = repeated or any(side.sampling.how == SAMPLED for side in sides)
+        return cls(outcome, first.scale, ids, baseline, candidate, answers, sampled)
 
     def compared(
         self, gate: Gate, grouping: Grouping, sources: Sequence[Any], warnings: list[str]
@@ -220,15 +237,13 @@ class SharedDocuments:
 _Scored = dict[Any, tuple[float, str | None]]
 
 
-def _one_side_is_sampled(
-    names: tuple[str, str], drawn: Sequence[tuple[str, object]]
-) -> Iterator[str]:
+def _one_side_is_sampled(sides: Sequence[LoggedSide]) -> Iterator[str]:
     """Warn that the answers of one side are draws and those of the other are not."""
     # Where both sides are drawn, chance is in both and needs no word.
-    if {how for how, _ in drawn} == {SAMPLED, GREEDY}:
+    if {side.sampling.how for side in sides} == {SAMPLED, GREEDY}:
         ways = (
-            f"{name} is {how} (temperature {temperature})"
-            for name, (how, temperature) in zip(names, drawn)
+            f"{side.name} is {side.sampling.how} (temperature {side.sampling.temperature})"
+            for side in sides
         )
         yield (
             f"{' and '.join(ways)}: a sampled answer is one draw, so chance is part of the "
@@ -236,13 +251,26 @@ def _one_side_is_sampled(
         )
 
 
-def _scored(which: str, table: ScoreTable, warnings: list[str]) -> _Scored:
+def _suspiciously_alike(
+    scored: Sequence[_Scored], ids: Sequence[Any], sides: Sequence[LoggedSide], outcome: Logged
+) -> list[str]:
+    """Warn of a side whose scores on the common documents are all the same."""
+    scale, ranges = sides[0].table.scale, dict[str, ScoreRange]()
+    for side, score_of in zip(sides, scored):
+        scores = np.array([score_of[doc_id][0] for doc_id in ids])
+        low, high, raw = float(scores.min()), float(scores.max()), float(scale.restore(scores[0]))
+        ranges[side.name] = ScoreRange(len(scores), low, high, raw)
+    return scored_alike(ranges, outcome.name)
+
+
+def _scored(side: LoggedSide, warnings: list[str]) -> _Scored:
     """Return the documents of which a side has a score; several configurations are averaged."""
+    table = side.scores
     # Rows that are repeats of one configuration are the model's own answers.
     if len(table.row_config) > 1 and not table.has_repeats:
         configs = [config or "the task's own" for config in table.row_config]
         warnings.append(
-            f"the {which} is of {len(configs)} configs "
+            f"the {side.role} is of {len(configs)} configs "
             f"({some(configs, 3)}): their mean on each document is compared"
         )
     hashes = table.doc_hashes or (None,) * table.n_items
@@ -251,7 +279,7 @@ def _scored(which: str, table: ScoreTable, warnings: list[str]) -> _Scored:
 
 
 def _in_common(
-    scored: Sequence[_Scored], names: tuple[str, str], metric: str, warnings: list[str]
+    scored: Sequence[_Scored], sides: Sequence[LoggedSide], metric: str, warnings: list[str]
 ) -> list[Any]:
     """Return the documents of which both sides have a score; changed texts are left out.
 
@@ -272,20 +300,18 @@ def _in_common(
         held = (some([repr(doc_id) for doc_id in side], 3) or "none" for side in scored)
         first_ids = "; ".join(f"the {which} has {ids}" for which, ids in zip(SIDES, held))
         raise UnknownScoresError(
-            f"{' and '.join(names)} have no document of {metric} in common: "
+            f"{' and '.join(side.name for side in sides)} have no document of {metric} in common: "
             f"{warnings[-1] if changed else first_ids}"
         )
     return ids
 
 
-def _unequal_answers(
-    ids: list[Any], names: tuple[str, str], tables: Sequence[ScoreTable]
-) -> Iterator[str]:
+def _unequal_answers(ids: list[Any], sides: Sequence[LoggedSide]) -> Iterator[str]:
     """Warn that one side has more answers to the documents than the other."""
-    count, other_count = (int(np.isfinite(_answers_to(ids, table)).sum()) for table in tables)
+    count, other_count = (int(np.isfinite(_answers_to(ids, side.scores)).sum()) for side in sides)
     if count != other_count:
         yield (
-            f"{names[0]} has {plural(count, 'answer')} to these documents and {names[1]} "
+            f"{sides[0].name} has {plural(count, 'answer')} to these documents and {sides[1].name} "
             f"{other_count:,}: on these documents the interval is that of as many answers "
             "to each as both have"
         )
@@ -351,21 +377,21 @@ class _Every(Container[Any]):
         return True
 
 
-def _documents_asked(
-    table: ScoreTable, model: str, source: Any, task: str | None
-) -> Container[Any]:
+def _documents_asked(side: LoggedSide, task: str | None) -> Container[Any]:
     """Return the documents that a model was asked; it failed on those that it has no score of.
 
     Logs say so. A table that leaves out a document may hide a failure, but what lies before its
     first number or after its last was not asked, as with another limit.
     """
     # Documents that are called by texts have no order, so no limit can have left some out.
-    if not all(isinstance(doc_id, int) for doc_id in table.doc_ids):
+    doc_ids = [doc_id for doc_id in side.table.doc_ids if isinstance(doc_id, int)]
+    if len(doc_ids) < side.table.n_items:
         return _Every()
-    if not (by_model := runs_by_model(source, task)):
-        return range(min(table.doc_ids), max(table.doc_ids) + 1)
+    # Without logs only the numbers tell.
+    if not (by_model := runs_by_model(side.source, task)):
+        return range(min(doc_ids), max(doc_ids) + 1)
     asked: set[Any] = set()
-    for run in by_model.get(model, ()):
+    for run in by_model.get(side.name, ()):
         if run.adaptive:  # is not read
             continue
         reason, usable = run.why_not_full()
@@ -408,11 +434,11 @@ def _fillings(baseline: Floats, candidate: Floats) -> Iterator[tuple[Floats, Flo
 
 def _answers_to(ids: Sequence[Any], table: ScoreTable) -> Floats:
     """Return the scores of all answers of a table's one model to some documents; NaN for none."""
-    column = {doc_id: place for place, doc_id in enumerate(table.doc_ids)}
+    column_of = {doc_id: column for column, doc_id in enumerate(table.doc_ids)}
     answers = np.full((len(table.scores), len(ids)), math.nan)
-    for place, doc_id in enumerate(ids):
-        if doc_id in column:
-            answers[:, place] = table.scores[:, column[doc_id]]
+    for n, doc_id in enumerate(ids):
+        if doc_id in column_of:
+            answers[:, n] = table.scores[:, column_of[doc_id]]
     return answers
 
 
