@@ -639,8 +639,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a full evaluation is counted with the models that are known",
         "lm_eval_ccat/report/page",
-        '"in_full"] * len(run.tested)',
-        '"in_full"] * len(run.models)',
+        "spending.in_full * len(run.tested)",
+        "spending.in_full * len(run.models)",
         ("tests/report/test_one_truth.py",),
     ),
     Bug(
@@ -3625,8 +3625,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a run ended when it began",
         "lm_eval_ccat/report/page",
-        '"ended": tables.date(run.ended)',
-        '"ended": tables.date(run.started)',
+        "ended=tables.date(run.ended)",
+        "ended=tables.date(run.started)",
         ("tests/report/test_one_truth.py::test_a_page_says_when_its_run_began_and_when_it_ended",),
     ),
     Bug(

@@ -35,11 +35,11 @@ from ..ranker.columns import columns_of, model_cells, paid
 from ..ranker.headline import held, leads, question
 from ..shown import difference_texts, visible, visible_line, whole_percent
 from . import tables
-from .chart import asset, axis
+from .chart import Axis, asset, axis
 from .following import to_decide
 from .plots import COLOURED, information_chart, plot_ranking, progress
 from .stored_run import History, StoredRun, course, read_run
-from .trust import command, configuration, sentences, warnings
+from .trust import Remark, command, configuration, sentences, warnings
 
 # -- sections -------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     past = course(run)
     n_documents, data = _data(run, past, most_documents)
     order = run.result["order"]
-    content = view(run, past) | {
+    content: dict[str, Any] = vars(View.of(run, past)) | {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
         "page_of": PAGE_OF,
@@ -215,76 +215,190 @@ def _data(run: StoredRun, past: History | None, max_documents: int | None) -> tu
     return len(entries), tables.script_json(data)
 
 
-def view(run: StoredRun, past: History | None) -> dict[str, Any]:
-    """Return all that the page shows of a run and its course, except for the documents' texts."""
-    result = run.result
-    links = tables.chain(result)
-    n_known = len(run.models) - len(run.tested)
-    asked = {model: result["models"][model] for model in run.tested}
-    spending = _spending(result, asked)
-    among = f" among {n_known} known ones" if n_known else ""
-    headline, ranks = result["headline"], tables.rank_rows(result)
-    ranks_open = ranks is not None and any(row.best < row.worst for row in ranks.cells)
-    models = f"{len(asked)} {'model' if len(asked) == 1 else 'models'}{among}"
-    return {
-        "run": run,
-        "result": result,
-        "version": __version__,
-        "title": f"{models} on {_task(run) or 'a benchmark'}, {run.facts['metric']}",
-        "held": held(result.get("looks"), result["confidence"]),
-        "headline": headline,
-        # Whether the headline tells the order, so that the chain of its parts need not.
-        "order_told": not ranks_open and all(name in headline for name in result["order"]),
-        "question": question(result),
-        "beyond": tables.beyond_these_items(result),
-        "chain": links,
-        "not_shown": len(result["order"]) - sum(len(link.names) for link in links),
-        "parts": tables.parts(result),
-        "ranks": ranks,
-        "ranks_open": ranks_open,
-        "next_step": to_decide(result),
-        "outlook": tables.outlook(result, run.currency),
-        "one_look": tables.one_look(result),
-        "trust": list(sentences(run)),
-        "confidence": f"{100 * result['confidence']:g}%",
-        "facts": list(_facts(run, spending)),
-        "warnings": list(warnings(run, with_course=past is not None)),
-        "forest": axis(
-            [end for model in run.models for end in result["models"][model]["interval"]], 7
-        ),
-        "rows": (cells := model_cells(result)),
-        "columns": columns_of(columns.PAGE, result, cells),
-        "progress": None if past is None else progress(run, past),
-        "information": information_chart(run) if run.has_curves else None,
-        "coloured": COLOURED,
-        "spending": spending,
-        "command": command(run),
-        "config": configuration(run),
-        "scored_by": in_words(scorer_of_run(run.header) or {}),
-        "started": tables.date(run.started),
-        "ended": tables.date(run.ended),
-    }
+@dataclass(frozen=True)
+class Spending:
+    """What asking the models took, and what asking each of them everything would have taken.
+
+    Attributes
+    ----------
+    in_full : int
+        Answers of one model in a full evaluation.
+    said : list of str
+        Sentences about what was spent.
+    asked : int
+        Answers of all models.
+    costs : dict of str to float
+        By model, in the unit of the run.
+    cost : float
+        Of all models.
+    full_costs : dict of str to float
+        Of asking each model everything, at the mean cost of its answers; without those that have
+        not answered.
+    tokens, seconds : bool
+        Whether the tokens, and the time, of some model are known.
+    """
+
+    in_full: int
+    said: list[str]
+    asked: int
+    costs: dict[str, float]
+    cost: float
+    full_costs: dict[str, float]
+    tokens: bool
+    seconds: bool
 
 
-def _spending(result: RankingContent, asked: Mapping[str, ModelContent]) -> dict[str, Any]:
-    """Return what asking the models took, and what asking each of them everything would have."""
+@dataclass(frozen=True)
+class View:
+    """What templates show of a run and its course, except for the documents' texts.
+
+    Attributes
+    ----------
+    run : StoredRun
+    result : RankingContent
+    version : str
+        Of this package.
+    title, headline, question, held : str
+        What was ranked, what came of it, what the order sorts by, and when intervals hold.
+    order_told : bool
+        Whether the headline tells the order, so that the chain of its parts need not.
+    beyond, one_look, next_step : str or None
+        What the result does not say of other items, what a single look promises, and what to do
+        next; empty where there is nothing to say.
+    chain : list of Link
+        The parts of the order.
+    not_shown : int
+        Models of the order that the chain leaves out.
+    parts : list of PartColumn
+        Results by task and by metric.
+    ranks : RankRows or None
+        Which ranks are possible.
+    ranks_open : bool
+        Whether some model has several possible ranks.
+    outlook : Outlook or None
+        What would decide the open pairs.
+    trust, warnings : list of Remark
+    confidence : str
+    facts : list of (str, str)
+        The figures at the head of the page, each with its meaning.
+    forest : Axis
+        Of the models' intervals.
+    rows : list of ModelCells
+        The table of models, and its `columns`.
+    columns : list of Column
+    progress, information : dict or None
+        Drawings of the run's course and of the items; None where they would show nothing.
+    coloured : int
+        Models that have a colour of their own.
+    spending : Spending
+    command, config, scored_by : str
+        How to repeat the run, its configuration, and what scored the answers.
+    started, ended : str or None
+    """
+
+    run: StoredRun
+    result: RankingContent
+    version: str
+    title: str
+    held: str
+    headline: str
+    order_told: bool
+    question: str
+    beyond: str | None
+    chain: list[tables.Link]
+    not_shown: int
+    parts: list[tables.PartColumn]
+    ranks: tables.RankRows | None
+    ranks_open: bool
+    next_step: str
+    outlook: tables.Outlook | None
+    one_look: str | None
+    trust: list[Remark]
+    confidence: str
+    facts: list[tuple[str, str]]
+    warnings: list[Remark]
+    forest: Axis
+    rows: list[columns.ModelCells]
+    columns: list[columns.Column]
+    progress: dict[str, Any] | None
+    information: dict[str, Any] | None
+    coloured: int
+    spending: Spending
+    command: str
+    config: str
+    scored_by: str
+    started: str | None
+    ended: str | None
+
+    @classmethod
+    def of(cls, run: StoredRun, past: History | None) -> View:
+        """Work out what is shown; `past` is the course of the run, if it is known."""
+        result = run.result
+        links = tables.chain(result)
+        n_known = len(run.models) - len(run.tested)
+        asked = {model: result["models"][model] for model in run.tested}
+        spending = _spending(result, asked)
+        among = f" among {n_known} known ones" if n_known else ""
+        headline, ranks = result["headline"], tables.rank_rows(result)
+        ranks_open = ranks is not None and any(row.best < row.worst for row in ranks.cells)
+        models = f"{len(asked)} {'model' if len(asked) == 1 else 'models'}{among}"
+        cells = model_cells(result)
+        ends = [end for model in run.models for end in result["models"][model]["interval"]]
+        return cls(
+            run=run,
+            result=result,
+            version=__version__,
+            title=f"{models} on {_task(run) or 'a benchmark'}, {run.facts['metric']}",
+            held=held(result.get("looks"), result["confidence"]),
+            headline=headline,
+            order_told=not ranks_open and all(name in headline for name in result["order"]),
+            question=question(result),
+            beyond=tables.beyond_these_items(result),
+            chain=links,
+            not_shown=len(result["order"]) - sum(len(link.names) for link in links),
+            parts=tables.parts(result),
+            ranks=ranks,
+            ranks_open=ranks_open,
+            next_step=to_decide(result),
+            outlook=tables.outlook(result, run.currency),
+            one_look=tables.one_look(result),
+            trust=list(sentences(run)),
+            confidence=f"{100 * result['confidence']:g}%",
+            facts=list(_facts(run, spending)),
+            warnings=list(warnings(run, with_course=past is not None)),
+            forest=axis(ends, 7),
+            rows=cells,
+            columns=columns_of(columns.PAGE, result, cells),
+            progress=None if past is None else progress(run, past),
+            information=information_chart(run) if run.has_curves else None,
+            coloured=COLOURED,
+            spending=spending,
+            command=command(run),
+            config=configuration(run),
+            scored_by=in_words(scorer_of_run(run.header) or {}),
+            started=tables.date(run.started),
+            ended=tables.date(run.ended),
+        )
+
+
+def _spending(result: RankingContent, asked: Mapping[str, ModelContent]) -> Spending:
+    """Return what asking the models took, by their blocks in a result."""
     in_full = result.get("answers_of_benchmark", result["items_of_benchmark"])
     costs = {model: paid(row) for model, row in asked.items()}
-    return {
-        "in_full": in_full,
-        "said": spent_in_words(result),
-        "asked": sum(row["n_items"] for row in asked.values()),
-        "costs": costs,
-        "cost": sum(costs.values()),
-        # The cost of asking each model everything, at the mean cost of its answers.
-        "full_costs": {
+    return Spending(
+        in_full=in_full,
+        said=spent_in_words(result),
+        asked=sum(row["n_items"] for row in asked.values()),
+        costs=costs,
+        cost=sum(costs.values()),
+        full_costs={
             model: row["cost"] / row["n_items"] * in_full
             for model, row in asked.items()
             if row["n_items"]
         },
-        "tokens": any(row.get("tokens") for row in asked.values()),
-        "seconds": any(row.get("seconds") for row in asked.values()),
-    }
+        tokens=any(row.get("tokens") for row in asked.values()),
+        seconds=any(row.get("seconds") for row in asked.values()),
+    )
 
 
 def _task(run: StoredRun) -> str:
@@ -292,19 +406,19 @@ def _task(run: StoredRun) -> str:
     return str(run.header.task.get("name") or "")
 
 
-def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(run: StoredRun, spending: Spending) -> Iterator[tuple[str, str]]:
     """Yield the figures at the head of the page, each with its meaning in words."""
     result = run.result
-    asked, full = result["items_administered"], spending["in_full"] * len(run.tested)
+    asked, full = result["items_administered"], spending.in_full * len(run.tested)
     share = tables.percent(asked, full)
     yield (f"{asked:,}", f"answers, of {full:,} in a full evaluation ({share})")
     yield (f"{len(run.columns.docs):,}", f"of {result['items_of_benchmark']:,} documents used")
     if run.currency == "usd":
-        in_full = dollars(sum(spending["full_costs"].values()))
+        in_full = dollars(sum(spending.full_costs.values()))
         # Play money must not look like a bill.
         of_demo = all(entry.get("model") == DEMO_TYPE for entry in run.config.get("models") or ())
         spent = "at prices that the demo made up" if of_demo else "spent"
-        yield (dollars(spending["cost"]), f"{spent}; a full evaluation about {in_full}")
+        yield (dollars(spending.cost), f"{spent}; a full evaluation about {in_full}")
     elif run.currency == "tokens":
         yield (f"{result['cost']:,.0f}", "tokens spent, read and written")
     elif usd := result.get("usd"):

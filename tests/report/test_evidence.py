@@ -16,7 +16,7 @@ from lm_eval_ccat.ranker.columns import model_cells
 from lm_eval_ccat.records import Header, Item, Tell
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.chart import TIE_FILL, Box, Chart, Panel, axis, between
-from lm_eval_ccat.report.page import document_weights, view
+from lm_eval_ccat.report.page import View, document_weights
 from lm_eval_ccat.report.plots import difficulty, information_curve, plot_ranking, progress
 from lm_eval_ccat.report.stored_run import StoredRun, _score, course
 from lm_eval_ccat.testing.methods import example_table
@@ -97,7 +97,7 @@ def test_documents_weigh_as_much_as_they_move_neighbours_apart(run):
 
 
 def test_a_full_evaluation_costs_each_models_mean_times_the_benchmark(run):
-    full = view(run, None)["spending"]["full_costs"]
+    full = View.of(run, None).spending.full_costs
     assert full.keys() == set(run.tested)
     for model, cost in full.items():
         price = run.header.ranker["models"][model]  # of every answer

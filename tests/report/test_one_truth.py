@@ -22,7 +22,7 @@ from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import dollars
 from lm_eval_ccat.ranker.headline import headline, leads
 from lm_eval_ccat.report import read_run
-from lm_eval_ccat.report.page import render, view
+from lm_eval_ccat.report.page import View, render
 from lm_eval_ccat.report.plots import plot_ranking
 from lm_eval_ccat.report.stored_run import course
 from lm_eval_ccat.report.tables import chain, outlook, rank_rows
@@ -88,17 +88,17 @@ def data(html):
 
 
 def test_the_page_says_what_the_result_says(run, past, html, data) -> None:
-    result, models, content = run.result, run.result["models"], view(run, past)
+    result, models, content = run.result, run.result["models"], View.of(run, past)
     n_known = sum(one["known"] for one in models.values())
     n_asked, among = len(models) - n_known, f" among {n_known} known ones" if n_known else ""
-    assert content["title"].startswith(f"{n_asked} models{among} on ")
+    assert content.title.startswith(f"{n_asked} models{among} on ")
     # The order stands on the page, in the headline or below it.
     assert 'class="verdict"' in html or all(m in result["headline"] for m in result["order"])
-    for row in content["information"]["rows"] if content["information"] else ():
+    for row in content.information["rows"] if content.information else ():
         assert row["asked"] == models[row["name"]]["n_items"] > 0
     full = result["items_of_benchmark"] * sum(not one["known"] for one in models.values())
-    assert content["facts"][0][1].startswith(f"answers, of {full:,} in a full evaluation")
-    [(fact, label)] = [f for f in content["facts"] if "pairs decided" in f[1]]
+    assert content.facts[0][1].startswith(f"answers, of {full:,} in a full evaluation")
+    [(fact, label)] = [f for f in content.facts if "pairs decided" in f[1]]
     decided, pairs = map(int, label.split("of neighbours ")[1].split(" of "))
     assert pairs - decided == open_pairs(result) == past.undecided[-1]
     place = {m: n for n, m in enumerate(result["order"])}
@@ -109,18 +109,18 @@ def test_the_page_says_what_the_result_says(run, past, html, data) -> None:
     ]  # fmt: skip
     assert fact == f"{sum(p['decision'] == 'decided' for p in once)} of {len(once)}"
     # Heights on the chart are a straight line through the values of the table.
-    box, values = content["progress"]["estimates"], [models[m]["estimate"] for m in run.models]
+    box, values = content.progress["estimates"], [models[m]["estimate"] for m in run.models]
     lines = [box.line(past.items, past.estimates[m]) for m in run.models]
     heights = [float(line.split("L")[-1].split()[-1]) for line in lines]
     slope, start = np.polyfit(values, heights, 1)
     assert heights == pytest.approx([start + slope * v for v in values], abs=0.01)
     after = dict(pairwise(result["order"]))
-    for row in content["rows"]:
+    for row in content.rows:
         one = models[row.name]
         assert row.rank == one["rank"] and row.row["n_items"] == len(one["items"])
         assert row.decided == ((row.name, after.get(row.name)) in run.decided)
-    assert content["spending"]["asked"] == result["items_administered"]
-    assert run.currency != "usd" or dollars(content["spending"]["cost"]) in html
+    assert content.spending.asked == result["items_administered"]
+    assert run.currency != "usd" or dollars(content.spending.cost) in html
     lead_of = leads(result)
     decisions = {frozenset((p["a"], p["b"])): p["decision"] for p in result["pairwise"]}
     for i, a in enumerate(result["order"]):
@@ -211,7 +211,7 @@ def test_empty_answers_are_told_once(changed, warned) -> None:
     run = changed(empty)
     told = [text for _, text in of_models(run.result) if "3 empty answers" in text]
     assert len(told) == (not warned)
-    on_page = [text for _, text in view(run, course(run))["warnings"] if "empty" in text]
+    on_page = [text for _, text in View.of(run, course(run)).warnings if "empty" in text]
     assert len(on_page) == 1
 
 
@@ -220,9 +220,9 @@ def test_figures_of_another_version_are_not_contradicted(changed) -> None:
         result["models"][result["order"][0]]["estimate"] += 0.5
 
     run = changed(other_figures)
-    content = view(run, course(run))
-    assert content["progress"] is None
-    assert any("other figures" in text for _, text in content["warnings"])
+    content = View.of(run, course(run))
+    assert content.progress is None
+    assert any("other figures" in text for _, text in content.warnings)
 
 
 def test_order_ranks_and_open_pairs_are_the_result_s(run, html) -> None:
@@ -368,8 +368,8 @@ def test_an_interval_excludes_0_as_printed_if_and_only_if_its_pair_is_decided(
 
 def test_a_page_says_when_its_run_began_and_when_it_ended(changed) -> None:
     run = changed(lambda result: None)
-    later = view(replace(run, ended=run.started + 7200.0), None)
+    later = View.of(replace(run, ended=run.started + 7200.0), None)
     begun, ended = (
-        datetime.strptime(later[key], "%Y-%m-%d %H:%M:%S %Z") for key in ("started", "ended")
+        datetime.strptime(getattr(later, key), "%Y-%m-%d %H:%M:%S %Z") for key in ("started", "ended")
     )
     assert (ended - begun).total_seconds() == 7200.0
