@@ -65,7 +65,7 @@ class OwnItems(default.Field):
         edge = min(max((abs(member.position) - default.EDGE) / (1.0 - default.EDGE), 0.0), 1.0)
         if self._n_drawn[a] >= (SHARE + (1.0 - SHARE) * edge) * n:
             gains = np.where(member.unasked, member.posterior.gains(), -np.inf)
-            item = largest(gains, 1, self._lots)[0]
+            item = largest(gains, 1, self._tie_order)[0]
             member.place(item, None, 0.0)
             return item
         noise = departures.noise * member.posterior.kappa * member.posterior.w

@@ -34,7 +34,7 @@ from ..metrics.scale import Scale
 from ..options import TEXT, OptionPlace, choice, option, read_values, whole
 from ..ranker.contents import scale_of, shares_of
 from ..ranker.headline import Lead
-from ..ranker.verdicts import outside
+from ..ranker.verdicts import clearly_apart
 from ..scores.reading import BOARD
 from ..shown import first_of, plural, rounded, some
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore, sha256_of
@@ -544,7 +544,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     scores = sign * np.array([row.score for row in ordered])
     # Half widths of the intervals; that of a lead is the root sum of squares of two.
     arms = np.array([max(row.high - row.score, row.score - row.low) for row in ordered])
-    n_above, n_below = (counts.tolist() for counts in outside(scores, arms))
+    n_above, n_below = (counts.tolist() for counts in clearly_apart(scores, arms))
     gaps, reaches = (scores[:-1] - scores[1:]).tolist(), np.hypot(arms[:-1], arms[1:]).tolist()
     leads = [Lead(gap, gap - reach, gap + reach) for gap, reach in zip(gaps, reaches)]
     placed = [

@@ -294,19 +294,19 @@ def rounded(values: Floats) -> Floats:
     return np.asarray(np.round(values / largest_value, _DIGITS))
 
 
-def lots(seed: Items, n_items: int) -> Places:
-    """Return the items in the random order in which `largest` takes those of equal value."""
+def tie_order(seed: Items, n_items: int) -> Places:
+    """Return all items in the random order in which `largest` takes those of equal value."""
     return np.random.default_rng([*seed, 7]).permutation(n_items)
 
 
-def largest(values: Floats, k: int, lots: Places) -> list[int]:
+def largest(values: Floats, k: int, tie_order: Places) -> list[int]:
     """Return positions of the `k` largest finite values, largest first.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
     k : int
-    lots : ndarray of int, shape (n,)
+    tie_order : ndarray of int, shape (n,)
         All positions, in the order in which those of equal value are taken.
 
     Examples
@@ -314,13 +314,15 @@ def largest(values: Floats, k: int, lots: Places) -> list[int]:
     >>> largest(np.array([1.0, 0.3, -np.inf, 0.1 + 0.2, 0.3]), 3, np.array([4, 3, 2, 1, 0]))
     [0, 4, 3]
     """
-    values = rounded(values[lots])
+    values = rounded(values[tie_order])
     if k == 1:
-        return [int(lots[values.argmax()])]
+        return [int(tie_order[values.argmax()])]
     k = min(k, int(np.isfinite(values).sum()))
-    # A partition finds the k-th value without sorting thousands; equal ones all stay for the lots.
+    # A partition finds the k-th value without sorting thousands; equal ones all stay, in tie order.
     candidates = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
-    return [int(i) for i in lots[candidates[np.argsort(-values[candidates], kind="stable")][:k]]]
+    return [
+        int(i) for i in tie_order[candidates[np.argsort(-values[candidates], kind="stable")][:k]]
+    ]
 
 
 def check_score(score: float, item: int, *, answered: bool) -> None:

@@ -40,17 +40,20 @@ from scipy.special import log_ndtr, ndtr
 
 from ..metrics.scale import Floats
 
-#: Items of both models before which no pair is decided; exponent of the boundary: 0.5 gives
-#: Pocock's constant boundary, 0 O'Brien and Fleming's.
-FIRST_LOOK, DELTA = 10, 0.25
-#: In passes, DELTA, and the share of an answer's variance that lies within its item. Between shares
-#: of .1 and 1 the constant C moves by .01.
-DELTA_OF_PASSES, WITHIN = 0.4, 0.4
+#: Items of both models before which no pair is decided.
+FIRST_LOOK = 10
+#: Exponent of the boundary: 0.5 gives Pocock's constant boundary, 0 O'Brien and Fleming's.
+DELTA = 0.25
+#: The exponent in passes.
+DELTA_OF_PASSES = 0.4
+#: In passes, the share of an answer's variance that lies within its item. Between shares of .1 and
+#: 1 the constant C moves by .01.
+WITHIN = 0.4
 #: The stretch w of the boundary for errors and tails of real scores: its largest value, how it
 #: fades (see above), and the constant one of passes.
 STRETCH, EXCESS, STRETCH_OF_PASSES = 1.03, 1.5, 1.02
-#: Part of the level that a horizon leaves to further ones, so that one that is used to its end can
-#: be raised at all.
+#: Part of the level that a horizon leaves to later ones, so that one that is used to its end can be
+#: raised at all.
 KEPT = 0.02
 #: Constants for which the chance is computed; between them it is a cubic spline.
 _KNOTS = np.linspace(0.75, 5.75, 11)
@@ -214,17 +217,22 @@ class Horizon(NamedTuple):
 
     Attributes
     ----------
-    first, last, horizon : int
-    log_level, scale : ndarray
-        Log of levels of the whole, ascending, and the stretched constant C at each.
+    first, last : int
+        Items of a pair at its first and last look.
+    horizon : int
+        Most items of a pair.
+    log_level, constants : ndarray of shape (n_levels,)
+        Logs of error levels of the whole ranking, ascending, and the stretched constant ``w C`` at
+        each.
     delta : float
+        Exponent of the boundary.
     """
 
     first: int
     last: int
     horizon: int
     log_level: Floats
-    scale: Floats
+    constants: Floats
     delta: float
 
     def shape(self, n: Floats) -> Floats:
@@ -233,10 +241,10 @@ class Horizon(NamedTuple):
 
 
 @lru_cache(maxsize=1024)  # small, where a table is large; a forecast goes through 40 horizons
-def stretches(
+def governing_horizons(
     horizons: tuple[int, ...], since: tuple[int, ...], n_items: float, pass_length: int = 0
 ) -> tuple[Horizon, ...]:
-    """Return the horizons of a ranking, each with what the earlier ones left of the level.
+    """Return the horizons of a ranking, each with its looks and what earlier ones left of a level.
 
     Parameters
     ----------
@@ -248,9 +256,9 @@ def stretches(
 
     Examples
     --------
-    >>> early, late = (stretches((100, 200), (10, n), 1000.0)[1] for n in (40, 101))
+    >>> early, late = (governing_horizons((100, 200), (10, n), 1000.0)[1] for n in (40, 101))
     >>> at = np.log(0.05)
-    >>> [round(float(np.interp(at, x.log_level, x.scale)), 2) for x in (early, late)]
+    >>> [round(float(np.interp(at, x.log_level, x.constants)), 2) for x in (early, late)]
     [2.45, 3.6]
     """
     out: list[Horizon] = []

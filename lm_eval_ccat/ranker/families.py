@@ -64,24 +64,24 @@ def family_size(belief: Belief) -> float:
 
 
 class Family(NamedTuple):
-    """Pairs judged together by a step-down rule.
+    """Pairs judged together by a step-down rule: tested models against these and reference models.
 
     Attributes
     ----------
     p : ndarray of shape (n_tested, n_rows)
-        Adjusted p.
+        Adjusted p: a pair is decided if it is at most the level.
     divisor : ndarray of shape (n_tested, n_rows)
         What the level is divided by in the step that decides each pair.
-    still_open : float
-        What it is divided by for the pairs that are still open.
+    divisor_of_open : float
+        What the level is divided by for the pairs that are still open.
     """
 
     p: Floats
     divisor: Floats
-    still_open: float
+    divisor_of_open: float
 
 
-def family(p: Floats, belief: Belief, level: float) -> Family:
+def step_down(p: Floats, belief: Belief, level: float) -> Family:
     """Judge all pairs together, from two-sided p of each alone.
 
     Equal exact reference models are one hypothesis, and the rule is Shaffer's. With inexact

@@ -33,7 +33,7 @@ from ..methods.belief import (
     zeros_to_come,
 )
 from ..metrics.scale import Floats
-from .boundary import FIRST_LOOK, Horizon, clock, stretches
+from .boundary import FIRST_LOOK, Horizon, clock, governing_horizons
 
 #: Part of an event of noise that one look at repeats takes off a difference: sums of few answers
 #: move in whole events, and a normal tail between two of them is too small (F. Yates, Supplement to
@@ -53,10 +53,10 @@ class Looks:
     once : bool
         Whether there is a single look, at a number of items fixed in advance.
     horizons : tuple of int
-        Most items that a pair can get, followed by the values that it was raised to. Empty if
-        there is no limit.
+        Most items that a pair can get: first as the ranking began, then each time that it was
+        raised. Empty if there is no limit.
     since : tuple of int
-        The number of items of a pair from which each horizon applies.
+        The number of items of a pair from which each of `horizons` applies.
     pass_length : int
         Items of a pass where answers are repeated in passes, whose boundary then holds; else 0.
     evidence : PairEvidence, optional
@@ -84,8 +84,8 @@ class Looks:
 
     # -- the boundary -------------------------------------------------------------------------
 
-    def _stretches(self, n_items: float) -> tuple[Horizon, ...]:
-        return stretches(self.horizons, self.since, n_items, self.pass_length)
+    def _governing_horizons(self, n_items: float) -> tuple[Horizon, ...]:
+        return governing_horizons(self.horizons, self.since, n_items, self.pass_length)
 
     @property
     def _bounds_luck(self) -> bool:
@@ -120,11 +120,11 @@ class Looks:
             log = log_p(deviations, clock(n, n_items))
         else:
             log = np.zeros(n.shape)
-            for stretch in self._stretches(n_items):
-                of_stretch = np.interp(
-                    -deviations / stretch.shape(n), -stretch.scale, stretch.log_level
+            for horizon in self._governing_horizons(n_items):
+                of_horizon = np.interp(
+                    -deviations / horizon.shape(n), -horizon.constants, horizon.log_level
                 )
-                log = np.where((n >= stretch.first) & (n <= stretch.last), of_stretch, log)
+                log = np.where((n >= horizon.first) & (n <= horizon.last), of_horizon, log)
             log = np.where(n >= n_items, math.log(_LEAST_P), log)
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), 0.0, np.minimum(log, 0.0)))
 
@@ -138,10 +138,10 @@ class Looks:
             limit = boundary(level, clock(n, n_items))
         else:
             limit = np.full(n.shape, np.inf)
-            for stretch in self._stretches(n_items):
-                scale = np.interp(np.log(level), stretch.log_level, stretch.scale)
+            for horizon in self._governing_horizons(n_items):
+                scale = np.interp(np.log(level), horizon.log_level, horizon.constants)
                 limit = np.where(
-                    (n >= stretch.first) & (n <= stretch.last), scale * stretch.shape(n), limit
+                    (n >= horizon.first) & (n <= horizon.last), scale * horizon.shape(n), limit
                 )
             limit = np.where(n >= n_items, 0.0, limit)
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), np.inf, limit))

@@ -25,7 +25,7 @@ from ..content import OpenPairContent
 from ..methods.belief import Belief, Gaps, as_of_many
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
-from .families import Family, family, family_size
+from .families import Family, family_size, step_down
 from .looks import ROUNDING, Looks
 
 Ints = NDArray[np.int64]
@@ -182,7 +182,7 @@ class Verdicts:
         p_values, equivalent = self._alone()
         if not self.familywise:
             return Family(p_values, np.ones(p_values.shape), 1.0), equivalent
-        return family(p_values, self.belief, 1.0 - self.confidence), equivalent
+        return step_down(p_values, self.belief, 1.0 - self.confidence), equivalent
 
     def _decided(self, index: tuple[Any, Any] = _ALL) -> Decisions:
         """Return the signs and states of pairs at an index of the matrices."""
@@ -428,7 +428,7 @@ class Verdicts:
         worse = np.r_[beats.sum(axis=1) + beats_known.sum(axis=1), loses_to_known.sum(axis=0)]
         if references is not None:
             width = -float(ndtri(0.5 * (1.0 - self.confidence)))
-            n_above, n_below = outside(
+            n_above, n_below = clearly_apart(
                 references.estimate, width * references.error, self.min_difference
             )
             better[n_tested:] += n_above
@@ -599,7 +599,10 @@ class Verdicts:
         setback : float, optional
             Standard deviations, of what the difference may still change, that it loses.
         """
-        level, n_items = (1.0 - self.confidence) / self._family[0].still_open, self.belief.n_items
+        level, n_items = (
+            (1.0 - self.confidence) / self._family[0].divisor_of_open,
+            self.belief.n_items,
+        )
         n = float(pair.n)
         grid = np.arange(n + 1.0, min(size, n + _SEARCHED) + 1.0)
         later = _with_items(pair, grid, n_items, setback)
@@ -663,7 +666,14 @@ def _ranks(scores: Floats, rng: np.random.Generator) -> Ints:
     return 1 + np.argsort(np.argsort(-scores, axis=1), axis=1)
 
 
-def outside(scores: Floats, arms: Floats, min_difference: float = 0.0) -> tuple[Ints, Ints]:
+class ClearlyApart(NamedTuple):
+    """How many models are clearly above, and clearly below, each model; shape (n_models,)."""
+
+    above: Ints
+    below: Ints
+
+
+def clearly_apart(scores: Floats, arms: Floats, min_difference: float = 0.0) -> ClearlyApart:
     """Count how many of some models are clearly above each of them, and how many below.
 
     Two models differ clearly if their gap exceeds the root sum of squares of their two arms, and
@@ -679,7 +689,7 @@ def outside(scores: Floats, arms: Floats, min_difference: float = 0.0) -> tuple[
 
     Examples
     --------
-    >>> above, below = outside(np.array([0.5, 0.51, 0.9]), np.array([0.0, 0.04, 0.0]))
+    >>> above, below = clearly_apart(np.array([0.5, 0.51, 0.9]), np.array([0.0, 0.04, 0.0]))
     >>> above.tolist(), below.tolist()
     ([1, 1, 0], [0, 0, 2])
     """
@@ -695,4 +705,4 @@ def outside(scores: Floats, arms: Floats, min_difference: float = 0.0) -> tuple[
         above[i], below[i] = np.sum(higher), np.sum(lower)
         above[exact] += lower[exact]
         below[exact] += higher[exact]
-    return np.asarray(above), np.asarray(below)
+    return ClearlyApart(np.asarray(above), np.asarray(below))

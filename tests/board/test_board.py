@@ -36,7 +36,7 @@ from lm_eval_ccat.board.publish import copies
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import Observer
-from lm_eval_ccat.ranker.verdicts import outside
+from lm_eval_ccat.ranker.verdicts import clearly_apart
 from lm_eval_ccat.records import Tell
 from lm_eval_ccat.scores.prompts import Prompts, mark_of
 from lm_eval_ccat.upkeep.update import update
@@ -900,7 +900,7 @@ def test_ranks_are_those_of_every_pair_compared():
     for _ in range(8):
         arms = np.where(rng.random(30) < 0.3, 0.2 * rng.random(30), 0.0)
         scores = np.round(rng.random(30), 1)
-        for score, arm, *counts in zip(scores, arms, *outside(scores, arms)):
+        for score, arm, *counts in zip(scores, arms, *clearly_apart(scores, arms)):
             gap, apart = scores - score, np.hypot(arms, arm)
             assert counts == [(gap > apart).sum(), (-gap > apart).sum()]
 

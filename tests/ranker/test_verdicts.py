@@ -15,7 +15,7 @@ from worlds.boards import drive
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
-from lm_eval_ccat.ranker.families import family, family_size, still_true
+from lm_eval_ccat.ranker.families import family_size, step_down, still_true
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.rows import place_of
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Decisions, Verdicts
@@ -261,7 +261,7 @@ def test_of_a_family_no_pair_is_decided_before_one_of_smaller_p(n):
     rng = np.random.default_rng(0)
     for seed in range(20):
         p = np.triu(rng.uniform(0.0, 0.1, (n, n)), 1)
-        found = family(p + p.T + np.eye(n), some(seed, n), 0.05).p
+        found = step_down(p + p.T + np.eye(n), some(seed, n), 0.05).p
         upper = np.triu_indices(n, 1)
         stepped = found[upper][np.argsort(p[upper])]
         assert (np.diff(stepped) >= 0.0).all() and (stepped >= np.sort(p[upper])).all()
@@ -273,7 +273,11 @@ def test_one_newcomer_pays_nothing_for_exact_references_and_several_do():
     def strict(n: int, references: References) -> float:
         b = Belief.independent([0.5] * n, [0.02] * n, n=[50] * n, n_items=500)
         b = replace(b, references=references)
-        return Verdicts(b, Looks().after(b, 0.05), "abc"[:n], familywise=True)._family[0].still_open
+        return (
+            Verdicts(b, Looks().after(b, 0.05), "abc"[:n], familywise=True)
+            ._family[0]
+            .divisor_of_open
+        )
 
     assert strict(1, refs) == 1.0 and strict(2, refs) == 3.0
     assert strict(1, board({"r": 0.49, "s": 0.51}, 0.01)) == 2.0  # they may be equal to each other

@@ -370,6 +370,7 @@ def test_a_page_says_when_its_run_began_and_when_it_ended(changed) -> None:
     run = changed(lambda result: None)
     later = View.of(replace(run, ended=run.started + 7200.0), None)
     begun, ended = (
-        datetime.strptime(getattr(later, key), "%Y-%m-%d %H:%M:%S %Z") for key in ("started", "ended")
+        datetime.strptime(getattr(later, key), "%Y-%m-%d %H:%M:%S %Z")
+        for key in ("started", "ended")
     )
     assert (ended - begun).total_seconds() == 7200.0

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...metrics.scale import Floats
 from ..belief import Belief
-from ..policy import Items, Mask, largest, lots
+from ..policy import Items, Mask, largest, tie_order
 from .departures import FIRST, UNKNOWN, DefaultModel, Departures, posterior, spread
 from .member import NU0, Member, solved
 
@@ -417,7 +417,7 @@ class Field:
         self.sequence = ItemSequence(model.items.n_items, seed, model.kept_items)
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
-        self._lots = lots((seed, 0), model.items.n_items)
+        self._tie_order = tie_order((seed, 0), model.items.n_items)
         self._joint = Joint()
         # Models whose last scores `_joint` does not have yet, in the order of these scores.
         self._changed: dict[int, None] = {}
@@ -520,7 +520,7 @@ class Field:
     ) -> list[int]:
         """Return the `k` candidates that tell most about all models, best first."""
         gains = self._gains(a, price, pending)
-        return largest(np.where(candidates, gains, -np.inf), k, self._lots)
+        return largest(np.where(candidates, gains, -np.inf), k, self._tie_order)
 
     def _next_shared(self, member: Member, available: Mask | None = None) -> int | None:
         """Return the first item of the sequence that a model was not asked (and may be asked)."""

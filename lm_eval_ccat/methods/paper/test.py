@@ -26,7 +26,7 @@ from ...options import choice
 from ...scores.table import ScoreTable
 from ..curves import PRIOR_PRECISION
 from ..method import Fitted, require_scores
-from ..policy import Mask, check_score, largest, lots
+from ..policy import Mask, check_score, largest, tie_order
 
 CLIP = 1e-6  # scores of ability estimation are kept this far from 0 and 1
 SQUEEZE = 0.001  # item means are squeezed into [0.001, 0.999] before the logit
@@ -287,7 +287,7 @@ class PaperTest:
         self.ability = float(bank.constants["start"])
         self.precision = PRIOR_PRECISION
         self.scale = stretched_scale(bank, score_range)
-        self._lots = lots(seed, bank.n_items)
+        self._tie_order = tie_order(seed, bank.n_items)
         rng = np.random.default_rng([*seed, 8])
         self._jitter = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
         self._mu_at: tuple[float, Floats] | None = None
@@ -331,7 +331,7 @@ class PaperTest:
             )
             available = within_reach if within_reach.any() else available
         gain = information(mu, self._k, full=self._full)
-        return largest(np.where(available, gain, -np.inf), k, self._lots)
+        return largest(np.where(available, gain, -np.inf), k, self._tie_order)
 
     def _jittered_difficulty(self) -> Floats:
         """Return the difficulties, moved by the jitter if there is one."""

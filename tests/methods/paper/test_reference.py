@@ -51,7 +51,7 @@ def test_calibration(case, bank):
 
 def test_ranking(case, bank, monkeypatch):
     # Of items that tell the same the reference takes the first; here a draw decides.
-    monkeypatch.setattr(paper_test, "lots", lambda seed, n_items: np.arange(n_items))
+    monkeypatch.setattr(paper_test, "tie_order", lambda seed, n_items: np.arange(n_items))
     held_out = np.array(case["heldout_scores"], dtype=float)
     expected = case["expected"]
     names = list(expected["per_model"])
