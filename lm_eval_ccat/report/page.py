@@ -223,7 +223,7 @@ class Spending:
     ----------
     in_full : int
         Answers of one model in a full evaluation.
-    said : list of str
+    sentences : list of str
         Sentences about what was spent.
     asked : int
         Answers of all models.
@@ -239,7 +239,7 @@ class Spending:
     """
 
     in_full: int
-    said: list[str]
+    sentences: list[str]
     asked: int
     costs: dict[str, float]
     cost: float
@@ -387,7 +387,7 @@ def _spending(result: RankingContent, asked: Mapping[str, ModelContent]) -> Spen
     costs = {model: paid(row) for model, row in asked.items()}
     return Spending(
         in_full=in_full,
-        said=spent_in_words(result),
+        sentences=spent_in_words(result),
         asked=sum(row["n_items"] for row in asked.values()),
         costs=costs,
         cost=sum(costs.values()),
