@@ -4331,4 +4331,106 @@ BUGS: tuple[Bug, ...] = (
             "tests/live/test_prior.py::test_only_answers_that_are_not_asked_anew_are_said_to_be_scored_at_no_cost",
         ),
     ),
+    Bug(
+        "cli: warnings of rescored answers are not told",
+        "lm_eval_ccat/cli/score",
+        "    warn(*table.warnings)\n",
+        "",
+        (
+            "tests/task_configs/test_score_command.py::test_a_run_of_some_documents_is_told_beside_its_scores",
+        ),
+    ),
+    Bug(
+        "judge: a judge at a temperature answers greedily",
+        "lm_eval_ccat/harness/judge/rater",
+        '"do_sample": bool(settings.temperature),',
+        '"do_sample": False,',
+        ("tests/task_configs/test_judge.py::test_an_lm_eval_model_can_judge",),
+    ),
+    Bug(
+        "judge: a server's Retry-After shortens the pause",
+        "lm_eval_ccat/harness/judge/rater",
+        "self._sleep(max(pause, min(error.retry_after or 0.0, _LONGEST_PAUSE)))",
+        "self._sleep(min(pause, min(error.retry_after or pause, _LONGEST_PAUSE)))",
+        (
+            "tests/task_configs/test_judge.py::test_a_judge_waits_as_long_as_its_server_asks_for_up_to_half_a_minute",
+        ),
+    ),
+    Bug(
+        "keep: a bank on another scale grows",
+        "lm_eval_ccat/live/keep",
+        'for what in ("metric", "doc_ids", "scale")',
+        'for what in ("metric", "doc_ids")',
+        (
+            "tests/live/test_save_bank.py::test_a_file_of_another_benchmark_is_refused_before_any_request",
+        ),
+    ),
+    Bug(
+        "shared documents: draws of all documents are exact",
+        "lm_eval_ccat/live/shared_documents",
+        "exact=question == RUN or (question == BENCHMARK and not self.sampled),",
+        "exact=question in (RUN, BENCHMARK),",
+        (
+            "tests/live/test_compare.py::test_all_documents_answered_once_leave_no_chance_unless_answers_are_drawn",
+        ),
+    ),
+    Bug(
+        "session: repeats of a request are one answer",
+        "lm_eval_ccat/harness/session",
+        "else sum(request.repeats for request in requests)",
+        "else len(requests)",
+        (
+            "tests/harness/test_harness_session.py::test_a_document_takes_all_answers_that_are_scored_together",
+        ),
+    ),
+    Bug(
+        "session: a file elsewhere is told from the working folder",
+        "lm_eval_ccat/harness/session",
+        "return os.path.relpath(source) if Path(source).is_relative_to(Path.cwd()) else source",
+        "return os.path.relpath(source)",
+        (
+            "tests/harness/test_harness_session.py::test_a_file_is_told_from_the_working_folder_where_it_lies_below_it",
+        ),
+    ),
+    Bug(
+        "session: one stated cost is that of all requests",
+        "lm_eval_ccat/harness/session",
+        "billed = bool(served) and all(call.usage",
+        "billed = bool(served) and any(call.usage",
+        (
+            "tests/harness/test_harness_session.py::test_tokens_are_counted_unasked_where_a_server_states_what_every_request_costs",
+        ),
+    ),
+    Bug(
+        "session: a task that draws no examples has a seed",
+        "lm_eval_ccat/harness/session",
+        "self.fewshot_seed if internals.draws_fewshot(self.task) else None",
+        "self.fewshot_seed",
+        ("tests/harness/test_scorers.py",),
+    ),
+    Bug(
+        "session: a further answer stands before the first",
+        "lm_eval_ccat/harness/session",
+        '"resps": [[*first, *later] for first, later in pairs]',
+        '"resps": [[*later, *first] for first, later in pairs]',
+        ("tests/harness/test_harness_session.py::test_a_further_answer_stands_behind_the_first",),
+    ),
+    Bug(
+        "board: documents of a page are those of the last task",
+        "lm_eval_ccat/board/publish",
+        "total = sum(bank.n_items for bank in board.banks.values())",
+        "total = max(bank.n_items for bank in board.banks.values())",
+        (
+            "tests/board/test_board_tasks.py::test_the_score_of_a_row_is_told_with_the_documents_of_all_tasks",
+        ),
+    ),
+    Bug(
+        "board: exactly the allowed share of empty answers is too many",
+        "lm_eval_ccat/board/placing",
+        "if n > max_share * tally.answered[model]",
+        "if n >= max_share * tally.answered[model]",
+        (
+            "tests/board/test_board_tasks.py::test_a_model_may_leave_as_many_answers_empty_as_are_allowed",
+        ),
+    ),
 )

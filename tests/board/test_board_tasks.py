@@ -32,13 +32,13 @@ from lm_eval_ccat.board import (
 from lm_eval_ccat.board.checking import _sample, rows_of_journal
 from lm_eval_ccat.board.folder import HASHES, Reserve, keep_hashes, without_reserve
 from lm_eval_ccat.board.placing import _reserve_of
-from lm_eval_ccat.board.publish import copies
+from lm_eval_ccat.board.publish import _score_in_words, copies
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.records import Drop, Tell
+from lm_eval_ccat.records import Drop, Item, Tell
 
 NAMES = [f"m{n}" for n in range(12)]
 SCALES = {"points": Scale(0, 100), "errors": Scale(0, 40, higher_is_better=False)}
@@ -361,3 +361,23 @@ def test_what_drawn_items_say_is_on_the_scale_of_the_metric():
     part = SimpleNamespace(samples={"m": Drawn(12, 0.4, 0.05)})
     assert _sample(part, "m", SCALES["errors"]) == pytest.approx([24.0, 2.0, 12.0])
     assert _sample(part, "other", SCALES["errors"]) is None
+
+
+def test_the_score_of_a_row_is_told_with_the_documents_of_all_tasks():
+    banks = {
+        task: ItemBank.blank(range(n), task=task, metric="acc")
+        for task, n in (("t", 60), ("u", 50))
+    }
+    for weights, words in (("equal", "equal weights"), ("documents", "weights by documents")):
+        board = SimpleNamespace(banks=banks, rules=SimpleNamespace(weights=weights))
+        assert _score_in_words(board) == f"average over 2 tasks (110 documents, {words})"
+    single = SimpleNamespace(banks={"t": banks["t"]})
+    assert _score_in_words(single) == "mean acc over the 60 documents of t"
+
+
+@pytest.mark.parametrize(("empty", "left_out"), [(4, False), (5, False), (6, True)])
+def test_a_model_may_leave_as_many_answers_empty_as_are_allowed(monkeypatch, empty, left_out):
+    answers = [Tell(model="m", item=Item(("t", n)), score=0.0, empty=n < empty) for n in range(10)]
+    monkeypatch.setattr(placing, "read_journal", lambda _: (None, answers))
+    found = placing._mostly_empty(Path(), 0.5)
+    assert list(found) == ["m"] * left_out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -10,6 +11,8 @@ from local_bench import N_DOCS, Copyist
 from lm_eval_ccat.errors import CcatError, HarnessError
 from lm_eval_ccat.harness import open_session
 from lm_eval_ccat.harness.internals import PlaceholderLM
+from lm_eval_ccat.harness.served import Served
+from lm_eval_ccat.money import Tokens
 
 
 def session(bench, task="texts", lm=None, **options):
@@ -103,3 +106,43 @@ def test_a_task_without_documents_is_named_with_what_to_check(tmp_path):
 def test_a_name_that_is_no_single_task_is_refused(bench, name, words):
     with pytest.raises(CcatError, match=words):
         session(bench, name)
+
+
+def test_a_document_takes_all_answers_that_are_scored_together(bench):
+    """Of `sums`, which the task asks three times each; `choices` has four answers to compare."""
+    assert session(bench, "texts").n_requests(0) == 1
+    assert session(bench, "choices").n_requests(0) == 4
+    sums = session(bench, "sums")
+    assert sums.n_requests(0) == 3
+    sums.scores_each_answer = True
+    assert sums.n_requests(0) == 1
+
+
+def test_a_file_is_told_from_the_working_folder_where_it_lies_below_it(
+    bench, tmp_path, monkeypatch
+):
+    opened = session(bench)
+    monkeypatch.chdir(bench.tasks.parent)
+    assert opened.file == str(Path("tasks", "texts.yaml"))
+    monkeypatch.chdir(tmp_path)
+    assert opened.file == str(bench.tasks / "texts.yaml")
+
+
+def test_a_further_answer_stands_behind_the_first(bench):
+    [first] = session(bench).administer([4])
+    again = first.with_repeat([["another"]])
+    [[said, further]] = again.samples["none"]["resps"]
+    assert [said] == first.samples["none"]["resps"][0] and further == "another"
+
+
+@pytest.mark.parametrize(
+    ("costs", "counted"), [((0.5, 0.25), True), ((0.5, None), False), ((), False)]
+)
+def test_tokens_are_counted_unasked_where_a_server_states_what_every_request_costs(
+    bench, costs, counted
+):
+    opened = session(bench)
+    served = [Served(usage=Tokens(100, 7, "usage", usd=usd)) for usd in costs]
+    groups = [opened._copied_requests([doc_id], ())[0] for doc_id in (3, 4)]
+    found = opened._tokens_of(groups, served, [False, False])
+    assert [tokens is not None for tokens in found] == [counted] * 2

@@ -1513,3 +1513,16 @@ def test_an_interval_of_two_estimates_takes_of_each_the_arm_that_moves_them_apar
     assert found.difference == pytest.approx(0.1) and found.documents == 50
     assert found.low == pytest.approx(0.1 - np.hypot(0.2, 0.05))
     assert found.high == pytest.approx(0.1 + np.hypot(0.1, 0.3))
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_all_documents_answered_once_leave_no_chance_unless_answers_are_drawn(sampled):
+    rng = np.random.default_rng(0)
+    first, second = rng.random((2, 40))
+    documents = SharedDocuments(
+        Logged("t", "acc", None), Scale(), list(range(40)), first, second, None, sampled
+    )
+    everything = np.ones(40, dtype=bool)
+    for question, exact in (("population", False), ("benchmark", not sampled), ("run", True)):
+        found = documents._difference(Gate(0.0, 0.95, question), question, everything, None)
+        assert (found.low == found.high) == exact

@@ -9,6 +9,7 @@ import pytest
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.live.keep import _observed
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.records import Item, Tell
 
 
@@ -40,11 +41,13 @@ def test_a_folder_with_other_files_takes_the_bank_of_a_first_run(bench, server, 
 
 
 def test_a_file_of_another_benchmark_is_refused_before_any_request(bench, server, tmp_path, ccat):
-    ItemBank.blank(range(7), metric="share", task="loopback_task").save(tmp_path / "other.json")
-    other = str(tmp_path / "other.json")
-    config = bench.config(server.url, ["m05", "m07"], bank=None, save_bank=other)
-    err = ccat("rank", config, code=2).err
-    assert "holds no bank of share on the items of this run" in err
+    for items, about in ((7, {}), (bench.n_docs, {"scale": Scale(0, 100)})):
+        bank = ItemBank.blank(range(items), metric="share", task="loopback_task", **about)
+        bank.save(tmp_path / "other.json")
+        other = str(tmp_path / "other.json")
+        config = bench.config(server.url, ["m05", "m07"], bank=None, save_bank=other)
+        err = ccat("rank", config, code=2).err
+        assert "holds no bank of share on the items of this run" in err
     assert not server.asked
 
 

@@ -246,6 +246,8 @@ def test_an_lm_eval_model_can_judge():
     from lm_eval.api.model import LM
     from lm_eval.api.registry import register_model
 
+    asked = []
+
     @register_model("ccat-test-judge")
     class TestJudge(LM):
         def __init__(self, rating="3", **kwargs):
@@ -254,13 +256,17 @@ def test_an_lm_eval_model_can_judge():
 
         def generate_until(self, requests, disable_tqdm=False):
             assert "Answer to be rated" in requests[0].args[0]
-            assert requests[0].args[1]["max_gen_toks"] == 512
+            asked.append(requests[0].args[1])
             return [f"Rating: [[{self.rating}]]" for _ in requests]
 
         loglikelihood = loglikelihood_rolling = None
 
-    judge = Judge(JudgeSettings("j", lm="ccat-test-judge", lm_args={"rating": "4"}))
-    assert judge.rate(**FIELDS).score == 4
+    for temperature in (0.7, 0.0):
+        settings = {"lm_args": {"rating": "4"}, "temperature": temperature}
+        judge = Judge(JudgeSettings("j", lm="ccat-test-judge", **settings))
+        assert judge.rate(**FIELDS).score == 4
+        sampling = {"do_sample": temperature > 0, "temperature": temperature}
+        assert asked.pop() == {"until": [], "max_gen_toks": 512, **sampling}
     assert judge.usage.tokens.source == "estimate" and judge.usage.tokens.input > 50
 
 
@@ -412,3 +418,16 @@ def test_a_file_has_one_judge_in_a_process_who_is_told_of_though_its_cache_had_a
     judge.usage.cached = 3
     judge_module._report()
     assert "judge j: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("asked", "least", "most"), [("7", 7, 7), ("300", 30, 30), (None, 0.5, 2)])
+def test_a_judge_waits_as_long_as_its_server_asks_for_up_to_half_a_minute(
+    serve, monkeypatch, asked, least, most
+):
+    server = serve(lambda messages, n: 429 if n < 2 else "Rating: [[6]]")
+    genuine, headers = server._reply, {"Retry-After": asked} if asked else {}
+    monkeypatch.setattr(server, "_reply", lambda *reply: genuine(*reply, headers=headers))
+    pauses = []
+    judge = Judge(JudgeSettings("j", base_url=server.base_url, retries=2), sleep=pauses.append)
+    assert judge.rate(**FIELDS).score == 6
+    assert len(pauses) == 2 and all(least <= pause <= most for pause in pauses)

@@ -97,3 +97,12 @@ def test_of_several_filters_the_one_that_is_named_is_scored(tmp_path, ccat):
     for name, expected in (("strict", 100.0), ("loose", 0.0)):
         ccat(*score, "--filter", name)
         assert ScoreTable.read(tmp_path / "bleu.csv").raw == pytest.approx(expected, abs=5.0)
+
+
+def test_a_run_of_some_documents_is_told_beside_its_scores(tmp_path, ccat):
+    rows = [sample_row(k, {"acc": 1.0}, answer="one two", target="one two") for k in range(5)]
+    write_run(tmp_path / "logs", "whole", rows)
+    part = {"limit": 2, "samples": {"original": 5, "effective": 2}}
+    write_run(tmp_path / "logs", "cut", rows[:2], **part)
+    said = ccat("score", "bleu", tmp_path / "logs", "-o", tmp_path / "bleu.csv").err
+    assert "cut/samples_demo" in said and "whole/samples_demo" not in said
