@@ -148,11 +148,16 @@ def ccat(capsys):
 
 @pytest.fixture
 def few_plays(monkeypatch):
-    """A plan plays two rankings, not eight to twenty: for tests of what else a plan says."""
+    """A plan plays two rankings, not eight to twenty, and reads errors of 220 items of two pairs,
+    not of 400 items of six: for tests of what else a plan says.
+    """
     from lm_eval_ccat.live import rehearsal
+    from lm_eval_ccat.simulation import power
 
     monkeypatch.setattr(rehearsal, "FEWEST", 2)
     monkeypatch.setattr(rehearsal, "RANKINGS", 2)
+    monkeypatch.setattr(power, "N_RANKINGS", 2)
+    monkeypatch.setattr(power, "STOPS", tuple(n for n in power.STOPS if n <= 220))
 
 
 SHARED = Path(os.environ.get("CCAT_SHARED", Path(__file__).resolve().parents[1].parent / "shared"))

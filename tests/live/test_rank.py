@@ -20,6 +20,7 @@ from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import Tokens
 from lm_eval_ccat.ranker.builder import RankingBuilder
+from lm_eval_ccat.simulation import power
 
 FOUR = ["m01", "m05", "m07", "m11"]
 #: Ten first items of each of two models cost 20 items, or 10 dollars.
@@ -83,7 +84,9 @@ def test_order_agrees_with_full_evaluation_and_costs_less(bench, server, capsys)
           "Smallest difference in share that is decided in 80%", "  0.1    with the bank"]),
     ],
 )  # fmt: skip
-def test_a_dry_run_says_what_it_takes_and_asks_nothing(bench, server, ccat, settings, prices, said):
+def test_a_dry_run_says_what_it_takes_and_asks_nothing(
+    few_plays, bench, server, ccat, settings, prices, said
+):
     of = {model: {"price": price or None} for model, price in zip(FOUR, prices)}
     config = bench.config(server.url, FOUR, of=of, **settings)
     out = ccat("plan", config).out
@@ -92,22 +95,22 @@ def test_a_dry_run_says_what_it_takes_and_asks_nothing(bench, server, ccat, sett
     assert not server.asked and not config.with_suffix(".run").exists()
 
 
-def test_a_gap_wider_than_the_scale_is_refused_with_the_scale(bench, server, ccat):
+def test_a_gap_wider_than_the_scale_is_refused_with_the_scale(few_plays, bench, server, ccat):
     config = bench.config(server.url, ["m01", "m03"])
     error = ccat("plan", config, "--gap", 5, code=2).err
     assert "--gap 5 is more than two models can differ by: share has the scale 0 to 1" in error
     assert list(json.loads(ccat("plan", config, "--gap", 1, "--json").out)["by_gap"]) == ["1"]
 
 
-def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat):
+def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat, monkeypatch):
     """Six pairs of models that the bank does not know, beside what was expected of such two."""
     settings = {"entry": {"price": BY_TOKENS}, "bank": "default.bank.json"}
 
-    def rehearsal(*models, **more):
+    def planned_answers(*models, **more):
         config = bench.config(server.url, list(models), name="plan", **{**settings, **more})
         return json.loads(ccat("plan", config, "--json").out)["rehearsal"]
 
-    expected = rehearsal("m01", "m03")
+    expected = planned_answers("m01", "m03")
     paid, odd = [], ["m01", "m03", "m05", "m07", "m09", "m11"]
     for a, b in zip(odd, odd[1:] + odd[:1]):
         content = bench.ranked(server, [a, b], name=f"{a}{b}", **settings)
@@ -117,13 +120,15 @@ def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat)
         inside = [spread["low"] / 2 <= amount <= 2 * spread["high"] for amount in of_runs]
         assert sum(inside) >= 5, (spread, of_runs)
         assert 0.5 < np.mean(of_runs) / spread["expected"] < 2.0
+    monkeypatch.setattr(power, "N_RANKINGS", 1)  # no smallest difference is looked at
+    monkeypatch.setattr(rehearsal, "RANKINGS", 4)
     # A run to its limits leaves nothing to chance, and a budget is never exceeded by more than
     # what is in flight.
-    to_limits = rehearsal("m01", "m03", stop="limits", max_items=30)["answers"]
+    to_limits = planned_answers("m01", "m03", stop="limits", max_items=30)["answers"]
     assert to_limits == {"expected": 60.0, "low": 60.0, "high": 60.0}
-    few = rehearsal("m01", "m03", budget={"items": 25})
+    few = planned_answers("m01", "m03", budget={"items": 25})
     assert few["answers"]["high"] <= 25 and few["decided"] < 1.0
-    assert rehearsal("m01", "m03", bank=None) is None
+    assert planned_answers("m01", "m03", bank=None) is None
 
 
 def test_what_is_not_played_on_goes_to_the_limits_and_costs_nothing_known_without_a_price(
@@ -141,11 +146,13 @@ def test_what_is_not_played_on_goes_to_the_limits_and_costs_nothing_known_withou
         monkeypatch.setattr(rehearsal, "LONGEST", longest)
         return rehearsed(stop="decided", max_items=None)
 
+    monkeypatch.setattr(rehearsal, "RANKINGS", 6)
     # Where pairs are to be decided, their true differences say what is left.
     cut, played = expected(25), expected(10_000)
     assert 0.5 < cut["answers"]["expected"] / played["answers"]["expected"] < 1.5
     assert cut["decided"] == played["decided"] == 1.0
     monkeypatch.setattr(rehearsal, "RANKINGS", 1)  # they are all alike
+    monkeypatch.setattr(power, "N_RANKINGS", 1)
     for longest in (25, 10_000):
         monkeypatch.setattr(rehearsal, "LONGEST", longest)
         played = rehearsed(entry=quarter)
@@ -233,7 +240,9 @@ def test_the_response_cache_is_a_file_per_model_and_its_answers_cost_nothing(ben
 
 
 @pytest.mark.parametrize("by_path", [True, False])
-def test_a_configuration_beside_its_task_is_not_taken_for_a_task(bench, server, ccat, by_path):
+def test_a_configuration_beside_its_task_is_not_taken_for_a_task(
+    few_plays, bench, server, ccat, by_path
+):
     task = {"harness": {}, "task": str(bench.folder / "tasks" / f"{TASK}.yaml")}
     settings = task if by_path else {"harness": {"include_path": "."}}
     config = bench.config(server.url, ["m01", "m11"], **settings)
@@ -326,8 +335,8 @@ def planned(**settings):
 def test_the_level_of_a_plan_is_divided_among_all_pairs():
     for familywise, pairs in ((True, 6), (False, 1)):
         plan = planned(models="abcd", spec={"familywise": familywise, "confidence": 0.94})
-        for power in forecast.powers(plan).values():
-            assert power.level == pytest.approx(0.06 / pairs)
+        for of_way in forecast.powers(plan).values():
+            assert of_way.level == pytest.approx(0.06 / pairs)
 
 
 def test_a_gap_is_on_the_metric_s_scale_and_the_slowest_model_sets_the_minutes(monkeypatch):

@@ -17,7 +17,7 @@ from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.harness import open_session
 from lm_eval_ccat.harness.internals import PlaceholderLM
-from lm_eval_ccat.live import ranking_run, rehearsal
+from lm_eval_ccat.live import ranking_run
 
 CATEGORY = "history"
 TASK = mmlu_pro.task_of(CATEGORY)
@@ -146,8 +146,9 @@ def test_a_public_bank_is_offered_with_what_it_saves(few_plays, server, ccat, tm
     assert step.startswith(f"Next: lm-eval-ccat rank --task {TASK}, with --model and")
 
 
-def test_a_plan_by_banks_alone_says_what_it_does_and_what_to_type_next(ccat, monkeypatch):
-    monkeypatch.setattr(rehearsal, "RANKINGS", 1)
+def test_a_plan_by_banks_alone_says_what_it_does_and_what_to_type_next(
+    few_plays, ccat, monkeypatch
+):
     two = "mmlu_pro_history,mmlu_pro_law"
     done = ccat("plan", "--bank", "mmlu_pro", "--task", two)
     assert "Rankings of models like the bank's are played" in done.err
