@@ -108,7 +108,7 @@ def drawn(bank: ItemBank, y: Floats, seed: int) -> Iterator[Look]:
     policy = SamplePolicy(bank, len(y), seed=crc32(y.tobytes()) + seed)
     for n, item in enumerate(policy.sequence.order[: max(ITEMS)].tolist(), 1):
         for a, score in enumerate(y[:, item].tolist()):
-            policy.placed(a, item)
+            policy.asked(a, item)
             policy.told(a, item, score)
         if n in ITEMS:
             b = policy.belief()

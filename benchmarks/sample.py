@@ -224,7 +224,7 @@ def speed(args: argparse.Namespace) -> None:
             for model in range(n_models):
                 [choice] = policy.next(model, left[model], (), price)
                 left[model, choice.item] = False
-                policy.placed(model, choice.item, choice.probability)
+                policy.asked(model, choice.item, choice.probability)
                 policy.told(model, choice.item, y[model, choice.item])
                 looks = looks.after(policy.belief(), 0.05)
         taken = (time.process_time() - start) / (rounds * n_models)

@@ -1487,7 +1487,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "abilities are drawn to 0, not to the bank's centre",
         "lm_eval_ccat/methods/curves",
-        "precision * (theta - c.centre)",
+        "precision * (theta - curves.centre)",
         "precision * theta",
         ("tests/methods/default/test_beyond.py",),
     ),

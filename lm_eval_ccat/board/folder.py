@@ -88,7 +88,7 @@ class Rules:
 
 
 class Reserve(NamedTuple):
-    """The part of the items that is held back, and the number of parts."""
+    """The items that a board holds back, so that nobody prepares for them: one of some parts."""
 
     part: int
     parts: int

@@ -52,7 +52,7 @@ from .tasks import is_sampled, open_plain, repeats_of
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked ranking, ready to run.
+    """What a run will do: its options, tasks, banks and prices, read and checked before it begins.
 
     Attributes
     ----------

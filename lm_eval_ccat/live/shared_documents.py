@@ -230,7 +230,7 @@ class SharedDocuments:
         if not (missing := int(np.isnan(known[0] + known[1]).sum())):
             return filled(*known)
         likely, *extremes = (filled(*scores) for scores in _fillings(*known))
-        return likely.between(extremes, missing, self.scale, gate.margin)
+        return likely.with_missing(extremes, missing, self.scale, gate.margin)
 
 
 #: The score of each document, and the hash of its text where one is known.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +41,17 @@ class BasisAt(NamedTuple):
     slope: list[float]
 
 
+class _BasisNumbers(NamedTuple):
+    """The arrays of an `AbilityBasis` as plain numbers: its knots, its line, and its `turn`."""
+
+    first_knots: list[float]
+    knot_before_last: float
+    last_knot: float
+    intercepts: list[float]
+    slopes: list[float]
+    columns_of_turn: list[list[float]]
+
+
 @dataclass(frozen=True)
 class AbilityBasis:
     """``f(x) = (1, x, b_1(x), ..., b_B(x))``.
@@ -50,9 +61,10 @@ class AbilityBasis:
     knots : ndarray of shape (B + 2,) or (0,)
         Knots of the natural spline, ascending, in logits.
     line : ndarray of shape (2, B)
-        Intercept and slope that are subtracted from the raw splines.
+        Intercept and slope of the line that is subtracted from each raw spline.
     turn : ndarray of shape (B, B)
-        Makes the bends orthogonal, and scales them to the spread of the abilities.
+        The matrix that turns these splines into the bends ``b_1, ..., b_B``: orthogonal, and scaled
+        to the spread of the abilities.
     """
 
     knots: Floats
@@ -102,25 +114,26 @@ class AbilityBasis:
         """
         if not len(self.knots):
             return BasisAt([1.0, x], [0.0, 1.0])
-        first, last, but_one, start, tilt, turn = self._scalars
+        numbers, last = self._numbers, self._numbers.last_knot
         over_last = max(x - last, 0.0)
-        over_but_one = max(x - but_one, 0.0)
-        end = (over_but_one**3 - over_last**3) / (last - but_one)
-        end_slope = 3.0 * (over_but_one**2 - over_last**2) / (last - but_one)
+        over_before_last = max(x - numbers.knot_before_last, 0.0)
+        end = (over_before_last**3 - over_last**3) / (last - numbers.knot_before_last)
+        end_slope = 3.0 * (over_before_last**2 - over_last**2) / (last - numbers.knot_before_last)
         value, slope = [], []
-        for knot, a, b in zip(first, start, tilt):
+        for knot, a, b in zip(numbers.first_knots, numbers.intercepts, numbers.slopes):
             over = max(x - knot, 0.0)
             value.append((over**3 - over_last**3) / (last - knot) - end - (a + x * b))
             slope.append(3.0 * (over**2 - over_last**2) / (last - knot) - end_slope - b)
-        bend = [sum(map(mul, value, column)) for column in turn]
-        bend_slope = [sum(map(mul, slope, column)) for column in turn]
+        bend = [sum(map(mul, value, column)) for column in numbers.columns_of_turn]
+        bend_slope = [sum(map(mul, slope, column)) for column in numbers.columns_of_turn]
         return BasisAt([1.0, x, *bend], [0.0, 1.0, *bend_slope])
 
     @cached_property
-    def _scalars(self) -> tuple[list[float], float, float, list[float], list[float], Any]:
-        """Knots before the last two, the last, the one before it, the line, columns of `turn`."""
-        *first, but_one, last = self.knots.tolist()
-        return first, last, but_one, *self.line.tolist(), self.turn.T.tolist()
+    def _numbers(self) -> _BasisNumbers:
+        """The arrays as plain numbers."""
+        *first, before_last, last = self.knots.tolist()
+        intercepts, slopes = self.line.tolist()
+        return _BasisNumbers(first, before_last, last, intercepts, slopes, self.turn.T.tolist())
 
     def to_dict(self) -> dict[str, object]:
         """JSON values."""
@@ -227,7 +240,7 @@ class Curves:
         return np.asarray(np.round(rng.beta(mu * width, (1.0 - mu) * width), 6))
 
 
-def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION) -> Floats:
+def fit_abilities(curves: Curves, scores: Floats, precision: float = PRIOR_PRECISION) -> Floats:
     """Fit abilities to full results on known curves, by quasi-likelihood.
 
     Solve ``sum_i slope_i (y_i - mu_i) / noise_i = precision (theta - centre)`` by damped Newton
@@ -235,11 +248,11 @@ def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION)
 
     Parameters
     ----------
-    c : Curves
+    curves : Curves
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing.
     precision : float, optional
-        Precision of the prior around ``c.centre``, in 1 / logit^2.
+        Precision of the prior around ``curves.centre``, in 1 / logit^2.
 
     Returns
     -------
@@ -248,12 +261,12 @@ def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION)
     """
     present = np.isfinite(scores)
     y = np.where(present, scores, 0.0)
-    theta = np.full(len(scores), c.centre)
+    theta = np.full(len(scores), curves.centre)
     for _ in range(_STEPS):
-        mu = np.where(present, c.expected(theta), 0.0)
-        slope = c.slope(theta)
-        gradient = ((y - mu) * slope / c.noise).sum(axis=1) - precision * (theta - c.centre)
-        curvature = (mu * (1.0 - mu) * slope**2 / c.noise).sum(axis=1) + precision
+        mu = np.where(present, curves.expected(theta), 0.0)
+        slope, noise = curves.slope(theta), curves.noise
+        gradient = ((y - mu) * slope / noise).sum(axis=1) - precision * (theta - curves.centre)
+        curvature = (mu * (1.0 - mu) * slope**2 / noise).sum(axis=1) + precision
         # Far from the answer a Newton step overshoots: the logistic curve is flat there.
         step = np.clip(gradient / curvature, -_LONGEST_STEP, _LONGEST_STEP)
         theta = theta + step
@@ -262,38 +275,43 @@ def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION)
     return theta
 
 
+class FittedIntercepts(NamedTuple):
+    """Intercepts fitted to scores, and the information of these scores alone, in 1 / logit^2.
+
+    Arrays of shape (n_items,).
+    """
+
+    intercept: Floats
+    information: Floats
+
+
 def fit_intercepts(
-    c: Curves, theta: Floats, scores: Floats, precision: float = PRIOR_PRECISION
-) -> tuple[Floats, Floats]:
+    curves: Curves, theta: Floats, scores: Floats, precision: float = PRIOR_PRECISION
+) -> FittedIntercepts:
     """Fit intercepts to scores of models of known ability; the rest of each curve stays fixed.
 
     Parameters
     ----------
-    c : Curves
+    curves : Curves
     theta : ndarray of shape (n_models,)
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing.
     precision : float, optional
-        Precision of the prior around the present intercept.
-
-    Returns
-    -------
-    intercept, information : ndarray of shape (n_items,)
-        Fitted intercepts, and the information of the scores alone, in 1 / logit^2.
+        Precision of the prior around the present intercept, in 1 / logit^2.
     """
     present = np.isfinite(scores)
     y = np.where(present, scores, 0.0)
-    start = c.intercept
-    fixed_part = c.predictor(theta) - start
+    start = curves.intercept
+    fixed_part = curves.predictor(theta) - start
     intercept = start.copy()
     information = np.zeros_like(intercept)
     for _ in range(_STEPS):
         mu = np.where(present, expit(intercept + fixed_part), 0.0)
-        gradient = (y - mu).sum(axis=0) / c.noise - precision * (intercept - start)
-        information = (mu * (1.0 - mu)).sum(axis=0) / c.noise
+        gradient = (y - mu).sum(axis=0) / curves.noise - precision * (intercept - start)
+        information = (mu * (1.0 - mu)).sum(axis=0) / curves.noise
         step = np.clip(gradient / (information + precision), -_LONGEST_STEP, _LONGEST_STEP)
         intercept = intercept + step
         if np.abs(step).max(initial=0.0) < 1e-9:
             break
     # Above 0, so that the error of an intercept without scores is large and finite.
-    return intercept, np.maximum(information, _LEAST_WEIGHT)
+    return FittedIntercepts(intercept, np.maximum(information, _LEAST_WEIGHT))

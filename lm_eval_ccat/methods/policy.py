@@ -148,8 +148,8 @@ class Policy(ABC):
     """What a method knows about the models of a ranking, and which item it would ask next.
 
     The ranker keeps the accounts (items asked, told and in flight, and money) and decides the
-    verdicts. Models are positions ``0 .. n_models - 1``, items positions in bank order. `placed`,
-    `unplaced`, `told`, `failed` and `add_model` change the state; everything else only reads it.
+    verdicts. Models are positions ``0 .. n_models - 1``, items positions in bank order. `asked`,
+    `released`, `told`, `failed` and `add_model` change the state; everything else only reads it.
     Thus a ranking rebuilt from a journal places the recorded items without choosing again.
 
     Attributes
@@ -160,15 +160,15 @@ class Policy(ABC):
         If True, a model stays a candidate while the *mean* price of its remaining items fits the
         budget left (the paper's rule); else while the cheapest does, and only items that fit are
         chosen.
-    most_items : float
-        Share of the items that a model may get if the user gives no ``max_items``.
+    max_share : float
+        Largest share of the items that a model may get if the user gives no ``max_items``.
     looks_after_every_answer : bool
         Whether turns are decided anew after every answer, however many models there are.
     """
 
     warmup_ignores_limits: bool = False
     affords_mean: bool = False
-    most_items: float = 1.0
+    max_share: float = 1.0
     looks_after_every_answer: bool = False
 
     # -- what happened ------------------------------------------------------------------------
@@ -181,11 +181,11 @@ class Policy(ABC):
         """Let items be asked up to `repeats` times; only of a policy that asks them repeatedly."""
         return None
 
-    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+    def asked(self, model: int, item: int, probability: float | None = None) -> None:
         """Record that `model` was asked `item`, drawn with `probability` or (None) chosen."""
         return None
 
-    def unplaced(self, model: int, item: int) -> None:
+    def released(self, model: int, item: int) -> None:
         """Record that `item` was given back and may be asked again."""
         return None
 
@@ -369,7 +369,7 @@ def mean_by_draw(
     return (asked + others + (score - expected) / probability) / n_items
 
 
-class BesidePolicy(Policy):
+class ReportedPolicy(Policy):
     """Estimates for an outcome that is only reported, from the draws of another outcome's method.
 
     Its bank is blank, and the other method chooses the items. Each draw gives an estimate
@@ -395,10 +395,10 @@ class BesidePolicy(Policy):
         self._asked.append({})
         self._scores.append({})
 
-    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+    def asked(self, model: int, item: int, probability: float | None = None) -> None:
         self._asked[model][item] = probability
 
-    def unplaced(self, model: int, item: int) -> None:
+    def released(self, model: int, item: int) -> None:
         del self._asked[model][item]
 
     def told(self, model: int, item: int, score: float) -> None:

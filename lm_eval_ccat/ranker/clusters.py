@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,13 @@ def fewest_clusters(confidence: float) -> float:
     5.32
     """
     return 1.0 - math.log2(1.0 - confidence)
+
+
+class VarianceOfMean(NamedTuple):
+    """Estimated variance of a mean, and its degrees of freedom."""
+
+    variance: float
+    df: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +80,8 @@ class Clusters:
         """How many clusters of equal size would have as small a variance (L. Kish, 1965)."""
         return float(self.sizes.sum() ** 2 / (self.sizes**2).sum())
 
-    def variance_of_mean(self, residuals: Floats, rounding: float) -> tuple[float, float]:
-        """Estimate the variance of the mean over documents, and its degrees of freedom.
+    def variance_of_mean(self, residuals: Floats, rounding: float) -> VarianceOfMean:
+        """Estimate the variance of the mean over documents.
 
         The variance is infinite with a single cluster. The formula is that of this module.
 
@@ -88,7 +95,7 @@ class Clusters:
         shares = self.sizes / self.sizes.sum()
         q = float((shares**2).sum())
         if len(shares) < 2:
-            return math.inf, 1.0
+            return VarianceOfMean(math.inf, 1.0)
         means = np.bincount(self.cluster, residuals) / self.sizes
         if np.abs(means).max() <= rounding:
             means[:] = 0.0
@@ -99,4 +106,4 @@ class Clusters:
         zeroth, first, second = (float((parts * shares**power).sum()) for power in range(3))
         trace = (q * zeroth) ** 2 + 2.0 * zeroth * second - 4.0 * q * zeroth * first
         trace += 2.0 * first**2 + float((parts**2 * (1.0 + 2.0 * q - 4.0 * shares)).sum())
-        return float((parts * means**2).sum()), q * q / trace
+        return VarianceOfMean(float((parts * means**2).sum()), q * q / trace)

@@ -219,15 +219,15 @@ class Task:
         for state in self.states:
             state.raise_repeats(repeats, seed)
 
-    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+    def asked(self, model: int, item: int, probability: float | None = None) -> None:
         """Record that `item` (a position in the task) was asked."""
         for state in self._states_with(item):
-            state.policy.placed(model, item, probability)
+            state.policy.asked(model, item, probability)
 
-    def unplaced(self, model: int, item: int) -> None:
+    def released(self, model: int, item: int) -> None:
         """Record that `item` was given back."""
         for state in self._states_with(item):
-            state.policy.unplaced(model, item)
+            state.policy.released(model, item)
 
     def failed(self, model: int, item: int) -> None:
         """Record that `item` will have no score."""

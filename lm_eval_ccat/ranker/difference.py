@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from ..methods.sample.bets import FEWEST_ITEMS
 from ..methods.sample.pairs import IMAGINED_ITEMS, rare_loss
 from ..methods.sample.repeats import Spread
 from ..metrics.scale import Floats, Scale
-from .clusters import Clusters, fewest_clusters
+from .clusters import Clusters, VarianceOfMean, fewest_clusters
 from .looks import ROUNDING, Looks
 from .verdicts import (
     BETTER,
@@ -200,7 +200,7 @@ class Difference:
             # At the last document of a benchmark the error is 0.
             size = n_items if answers is None else math.inf
             width_in_gaps = 0.5 * (high - low) / abs(gain + margin)
-            lacking = _lacking(units, size, width_in_gaps ** (1.0 / rate))
+            lacking = _more_needed(units, size, width_in_gaps ** (1.0 / rate))
         low, high = max(min(ends) + 0.0, -scale.span), min(max(ends) + 0.0, scale.span)
         more_documents, more_answers = (lacking, None) if answers is None else (None, lacking)
         return cls(
@@ -208,7 +208,7 @@ class Difference:
             answers, more_answers,
         )  # fmt: skip
 
-    def between(
+    def with_missing(
         self, extremes: Sequence[Difference], missing: int, scale: Scale, margin: float
     ) -> Difference:
         """Return this difference as far as it is known if missing scores may lie anywhere.
@@ -261,13 +261,14 @@ def _verdict(
     return NOT_WORSE if 0.0 < margin and -limit <= low else NOT_KNOWN
 
 
-def _lacking(asked: int, n_items: float, factor: float) -> int | None:
+def _more_needed(asked: int, n_items: float, factor: float) -> int | None:
     """Return how many more documents would do if `factor` times those asked do; None if too many.
 
     Examples
     --------
-    >>> _lacking(100, math.inf, 2.5), _lacking(100, 500, 2.5), _lacking(100, 500, math.inf)
-    (150, 93, None)
+    >>> _more_needed(100, math.inf, 2.5), _more_needed(100, 500, 2.5)
+    (150, 93)
+    >>> _more_needed(100, 500, math.inf)
     """
     if not math.isfinite(factor):
         return None
@@ -328,8 +329,8 @@ def compare_scores(
     baseline, candidate = (np.asarray(side, dtype=np.float64) for side in (baseline, candidate))
     if len(baseline) == 0:
         raise ValueError("no document that both models have a score on")
-    differences, gap, rounding = _differences_of(baseline, candidate)
-    n = len(differences)
+    by_document = _DocumentDifferences.of(baseline, candidate)
+    gap, n = by_document.mean, len(by_document.values)
     of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)
     fewest = 0.0 if clusters is None else fewest_clusters(confidence)
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
@@ -339,8 +340,8 @@ def compare_scores(
         pair_zero_loss = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
         zero_count = rare_losses = np.zeros((2, 2))
     else:
-        variance, df = _error_of(differences - gap, gap, of_cluster, fewest, rounding)
-        rare_losses, zero_count = _rare_losses(differences, of_cluster.effective, rounding)
+        variance, df = _error_of(by_document, of_cluster, fewest)
+        rare_losses, zero_count = _rare_losses(by_document, of_cluster.effective)
         pair_zero_loss = rare_losses
     variances, dfs, items = (
         np.full((2, 2), value)
@@ -369,40 +370,44 @@ def compare_scores(
     return replace(contrast, answers=answers)
 
 
-def _differences_of(baseline: Floats, candidate: Floats) -> tuple[Floats, float, float]:
-    """Return the differences on documents, their mean, and what rounding may add to each.
+class _DocumentDifferences(NamedTuple):
+    """How much higher the candidate scores than the baseline, document by document.
 
-    Differences that rounding alone tells apart are all their mean.
+    Attributes
+    ----------
+    values : ndarray of shape (n_documents,)
+        All equal to `mean` where rounding alone tells them apart.
+    mean : float
+    rounding : float
+        By how much two values may differ through the rounding of scores.
     """
-    differences = candidate - baseline
-    differences[np.abs(differences) <= ALIKE + ROUNDING] = 0.0
-    gap, n = float(differences.mean()), len(differences)
-    # Two differences are of four scores, each of which is off by up to half a last decimal.
-    decimal = _last_decimal(baseline, candidate) if n < FEWEST_ITEMS else ALIKE
-    rounding = 2.0 * decimal + ROUNDING
-    if np.abs(differences - gap).max() <= rounding:
-        gap = gap if abs(gap) > 2.0 * ALIKE + ROUNDING else 0.0
-        differences = np.full(n, gap)
-    return differences, gap, rounding
+
+    values: Floats
+    mean: float
+    rounding: float
+
+    @classmethod
+    def of(cls, baseline: Floats, candidate: Floats) -> _DocumentDifferences:
+        """Build from the scores of each document, shape (n_documents,)."""
+        differences = candidate - baseline
+        differences[np.abs(differences) <= ALIKE + ROUNDING] = 0.0
+        gap, n = float(differences.mean()), len(differences)
+        # Two differences are of four scores, each of which is off by up to half a last decimal.
+        decimal = _last_decimal(baseline, candidate) if n < FEWEST_ITEMS else ALIKE
+        rounding = 2.0 * decimal + ROUNDING
+        if np.abs(differences - gap).max() <= rounding:
+            gap = gap if abs(gap) > 2.0 * ALIKE + ROUNDING else 0.0
+            differences = np.full(n, gap)
+        return cls(differences, gap, rounding)
 
 
 def _error_of(
-    residuals: Floats, gap: float, of_cluster: Clusters, fewest: float, rounding: float
-) -> tuple[float, float]:
-    """Return the variance of a mean difference, and its degrees of freedom.
-
-    Parameters
-    ----------
-    residuals : ndarray of shape (n_documents,)
-        Differences less their mean `gap`.
-    gap : float
-    of_cluster : Clusters
-    fewest : float
-        Clusters below which the variance is not known.
-    rounding : float
-    """
+    differences: _DocumentDifferences, of_cluster: Clusters, fewest: float
+) -> VarianceOfMean:
+    """Return the variance of a mean difference; infinite below `fewest` clusters."""
+    gap, residuals = differences.mean, differences.values - differences.mean
     n, squares = len(residuals), float((residuals**2).sum())
-    variance, df = of_cluster.variance_of_mean(residuals, rounding)
+    variance, df = of_cluster.variance_of_mean(residuals, differences.rounding)
     alike = variance == 0.0
     if squares == 0.0:  # equal differences do not prove no variance
         variance = max(IMAGINED_ITEMS * (gap / of_cluster.effective) ** 2, ROUNDING**2)
@@ -411,7 +416,7 @@ def _error_of(
     # Fewer than `FEWEST_ITEMS` equal values tell nothing, nor do too few clusters of any values.
     if n < 2 or of_cluster.effective < fewest or (alike and len(of_cluster.sizes) < FEWEST_ITEMS):
         variance = math.inf
-    return variance, df
+    return VarianceOfMean(variance, df)
 
 
 def _last_decimal(*sides: Floats) -> float:
@@ -429,16 +434,23 @@ def _last_decimal(*sides: Floats) -> float:
     return ALIKE
 
 
-def _rare_losses(differences: Floats, documents: float, rounding: float) -> tuple[Floats, Floats]:
-    """Return `Belief.rare_loss` and `Belief.zero_count` of differences of the two models.
+class _RareLosses(NamedTuple):
+    """`Belief.rare_loss` and `Belief.zero_count` of the two models; arrays of shape (2, 2)."""
+
+    rare_loss: Floats
+    zero_count: Floats
+
+
+def _rare_losses(differences: _DocumentDifferences, documents: float) -> _RareLosses:
+    """Return what few documents are lost by, over as many `documents` as clusters tell as much as.
 
     A loss is a difference below the median, so few losses are a rare kind of document. They are
     counted by their squares, in units of what few documents are lost by.
     """
-    away = np.median(differences) - differences
-    away[np.abs(away) <= rounding] = 0.0
+    away = np.median(differences.values) - differences.values
+    away[np.abs(away) <= differences.rounding] = 0.0
     loss = float(rare_loss((away**2).sum(), np.abs(away).sum()))
     squares = (float((np.maximum(side, 0.0) ** 2).sum()) for side in (-away, away))
     share = np.zeros((2, 2))
     share[0, 1], share[1, 0] = (square / loss**2 / len(away) for square in squares)
-    return np.full((2, 2), loss / documents), share * documents
+    return _RareLosses(np.full((2, 2), loss / documents), share * documents)

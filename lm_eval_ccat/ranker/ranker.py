@@ -14,7 +14,7 @@ from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN, Belief
 from ..methods.method import method_of
-from ..methods.policy import BesidePolicy, Choice, Policy
+from ..methods.policy import Choice, Policy, ReportedPolicy
 from ..methods.sample.first_pass import FirstPassPolicy
 from ..metrics.scale import Floats
 from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, whole
@@ -67,7 +67,7 @@ class _PolicyMaker:
         bank, repeats = outcome.bank, self.repeats[outcome.task]
         # One method chooses a task's items; outcomes of another are estimated from its draws.
         if bank.method != leader.method:
-            beside = BesidePolicy(bank, self.n_models, self.sampled)
+            beside = ReportedPolicy(bank, self.n_models, self.sampled)
             if repeats == 1:
                 return beside
             return FirstPassPolicy(bank, self.n_models, beside, repeats=repeats, seed=self.seed)
@@ -484,7 +484,7 @@ class Ranker:
         account = self._accounts[number]
         task, in_task = self._contents.task_and_position(choice.item)
         self._accounts.place(account, choice.item, choice.probability)
-        task.placed(number, in_task, choice.probability)
+        task.asked(number, in_task, choice.probability)
         # A ranking that begins again without banks is not told of draws, which were by the banks.
         pair = account.name, self._contents.name_as_asked(choice.item), None
         self.join.note(self, "impose", ([pair],), {})
@@ -600,7 +600,7 @@ class Ranker:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
         task, in_task = self._contents.task_and_position(position)
         self._accounts.release(account, position)
-        task.unplaced(account.number, in_task)
+        task.released(account.number, in_task)
 
     @remembered
     def drop(self, model: str, reason: str = "set aside") -> None:

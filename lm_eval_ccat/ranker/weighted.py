@@ -258,7 +258,7 @@ class WeightedSum:
 
     def item_cap(self) -> int:
         """Return the most items that a model may get if the user states no limit."""
-        shares = [term.states[0].policy.most_items for term in self._terms]
+        shares = [term.states[0].policy.max_share for term in self._terms]
         return sum(
             int(n * share) for n, share in zip(self._contents.n_kept[self.tasks].tolist(), shares)
         )

@@ -104,7 +104,7 @@ class OtherModel(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Model and fingerprint that a server reported; "" for none."""
+    """Which model a server says that it serves: its name and its fingerprint; "" for none."""
 
     model: str
     fingerprint: str

@@ -54,7 +54,7 @@ def follow(policy: Policy, scores: Floats, n: int) -> list[Step]:
             available = np.ones(scores.shape[1], dtype=bool)
             available[asked[j]] = False
             [choice] = policy.next(j, available, [], price)
-            policy.placed(j, choice.item, choice.probability)
+            policy.asked(j, choice.item, choice.probability)
             policy.told(j, choice.item, float(row[choice.item]))
             asked[j].append(choice.item)
             taken.append((j, choice.item, choice.probability))
@@ -167,7 +167,7 @@ class MethodSuite:
             [i for model, i, _ in steps if model == j] for j in range(3)
         ]
         for model, item, probability in steps:
-            rebuilt.placed(model, item, probability)
+            rebuilt.asked(model, item, probability)
             rebuilt.told(model, item, float(scores[model, item]))
         assert _same(rebuilt.belief(), live.belief())
         assert follow(rebuilt, scores, 2) == follow(live, scores, 2)
@@ -196,7 +196,7 @@ class MethodSuite:
         policy = self.policy()
         for score in (-0.1, 1.1, float("nan")):
             _error_of(lambda score=score: policy.told(0, 0, score), ValueError)
-        policy.placed(0, 0)
+        policy.asked(0, 0)
         policy.told(0, 0, 0.5)
         _error_of(lambda: policy.told(0, 0, 0.5), ValueError)
 
@@ -205,7 +205,7 @@ class MethodSuite:
         follow(policy, scores[:2], 3)
         policy.add_model()
         assert policy.belief().variance.shape == (3, 3)
-        policy.placed(2, 0)
+        policy.asked(2, 0)
         policy.told(2, 0, float(scores[2, 0]))
 
     # -- the ranking --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import ScaleError, UsageError
-from lm_eval_ccat.methods.policy import BesidePolicy
+from lm_eval_ccat.methods.policy import ReportedPolicy
 
 N = 80
 FIRST = draw([-0.6, 0.0, 0.6], N, 5)
@@ -51,7 +51,7 @@ def test_the_correlation_of_outcomes_is_that_of_the_answers_that_have_both():
         expected = [o.policy.expected(0)[item] for o in task.states]
         if not lacks:
             pairs.append((x - expected[0], (x + y) / 2 - expected[1]))
-        task.placed(0, item)
+        task.asked(0, item)
         task.told(0, item, [x, None if lacks else (x + y) / 2])
     a, b = np.transpose(pairs)
     found = (a @ b) / math.sqrt((a @ a) * (b @ b))
@@ -139,11 +139,11 @@ def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
     y = np.array([0.9, 0.2, 0.4, 0.7, 0.0])
     values = []
     for drawn in permutations(range(1, 5), 2):
-        policy = BesidePolicy(ItemBank.blank(range(5)), 1)
-        policy.placed(0, 0)
+        policy = ReportedPolicy(ItemBank.blank(range(5)), 1)
+        policy.asked(0, 0)
         policy.told(0, 0, y[0])
         for k, item in enumerate(drawn):
-            policy.placed(0, item, 1 / (4 - k))
+            policy.asked(0, item, 1 / (4 - k))
             policy.told(0, item, y[item])
         belief = policy.belief()
         values.append(np.nanmean(policy._means(0)))

@@ -101,11 +101,11 @@ class DefaultPolicy(Policy):
         else:
             self.fields[0].add_model()
 
-    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+    def asked(self, model: int, item: int, probability: float | None = None) -> None:
         field, a = self._at(model)
         field.place(a, item, probability)
 
-    def unplaced(self, model: int, item: int) -> None:
+    def released(self, model: int, item: int) -> None:
         self._members[model].unplace(item)
 
     def told(self, model: int, item: int, score: float) -> None:

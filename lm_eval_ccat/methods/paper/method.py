@@ -198,7 +198,7 @@ class PaperPolicy(Policy):
 
     warmup_ignores_limits = True
     affords_mean = True
-    most_items = 0.5
+    max_share = 0.5
     looks_after_every_answer = True
 
     def __init__(

@@ -62,13 +62,13 @@ class FirstPassPolicy(Policy):
     def raise_repeats(self, repeats: int) -> None:
         self.passes.raise_repeats(repeats)
 
-    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+    def asked(self, model: int, item: int, probability: float | None = None) -> None:
         policy = self.first_pass if item < self._n_items else self.passes
-        policy.placed(model, item, probability)
+        policy.asked(model, item, probability)
 
-    def unplaced(self, model: int, item: int) -> None:
+    def released(self, model: int, item: int) -> None:
         if item < self._n_items:
-            self.first_pass.unplaced(model, item)
+            self.first_pass.released(model, item)
 
     def told(self, model: int, item: int, score: float) -> None:
         self.passes.told(model, item, score)

@@ -220,7 +220,7 @@ class SamplePolicy(Policy):
 
     # -- what happened ------------------------------------------------------------------------
 
-    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+    def asked(self, model: int, item: int, probability: float | None = None) -> None:
         if probability is not None:
             self.sequence.fix(item, int(self.pairs.progress.max()))
 

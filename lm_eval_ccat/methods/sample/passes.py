@@ -178,7 +178,7 @@ class RepeatsPolicy(Policy):
         self.sequence.extend(repeats)
         self.pairs.extend(repeats)
 
-    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+    def asked(self, model: int, item: int, probability: float | None = None) -> None:
         if probability is not None:
             self.sequence.fix(item, int(self.pairs.progress.max()))
 

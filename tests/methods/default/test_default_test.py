@@ -30,7 +30,7 @@ def told(items, scores) -> DefaultPolicy:
     """A ranking of one model that has these scores."""
     policy = DefaultPolicy(the_bank(), 1)
     for item, score in zip(items, scores):
-        policy.placed(0, int(item))
+        policy.asked(0, int(item))
         policy.told(0, int(item), float(score))
     return policy
 
@@ -82,11 +82,11 @@ def test_an_item_that_is_given_back_is_the_next_of_the_common_sequence():
     asked = []
     for _ in range(3):
         [choice] = policy.next(0, free, (), np.ones(len(free)))
-        policy.placed(0, choice.item, choice.probability)
+        policy.asked(0, choice.item, choice.probability)
         free[choice.item] = False
         asked.append(choice.item)
     for item in asked[:2]:
-        policy.unplaced(0, item)
+        policy.released(0, item)
         free[item] = True
     assert policy.next(0, free, (), np.ones(len(free)))[0].item == asked[0]
 

@@ -314,7 +314,7 @@ def test_as_few_models_like_those_of_the_bank_are_called_unlike_as_is_stated():
     """Departures beyond the quantile of either side are found, and none within it."""
     policy = DefaultPolicy(calibrate(world(12, 30, seed=2)), 1)
     for item in range(20):
-        policy.placed(0, item, 1.0 / (30 - item))
+        policy.asked(0, item, 1.0 / (30 - item))
         policy.told(0, item, 0.5)
     field = policy.fields[0]
     moments = field.moments()

@@ -135,7 +135,7 @@ def test_a_first_pass_ends_with_the_items_that_the_bank_keeps():
     policy = FirstPassPolicy(bank, 2, first, repeats=3)
     for model, scores in enumerate(([0.1, 0.9, 0.4, 0.6], [0.5, 0.2, 0.8, 0.3])):
         for item, score in zip(np.flatnonzero(kept).tolist(), scores):
-            policy.placed(model, item, 0.5)
+            policy.asked(model, item, 0.5)
             policy.told(model, item, score)
     by_answers = policy.passes.belief()
     assert policy.belief().variance == pytest.approx(by_answers.variance)
@@ -148,7 +148,7 @@ def test_an_imposed_slot_comes_after_those_that_any_model_is_done_with() -> None
     order = policy.sequence.order.copy()
     for slot in order[:3].tolist():
         policy.told(0, slot, 0.5)
-    policy.placed(1, int(order[5]), 0.2)
+    policy.asked(1, int(order[5]), 0.2)
     assert policy.sequence.order[:4].tolist() == [*order[:3].tolist(), order[5]]
 
 

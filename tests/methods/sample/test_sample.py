@@ -31,7 +31,7 @@ def give(p: SamplePolicy, scores: np.ndarray, model: int, times: int = 1) -> Non
     for _ in range(times):
         left = ~p.pairs.done[model]
         [choice] = p.next(model, left, (), np.ones(scores.shape[1]))
-        p.placed(model, choice.item, choice.probability)
+        p.asked(model, choice.item, choice.probability)
         score = scores[model, choice.item]
         if np.isnan(score):
             p.failed(model, choice.item)
@@ -117,10 +117,10 @@ def test_answers_that_come_back_early_wait_for_those_before_them():
     give(p, y, 0, 40)
     order = p.sequence.order[:40]
     for item in order[1:]:
-        p.placed(1, int(item), 0.01)
+        p.asked(1, int(item), 0.01)
         p.told(1, int(item), y[1, item])
     assert p.pairs.sums.items(np.array([1]))[0] == 0
-    p.placed(1, int(order[0]), 0.01)
+    p.asked(1, int(order[0]), 0.01)
     p.told(1, int(order[0]), y[1, order[0]])
     assert p.pairs.sums.items(np.array([1]))[0] == 40
 
@@ -172,7 +172,7 @@ def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_
                 for model, score in enumerate(
                     (top * (k >= zeros), level)[: len(found.effects.counts)]
                 ):
-                    found.placed(model, item)
+                    found.asked(model, item)
                     found.told(model, item, score)
             told[zeros] = n
             belief = found.belief()
