@@ -147,6 +147,19 @@ class Gaps(NamedTuple):
     rare_loss: Floats
     slope: Floats
 
+    @property
+    def turned(self) -> Gaps:
+        """The same pairs, column less row."""
+        return self._replace(
+            size=-self.size,
+            drop=self.rise,
+            rise=self.drop,
+            row_zero_loss=self.column_zero_loss,
+            column_zero_loss=self.row_zero_loss,
+            row_zero_count=self.column_zero_count,
+            column_zero_count=self.row_zero_count,
+        )
+
     def at(self, place: Any) -> Gaps:
         """Return the figures at an index of the arrays."""
         return Gaps(*(figure[place] for figure in self))

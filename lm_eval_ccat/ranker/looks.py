@@ -130,9 +130,8 @@ class Looks:
 
     def boundary(self, level: Floats | float, n: Floats, n_items: float) -> Floats:
         """Return the standard errors that decide at `level`; infinite before the first look."""
-        level = np.broadcast_to(np.asarray(level, dtype=np.float64), np.shape(n))
         if self.once:
-            return np.asarray(-ndtri(0.5 * level))
+            return np.broadcast_to(-ndtri(0.5 * np.asarray(level)), np.shape(n))
         n = np.maximum(n, 1.0)
         if not self.horizons:
             limit = boundary(level, clock(n, n_items))
@@ -242,64 +241,50 @@ class Looks:
         ----------
         belief : Belief
         below, above : float or ndarray of shape (n_tested, n_rows)
-            Two-sided levels at which the lower and the upper end hold.
+            Two-sided levels at which the lower and the upper end hold; a pair of tested models has
+            the same level both ways round.
 
         Returns
         -------
         low, high : ndarray of shape (n_tested, n_rows)
         """
-        gaps = self._with_luck(belief.gaps)
-        low = (
-            gaps.size
-            - gaps.drop
-            - self._arm(
-                below, gaps, gaps.size, gaps.row_zero_loss, gaps.row_zero_count, belief.n_items
+        gaps, lowest, highest = self._with_luck(belief.gaps), None, None
+        if belief.proof is not None:
+            levels = (
+                np.broadcast_to(np.asarray(level, dtype=np.float64), gaps.size.shape)
+                for level in (below, above)
             )
-        )
-        high = (
-            gaps.size
-            + gaps.rise
-            + self._arm(
-                above,
-                gaps,
-                -gaps.size,
-                gaps.column_zero_loss,
-                gaps.column_zero_count,
-                belief.n_items,
-            )
-        )
-        if belief.proof is None:
-            return low, high
-        levels = (
-            np.broadcast_to(np.asarray(level, dtype=np.float64), low.shape)
-            for level in (below, above)
-        )
-        lowest, highest = belief.proof.interval(*levels)
+            lowest, highest = belief.proof.interval(*levels)
+        low = self._lower_ends(gaps, below, belief.n_items, lowest)
+        # The upper end of a pair is the lower one of the same pair turned round.
+        if belief.references is None:
+            return low, 0.0 - low.T
+        refuted = None if highest is None else 0.0 - highest
+        return low, 0.0 - self._lower_ends(gaps.turned, above, belief.n_items, refuted)
+
+    def _lower_ends(
+        self, gaps: Gaps, level: Floats | float, n_items: float, refuted: Floats | None
+    ) -> Floats:
+        """Return the lower ends of differences, of which a proof has `refuted` what is below."""
+        low = gaps.size - gaps.drop - self._arm(level, gaps, n_items)
+        if refuted is None:
+            return low
         # As in `evidence_at`: a proof takes the boundary's place, but where failures may explain
         # part of a difference, the farther of both ends counts.
         has_slack = gaps.drop + gaps.rise > 0.0
-        low = np.where(has_slack, np.fmin(low, lowest), np.where(np.isnan(lowest), low, lowest))
-        high = np.where(
-            has_slack, np.fmax(high, highest), np.where(np.isnan(highest), high, highest)
-        )
+        by_proof = np.where(np.isnan(refuted), low, refuted)
+        low = np.where(has_slack, np.fmin(low, refuted), by_proof)
         # The ends hold the difference itself, which a proof need not do: it is on the items of the
         # pair, while the difference is of estimates from those of all models.
-        return np.fmin(low, gaps.size), np.fmax(high, gaps.size)
+        return np.fmin(low, gaps.size)
 
-    def _arm(
-        self,
-        level: Floats | float,
-        gaps: Gaps,
-        size: Floats,
-        zero_loss: Floats,
-        zero_count: Floats,
-        n_items: float,
-    ) -> Floats:
-        """Return how far an end lies from the difference, of `size` away from 0.
+    def _arm(self, level: Floats | float, gaps: Gaps, n_items: float) -> Floats:
+        """Return how far the lower ends lie from the differences.
 
         It inverts `_beyond`. Rare losses widen it, but change no decision: an end that would reach
         0 by them alone stays where it is.
         """
+        zero_loss, zero_count = gaps.row_zero_loss, gaps.row_zero_count
         with np.errstate(invalid="ignore"):
             arm = self.reach(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
             arm = arm + self._events_between * zero_loss
@@ -311,7 +296,7 @@ class Looks:
                 losses_to_come(level, losses, gaps.n) if self.once else zeros_to_come(level, losses)
             )
             with_losses = np.maximum(arm, to_come * gaps.rare_loss)
-            arm = np.where((arm < size) & (size <= with_losses), arm, with_losses)
+            arm = np.where((arm < gaps.size) & (gaps.size <= with_losses), arm, with_losses)
         return np.where(gaps.variance == 0.0, 0.0, arm)
 
     # -- the looks so far ---------------------------------------------------------------------
@@ -324,9 +309,11 @@ class Looks:
         answer changes few pairs. All looks must be taken at one `level`.
         """
         changed = self._changed(belief)
-        # Two tested models stand in two places of the matrices: one look says both. (`flatnonzero`
-        # is several times faster than `nonzero` of the matrix.)
-        place = i, j = np.unravel_index(np.flatnonzero(np.triu(changed, 1)), changed.shape)
+        # `flatnonzero` is several times faster than `nonzero` of the matrix.
+        i, j = np.divmod(np.flatnonzero(changed), changed.shape[1])
+        # Two tested models stand in two places of the matrices: one look says both.
+        first_place = j > i
+        place = i, j = i[first_place], j[first_place]
         look = self.evidence_at(belief, i, j, level, min_difference)
         evidence = self.evidence
         if evidence is None or self.once:

@@ -96,9 +96,10 @@ class AllDecided(StoppingRule):
     help = "every pair of neighbours is"
 
     def wants(self, standing: Standing) -> Mask:
-        if len(standing.verdicts.names) == 1:
+        verdicts = standing.verdicts
+        if len(verdicts.names) == 1:
             return standing.nobody | self.alone
-        return standing.verdicts.unsettled
+        return verdicts.unsettled
 
     def why(self, standing: Standing) -> str:
         if standing.verdicts.belief.references is not None:

@@ -129,6 +129,8 @@ class Turns:
         """Return which models still have warm-up items ahead; shape (n_models, n_tasks)."""
         accounts = self.accounts
         ahead = (accounts.n_of_task < self.warmup_items) & (accounts.remaining > 0)
+        if not ahead.any():  # as after nearly all answers
+            return np.asarray(ahead)
         able = accounts.active
         # A cap below the warm-up of all tasks leaves some tasks with fewer items.
         if not self._policy.warmup_ignores_limits:
