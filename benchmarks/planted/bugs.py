@@ -4433,4 +4433,74 @@ BUGS: tuple[Bug, ...] = (
             "tests/board/test_board_tasks.py::test_a_model_may_leave_as_many_answers_empty_as_are_allowed",
         ),
     ),
+    Bug(
+        "freedom: the share of a variance that the bank tells counts unsquared",
+        "lm_eval_ccat/methods/default/field",
+        "df = 1.0 / (bank**2 / departures.df + draws)",
+        "df = 1.0 / (bank / departures.df + draws)",
+        (
+            "tests/methods/default/test_draws.py::test_a_variance_is_as_sure_as_the_bank_and_the_draws_that_tell_it",
+        ),
+    ),
+    Bug(
+        "freedom: what draws tell counts as what the bank tells",
+        "lm_eval_ccat/methods/default/field",
+        "draws = (1.0 - bank) ** 2 / (NU0 + self.df_of_draws)",
+        "draws = bank**2 / (NU0 + self.df_of_draws)",
+        (
+            "tests/methods/default/test_draws.py::test_a_variance_is_as_sure_as_the_bank_and_the_draws_that_tell_it",
+        ),
+    ),
+    Bug(
+        "freedom: the bank's own draws are forgotten",
+        "lm_eval_ccat/methods/default/field",
+        "draws = (1.0 - bank) ** 2 / (NU0 + self.df_of_draws)",
+        "draws = (1.0 - bank) ** 2 / self.df_of_draws",
+        (
+            "tests/methods/default/test_draws.py::test_a_variance_is_as_sure_as_the_bank_and_the_draws_that_tell_it",
+        ),
+    ),
+    Bug(
+        "freedom: a sum has the freedom of its terms' variances unsquared",
+        "lm_eval_ccat/methods/belief",
+        "    variance *= variance\n    variance /= np.maximum(df, 1e-6)\n",
+        "    variance /= np.maximum(df, 1e-6)\n",
+        (
+            "tests/methods/default/test_draws.py::test_the_freedom_of_a_sum_of_independent_means_is_that_of_welch_s_test",
+        ),
+    ),
+    Bug(
+        "channel: minutes of an outage are told at every check",
+        "lm_eval_ccat/live/channel",
+        "            self.minutes_reported = minutes\n",
+        "",
+        ("tests/live/test_channel.py::test_a_server_that_is_away_is_told_of_once_a_minute",),
+    ),
+    Bug(
+        "estimates: a covariance of two scales has one",
+        "lm_eval_ccat/harness/estimates",
+        "return float(covariance * math.prod(map(float, spans)))",
+        "return float(covariance * max(map(float, spans)))",
+        (
+            "tests/harness/test_group_estimates.py::test_errors_that_two_tasks_share_are_on_the_scales_of_both",
+        ),
+    ),
+    Bug(
+        "estimates: errors of two metrics are shared",
+        "lm_eval_ccat/harness/estimates",
+        "if not covariance or not first.key == second.key == key:",
+        "if not covariance or not first.key == key:",
+        (
+            "tests/harness/test_group_estimates.py::test_errors_that_two_tasks_share_are_on_the_scales_of_both",
+        ),
+    ),
+    Bug(
+        "live comparison: two models of one name are exchanged",
+        "lm_eval_ccat/live/live_comparison",
+        "for side, part, asked, name in zip(sides, SIDES, live, models)",
+        "for side, part, asked, name in zip(sides, SIDES[::-1], live, models)",
+        (
+            "tests/live/test_versus.py::test_one_model_at_two_addresses_is_called_baseline_and_candidate",
+        ),
+    ),
 )

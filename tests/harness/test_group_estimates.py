@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lm_eval_ccat.harness.estimates import _why, correct_group, estimand
+from lm_eval_ccat.harness.estimates import _why, correct_group, estimand, shared_error
 from lm_eval_ccat.metrics import Scale
 
 KEY, STDERR = "m,none", "m_stderr,none"
@@ -70,3 +70,21 @@ def test_an_estimate_says_of_which_documents_it_is_and_why_it_ended():
         assert estimand(run) == f"estimate of the accuracy over {words} of t, from 9 of them"
         assert _why(run) == "the model was set aside: gone"
         assert _why(SimpleNamespace(**{**vars(run), "name": "other"})) == "the budget"
+
+
+def test_errors_that_two_tasks_share_are_on_the_scales_of_both():
+    """A covariance of .01 on [0, 1] is 40 where one score goes to 100 and the other to 40."""
+
+    def run(name, key, span, covariances):
+        outcome = SimpleNamespace(scale=Scale(0, span))
+        session = SimpleNamespace(name=name)
+        return SimpleNamespace(session=session, key=key, outcome=outcome, covariances=covariances)
+
+    own, alone = {"g": {"u": 0.01}, "": {"u": 0.02}}, {"": {"u": 0.02}}
+    second = run("u", "acc,none", 40, {})
+    for covariances, shared in ((own, 40.0), (alone, 80.0), ({}, 0.0)):
+        first = run("t", "acc,none", 100, covariances)
+        assert shared_error(first, second, "g", "acc,none") == pytest.approx(shared)
+        # Of metrics that a group does not average, nothing is shared in its score.
+        assert shared_error(first, second, "g", "f1,none") == 0.0
+        assert shared_error(first, run("u", "f1,none", 40, {}), "g", "acc,none") == 0.0

@@ -11,7 +11,7 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.channel import Channel, Sending
 from lm_eval_ccat.live.charges import Charge
-from lm_eval_ccat.live.failures import State
+from lm_eval_ccat.live.failures import Failure, State
 from lm_eval_ccat.live.models import Answer
 from lm_eval_ccat.live.spec import FailureRule
 from lm_eval_ccat.records import Item, Lost, Tell
@@ -232,3 +232,17 @@ def test_a_second_request_waits_as_long_as_usual_answers_take_by_now():
     for number in (1, 2):
         made.answered(call(number, sent=100.0), 900.0)
     assert made.median == 800.0 and made.resend_at(call(3, sent=0.0)) == pytest.approx(8 * first)
+
+
+def test_a_server_that_is_away_is_told_of_once_a_minute(caplog):
+    """It is probed every five seconds."""
+    made, sending = channel(), call(0)
+    failure = Failure(ServerError("connection", "refused"))
+    with caplog.at_level("WARNING"):
+        for second in range(0, 200, 5):
+            made.gate.state = State.PROBING if second else State.OPEN
+            probe = {"asks": sending.asks, "failure": failure, "sending": sending}
+            made._note_outage(SimpleNamespace(**probe, moment=float(second)))
+    first, *later = (record.getMessage() for record in caplog.records)
+    assert first == "a does not answer (refused); the run waits for it for up to 15 minutes"
+    assert later == [f"a has not answered for {n} of 15 minutes" for n in (1, 2, 3)]

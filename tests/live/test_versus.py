@@ -11,8 +11,10 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat import compare
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.harness.internals import PlaceholderLM
 from lm_eval_ccat.journal import read_journal
+from lm_eval_ccat.live.live_comparison import _names
 from lm_eval_ccat.live.sides import without_files
 from lm_eval_ccat.records import Accept
 from lm_eval_ccat.scores.prompts import mark_of
@@ -339,3 +341,12 @@ def test_accepted_prompts_are_told_on_every_surface_also_of_a_resumed_comparison
     _, records = read_journal(tmp_path / "versus" / "journal.jsonl")
     [accepted] = [record for record in records if isinstance(record, Accept)]
     assert accepted.change == "prompts" and said in accepted.what[0]
+
+
+def test_one_model_at_two_addresses_is_called_baseline_and_candidate():
+    sides = [{"model": "hf", "model_args": {"pretrained": "org/m", "revision": r}} for r in "ab"]
+    assert _names(sides, (None, None)) == ("baseline", "candidate")
+    assert _names(sides, (None, "new")) == ("m", "new")
+    assert _names([sides[0], "logs/m"], (None, None)) == ("baseline", "m")
+    with pytest.raises(UsageError, match="both models are called m"):
+        _names([{**side, "name": "m"} for side in sides], (None, None))

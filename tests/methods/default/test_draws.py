@@ -11,12 +11,14 @@ import pytest
 from artificial import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import t
+from scipy.stats import t, ttest_ind
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.belief import _independent
 from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior, spread
 from lm_eval_ccat.methods.default.field import (
     EXCESS_ALONE,
+    NU0,
     Field,
     ItemSequence,
     Joint,
@@ -350,3 +352,32 @@ def test_items_are_drawn_where_the_models_stand_and_as_often_as_the_bank_states(
     ]
     field.sequence.items, field.sequence.n_drawn = list(range(n_items)), n_drawn
     assert field.model.first == 10 and field._next_move() is move
+
+
+@pytest.mark.parametrize(("prior", "drawn"), [(0.01, 0.01), (0.01, 0.002), (0.002, 0.01)])
+def test_a_variance_is_as_sure_as_the_bank_and_the_draws_that_tell_it(prior, drawn):
+    """Twice the inverse of the variance of what scatters as their chi-squares do, mean 1."""
+    rng, of_model, of_pair = np.random.default_rng(0), np.full(1, 0.5), np.full((1, 1), 9.0)
+    values = dict.fromkeys(Moments._fields, of_model)
+    values |= {"left": np.full(1, 10.0), "q": np.full(1, 10.0), "rbar": np.zeros(1)}
+    values |= {"S": np.zeros((1, 1)), "T": np.full((1, 1), drawn), "M": np.full((1, 1), prior)}
+    moments = Moments(**{**values, "df_of_draws": of_pair})
+    [[found]] = moments._combined(replace(VAGUE, df=30.0), 20.0).df
+    _, [[left]] = posterior(moments.M, moments.T, moments.rbar)
+    share, n = left / prior, 400_000
+    by_bank, by_draws = (rng.chisquare(df, n) / df for df in (30.0, NU0 + 9.0))
+    assert found == pytest.approx(
+        2.0 / np.var(share * by_bank + (1.0 - share) * by_draws), rel=0.03
+    )
+
+
+def test_the_freedom_of_a_sum_of_independent_means_is_that_of_welch_s_test():
+    rng = np.random.default_rng(4)
+    first, second = rng.normal(0, 1, 7), rng.normal(0, 3, 12)
+    variance = np.array([sample.var(ddof=1) / len(sample) for sample in (first, second)])
+    freedom = np.array([len(first) - 1.0, len(second) - 1.0])
+    total, df = _independent(variance[:, None, None].copy(), freedom[:, None, None], np.ones(2))
+    welch = ttest_ind(first, second, equal_var=False)
+    assert df.item() == pytest.approx(welch.df)
+    gap = first.mean() - second.mean()
+    assert gap / np.sqrt(total.item()) == pytest.approx(welch.statistic)
