@@ -4503,4 +4503,36 @@ BUGS: tuple[Bug, ...] = (
             "tests/live/test_versus.py::test_one_model_at_two_addresses_is_called_baseline_and_candidate",
         ),
     ),
+    Bug(
+        "served: one choice with a text is an answer",
+        "lm_eval_ccat/harness/served",
+        "null=any(_content(choice) is None for choice in choices),",
+        "null=all(_content(choice) is None for choice in choices),",
+        ("tests/harness/test_reports.py::test_an_answer_of_which_any_choice_has_no_text_is_none",),
+    ),
+    Bug(
+        "served: an epoch is a number of seconds",
+        "lm_eval_ccat/harness/served",
+        "number - time.time() if number > _EPOCH else number",
+        "number",
+        ("tests/harness/test_reports.py::test_a_time_to_come_back_at_is_so_many_seconds_away",),
+    ),
+    Bug(
+        "opening: an examples' chat of one turn is that of several",
+        "lm_eval_ccat/harness/opening",
+        'if options.get("apply_chat_template") and options.get("fewshot_as_multiturn") is None:',
+        'if options.get("apply_chat_template"):',
+        (
+            "tests/harness/test_harness_session.py::test_examples_are_turns_of_a_chat_unless_it_is_said_that_they_are_not",
+        ),
+    ),
+    Bug(
+        "opening: examples are ignored where a task sets some",
+        "lm_eval_ccat/harness/opening",
+        'if not num_fewshot or task.get_config("num_fewshot") != 0:',
+        'if not num_fewshot or task.get_config("num_fewshot") == 0:',
+        (
+            "tests/harness/test_harness_internals.py::test_a_task_that_says_no_examples_is_asked_with_none",
+        ),
+    ),
 )

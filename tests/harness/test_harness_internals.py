@@ -281,7 +281,12 @@ def test_a_group_of_one_task_has_that_task_as_its_member(tmp_path):
 )
 def test_a_task_that_says_no_examples_is_asked_with_none(default, stated, asked):
     config = {"output_type": "multiple_choice", "num_fewshot": default}
-    task = SimpleNamespace(get_config=config.get, set_config=config.__setitem__)
+    task = SimpleNamespace(
+        get_config=config.get, set_config=config.__setitem__, task_name="t", _qualified_name="t"
+    )
+    ignored = opening.ignored_fewshot(task, stated)
+    assert (ignored or "").startswith("num_fewshot 3 is ignored") == (default == 0)
+    assert ignored is None or "the YAML of task t says num_fewshot: 0" in ignored
     opening.apply_overrides(task, stated, None)
     assert config["num_fewshot"] == asked
 

@@ -146,3 +146,10 @@ def test_tokens_are_counted_unasked_where_a_server_states_what_every_request_cos
     groups = [opened._copied_requests([doc_id], ())[0] for doc_id in (3, 4)]
     found = opened._tokens_of(groups, served, [False, False])
     assert [tokens is not None for tokens in found] == [counted] * 2
+
+
+def test_examples_are_turns_of_a_chat_unless_it_is_said_that_they_are_not(bench):
+    for stated, turns in (({}, True), ({"fewshot_as_multiturn": False}, False)):
+        opened = session(bench, apply_chat_template=True, **stated)
+        assert opened.options["fewshot_as_multiturn"] is turns
+        assert opened.settings["fewshot_as_multiturn"] is turns

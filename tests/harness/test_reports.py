@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 from lm_eval_ccat.harness.judge.rater import Rating
 from lm_eval_ccat.harness.judge.rating import Judge, agreement, reduced
-from lm_eval_ccat.harness.served import Served, pause_of
+from lm_eval_ccat.harness.served import Served, pause_of, seconds_to_wait
 from lm_eval_ccat.harness.transport import ServerError, _authorized, _checked, server_calls
 
 ADDRESS = "http://host/v1/completions"
@@ -125,3 +127,22 @@ def test_one_repeat_that_fails_leaves_the_others():
     assert rating.score == 6.0 and rating.error == ""
     replies[1] = replies[0]
     assert judge.rate_all([{"answer": "a"}])[0].error == "HTTP 500"
+
+
+@pytest.mark.parametrize(
+    ("texts", "null"), [(["a"], False), ([None], True), (["a", None], True), (["", "b"], False)]
+)
+def test_an_answer_of_which_any_choice_has_no_text_is_none(texts, null):
+    choices = [{"message": {"content": text}} for text in texts]
+    assert Served.of({"choices": choices}).null is null
+
+
+@pytest.mark.parametrize("seconds", [5, 90])
+def test_a_time_to_come_back_at_is_so_many_seconds_away(seconds):
+    """As seconds, as an epoch, as a date of HTTP and as one of ISO 8601."""
+    moment = datetime.now(UTC) + timedelta(seconds=seconds)
+    for header in (
+        str(seconds), f"{moment.timestamp():.0f}", format_datetime(moment, usegmt=True),
+        moment.isoformat(), f"{1000 * seconds}ms",
+    ):  # fmt: skip
+        assert seconds_to_wait(header) == pytest.approx(seconds, abs=2.0), header
