@@ -4535,4 +4535,50 @@ BUGS: tuple[Bug, ...] = (
             "tests/harness/test_harness_internals.py::test_a_task_that_says_no_examples_is_asked_with_none",
         ),
     ),
+    Bug(
+        "runs: what was sent last is what was sent first",
+        "lm_eval_ccat/runs/tally",
+        'self.sent.setdefault(model, request["sent"])',
+        'self.sent[model] = request["sent"]',
+        (
+            "tests/runs/test_book.py::test_what_requests_of_an_answer_say_alike_is_counted_once_and_what_was_sent_first_is_kept",
+        ),
+    ),
+    Bug(
+        "runs: answers that wait at the end are to come",
+        "lm_eval_ccat/runs/book",
+        "or not (ahead := self.unanswered) or self.ended is not None:",
+        "or not (ahead := self.unanswered):",
+        ("tests/runs/test_book.py::test_answers_that_wait_when_a_run_has_ended_are_not_to_come",),
+    ),
+    Bug(
+        "runs: a setting of a longer list is compared one by one",
+        "lm_eval_ccat/runs/differences",
+        "isinstance(new, list) and len(old) == len(new):",
+        "isinstance(new, list):",
+        (
+            "tests/runs/test_changed_runs.py::test_a_list_that_grew_is_one_change_and_a_value_in_one_of_the_same_length_is_its_own",
+        ),
+    ),
+    Bug(
+        "board: a draft of scores is evidence",
+        "lm_eval_ccat/board/folder",
+        "            if file.name != DRAFT\n",
+        "",
+        ("tests/board/test_board.py::test_scores_that_were_not_written_whole_prove_no_row",),
+    ),
+    Bug(
+        "board: facts that were published are another",
+        "lm_eval_ccat/board/checking",
+        "if published in (None, sha256):",
+        "if published is None:",
+        ("tests/board/test_board.py::test_facts_are_of_the_site_that_was_published_last",),
+    ),
+    Bug(
+        "board: a link of the operator is a column",
+        "lm_eval_ccat/board/publish",
+        'for column in model_facts if column != "link"',
+        "for column in model_facts",
+        ("tests/board/test_board.py::test_facts_are_of_the_site_that_was_published_last",),
+    ),
 )

@@ -23,8 +23,9 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, Checked, add, check, init, place, publish, standing
 from lm_eval_ccat.board.cheats import _full_results
-from lm_eval_ccat.board.checking import in_words
+from lm_eval_ccat.board.checking import in_words, unpublished_facts
 from lm_eval_ccat.board.folder import (
+    DRAFT,
     Reserve,
     Rules,
     keep_hashes,
@@ -910,3 +911,22 @@ def test_the_part_that_is_held_back_changes_after_so_many_models(placed, part):
     board: Any = SimpleNamespace(rules=Rules(reserve=2, rotate_after=3), draws_at_random=False)
     rows: Any = [SimpleNamespace(estimated=True)] * placed + [SimpleNamespace(estimated=False)] * 4
     assert Board.current_reserve(board, rows) == (part, 2)
+
+
+def test_scores_that_were_not_written_whole_prove_no_row(board):
+    before = board.evidence_files
+    (board.path / "scores" / DRAFT).write_bytes(b"half")
+    assert board.evidence_files == before and all_sound(board)
+
+
+def test_facts_are_of_the_site_that_was_published_last(board, tmp_path):
+    file = board.path / "models.csv"
+    file.write_text("model,size,link\nm00,7B,https://example.org/0\n")
+    publish(board, tmp_path / "site")
+    assert unpublished_facts(board) == ""
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert '"facts": ["size"]' in page or '"facts":["size"]' in page
+    file.write_text("model,size\nm00,8B\n")
+    assert unpublished_facts(board).startswith("models.csv is another than was published last")
+    file.unlink()
+    assert unpublished_facts(board).startswith("models.csv is missing since it was published")

@@ -367,3 +367,22 @@ def test_no_file_of_a_run_has_the_keys_of_its_configuration(tmp_path):
     texts = [file.read_text() for file in run.path.iterdir() if file.suffix in (".json", ".jsonl")]
     assert len(texts) == 2 and not any("sk-0123456789" in text for text in texts)
     assert all(MASK in text for text in texts)
+
+
+def test_what_requests_of_an_answer_say_alike_is_counted_once_and_what_was_sent_first_is_kept():
+    tally = Tally()
+    for temperature, finish in ((0.0, ["stop"]), (0.7, ["length"])):
+        requests = [{"finish": finish, "sent": {"temperature": temperature}}] * 2
+        tally.count_answer(Tell(model="a", item=Item(("t", 0)), score=0.5, served=requests))
+    assert tally.finished == {"a": {"stop": 1, "length": 1}}
+    assert tally.sent == {"a": {"temperature": 0.0}}
+
+
+def test_answers_that_wait_when_a_run_has_ended_are_not_to_come():
+    book = Book(fresh(budget=40.0), Journal())
+    records = numbered(book, 3)
+    book.write(records[1:])
+    words = f"2 answers will count once {records[0].model} answers an item that was asked before"
+    assert book.held_up().startswith(words)
+    book.event(End(reason="a deadline", gaps=True))
+    assert book.held_up() == ""

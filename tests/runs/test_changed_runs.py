@@ -151,3 +151,12 @@ def test_a_setting_may_change_by_its_whole_path():
     old, new = (Header(config={"seed": n, "seeds": n}) for n in (1, 2))
     found = differences(old, new, re.compile(r"config\.seed"))
     assert (found.changes, found.refused) == (["config.seed: 1 -> 2"], ["config.seeds: 1 -> 2"])
+
+
+def test_a_list_that_grew_is_one_change_and_a_value_in_one_of_the_same_length_is_its_own():
+    def changes(old, new):
+        sides = (Header(config={"seeds": seeds}) for seeds in (old, new))
+        return differences(*sides, re.compile(r"config\.seeds.*")).changes
+
+    assert changes([1, 2], [1, 3]) == ["config.seeds[1]: 2 -> 3"]
+    assert changes([1, 2], [1, 2, 3]) == ["config.seeds: [1, 2] -> [1, 2, 3]"]
