@@ -71,7 +71,7 @@ def least(
         field, free = Field(model_of(bank), 1, draws=False), np.ones(len(row), dtype=bool)
         for _ in range(n):
             [item], _probability = field.next(0, free)
-            field.place(0, item, None)
+            field.asked(0, item, None)
             field.learn(0, [item], [float(row[item])])
             free[item] = False
         posterior = field.members[0].posterior

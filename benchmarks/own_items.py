@@ -57,7 +57,7 @@ class OwnItems(default.Field):
         member = self.members[a]
         if len(member.asked) < self._common:
             [item], probability = self.next(a, member.unasked)
-            self.place(a, item, probability)
+            self.asked(a, item, probability)
             self._n_drawn[a] += probability is not None
             return item
         departures, n = self.model.departures, len(member.asked) + 1 - self.model.first
@@ -66,7 +66,7 @@ class OwnItems(default.Field):
         if self._n_drawn[a] >= (SHARE + (1.0 - SHARE) * edge) * n:
             gains = np.where(member.unasked, member.posterior.gains(), -np.inf)
             item = largest(gains, 1, self._tie_order)[0]
-            member.place(item, None, 0.0)
+            member.ask(item, None, 0.0)
             return item
         noise = departures.noise * member.posterior.kappa * member.posterior.w
         sd = np.sqrt(noise + departures.floor * member.level)
@@ -79,7 +79,7 @@ class OwnItems(default.Field):
         weight = 1.0 / max(float(size.sum() ** 2 - size @ size), 1e-300)
         item = int(places[first])
         self._joint.add_draw(item)
-        member.place(item, float(size[first] / size.sum()), weight)
+        member.ask(item, float(size[first] / size.sum()), weight)
         self._n_drawn[a] += 1
         return item
 

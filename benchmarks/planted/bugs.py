@@ -298,7 +298,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 that are still to come are not allowed for",
         "lm_eval_ccat/ranker/looks",
-        "out[tells] = np.minimum(out[tells], -log)",
+        "out[decides] = np.minimum(out[decides], -log)",
         "pass",
         ("tests/methods/sample/test_sample.py",),
     ),
@@ -424,7 +424,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models are equivalent before the few large differences have come",
         "lm_eval_ccat/ranker/looks",
-        "close = np.minimum(close, -self._log_p_of_rare(size, gaps, *of_side))",
+        "close = np.minimum(close, -self._log_p_of_rare(size, gaps, zeros))",
         "pass",
         ("tests/methods/sample/test_sample.py",),
     ),
@@ -965,8 +965,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 still to come are looked for in the worse model",
         "lm_eval_ccat/methods/belief",
-        "return row_loss, column_loss, self.zero_count[i, column]",
-        "return column_loss, row_loss, self.zero_count[i, column]",
+        "PairZeros(row_loss, column_loss, self.zero_count[i, column]",
+        "PairZeros(column_loss, row_loss, self.zero_count[i, column]",
         (
             "tests/ranker/test_verdicts.py::test_scores_of_0_still_to_come_explain_a_gap_as_often_as_they_hide",
         ),

@@ -324,8 +324,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a vertical axis has 0 at the top",
-            "round(100.0 - self.place(tick), 3) if down",
-            "self.place(tick) if down",
+            "round(100.0 - self.percent_at(tick), 3) if down",
+            "self.percent_at(tick) if down",
         ),
         ("a NaN does not break a line", 'pen = "L" if math.isfinite(y) else "M"', 'pen = "L"'),
         ("the last tick is left out", "range(first, last + 1))", "range(first, last))"),

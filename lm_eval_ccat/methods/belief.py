@@ -114,6 +114,15 @@ class PairMoments(NamedTuple):
         return PairMoments(*(figure[place] for figure in self))
 
 
+class PairZeros(NamedTuple):
+    """`Belief.zero_loss` and `Belief.zero_count` of the row and of the column of some pairs."""
+
+    row_loss: Floats
+    column_loss: Floats
+    row_count: Floats
+    column_count: Floats
+
+
 class Gaps(NamedTuple):
     """What decides some pairs: the row less the column, on the scale of locations.
 
@@ -461,16 +470,17 @@ class Belief:
             level = level / np.maximum(self.slope, 1e-12)
         return np.asarray(level[:, None] / np.maximum(as_of_many(self.n, self.n_items), 1.0))
 
-    def zero_losses_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return `zero_loss` at some places of `pairs`, of row and column, and `zero_count`."""
+    def zero_losses_at(self, i: Places, j: Places) -> PairZeros:
+        """Return `zero_loss` and `zero_count` of some pairs, rows `i` and columns `j`."""
         n_models, equal = len(self.location), i == j
         column, known = np.where(j < n_models, j, i), equal | (j >= n_models)
         row_loss = np.where(equal, 0.0, self.zero_loss[i, column])
         column_loss = np.where(known, 0.0, self.zero_loss[column, i])
         if self.zero_count is None:
-            return row_loss, column_loss, np.zeros(row_loss.shape), np.zeros(row_loss.shape)
+            none = np.zeros(row_loss.shape)
+            return PairZeros(row_loss, column_loss, none, none)
         column_count = np.where(known, 0.0, self.zero_count[column, i])
-        return row_loss, column_loss, self.zero_count[i, column], column_count
+        return PairZeros(row_loss, column_loss, self.zero_count[i, column], column_count)
 
     def _rare_losses_at(self, i: Places, j: Places) -> Floats:
         """Return `rare_loss` at some places of `pairs`; 0 beside a known mean."""

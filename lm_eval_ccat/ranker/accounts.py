@@ -65,7 +65,7 @@ class Account:
         """Number of items told or in flight."""
         return len(self.scored) + len(self.pending)
 
-    def place(self, item: int, units: float, probability: float | None) -> None:
+    def ask(self, item: int, units: float, probability: float | None) -> None:
         """Note an item in flight."""
         self.pending[item] = units
         if probability is not None:
@@ -316,10 +316,10 @@ class Accounts:
 
     # -- what happened ------------------------------------------------------------------------
 
-    def place(self, account: Account, item: int, probability: float | None) -> None:
+    def ask(self, account: Account, item: int, probability: float | None) -> None:
         """Record that an item was asked."""
         self.asked[account.number, self.contents.task_at(item)] += 1
-        account.place(item, float(self.units[item]), probability)
+        account.ask(item, float(self.units[item]), probability)
         self._move(account, item, 1, available=False)
 
     def release(self, account: Account, item: int) -> None:

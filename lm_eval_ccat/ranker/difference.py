@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.sample.bets import FEWEST_ITEMS
 from ..methods.sample.pairs import IMAGINED_ITEMS, rare_loss
-from ..methods.sample.repeats import Spread
+from ..methods.sample.repeats import RepeatFigures
 from ..metrics.scale import Floats, Scale
 from .clusters import Clusters, VarianceOfMean, fewest_clusters
 from .looks import ROUNDING, Looks
@@ -287,7 +287,7 @@ def compare_scores(
     exact: bool = False,
     margin: float = 0.0,
     confidence: float = 0.95,
-    repeats: Spread | None = None,
+    repeats: RepeatFigures | None = None,
     these_items: bool = False,
 ) -> Difference:
     """Compare two models, in a single look, on documents that both have scores on.
@@ -309,7 +309,7 @@ def compare_scores(
         How much worse is still good enough.
     confidence : float, optional
         Two-sided.
-    repeats : Spread, optional
+    repeats : RepeatFigures, optional
         What all answers tell, where documents were asked repeatedly.
     these_items : bool, optional
         Ask about expected scores on these documents: with repeats, only the noise within documents

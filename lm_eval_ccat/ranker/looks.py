@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,29 @@ HALF_EVENT = 0.5
 #: Rounding error allowed in sums of scores.
 ROUNDING = 1e-10
 _LEAST_P = 1e-300
+
+
+class _Zeros(NamedTuple):
+    """`Belief.zero_loss` and `Belief.zero_count` of one side of some pairs; arrays of one shape."""
+
+    loss: Floats
+    n: Floats
+
+    @classmethod
+    def of_row(cls, gaps: Gaps) -> _Zeros:
+        """Return those of the row of each pair."""
+        return cls(gaps.row_zero_loss, gaps.row_zero_count)
+
+    @classmethod
+    def of_column(cls, gaps: Gaps) -> _Zeros:
+        """Return those of the column of each pair."""
+        return cls(gaps.column_zero_loss, gaps.column_zero_count)
+
+    def in_units_of(self, rare_loss: Floats) -> Floats:
+        """Return how many losses of another size make up as large a sum of squares."""
+        none = np.zeros(np.shape(rare_loss))
+        ratio = np.divide(self.loss, rare_loss, out=none, where=rare_loss > 0.0)
+        return np.asarray(self.n * ratio * ratio)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,53 +205,45 @@ class Looks:
         """Return the evidence by the boundary alone; see `evidence_at`."""
         gaps, limit = self._with_luck(gaps), self.boundary(level, gaps.n, n_items)
 
-        def beyond(size: Floats, zero_loss: Floats, zero_count: Floats) -> Floats:
-            return self._beyond(size, gaps, zero_loss, zero_count, limit, n_items)
+        def beyond(size: Floats, zeros: _Zeros) -> Floats:
+            return self._beyond(size, gaps, zeros, limit, n_items)
 
-        of_row, of_column = (
-            (gaps.row_zero_loss, gaps.row_zero_count),
-            (gaps.column_zero_loss, gaps.column_zero_count),
-        )
-        better = beyond(gaps.size - gaps.drop, *of_row)
-        worse = beyond(-gaps.size - gaps.rise, *of_column)
+        of_row, of_column = _Zeros.of_row(gaps), _Zeros.of_column(gaps)
+        better = beyond(gaps.size - gaps.drop, of_row)
+        worse = beyond(-gaps.size - gaps.rise, of_column)
         if min_difference <= 0.0:
             return PairEvidence(better, worse, np.zeros(gaps.size.shape))
         within = min_difference / gaps.slope
         below, above = within - gaps.size - gaps.rise, within + gaps.size - gaps.drop
-        close = np.minimum(beyond(below, *of_column), beyond(above, *of_row))
+        close = np.minimum(beyond(below, of_column), beyond(above, of_row))
         if gaps.rare_loss.any():
-            for size, of_side in ((below, of_column), (above, of_row)):
-                close = np.minimum(close, -self._log_p_of_rare(size, gaps, *of_side))
+            for size, zeros in ((below, of_column), (above, of_row)):
+                close = np.minimum(close, -self._log_p_of_rare(size, gaps, zeros))
         return PairEvidence(better, worse, close)
 
     def _beyond(
-        self,
-        size: Floats,
-        gaps: Gaps,
-        zero_loss: Floats,
-        zero_count: Floats,
-        limit: Floats,
-        n_items: float,
+        self, size: Floats, gaps: Gaps, zeros: _Zeros, limit: Floats, n_items: float
     ) -> Floats:
-        """Return the evidence that differences lie on one side, of which they are `size` away."""
-        out, between = np.zeros(size.shape), size - self._events_between * zero_loss
+        """Return the evidence that differences lie beyond a value that they are `size` away from.
+
+        `zeros` are those of the model that is better if they do, and `limit` is the boundary.
+        """
+        out, corrected = np.zeros(size.shape), size - self._events_between * zeros.loss
         with np.errstate(invalid="ignore"):
-            tells = (between >= limit * np.sqrt(gaps.variance)) & (between > 0.0)
-            tells &= gaps.variance > 0.0
-        if tells.any():
-            tails = tail(between[tells], gaps.variance[tells], gaps.df[tells])
-            out[tells] = -self.log_p(tails, gaps.n[tells], n_items)
+            decides = (corrected >= limit * np.sqrt(gaps.variance)) & (corrected > 0.0)
+            decides &= gaps.variance > 0.0
+        if decides.any():
+            tails = tail(corrected[decides], gaps.variance[decides], gaps.df[decides])
+            out[decides] = -self.log_p(tails, gaps.n[decides], n_items)
             if self._bounds_luck:
-                log = log_p_of_zeros(size[tells], zero_loss[tells], zero_count[tells])
-                out[tells] = np.minimum(out[tells], -log)
+                log = log_p_of_zeros(size[decides], zeros.loss[decides], zeros.n[decides])
+                out[decides] = np.minimum(out[decides], -log)
         return out
 
-    def _log_p_of_rare(
-        self, size: Floats, gaps: Gaps, zero_loss: Floats, zero_count: Floats
-    ) -> Floats:
+    def _log_p_of_rare(self, size: Floats, gaps: Gaps, zeros: _Zeros) -> Floats:
         """Return the log of the level at which rare losses to come do not make up for `size`."""
         loss, size = gaps.rare_loss, np.maximum(size, 0.0)
-        losses = _in_units(loss, zero_loss, zero_count)
+        losses = zeros.in_units_of(loss)
         if self.once:
             return log_p_of_losses(size, loss, losses, gaps.n)
         return log_p_of_zeros(size, loss, losses)
@@ -284,14 +300,14 @@ class Looks:
         It inverts `_beyond`. Rare losses widen it, but change no decision: an end that would reach
         0 by them alone stays where it is.
         """
-        zero_loss, zero_count = gaps.row_zero_loss, gaps.row_zero_count
+        zeros = _Zeros.of_row(gaps)
         with np.errstate(invalid="ignore"):
             arm = self.reach(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
-            arm = arm + self._events_between * zero_loss
+            arm = arm + self._events_between * zeros.loss
         if self._bounds_luck:
-            arm = np.maximum(arm, zeros_to_come(level, zero_count) * zero_loss)
+            arm = np.maximum(arm, zeros_to_come(level, zeros.n) * zeros.loss)
         if gaps.rare_loss.any():
-            losses = _in_units(gaps.rare_loss, zero_loss, zero_count)
+            losses = zeros.in_units_of(gaps.rare_loss)
             to_come = (
                 losses_to_come(level, losses, gaps.n) if self.once else zeros_to_come(level, losses)
             )
@@ -394,10 +410,3 @@ class Looks:
         n_tested, width = self.evidence.better.shape
         place = np.ix_(list(models), [*models, *range(n_tested, width)])
         return replace(self, evidence=self.evidence.at(place), last=None)
-
-
-def _in_units(rare_loss: Floats, zero_loss: Floats, zero_count: Floats) -> Floats:
-    """Return the losses that `zero_count` says in units of `zero_loss`, in units of another."""
-    none = np.zeros(np.shape(rare_loss))
-    ratio = np.divide(zero_loss, rare_loss, out=none, where=rare_loss > 0.0)
-    return np.asarray(zero_count * ratio * ratio)

@@ -483,7 +483,7 @@ class Ranker:
         """Record that the model of a number was asked an item."""
         account = self._accounts[number]
         task, in_task = self._contents.task_and_position(choice.item)
-        self._accounts.place(account, choice.item, choice.probability)
+        self._accounts.ask(account, choice.item, choice.probability)
         task.asked(number, in_task, choice.probability)
         # A ranking that begins again without banks is not told of draws, which were by the banks.
         pair = account.name, self._contents.name_as_asked(choice.item), None

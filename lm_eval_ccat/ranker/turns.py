@@ -57,9 +57,9 @@ class Candidates(NamedTuple):
         """Whether these are candidates of the warm-up."""
         return self.tasks is not None
 
-    def turn(self, place: int) -> Turn:
+    def turn(self, index: int) -> Turn:
         """Return one of them as a turn."""
-        return Turn(self.models[place], None if self.tasks is None else self.tasks[place])
+        return Turn(self.models[index], None if self.tasks is None else self.tasks[index])
 
 
 @dataclass(eq=False)

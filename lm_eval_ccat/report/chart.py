@@ -63,7 +63,7 @@ class Axis:
     ticks: tuple[float, ...]
     labels: tuple[str, ...]
 
-    def place(self, value: float) -> float:
+    def percent_at(self, value: float) -> float:
         """Return a value's place in per cent of the axis, cut to [0, 100]."""
         return min(100.0, max(0.0, self.uncut_place(value)))
 
@@ -74,7 +74,10 @@ class Axis:
     def marks(self, down: bool = False) -> list[dict[str, Any]]:
         """Return place (``at``) and label of each tick; `down` if places count from the top."""
         return [
-            {"at": round(100.0 - self.place(tick), 3) if down else self.place(tick), "label": label}
+            {
+                "at": round(100.0 - self.percent_at(tick), 3) if down else self.percent_at(tick),
+                "label": label,
+            }
             for tick, label in zip(self.ticks, self.labels)
         ]
 
@@ -143,11 +146,11 @@ class Box:
 
     def x(self, value: float) -> float:
         """Return where a value of the horizontal axis lies, kept inside."""
-        return round(self.width * self.across.place(value) / 100.0, 3)
+        return round(self.width * self.across.percent_at(value) / 100.0, 3)
 
     def y(self, value: float) -> float:
         """Return where a value of the vertical axis lies, kept inside; 0 is at the top."""
-        return round(self.height * (1.0 - self.up.place(value) / 100.0), 3)
+        return round(self.height * (1.0 - self.up.percent_at(value) / 100.0), 3)
 
     def _points(self, xs: Iterable[float], ys: Iterable[float]) -> list[tuple[float, str]]:
         """Return each value and the place of its point, which may lie outside."""

@@ -108,7 +108,7 @@ def test_the_books_agree_with_what_happened(seed, by_mean):
             drawn = 0.25 if rng.random() < 0.5 else None
             mine.asked.append(item)
             mine.state[item] = "pending"
-            accounts.place(account, item, drawn)
+            accounts.ask(account, item, drawn)
             assert account.probability(item) == drawn
         elif what == "release" and pending:
             item = int(rng.choice(pending))
@@ -149,11 +149,11 @@ def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     accounts = Accounts(contents, {"a": 0.1, "b": 1e-8}, np.ones(30), 0.3, affords_mean=False)
     account = accounts.of("a")
     for item in (0, 1):
-        accounts.place(account, item, None)
+        accounts.ask(account, item, None)
     assert (
         accounts.left() < 0.1 + 1e-9 and accounts.affordable(accounts.left())[0].any()
     )  # 0.1 + 0.2 > 0.3
-    accounts.place(account, 2, None)
+    accounts.ask(account, 2, None)
     assert not accounts.affordable(accounts.left()).any()
 
 

@@ -88,7 +88,9 @@ def test_only_models_that_were_asked_have_a_line_of_ranks():
     content = ranking("abcd", ranges={"b": (2, 3)}, known=("c",))
     cells, axis = rank_rows(content)
     assert [row.name for row in cells] == ["a", "b", "d"]
-    assert [axis.place(tick) for tick in axis.ticks] == [100 * (r - 0.5) / 4 for r in (1, 2, 3, 4)]
+    assert [axis.percent_at(tick) for tick in axis.ticks] == [
+        100 * (r - 0.5) / 4 for r in (1, 2, 3, 4)
+    ]
     assert axis.labels == ("1", "2", "3", "4")
 
 

@@ -435,8 +435,8 @@ class Field:
         self._joint.add_model()
         self._forget()
 
-    def place(self, a: int, item: int, probability: float | None) -> None:
-        """Record that model `a` was asked `item`; see `Policy.placed`."""
+    def asked(self, a: int, item: int, probability: float | None) -> None:
+        """Record that model `a` was asked `item`; see `Policy.asked`."""
         member, sequence = self.members[a], self.sequence
         new, weight = item not in sequence.draws, 0.0
         if probability is not None:
@@ -445,7 +445,7 @@ class Field:
             sequence.append(item, probability, weight)
         if probability is not None:
             self._joint.add_draw(item)
-        member.place(item, probability, weight)
+        member.ask(item, probability, weight)
 
     def learn(self, a: int, items: Items, scores: list[float]) -> None:
         """Take in scores of model `a`, asked or known before."""
@@ -485,7 +485,7 @@ class Field:
         k : int, optional
             Most candidates, best first; an item that is drawn or shared comes alone.
         pending : sequence of int, optional
-            Items of `a` in flight; those that `place` recorded need not be among them.
+            Items of `a` in flight; those that `asked` recorded need not be among them.
 
         Returns
         -------

@@ -117,9 +117,9 @@ class Member:
         """Number of scores so far."""
         return len(self.posterior.answered)
 
-    def place(self, item: int, probability: float | None, weight: float) -> None:
+    def ask(self, item: int, probability: float | None, weight: float) -> None:
         """Record that the model was asked an item."""
-        # `learn` places every item that is told, also those that were asked.
+        # `learn` asks every item that is told, also those that were asked.
         if not self.unasked[item]:
             return
         if probability is not None:
@@ -135,7 +135,7 @@ class Member:
         self.unasked[item] = False
         self._waiting[item] = None
 
-    def unplace(self, item: int) -> None:
+    def give_back(self, item: int) -> None:
         """Record that the item was given back."""
         del self.asked[item]
         self._log.append((item, -1))
@@ -152,7 +152,7 @@ class Member:
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """Take in scores of items, whether or not the model was asked these."""
         for item in items:
-            self.place(item, None, 0.0)
+            self.ask(item, None, 0.0)
             self.stop_waiting(item)
         self.posterior.learn(items, scores)
 

@@ -103,16 +103,16 @@ class DefaultPolicy(Policy):
 
     def asked(self, model: int, item: int, probability: float | None = None) -> None:
         field, a = self._at(model)
-        field.place(a, item, probability)
+        field.asked(a, item, probability)
 
     def released(self, model: int, item: int) -> None:
-        self._members[model].unplace(item)
+        self._members[model].give_back(item)
 
     def told(self, model: int, item: int, score: float) -> None:
         field, a = self._at(model)
         check_score(score, item, answered=field.members[a].posterior.is_seen(item))
         if field.members[a].unasked[item]:
-            field.place(a, item, None)
+            field.asked(a, item, None)
         field.learn(a, [item], [score])
 
     def failed(self, model: int, item: int) -> None:

@@ -211,7 +211,7 @@ def advance(field: Field, y: Floats, n: int) -> None:
         for _ in range(1 if start < FINE else BLOCK):
             [item], probability = field.next(0, sequence.left)
             for a in range(len(y)):
-                field.place(a, item, probability)
+                field.asked(a, item, probability)
         block = sequence.items[start:]
         for a in range(len(y)):
             field.learn(a, block, y[a, block].tolist())

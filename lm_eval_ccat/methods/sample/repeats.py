@@ -38,8 +38,8 @@ FREEDOM, PER_EVENT = 6.0, 4.0
 _LEAST = 1e-12
 
 
-class Spread(NamedTuple):
-    """What is known of some differences; arrays of one shape.
+class RepeatFigures(NamedTuple):
+    """What repeated answers tell of the differences of some pairs of models; arrays of one shape.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class RepeatSums:
         squares = self.square[series] - self.total[series] ** 2 / k
         return np.asarray(np.maximum(squares, 0.0) / np.maximum(k - 1.0, 1.0))
 
-    def spread(self, population: bool = False) -> Spread:
+    def spread(self, population: bool = False) -> RepeatFigures:
         """Return what is known of every series; for `population`, about items like these."""
         series = np.arange(len(self.items))
         k, squares = np.maximum(self.items, 1.0), self.single_square
@@ -186,7 +186,7 @@ class RepeatSums:
             df = np.where(again > 0.0, 1.0 / np.maximum(mixed, _LEAST), k - 1.0)
         variance = np.where(self.items > 1.0, np.maximum(variance, _LEAST), np.inf)
         df = np.maximum(df, 1.0)
-        return Spread(self.total / k, variance, df, self.answers.copy(), np.sqrt(u2), sigma2)
+        return RepeatFigures(self.total / k, variance, df, self.answers.copy(), np.sqrt(u2), sigma2)
 
 
 class PassAt(NamedTuple):

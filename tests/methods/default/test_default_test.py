@@ -105,7 +105,7 @@ def test_a_newcomer_without_answers_does_not_choose_for_those_ahead():
     alone, beside = (Field(model_of(the_bank()), n) for n in (1, 2))
     for field in (alone, beside):
         for item in items:
-            field.place(0, item, None)
+            field.asked(0, item, None)
         field.learn(0, items, [0.5] * 20)
     assert beside._gains(0, None, ()) == pytest.approx(alone._gains(0, None, ()))
     assert (beside._gains(1, None, ()) > alone._gains(0, None, ())).any()
@@ -115,7 +115,7 @@ def test_single_models_and_pairs_are_widened_each_by_its_own_factor():
     field = Field(model_of(the_bank()), 2)
     for a, scores in enumerate(([0.2] * 12, [0.7] * 12)):
         for item in range(12):
-            field.place(a, item, None)
+            field.asked(a, item, None)
         field.learn(a, list(range(12)), scores)
     departures, n = field.model.departures, the_bank().n_items
 
@@ -132,7 +132,7 @@ def answered(n_models: int, counts: list[int], model=None) -> Field:
     field = Field(model or model_of(the_bank()), n_models)
     for a, (count, scores) in enumerate(zip(counts, SCORES.values())):
         for item in range(count):
-            field.place(a, item, None)
+            field.asked(a, item, None)
         field.learn(a, list(range(count)), scores[:count].tolist())
     return field
 
@@ -154,10 +154,10 @@ def test_a_new_prior_of_departures_counts_for_what_is_known_already():
 def test_a_draw_that_models_share_weighs_alike_whenever_they_get_it():
     field = answered(2, [12, 12])
     item = 40
-    field.place(0, item, 0.02)
+    field.asked(0, item, 0.02)
     field.learn(0, [item], [0.9])
     field.learn(1, [20, 21, 22], [0.0, 1.0, 0.0])
-    field.place(1, item, 0.02)
+    field.asked(1, item, 0.02)
     first, second = (member._draws[:, item] for member in field.members)
     assert first == pytest.approx(second) and first[0] > 0.0
 
@@ -165,7 +165,7 @@ def test_a_draw_that_models_share_weighs_alike_whenever_they_get_it():
 def test_a_model_beyond_the_bank_is_known_less_well_than_its_curves_say():
     field = Field(model_of(the_bank()), 1)
     for item in range(20):
-        field.place(0, item, None)
+        field.asked(0, item, None)
     field.learn(0, list(range(20)), [1.0] * 20)
     field.moments()
     [member] = field.members

@@ -43,7 +43,7 @@ def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
     def expectation(path: list[tuple[int, float | None]]) -> float:
         field = Field(model, 1)
         for item, p in path:
-            field.place(0, item, p)
+            field.asked(0, item, p)
             field.learn(0, [item], [scores[item]])
         if sum(p is not None for _, p in path) == 3:
             return field.members[0].sample().estimate
@@ -71,7 +71,7 @@ def test_what_is_drawn_stands_for_the_items_that_are_held_back():
         p = np.where(kept, field.draw_sizes(), 0.0)
         for item in np.flatnonzero(kept).tolist():
             one = Field(field.model, 1)
-            one.place(0, item, probability := float(p[item] / p.sum()))
+            one.asked(0, item, probability := float(p[item] / p.sum()))
             one.learn(0, [item], [scores[item]])
             found.append(probability * one.members[0].sample().estimate)
     assert sum(found) / 21 == pytest.approx(scores.mean(), abs=1e-9)
@@ -199,12 +199,12 @@ def test_a_draw_that_is_given_back_weighs_nothing_when_its_item_is_chosen_later(
     def departure(given_back: bool) -> tuple[list[int], float]:
         field = Field(model_of(tiny()), 1)
         for item in (0, 1, 2):
-            field.place(0, item, 1.0 / (7 - item))
+            field.asked(0, item, 1.0 / (7 - item))
             field.learn(0, [item], [scores[item]])
         if given_back:
-            field.place(0, 4, 0.25)
-            field.members[0].unplace(4)
-        field.place(0, 4, None)
+            field.asked(0, 4, 0.25)
+            field.members[0].give_back(4)
+        field.asked(0, 4, None)
         field.learn(0, [4], [scores[4]])
         member = field.members[0]
         member.refresh(field.model.departures)
@@ -249,7 +249,7 @@ def test_a_model_that_refuses_items_is_known_less_well_from_its_first_answers_on
     def variances(scores):
         field = Field(model_of(bank), 1, draws=False)
         for item in range(20):
-            field.place(0, item, None)
+            field.asked(0, item, None)
         field.learn(0, list(range(20)), scores[:20].tolist())
         moments = field.moments()
         return float(moments.v[0]), field.members[0].noise, field.members[0].misfit
@@ -271,7 +271,7 @@ def test_what_two_models_refuse_is_known_of_neither_from_the_other():
     field = Field(model_of(bank), 2, draws=False)
     for a in range(2):
         for item in range(20):
-            field.place(a, item, None)
+            field.asked(a, item, None)
         field.learn(a, list(range(20)), refusing[a, :20].tolist())
     found, departures = field.moments(), field.model.departures
     usual = departures.prior(found.v, np.ones(2), found.t, found.level)
@@ -302,8 +302,8 @@ def test_a_draw_with_an_item_in_flight_before_it_says_nothing_until_that_item_ha
     field, score = Field(model_of(tiny()), 1), 0.9
     member = field.members[0]
     before = member.posterior.mu.copy()
-    field.place(0, 4, 0.25)
-    field.place(0, 2, 0.2)
+    field.asked(0, 4, 0.25)
+    field.asked(0, 2, 0.2)
     field.learn(0, [2], [score])
     assert member.sample() is None
     member.stop_waiting(4)
