@@ -4581,4 +4581,56 @@ BUGS: tuple[Bug, ...] = (
         "for column in model_facts",
         ("tests/board/test_board.py::test_facts_are_of_the_site_that_was_published_last",),
     ),
+    Bug(
+        "runs: the last open ask holds the others up",
+        "lm_eval_ccat/runs/book",
+        "'answer')} will count once {ahead[0].model}",
+        "'answer')} will count once {ahead[-1].model}",
+        ("tests/runs/test_book.py::test_answers_that_wait_when_a_run_has_ended_are_not_to_come",),
+    ),
+    Bug(
+        "a loss is listed on 0 to 1",
+        "lm_eval_ccat/live/losses",
+        "float(scale.restore(baseline[n])), float(scale.restore(candidate[n]))",
+        "float(baseline[n]), float(candidate[n])",
+        (
+            "tests/live/test_compare.py::test_losses_stand_on_the_metric_s_scale_and_the_largest_comes_first",
+        ),
+    ),
+    Bug(
+        "the size of a task is that of the shortest run",
+        "lm_eval_ccat/live/losses",
+        "max(sizes, default=None)",
+        "min(sizes, default=None)",
+        (
+            "tests/live/test_compare.py::test_a_task_has_as_many_documents_as_its_largest_run_states",
+        ),
+    ),
+    Bug(
+        "a document that one donor lacks is one that none has",
+        "lm_eval_ccat/upkeep/borrow",
+        "without_donor = ~np.isfinite(np.vstack(list(scores_of.values()))).any(axis=0)",
+        "without_donor = ~np.isfinite(np.vstack(list(scores_of.values()))).all(axis=0)",
+        (
+            "tests/upkeep/test_borrow.py::test_only_documents_of_no_donor_at_all_are_said_to_be_of_none",
+        ),
+    ),
+    Bug(
+        "scores beside a bank keep their own numbers",
+        "lm_eval_ccat/upkeep/score_tables",
+        "    table = table.numbered_as(bank.doc_ids, bank.doc_hashes)\n",
+        "",
+        (
+            "tests/upkeep/test_by_hand.py::test_scores_of_documents_in_another_order_stand_beside_those_of_the_bank",
+        ),
+    ),
+    Bug(
+        "estimates: of sampled answers a run of all documents is exact",
+        "lm_eval_ccat/harness/estimates",
+        "if run.complete and not run.ranking.expected:",
+        "if run.complete:",
+        (
+            "tests/harness/test_group_estimates.py::test_a_run_of_all_documents_is_exact_unless_its_answers_are_draws",
+        ),
+    ),
 )

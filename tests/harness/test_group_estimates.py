@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lm_eval_ccat.harness.estimates import _why, correct_group, estimand, shared_error
+from lm_eval_ccat.harness.estimates import (
+    _estimated,
+    _why,
+    correct_group,
+    estimand,
+    shared_error,
+)
 from lm_eval_ccat.metrics import Scale
 
 KEY, STDERR = "m,none", "m_stderr,none"
@@ -88,3 +94,21 @@ def test_errors_that_two_tasks_share_are_on_the_scales_of_both():
         # Of metrics that a group does not average, nothing is shared in its score.
         assert shared_error(first, second, "g", "f1,none") == 0.0
         assert shared_error(first, run("u", "f1,none", 40, {}), "g", "acc,none") == 0.0
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_a_run_of_all_documents_is_exact_unless_its_answers_are_draws(expected):
+    metric = SimpleNamespace(in_words="accuracy", name="acc")
+    ranking = SimpleNamespace(
+        question="benchmark", expected=expected, sampled=expected, looks="every",
+        interval=lambda name: (0.5, 0.7),
+    )  # fmt: skip
+    outcome = SimpleNamespace(
+        metric=metric, scale=Scale(0, 50), filter="none", bank=SimpleNamespace(n_items=9)
+    )
+    run = SimpleNamespace(
+        administered=range(9), complete=True, answers_in_full=None, ranking=ranking, name="m",
+        outcome=outcome, estimate=(30.0, 2.0), key="acc,none",
+        session=SimpleNamespace(name="t", doc_ids=range(9)),
+    )  # fmt: skip
+    assert _estimated(run)["interval"] == pytest.approx([25.0, 35.0] if expected else [30.0, 30.0])

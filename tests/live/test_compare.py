@@ -27,6 +27,7 @@ from lm_eval_ccat.errors import RunError, ScaleError, UsageError
 from lm_eval_ccat.journal import JournalFile, read_journal
 from lm_eval_ccat.live.comparison import Compared, Gate
 from lm_eval_ccat.live.live_comparison import MarginKnown
+from lm_eval_ccat.live.losses import losses_of, size_of
 from lm_eval_ccat.live.mean_scores import MeanScore, _independent
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.shared_documents import SharedDocuments, _in_common, _unknown
@@ -1526,3 +1527,19 @@ def test_all_documents_answered_once_leave_no_chance_unless_answers_are_drawn(sa
     for question, exact in (("population", False), ("benchmark", not sampled), ("run", True)):
         found = documents._difference(Gate(0.0, 0.95, question), question, everything, None)
         assert (found.low == found.high) == exact
+
+
+def test_losses_stand_on_the_metric_s_scale_and_the_largest_comes_first():
+    scale = Scale(0, 50, higher_is_better=False)
+    found = losses_of(["a", "b", "c"], np.array([0.9, 0.8, 0.5]), np.array([0.7, 0.2, 0.5]), scale)
+    assert [loss.doc_id for loss in found] == ["b", "a"]
+    assert (found[0].baseline, found[0].candidate) == pytest.approx((10.0, 40.0))
+
+
+def test_a_task_has_as_many_documents_as_its_largest_run_states(tmp_path):
+    for model, size in (("old", 40), ("new", 60)):
+        rows = [sample_row(k, {"acc": 1.0}) for k in range(size)]
+        write_run(tmp_path / "logs", model, rows)
+    sides = [tmp_path / "logs" / name for name in ("old", "new")]
+    assert (size_of(sides, "demo"), size_of(sides[:1], "demo")) == (60, 40)
+    assert size_of([ScoreTable.from_arrays([[1.0]], ["a"])], None) is None

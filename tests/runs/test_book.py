@@ -380,8 +380,9 @@ def test_what_requests_of_an_answer_say_alike_is_counted_once_and_what_was_sent_
 
 def test_answers_that_wait_when_a_run_has_ended_are_not_to_come():
     book = Book(fresh(budget=40.0), Journal())
-    records = numbered(book, 3)
-    book.write(records[1:])
+    records = numbered(book, 4)
+    assert records[0].model != records[3].model
+    book.write(records[1:3])
     words = f"2 answers will count once {records[0].model} answers an item that was asked before"
     assert book.held_up().startswith(words)
     book.event(End(reason="a deadline", gaps=True))

@@ -204,3 +204,18 @@ def test_excluded_models_lend_nothing(tmp_path):
     without = {name: table.without(["m0", "m5"]) for name, table in DONORS.items()}
     for name, values in borrowed(without).parameters.items():
         np.testing.assert_allclose(bank.parameters[name], values, atol=1e-12)
+
+
+def test_only_documents_of_no_donor_at_all_are_said_to_be_of_none():
+    def lacking(which, documents):
+        lenders = dict(DONORS)
+        for name in which:
+            raw = DONORS[name].raw.copy()
+            raw[:, :documents] = np.nan
+            lenders[name] = replace(DONORS[name], raw=raw)
+        table, _ = borrow(lenders, ONE)
+        return [text for text in table.warnings if "no donor has" in text]
+
+    assert lacking(["de"], 20) == []
+    [said] = lacking(list(DONORS), 5)
+    assert said == "no donor has 5 of the documents; they count as average ones"

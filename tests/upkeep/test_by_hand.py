@@ -20,7 +20,7 @@ from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.upkeep.borrow import _moved, _profile, donors_of
 from lm_eval_ccat.upkeep.check import check_scores
 from lm_eval_ccat.upkeep.forms import Form, _Covariance, _filled, _write_task, make_form, score_form
-from lm_eval_ccat.upkeep.score_tables import make_bank, table_of
+from lm_eval_ccat.upkeep.score_tables import make_bank, scores_for, table_of
 from lm_eval_ccat.upkeep.update import merged, retire, update
 from lm_eval_ccat.upkeep.words import in_lines, report
 
@@ -251,3 +251,14 @@ def test_published_scores_are_scaled_as_one_s_own():
     assert elsewhere.provenance["prompts"] == PUBLISHED_ELSEWHERE
     assert elsewhere.provenance["options"]["draws"] == 1.0
     assert "draws" not in own.provenance.get("options", {})
+
+
+def test_scores_of_documents_in_another_order_stand_beside_those_of_the_bank(tmp_path):
+    table = replace(example_table(12, 20, seed=1), doc_hashes=tuple(f"h{n}" for n in range(20)))
+    bank, order = calibrate(table, "paper"), np.random.default_rng(3).permutation(20)
+    moved = table.take(order)
+    moved = replace(moved, doc_ids=tuple(range(20)))  # as the data set numbers them now
+    moved.write(tmp_path / "moved.parquet")
+    found = scores_for(bank, tmp_path / "moved.parquet")
+    places = [found.doc_ids.index(doc_id) for doc_id in bank.doc_ids]
+    assert found.raw[:, places] == pytest.approx(table.raw)
