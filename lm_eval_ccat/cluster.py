@@ -200,7 +200,7 @@ def _as_ray_tasks(
     import ray
 
     task = ray.remote(num_cpus=1)(_work_alone)
-    place = ray.put(shared)
+    reference = ray.put(shared)
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     ahead = _AHEAD * max(1, int(resources.get("CPU", 1)))
 
@@ -213,7 +213,7 @@ def _as_ray_tasks(
             raise CcatError(f"a cluster task was lost: {error}") from None
 
     yield from _in_order(
-        pieces, lambda piece: task.remote(work, piece, place), result, ray.cancel, ahead
+        pieces, lambda piece: task.remote(work, piece, reference), result, ray.cancel, ahead
     )
 
 

@@ -319,8 +319,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/chart": (
         (
             "a place below an axis is on it",
-            "return min(100.0, max(0.0, self.uncut_place(value)))",
-            "return self.uncut_place(value)",
+            "return min(100.0, max(0.0, self.uncut_percent(value)))",
+            "return self.uncut_percent(value)",
         ),
         (
             "a vertical axis has 0 at the top",

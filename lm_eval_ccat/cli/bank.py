@@ -58,8 +58,8 @@ class OpenedBanks(NamedTuple):
 
 def opened(bank: str) -> OpenedBanks:
     """Open the banks that an argument names."""
-    place = located(bank)
-    return OpenedBanks(SuiteBank.load(place), place.is_dir())
+    path = located(bank)
+    return OpenedBanks(SuiteBank.load(path), path.is_dir())
 
 
 # -- check ----------------------------------------------------------------------------------------
@@ -327,15 +327,15 @@ def list_banks(args: argparse.Namespace) -> int:
     folder = Path(args.folder or ".")
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder")
-    local = {str(place): place for place in (*bank_files(folder), *suites_in(folder))}
+    local = {str(path): path for path in (*bank_files(folder), *suites_in(folder))}
     listed: dict[str, Any] = {}
     lines: list[str] = []
-    for kind, places in (("local", local), ("public", public_banks())):
+    for kind, paths in (("local", local), ("public", public_banks())):
         lines.append(f"{kind}:")
         facts = listed[kind] = dict[str, Facts]()
-        for name, place in places.items():
+        for name, path in paths.items():
             try:
-                facts[name] = words.facts_of_suite(SuiteBank.load(place))
+                facts[name] = words.facts_of_suite(SuiteBank.load(path))
                 lines.append(f"  {name}: {words.suite_in_one_line(facts[name])}")
             # A damaged bank must not hide the others.
             except CcatError as error:
@@ -391,9 +391,9 @@ def push(args: argparse.Namespace) -> int:
     """
     from ..integrations import hub
 
-    place = f"hub:{hub.repository_of(args.name)}"
+    repository = f"hub:{hub.repository_of(args.name)}"
     print(words.page_of(SuiteBank.load(args.bank), args.license))
-    print(f"{args.bank} goes to {place} under licence {args.license}, as this page says")
+    print(f"{args.bank} goes to {repository} under licence {args.license}, as this page says")
     try:
         answer = "y" if args.yes else input("Push it? [y/N] ")
     # Where nobody can answer, nothing is published.
@@ -402,7 +402,7 @@ def push(args: argparse.Namespace) -> int:
     if answer.strip().lower() not in ("y", "yes"):
         print("not pushed (--yes pushes without asking)")
         return 3
-    name = hub.push(args.bank, place, args.license)
+    name = hub.push(args.bank, repository, args.license)
     print(f"pushed; others use it with --bank {name}")
     return 0
 

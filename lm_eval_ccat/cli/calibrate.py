@@ -98,14 +98,14 @@ def calibrate(args: argparse.Namespace) -> int:
                 say=lambda line: print(line, file=sys.stderr, flush=True),
                 on_progress=show,
             )
-            place = stack.enter_context(logs_of(args.scores, choice))
+            logs = stack.enter_context(logs_of(args.scores, choice))
         # Fetched logs lie in folders that are gone tomorrow: the bank records their names.
         args.names = choice.names
         args.elsewhere = any(name.startswith(HELM) for name in args.scores)
-        args.scores = None if place is None else str(place)
+        args.scores = None if logs is None else str(logs)
         # A pattern may mean one metric, but asks for a suite.
         several = set(args.metric or "") & set("*?,")
-        single_task = place is None or (
+        single_task = logs is None or (
             not several and score_tables.names_one_task(args.scores, args.task)
         )
         return _one_bank(args) if single_task else _suite_of_banks(args)

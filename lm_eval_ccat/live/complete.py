@@ -76,16 +76,16 @@ def complete(
     --------
     >>> complete("my_task.run", ["gpt2"])                       # doctest: +SKIP
     """
-    place, watcher = directory_of(run_dir), observer or Observer()
-    is_run_directory = place == Path(run_dir)
+    folder, watcher = directory_of(run_dir), observer or Observer()
+    is_run_directory = folder == Path(run_dir)
     if config is not None:
         spec = Spec.read(config).require_ranking()
         if not is_run_directory:
             # An output folder has no journal: its samples are the answers to take over.
             spec = replace(spec, prior={ANY: [str(run_dir)]})
     else:
-        spec = _recorded(place) if is_run_directory else logged_config(Path(run_dir), include_path)
-        _require_no_credentials(spec, place)
+        spec = _recorded(folder) if is_run_directory else logged_config(Path(run_dir), include_path)
+        _require_no_credentials(spec, folder)
     # Logs may be gone by now; the journal holds the answers that the ranking took from them.
     logs_left = {
         name: [path for path in paths if Path(path).exists()] for name, paths in spec.prior.items()
@@ -94,15 +94,15 @@ def complete(
     names = list(models or [entry.name for entry in spec.models])
     for name in names:
         spec.model(name)
-    begun = RunDirectory(place).journal.exists()
+    begun = RunDirectory(folder).journal.exists()
 
     def ended_book(run: Run) -> Book:
         if not is_run_directory:  # this ranking asks nothing itself
             open_book(run).event(End(reason="every document is asked"))
         run.require_same()
-        book = rebuild(place)
+        book = rebuild(folder)
         if not book.done:
-            raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
+            raise RunError(f"{folder} is not finished; finish it with `rank --resume` first")
         # A full run also uses answers that the Ranker was not told.
         for answer in book.waiting.values():
             if answer.responses:
@@ -110,36 +110,36 @@ def complete(
         return book
 
     resume = begun or is_run_directory
-    with Run(spec, place, watcher, resume=resume, asked=names, book=ended_book) as run:
+    with Run(spec, folder, watcher, resume=resume, asked=names, book=ended_book) as run:
         # A full run in the harness's form has one answer to each document.
         if run.plan.most_repeats > 1:
             raise UsageError(
-                f"{place} asks every document up to {run.plan.most_repeats} times, and `complete` "
+                f"{folder} asks every document up to {run.plan.most_repeats} times, and `complete` "
                 "once; all answers are asked by `rank CONFIG --resume` with `stop: limits`"
             )
         runs = ModelRuns(run.plan, run.book)
         return {
-            model.name: _complete(run, runs, model, place / FULL_FOLDER) for model in run.models
+            model.name: _complete(run, runs, model, folder / FULL_FOLDER) for model in run.models
         }
 
 
-def _recorded(place: Path) -> Spec:
+def _recorded(folder: Path) -> Spec:
     """Return the configuration that a run directory keeps, with its own copy of the banks."""
-    recorded = RunDirectory(place).present_identity().config
+    recorded = RunDirectory(folder).present_identity().config
     if not all(entry.get("model") for entry in recorded["models"]):
         raise UsageError(
-            f"{place} does not know its model, which the harness loaded; complete the output "
+            f"{folder} does not know its model, which the harness loaded; complete the output "
             "folder of `run --adaptive --log_samples` instead"
         )
-    return replace(Spec.recorded(recorded), bank=str(banks_at(place)))
+    return replace(Spec.recorded(recorded), bank=str(banks_at(folder)))
 
 
-def _require_no_credentials(spec: Spec, place: Path) -> None:
+def _require_no_credentials(spec: Spec, folder: Path) -> None:
     """Refuse a kept configuration in which a credential is masked: only the user has it."""
     for entry in spec.models:
         if MASK in json.dumps(entry.model_args, default=str):
             raise UsageError(
-                f"{place} keeps no credentials, and the model_args of {entry.name} hold one; give "
+                f"{folder} keeps no credentials, and the model_args of {entry.name} hold one; give "
                 "the configuration: --config FILE"
             )
 
@@ -152,16 +152,16 @@ def directory_of(run_dir: str | Path) -> Path:
     UsageError
         There is no such folder, or all that it holds are run directories.
     """
-    place = existing(run_dir, "run directory or folder of logs")
-    if RunDirectory(place).journal.exists() or not place.is_dir():
-        return place
-    runs = [journal.parent for journal in journals(place)]
-    if runs and all(set(runs) & set(log.samples.parents) for log in every_run(place)):
+    folder = existing(run_dir, "run directory or folder of logs")
+    if RunDirectory(folder).journal.exists() or not folder.is_dir():
+        return folder
+    runs = [journal.parent for journal in journals(folder)]
+    if runs and all(set(runs) & set(log.samples.parents) for log in every_run(folder)):
         raise UsageError(
-            f"{place} is no run directory; it holds {some([run.name for run in runs])}: "
+            f"{folder} is no run directory; it holds {some([run.name for run in runs])}: "
             f"lm-eval-ccat complete {shlex.quote(str(runs[0]))}"
         )
-    return run_beside(place) if can_read(place) else place
+    return run_beside(folder) if can_read(folder) else folder
 
 
 def _complete(

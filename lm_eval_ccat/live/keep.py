@@ -75,14 +75,14 @@ def growing_banks(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]
     BankError
         The file cannot be read, or a bank cannot accept observations.
     """
-    place, by_task = Path(path), {}
+    target, by_task = Path(path), {}
     # One file holds the bank of one task.
     if len(plan.measured) > 1:
-        refuse_file(place)
+        refuse_file(target)
     for task, outcomes in plan.measured.items():
         banks = {name: outcome.bank for name, outcome in outcomes.items()}
-        if place.exists() and (place.is_file() or task in _banks_in(place)):
-            banks = banks_of(place, task)
+        if target.exists() and (target.is_file() or task in _banks_in(target)):
+            banks = banks_of(target, task)
             if len(outcomes) == len(banks) == 1:
                 banks = dict(zip(outcomes, banks.values()))
         for name, outcome in outcomes.items():
@@ -93,7 +93,7 @@ def growing_banks(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]
                 for what in ("metric", "doc_ids", "scale")
             ):
                 raise UsageError(
-                    f"{place} holds no bank of {name} on the items of this run, so what is "
+                    f"{target} holds no bank of {name} on the items of this run, so what is "
                     "observed cannot be added to it; name another file for save_bank:"
                 )
             require_growing(bank)
@@ -101,23 +101,23 @@ def growing_banks(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]
                 check_prompts(bank, plan.sessions[task].marks if bank.prompts else {})
             except PromptMismatchError as error:
                 raise UsageError(
-                    f"{place}: {error.difference}, so what is observed cannot be "
+                    f"{target}: {error.difference}, so what is observed cannot be "
                     "added to it; name another file for save_bank:"
                 ) from None
         by_task[task] = {name: banks[name] for name in outcomes}
     return by_task
 
 
-def refuse_file(place: Path) -> None:
-    """Raise if `place` is a file: banks of several tasks need a folder.
+def refuse_file(target: Path) -> None:
+    """Raise if `target` is a file: banks of several tasks need a folder.
 
     Raises
     ------
     UsageError
     """
-    if place.is_file():
+    if target.is_file():
         raise UsageError(
-            f"{place} is a file, but banks of several tasks need a folder; name one in save_bank:"
+            f"{target} is a file, but banks of several tasks need a folder; name one in save_bank:"
         )
 
 
@@ -146,8 +146,8 @@ def grow_banks(
         return
     path = str(plan.spec.save_bank)
     try:
-        banks, place = growing_banks(plan, path), Path(path)
-        other_tasks = {task: old for task, old in _banks_in(place).items() if task not in banks}
+        banks, target = growing_banks(plan, path), Path(path)
+        other_tasks = {task: old for task, old in _banks_in(target).items() if task not in banks}
         # Banks of one folder are ranked by one method: if not all have enough answers for a
         # response model yet, none gets one.
         grown = _grown_banks(plan, book, models, banks, names, join=True)
@@ -157,7 +157,7 @@ def grow_banks(
             (bank for outcomes in grown.values() for bank in outcomes.values()),
             key=lambda bank: len(bank.models),
         )
-        if isinstance(plan.banks, ItemBank) and not place.is_dir():
+        if isinstance(plan.banks, ItemBank) and not target.is_dir():
             smallest.save(path)
         else:
             SuiteBank({**other_tasks, **grown}).save(path)
@@ -196,9 +196,9 @@ def _grown_banks(
     }
 
 
-def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
+def _banks_in(target: Path) -> Mapping[str, Mapping[str, ItemBank]]:
     """Return the banks of a folder by task and outcome; none if it holds none or is no folder."""
-    return SuiteBank.load(place) if is_suite(place) or bank_files(place) else {}
+    return SuiteBank.load(target) if is_suite(target) or bank_files(target) else {}
 
 
 def _grown(

@@ -143,11 +143,11 @@ def tasks_of_bank(bank: Bank, named: Collection[str] = ()) -> list[str]:
     """
     if not isinstance(bank, str | Path):
         return list(named)
-    if not (place := located(bank)).is_dir():
-        return list(named) or list(filter(None, [ItemBank.load(place).task]))
-    suites = {suite.name: SuiteBank.tasks(suite) for suite in suites_in(place)}
+    if not (bank_path := located(bank)).is_dir():
+        return list(named) or list(filter(None, [ItemBank.load(bank_path).task]))
+    suites = {suite.name: SuiteBank.tasks(suite) for suite in suites_in(bank_path)}
     if not named:
-        return SuiteBank.tasks(place)
+        return SuiteBank.tasks(bank_path)
     return [task for name in named for task in suites.get(name, [name])]
 
 
@@ -275,12 +275,12 @@ def banks_of(bank: Bank, task: str, only_task: bool = True) -> dict[str, ItemBan
     if isinstance(bank, str | Path):
         if not bank:
             return {}
-        if (place := located(bank)).is_dir():
-            tasks = SuiteBank.tasks(place)
+        if (bank_path := located(bank)).is_dir():
+            tasks = SuiteBank.tasks(bank_path)
             if task not in tasks and only_task:
                 raise BankError(f"{bank} has no bank of task {task}; it has: {', '.join(tasks)}")
-            return dict(SuiteBank.load(place, [task])[task]) if task in tasks else {}
-        bank = ItemBank.load(place)
+            return dict(SuiteBank.load(bank_path, [task])[task]) if task in tasks else {}
+        bank = ItemBank.load(bank_path)
     by_metric = {bank.metric: bank} if isinstance(bank, ItemBank) else bank
     loaded = {
         name: bank if isinstance(bank, ItemBank) else ItemBank.load(bank)

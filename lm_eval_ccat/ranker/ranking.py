@@ -234,13 +234,13 @@ class Ranking(Shown):
     def _columns(self) -> PairColumns:
         """The columns of `pairs`."""
         verdicts, order = self.verdicts, self.verdicts.best_first
-        n_tested, place = len(verdicts.tested), np.empty(len(verdicts.names), dtype=np.intp)
-        place[order] = np.arange(len(order))
+        n_tested, position = len(verdicts.tested), np.empty(len(verdicts.names), dtype=np.intp)
+        position[order] = np.arange(len(order))
         tested = order[order < n_tested]
         i, j = np.repeat(tested, len(order)), np.tile(order, len(tested))
         # Of two tested models either is a row of the matrices: take each pair once, the better
         # first.
-        once = (j >= n_tested) | (place[j] > place[i])
+        once = (j >= n_tested) | (position[j] > position[i])
         i, j = i[once], j[once]
         gap, low, high = self._differences()
         population = np.full(len(i), -1, dtype=np.int8)
@@ -252,7 +252,7 @@ class Ranking(Shown):
             verdicts.state[i, j], population, verdicts.barred[i, j],
         )  # fmt: skip
         # A known model that leads a tested one is only a column: its pair is turned round.
-        leads = place[i] < place[j]
+        leads = position[i] < position[j]
         both_ways: Iterator[tuple[NDArray[Any], NDArray[Any]]] = zip(columns, columns.turned)
         ordered = (np.where(leads, column, turned) for column, turned in both_ways)
         known: tuple[NDArray[Any], ...] = self._known_pairs()
@@ -447,12 +447,12 @@ class Ranking(Shown):
         """
         columns, names, n_tested = self._columns, self.verdicts.names, len(self.verdicts.tested)
         if len(self.order) > ALL_PAIRS:
-            place = np.empty(len(names), dtype=np.intp)
-            place[self.verdicts.best_first] = np.arange(len(self.verdicts.best_first))
+            position = np.empty(len(names), dtype=np.intp)
+            position[self.verdicts.best_first] = np.arange(len(self.verdicts.best_first))
             columns = columns.select(
                 (np.maximum(columns.a, columns.b) < n_tested)
                 | (columns.state != DECIDED)
-                | (place[columns.b] - place[columns.a] == 1)
+                | (position[columns.b] - position[columns.a] == 1)
             )
         both_ways = (way.contents(names, self.scale) for way in (columns, columns.turned))
         return [content for pair in zip(*both_ways) for content in pair]

@@ -142,9 +142,9 @@ class ModelRow:
 _SHOWN = 6  # models of a long tie that `in_words` names
 
 
-def _tied_in_words(tied: Sequence[str], place: int, states: Collection[int]) -> str:
-    """Name the models that one is tied with: those around its own `place` among them."""
-    start = min(max(place - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
+def _tied_in_words(tied: Sequence[str], index: int, states: Collection[int]) -> str:
+    """Name the models that one is tied with: those around its own `index` among them."""
+    start = min(max(index - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
     neighbours = tied[start : start + _SHOWN]
     left_out = len(tied) - len(neighbours)
     same = {state == EQUIVALENT for state in states}

@@ -233,29 +233,29 @@ class Turns:
         all: the item then waits for a model that is busy.
         """
         candidates = self.candidates()
-        places = [
-            place
-            for place, model in enumerate(candidates.models)
+        indices = [
+            index
+            for index, model in enumerate(candidates.models)
             if models is None or model in models
         ]
-        if not places:
+        if not indices:
             return None
         # In the warm-up every item is worth the same, and the task comes with the candidate.
         if candidates.in_warmup or len(candidates.models) == 1:
-            return candidates.turn(places[0])
+            return candidates.turn(indices[0])
         prices = self.accounts.prices[candidates.models].tolist()
         # For its price, a free item is worth more than any other, however informative these are.
         if 0.0 in prices:
-            free = [place for place in places if prices[place] == 0.0]
+            free = [index for index in indices if prices[index] == 0.0]
             if least_share and not free:
                 return None
-            places = free or places
-            candidates = Candidates([candidates.models[place] for place in places])
+            indices = free or indices
+            candidates = Candidates([candidates.models[index] for index in indices])
             # Among free models alone the price decides nothing, so that any one will do.
-            prices = [prices[place] or 1.0 for place in places]
-            places = [*range(len(places))]
+            prices = [prices[index] or 1.0 for index in indices]
+            indices = [*range(len(indices))]
         worth = self._worth(candidates.models, prices)
-        best = places[int(worth[places].argmax())]
+        best = indices[int(worth[indices].argmax())]
         return None if worth[best] < least_share * worth.max() else candidates.turn(best)
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:

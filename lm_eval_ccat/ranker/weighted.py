@@ -164,8 +164,8 @@ class WeightedSum:
         variance = np.array([term.variance.diagonal() for term in terms])
         if self._across is not None:
             change = dict(zip(self._across.tasks, self._across.own_changes()))
-            for place, task in enumerate(self.tasks):
-                variance[place] += self.weights[place] ** 2 * change.get(task, 0.0)
+            for index, task in enumerate(self.tasks):
+                variance[index] += self.weights[index] ** 2 * change.get(task, 0.0)
         variance = np.maximum(variance, 0.0)  # but for rounding, none is below 0
         beyond, inside = known.beyond(belief.location, np.sqrt(alone), location)
         banked = variance[known.places] + beyond[:, None] * inside**2

@@ -65,9 +65,9 @@ class Axis:
 
     def percent_at(self, value: float) -> float:
         """Return a value's place in per cent of the axis, cut to [0, 100]."""
-        return min(100.0, max(0.0, self.uncut_place(value)))
+        return min(100.0, max(0.0, self.uncut_percent(value)))
 
-    def uncut_place(self, value: float) -> float:
+    def uncut_percent(self, value: float) -> float:
         """Return a value's place in per cent of the axis; beyond the axis, below 0 or over 100."""
         return round(100.0 * (value - self.low) / (self.high - self.low), 3)
 
@@ -155,7 +155,10 @@ class Box:
     def _points(self, xs: Iterable[float], ys: Iterable[float]) -> list[tuple[float, str]]:
         """Return each value and the place of its point, which may lie outside."""
         return [
-            (y, f"{self.x(x):g} {round(self.height * (1.0 - self.up.uncut_place(y) / 100.0), 3):g}")
+            (
+                y,
+                f"{self.x(x):g} {round(self.height * (1.0 - self.up.uncut_percent(y) / 100.0), 3):g}",
+            )
             for x, y in zip(xs, ys)
         ]
 

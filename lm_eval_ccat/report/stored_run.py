@@ -464,7 +464,7 @@ class _RecordingBook(Book):
         past.items.append(self.n_replayed)
         past.undecided.append(sum(len(group) - 1 for group in ranking.ties))
         past.ties = [list(group) for group in ranking.ties]
-        place = {model: n for n, model in enumerate(ranking.order, start=1)}
+        position = {model: n for n, model in enumerate(ranking.order, start=1)}
         half_widths = []
         for model in self._run.models:
             value = low = high = math.nan
@@ -472,11 +472,11 @@ class _RecordingBook(Book):
             if scored := model in self._scored:
                 low, high = sorted(float(restore(end)) for end in ranking.interval(model))
                 value = float(restore(ranking.estimates[model]))
-            if scored and model in place:
+            if scored and model in position:
                 half_widths.append((high - low) / 2.0)
             for series, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
                 series.setdefault(model, []).append(figure)
-            past.ranks.setdefault(model, []).append(place.get(model, 0) if scored else 0)
+            past.ranks.setdefault(model, []).append(position.get(model, 0) if scored else 0)
         # There is none while every model is set aside.
         past.half_width.append(median(half_widths) if half_widths else math.nan)
 

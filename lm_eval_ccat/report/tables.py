@@ -90,15 +90,15 @@ class PairCounts(NamedTuple):
 
 def count_pairs(result: RankingContent) -> PairCounts:
     """Count the pairs with a tested model that is in the order."""
-    place = {model: i for i, model in enumerate(result["order"])}
+    position = {model: i for i, model in enumerate(result["order"])}
     known = {model for model, row in result["models"].items() if row.get("known")}
     # By the two models' distance in the order; each pair is listed in both orders.
     pairs = [
-        (place[pair["b"]] - place[pair["a"]], pair.get("decision"))
+        (position[pair["b"]] - position[pair["a"]], pair.get("decision"))
         for pair in result["pairwise"]
         if not {pair["a"], pair["b"]} <= known
-        and pair["a"] in place
-        and place[pair["a"]] < place.get(pair["b"], -1)
+        and pair["a"] in position
+        and position[pair["a"]] < position.get(pair["b"], -1)
     ]
     return PairCounts(
         pairs=len(pairs),

@@ -275,8 +275,8 @@ def load_banks(folder: Path) -> ItemBank | Mapping[str, Mapping[str, ItemBank]]:
     BankError
         The copy is missing or damaged.
     """
-    place = banks_at(folder)
-    return ItemBank.load(place) if place.suffix else SuiteBank.load(place)
+    bank_path = banks_at(folder)
+    return ItemBank.load(bank_path) if bank_path.suffix else SuiteBank.load(bank_path)
 
 
 def make_ranker(bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], header: Header) -> Ranker:

@@ -139,7 +139,7 @@ def test_a_model_out_of_the_order_has_no_place_in_its_course(tmp_path):
 def test_marks_stay_on_their_axis_and_lines_may_leave_it():
     axis = between(2.0, 4.0)
     assert [axis.percent_at(value) for value in (1.0, 2.0, 3.0, 4.0, 9.0)] == [0, 0, 50, 100, 100]
-    assert axis.uncut_place(1.0) == -50.0 and axis.uncut_place(5.0) == 150.0
+    assert axis.uncut_percent(1.0) == -50.0 and axis.uncut_percent(5.0) == 150.0
     assert axis.ticks[0] == 2.0 and axis.ticks[-1] == 4.0
 
 

@@ -53,10 +53,10 @@ def resolve(name: str) -> Any:
     """
     require_supported_version()
     module, _, paths = name.rstrip("?").partition(":")
-    place = sys.modules.get(module) or import_module(module)  # every answer asks
+    module_object = sys.modules.get(module) or import_module(module)  # every answer asks
     for path in paths.split("|"):
         with suppress(AttributeError):
-            return functools.reduce(getattr, path.split("."), place)
+            return functools.reduce(getattr, path.split("."), module_object)
     if not name.endswith("?"):
         raise AttributeError(f"the installed lm-eval has no {name}")
     return None

@@ -46,6 +46,23 @@ _BLOCK = 64  # of columns
 _ROUNDING = 1e-13  # relative, of a difference of sums of fourth powers
 
 
+class SequenceDraw(NamedTuple):
+    """Probability and weight of the draw of an item; None and 0 if the item was chosen."""
+
+    probability: float | None
+    weight: float
+
+
+class NextItems(NamedTuple):
+    """Candidates for a model's next item, best first, and the probability of a draw.
+
+    A drawn item comes alone; the probability is None if the items were chosen.
+    """
+
+    items: list[int]
+    probability: float | None
+
+
 class ItemSequence:
     """The items asked so far, in order: chosen ones, and draws of known probability.
 
@@ -72,8 +89,8 @@ class ItemSequence:
     Attributes
     ----------
     items : list of int
-    draws : dict of int to (float or None, float)
-        Probability and weight of the draw of each item; None and 0 for chosen items.
+    draws : dict of int to SequenceDraw
+        How each item came into the sequence.
     left : ndarray of bool, shape (n_items,)
         Items that may still enter the sequence.
     n_drawn : int
@@ -88,7 +105,7 @@ class ItemSequence:
         self._seed = seed
         self.left = np.ones(n_items, dtype=bool) if kept_items is None else kept_items.copy()
         self.items: list[int] = []
-        self.draws: dict[int, tuple[float | None, float]] = {}
+        self.draws: dict[int, SequenceDraw] = {}
         self.n_drawn = 0
 
     def __len__(self) -> int:
@@ -120,7 +137,7 @@ class ItemSequence:
     def append(self, item: int, probability: float | None, weight: float) -> None:
         """Append an item."""
         self.items.append(item)
-        self.draws[item] = probability, weight
+        self.draws[item] = SequenceDraw(probability, weight)
         self.left[item] = False
         self.n_drawn += probability is not None
 
@@ -440,7 +457,7 @@ class Field:
         member, sequence = self.members[a], self.sequence
         new, weight = item not in sequence.draws, 0.0
         if probability is not None:
-            weight = sequence.weight(self.draw_sizes()) if new else sequence.draws[item][1]
+            weight = sequence.weight(self.draw_sizes()) if new else sequence.draws[item].weight
         if new and self._next_shared(member) is None:
             sequence.append(item, probability, weight)
         if probability is not None:
@@ -474,8 +491,8 @@ class Field:
         price: Floats | None = None,
         k: int = 1,
         pending: Items = (),
-    ) -> tuple[list[int], float | None]:
-        """Return the candidates for the next item of model `a`, and the probability of a draw.
+    ) -> NextItems:
+        """Return the candidates for the next item of model `a`.
 
         Parameters
         ----------
@@ -486,18 +503,12 @@ class Field:
             Most candidates, best first; an item that is drawn or shared comes alone.
         pending : sequence of int, optional
             Items of `a` in flight; those that `asked` recorded need not be among them.
-
-        Returns
-        -------
-        items : list of int
-        probability : float or None
-            None if the items were chosen.
         """
         member, sequence = self.members[a], self.sequence
         # A model that lags gets what others have had: a pair is compared on common items.
         item = self._next_shared(member, available)
         if item is not None:
-            return [item], sequence.draws[item][0]
+            return NextItems([item], sequence.draws[item].probability)
         # A draw is made among all items left or not at all, never among those that fit a budget.
         withheld = sequence.left & ~available & member.unasked
         may_draw = self._draws and not withheld.any() and sequence.left.any()
@@ -508,12 +519,12 @@ class Field:
             candidates = new_items if new_items.any() else available
             items = self._most_telling(a, candidates, k, price, pending)
             if move is Move.CHOOSE or not self._draw_tells_more(items[0]):
-                return items, None
+                return NextItems(items, None)
         item, probability = sequence.draw(self.draw_sizes())
         if available[item]:
-            return [item], probability
+            return NextItems([item], probability)
         # The model was asked this item outside the sequence: it gets the most telling one instead.
-        return self._most_telling(a, available, k, price, pending), None
+        return NextItems(self._most_telling(a, available, k, price, pending), None)
 
     def _most_telling(
         self, a: int, candidates: Mask, k: int, price: Floats | None, pending: Items
