@@ -2210,7 +2210,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a draw that all models share has the weight of today",
         "lm_eval_ccat/methods/default/field",
-        "weight = sequence.weight(self.draw_sizes()) if new else sequence.draws[item][1]",
+        "weight = sequence.weight(self.draw_sizes()) if new else sequence.draws[item].weight",
         "weight = sequence.weight(self.draw_sizes())",
         (
             "tests/methods/default/test_default_test.py::test_a_draw_that_models_share_weighs_alike_whenever_they_get_it",

@@ -179,8 +179,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "every pair is counted in both orders",
-            'place[pair["a"]] < place.get(pair["b"], -1)',
-            'place[pair["a"]] != place.get(pair["b"], -1)',
+            'position[pair["a"]] < position.get(pair["b"], -1)',
+            'position[pair["a"]] != position.get(pair["b"], -1)',
         ),
         (
             "neighbours are decided though they are tied",

@@ -153,14 +153,12 @@ class Box:
         return round(self.height * (1.0 - self.up.percent_at(value) / 100.0), 3)
 
     def _points(self, xs: Iterable[float], ys: Iterable[float]) -> list[tuple[float, str]]:
-        """Return each value and the place of its point, which may lie outside."""
-        return [
-            (
-                y,
-                f"{self.x(x):g} {round(self.height * (1.0 - self.up.uncut_percent(y) / 100.0), 3):g}",
-            )
-            for x, y in zip(xs, ys)
-        ]
+        """Return each value and where its point lies, which may be outside."""
+
+        def depth(y: float) -> float:
+            return round(self.height * (1.0 - self.up.uncut_percent(y) / 100.0), 3)
+
+        return [(y, f"{self.x(x):g} {depth(y):g}") for x, y in zip(xs, ys)]
 
     def line(self, xs: Iterable[float], ys: Iterable[float]) -> str:
         """Return an SVG path through points; a NaN breaks it."""
