@@ -19,7 +19,8 @@ from scipy.special import betainc, betaincinv, ndtr, stdtr
 
 from ..metrics.scale import Floats
 
-Places = NDArray[np.intp]
+#: Positions of models, items or series in arrays.
+Indices = NDArray[np.intp]
 
 #: The questions: the order on these items, on items like these, or of these very answers. Where
 #: answers are sampled, the first two are about expected scores; else the first and last are one.
@@ -67,9 +68,9 @@ class PairEvidence(NamedTuple):
         """The evidence of the same pairs, column against row."""
         return PairEvidence(self.worse, self.better, self.close)
 
-    def at(self, place: Any) -> PairEvidence:
+    def at(self, index: Any) -> PairEvidence:
         """Return the evidence at an index of the arrays."""
-        return PairEvidence(*(kind[place] for kind in self))
+        return PairEvidence(*(kind[index] for kind in self))
 
 
 class ProvenEvidence(Protocol):
@@ -79,7 +80,7 @@ class ProvenEvidence(Protocol):
     the reference models. Where the method has none, the boundary's counts.
     """
 
-    def at(self, i: Places, j: Places) -> PairEvidence:
+    def at(self, i: Indices, j: Indices) -> PairEvidence:
         """Return the largest evidence so far on some pairs; NaN where there is none."""
 
     def interval(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
@@ -109,9 +110,9 @@ class PairMoments(NamedTuple):
     df: Floats
     n: Floats
 
-    def at(self, place: Any) -> PairMoments:
+    def at(self, index: Any) -> PairMoments:
         """Return the figures at an index of the arrays."""
-        return PairMoments(*(figure[place] for figure in self))
+        return PairMoments(*(figure[index] for figure in self))
 
 
 class PairZeros(NamedTuple):
@@ -169,9 +170,9 @@ class Gaps(NamedTuple):
             column_zero_count=self.row_zero_count,
         )
 
-    def at(self, place: Any) -> Gaps:
+    def at(self, index: Any) -> Gaps:
         """Return the figures at an index of the arrays."""
-        return Gaps(*(figure[place] for figure in self))
+        return Gaps(*(figure[index] for figure in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +325,7 @@ class Belief:
         )
 
     def only(self, models: Sequence[int]) -> Belief:
-        """Return the belief about the models at these places alone, in this order.
+        """Return the belief about some of the models alone, by their positions, in this order.
 
         References stay.
         """
@@ -470,7 +471,7 @@ class Belief:
             level = level / np.maximum(self.slope, 1e-12)
         return np.asarray(level[:, None] / np.maximum(as_of_many(self.n, self.n_items), 1.0))
 
-    def zero_losses_at(self, i: Places, j: Places) -> PairZeros:
+    def zero_losses_at(self, i: Indices, j: Indices) -> PairZeros:
         """Return `zero_loss` and `zero_count` of some pairs, rows `i` and columns `j`."""
         n_models, equal = len(self.location), i == j
         column, known = np.where(j < n_models, j, i), equal | (j >= n_models)
@@ -482,8 +483,8 @@ class Belief:
         column_count = np.where(known, 0.0, self.zero_count[column, i])
         return PairZeros(row_loss, column_loss, self.zero_count[i, column], column_count)
 
-    def _rare_losses_at(self, i: Places, j: Places) -> Floats:
-        """Return `rare_loss` at some places of `pairs`; 0 beside a known mean."""
+    def _rare_losses_at(self, i: Indices, j: Indices) -> Floats:
+        """Return `rare_loss` of some pairs, rows `i` and columns `j`; 0 beside a known mean."""
         if self.rare_loss is None:
             return np.zeros(i.shape)
         known = (i == j) | (j >= len(self.location))
@@ -498,7 +499,7 @@ class Belief:
             np.maximum(references.location * (1.0 - references.location) / spread, 1.0)
         )
 
-    def beside_known(self, models: Places, error: Floats) -> Floats:
+    def beside_known(self, models: Indices, error: Floats) -> Floats:
         """Return locations of some models with these errors, as they compare with known means.
 
         Parameters
@@ -513,15 +514,15 @@ class Belief:
         low, high = interval_of_mean(location, np.abs(error), self.n.diagonal()[models])
         return np.where(error < 0.0, low, high)
 
-    def pairs_at(self, i: Places, j: Places) -> PairMoments:
-        """Return `pairs` at some places only, which saves time with many models."""
+    def pairs_at(self, i: Indices, j: Indices) -> PairMoments:
+        """Return `pairs` of some rows `i` and columns `j`: with many models all take long."""
         if self.references is not None:
             return self.pairs.at((i, j))
         gap, variance = self.location[i] - self.location[j], self.variance[i, j]
         return PairMoments(gap, np.where(i == j, 0.0, variance), self.df[i, j], self.n[i, j])
 
-    def gaps_at(self, i: Places, j: Places) -> Gaps:
-        """Return what decides the pairs at some places of `pairs`."""
+    def gaps_at(self, i: Indices, j: Indices) -> Gaps:
+        """Return what decides some pairs, rows `i` and columns `j` of `pairs`."""
         size, variance, df, n = self.pairs_at(i, j)
         drop = rise = np.zeros(size.shape)
         if self.slack is not None:
@@ -533,11 +534,11 @@ class Belief:
 
     @cached_property
     def gaps(self) -> Gaps:
-        """`gaps_at` all places of `pairs`; arrays of shape (n, n + n_references)."""
+        """`gaps_at` all rows and columns of `pairs`; arrays of shape (n, n + n_references)."""
         i, j = np.indices(self.pairs.gap.shape)
         return self.gaps_at(np.asarray(i), np.asarray(j))
 
-    def _chord(self, i: Places, j: Places, size: Floats) -> Floats:
+    def _chord(self, i: Indices, j: Indices, size: Floats) -> Floats:
         """Return the slope of scores in locations between two models; their own if they meet."""
         if self.score is None or self.slope is None:
             return np.ones(size.shape)

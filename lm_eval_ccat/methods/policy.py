@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..metrics.scale import Floats
-from .belief import BENCHMARK, Belief, Places, References
+from .belief import BENCHMARK, Belief, Indices, References
 
 Mask = NDArray[np.bool_]
 Items = Sequence[int]
@@ -294,12 +294,12 @@ def rounded(values: Floats) -> Floats:
     return np.asarray(np.round(values / largest_value, _DIGITS))
 
 
-def tie_order(seed: Items, n_items: int) -> Places:
+def tie_order(seed: Items, n_items: int) -> Indices:
     """Return all items in the random order in which `largest` takes those of equal value."""
     return np.random.default_rng([*seed, 7]).permutation(n_items)
 
 
-def largest(values: Floats, k: int, tie_order: Places) -> list[int]:
+def largest(values: Floats, k: int, tie_order: Indices) -> list[int]:
     """Return positions of the `k` largest finite values, largest first.
 
     Parameters

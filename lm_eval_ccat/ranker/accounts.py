@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..methods.belief import Places
+from ..methods.belief import Indices
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
 from ..options import AT_LEAST_0
@@ -80,7 +80,7 @@ class Account:
         del self.pending[item]
         self._drawn.pop(item, None)
 
-    def renumber(self, moved_to: Places, kept_items: Mask) -> None:
+    def renumber(self, moved_to: Indices, kept_items: Mask) -> None:
         """Move all items to their new positions; `kept_items` says which may be asked."""
         places = moved_to.tolist()
         self.scored = {places[item]: drawn for item, drawn in self.scored.items()}
@@ -181,7 +181,7 @@ class Accounts:
             float(units[task.positions][task.kept_items].mean()) for task in contents.tasks
         ]
 
-    def grow(self, moved_to: Places, n_added: NDArray[np.int_]) -> None:
+    def grow(self, moved_to: Indices, n_added: NDArray[np.int_]) -> None:
         """Take in the answers by which the contents have grown.
 
         Parameters

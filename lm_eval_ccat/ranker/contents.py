@@ -13,7 +13,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import ScaleError, UsageError
-from ..methods.belief import Belief, Places
+from ..methods.belief import Belief, Indices
 from ..methods.method import method_of
 from ..methods.policy import Policy
 from ..methods.sample.first_pass import FirstPassPolicy
@@ -410,7 +410,7 @@ class Contents:
         method_of(self.tasks[0].bank).require_repeats()
         return of_task
 
-    def raise_repeats(self, repeats: Any, seed: int) -> Places:
+    def raise_repeats(self, repeats: Any, seed: int) -> Indices:
         """Let items be asked more often than so far; `checked_repeats` refuses what may not be.
 
         Parameters
@@ -424,7 +424,7 @@ class Contents:
         ndarray of int
             The new position of each answer: those of later tasks make room.
         """
-        self.repeats, moved_to, start = self.checked_repeats(repeats), list[Places](), 0
+        self.repeats, moved_to, start = self.checked_repeats(repeats), list[Indices](), 0
         for task in self.tasks:
             moved_to.append(start + np.arange(task.positions.stop - task.positions.start))
             task.raise_repeats(self.repeats[task.name], start, seed)

@@ -23,8 +23,8 @@ from scipy.special import ndtr, ndtri, stdtrit
 from ..methods.belief import (
     Belief,
     Gaps,
+    Indices,
     PairEvidence,
-    Places,
     boundary,
     log_p,
     log_p_of_losses,
@@ -180,7 +180,7 @@ class Looks:
     # -- one evidence -------------------------------------------------------------------------
 
     def evidence_at(
-        self, belief: Belief, i: Places, j: Places, level: float, min_difference: float = 0.0
+        self, belief: Belief, i: Indices, j: Indices, level: float, min_difference: float = 0.0
     ) -> PairEvidence:
         """Return the evidence that a look at some pairs, rows `i` and columns `j`, brings.
 

@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import entr, expit, log_expit, logit, ndtr
 
 from ...metrics.scale import Floats
-from ..belief import Places
+from ..belief import Indices
 from ..curves import AbilityBasis
 
 SMALLEST_WEIGHT = 2.5e-3  # lower bound of mu (1 - mu), because no item is free of noise
@@ -71,8 +71,8 @@ def weight(mu: Floats, out: Floats | None = None) -> Floats:
 class PackedEntries(NamedTuple):
     """The stored entries of a symmetric matrix, and how often each stands in the whole one."""
 
-    row: Places
-    column: Places
+    row: Indices
+    column: Indices
     times: Floats
 
 
@@ -123,7 +123,7 @@ class Profile(NamedTuple):
     wrong: Floats
     between: Floats
 
-    def of(self, items: Places, y: Floats) -> Floats:
+    def of(self, items: Indices, y: Floats) -> Floats:
         """Return the log likelihood of scores `y` on some items, at each ability.
 
         It is that of a double exponential family (B. Efron, Journal of the American Statistical

@@ -32,7 +32,7 @@ from scipy.special import logit
 
 from ...metrics.scale import Floats
 from ...scores.table import Overview, Positions, ScoreTable
-from ..belief import Places
+from ..belief import Indices
 from ..curves import AbilityBasis
 from .fractional import FractionalItems, packed, weight
 
@@ -467,7 +467,7 @@ def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:
 
 
 @cache
-def places(n: int) -> Places:
+def places(n: int) -> Indices:
     """Return where each entry of a symmetric matrix of size `n` is stored; shape (n, n).
 
     Examples

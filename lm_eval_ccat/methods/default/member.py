@@ -33,7 +33,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 
 from ...metrics.scale import Floats
-from ..belief import Places
+from ..belief import Indices
 from ..policy import Drawn, Mask, mean_by_draw
 from .departures import OUTSIDE, PER_DISTANCE, DefaultModel, Departures
 from .fractional import FractionalItems
@@ -198,7 +198,7 @@ class Member:
         """Return `v` after one more chosen item."""
         return self.posterior.open_after(np.append(self._selected, item)) + self._unsure
 
-    def _measure(self, residual: Floats, w: Floats, per: Floats, drawn_places: Places) -> None:
+    def _measure(self, residual: Floats, w: Floats, per: Floats, drawn_places: Indices) -> None:
         """Estimate the departure from the draws, at these places among the items scored."""
         w /= sum(w.tolist())
         c = w * per
@@ -338,14 +338,14 @@ class ScorePosterior:
         with_sum /= total
         return np.asarray(with_sum)
 
-    def residuals(self, items: Places, most_leverage: float) -> Floats:
+    def residuals(self, items: Indices, most_leverage: float) -> Floats:
         """Return residuals of items seen, approximately as if the fit had not included them."""
         g = self._slopes.take(items, 1)
         leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * self.w[items] / self.kappa[items]
         residual = self.score[items] - self.mu[items]
         return np.asarray(residual / (1.0 - np.minimum(leverage, most_leverage)))
 
-    def open_after(self, items: Places) -> float:
+    def open_after(self, items: Indices) -> float:
         """Return the variance of the mean expected score of the unseen items, given only these."""
         along = self._gradient / max(self.n_items - len(self.answered), 1)
         return float(along.dot(solved(self._told_by(items) + np.diag(self._prior), along)))
@@ -403,7 +403,7 @@ class ScorePosterior:
         self.estimate = (float(self.score.sum()) + float(self._unseen.dot(self.mu))) / n
         self.unseen_noise = self._noise_left / max(n - len(self.answered), 1)
 
-    def _told_by(self, items: Places) -> Floats:
+    def _told_by(self, items: Indices) -> Floats:
         """Return the precision of `z` that scores on some items add, at the present mode."""
         g = self._slopes.take(items, 1)
         return np.asarray((g * (self.w[items] / self.kappa[items])).dot(g.T))

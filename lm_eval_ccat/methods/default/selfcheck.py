@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from ...metrics.scale import Floats
-from ..belief import Belief, Places
+from ..belief import Belief, Indices
 from ..calibration import FEW_MODELS, GROUPS
 from ..policy import Mask, rounded
 from .departures import FIRST, PRIOR_DF, VAGUE, DefaultModel, Departures, fit_components, fit_noise
@@ -34,7 +34,7 @@ _ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
 _BINS = 8  # of items by noise
 #: Numbers of items after which a bank keeps the estimates of models left out.
 KEPT = (5, 10, 20, 45, 100)
-Group = tuple[Places, Places]
+Group = tuple[Indices, Indices]
 LeftOut = dict[str, dict[str, list[float]]]
 Priors = dict[int, Departures]  # by the group without which each was fitted
 _NONE = -1  # no group: the prior fitted on all models
@@ -65,7 +65,7 @@ class Checkpoint(NamedTuple):
         Mean score of the bank's models.
     """
 
-    models: Places
+    models: Indices
     group: int
     n: int
     moments: Moments
@@ -119,7 +119,7 @@ def groups(
     ]
 
 
-def some_items(n_items: int) -> Places:
+def some_items(n_items: int) -> Indices:
     """Return the items that the check uses: all, or a sample of very many."""
     if n_items <= _ENOUGH_ITEMS:
         return np.arange(n_items)
@@ -234,7 +234,7 @@ def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
     return out
 
 
-def _enough(models: Places, mean: Floats, n_items: int) -> Places:
+def _enough(models: Indices, mean: Floats, n_items: int) -> Indices:
     """Return the models to fit a bank for the check on: all, or an even part of very many.
 
     The bank itself is fitted on all, so that its curves are at least as good as the check's.
@@ -271,7 +271,7 @@ def _noise(field: Field, y: Floats) -> list[tuple[float, float]]:
 
 
 def fit_departures(
-    checkpoints: list[Checkpoint], known: Departures, without: Places, many: bool
+    checkpoints: list[Checkpoint], known: Departures, without: Indices, many: bool
 ) -> Departures:
     """Fit the prior of departures to the left-out models, without some of them.
 
@@ -331,7 +331,7 @@ def fit_departures(
     return replace(known, single=of_one, pair=of_two, rho=rho, df=n_models + PRIOR_DF - 2.0)
 
 
-def _key(models: Places, i: Places, j: Places) -> Places:
+def _key(models: Indices, i: Indices, j: Indices) -> Indices:
     """Return one number for each pair of models."""
     a, b = models[i], models[j]
     return np.asarray(np.maximum(a, b) * 10**6 + np.minimum(a, b))
@@ -421,7 +421,7 @@ def departures_of(
         Names of all models.
     """
     models_of = {checkpoint.group: checkpoint.models for checkpoint in checkpoints}
-    without: dict[int, Places] = {_NONE: np.empty(0, dtype=np.intp), **models_of}
+    without: dict[int, Indices] = {_NONE: np.empty(0, dtype=np.intp), **models_of}
     priors = {
         group: fit_departures(checkpoints, known, models, many) for group, models in without.items()
     }

@@ -22,7 +22,7 @@ from ...bank import ItemBank
 from ...errors import BankError
 from ...metrics.scale import Floats
 from ...scores.table import ScoreTable
-from ..belief import BENCHMARK, Belief, Places, References
+from ..belief import BENCHMARK, Belief, Indices, References
 from ..calibration import GROUPS
 from ..curves import STRAIGHT, Curves, fit_abilities
 from ..method import Fitted, Method, require_parts
@@ -142,7 +142,7 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     return asdict(Misfit(tuple(map(float, stops)), of_single, of_pair, n_models + PRIOR - 2.0))
 
 
-def _bank_without(table: ScoreTable, left_out: Places, rescale: str) -> ItemBank | None:
+def _bank_without(table: ScoreTable, left_out: Indices, rescale: str) -> ItemBank | None:
     """Return a bank of the other models; None if nothing differs without those left out."""
     try:
         fitted = fit(table.without([table.models[i] for i in left_out]), rescale=rescale)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.scale import Floats
-from ..belief import PairEvidence, Places
+from ..belief import Indices, PairEvidence
 
 #: Number of items from which pairs are decided: a variance from fewer is unreliable.
 FEWEST_ITEMS = 10
@@ -55,7 +55,7 @@ class Bets:
         self.count, self.total, self.spread = (np.zeros(n_series) for _ in range(3))
         self.log_capital, self.largest = np.zeros((2, len(self.nulls), n_series))
 
-    def learn(self, series: Places, values: Floats) -> None:
+    def learn(self, series: Indices, values: Floats) -> None:
         """Take in the values of one item for some series, each named once; NaN if missing.
 
         An item without a value counts as not drawn.
@@ -124,7 +124,7 @@ class _ScoredItem(NamedTuple):
 
     model: int
     score: float
-    rivals: Places
+    rivals: Indices
     rival_scores: Floats
 
 
@@ -159,7 +159,7 @@ class Betting:
         nulls = self._nulls(np.linspace(-1.0, 1.0, N_NULLS))
         self._replay, self._n_replayed = _BetsOnModels(self.n_models, self.size, *nulls), 0
 
-    def learn(self, model: int, score: float, rivals: Places, rival_scores: Floats) -> None:
+    def learn(self, model: int, score: float, rivals: Indices, rival_scores: Floats) -> None:
         """Take in a model's score on an item, and those of its rivals, which had it before."""
         self.scored_items.append(_ScoredItem(model, score, rivals, rival_scores))
         self._bets.learn(model, score, rivals, rival_scores)
@@ -232,7 +232,7 @@ class _BetsOnModels:
             Bets(n_models, size, 1.0 - means[::-1]),
         )
 
-    def learn(self, model: int, score: float, rivals: Places, rival_scores: Floats) -> None:
+    def learn(self, model: int, score: float, rivals: Indices, rival_scores: Floats) -> None:
         alone, n_models = np.array([model]), self.n_models
         self.above.learn(alone, np.array([score]))
         self.below.learn(alone, np.array([1.0 - score]))
@@ -275,12 +275,12 @@ class BettingEvidence:
     n_scores: int
 
     @property
-    def _columns(self) -> Places:
+    def _columns(self) -> Indices:
         """The columns of `evidence` that belong to these models, and to known means."""
         rows, columns = self.evidence.better.shape
         return np.array([*self.models, *range(rows, columns)])
 
-    def at(self, i: Places, j: Places) -> PairEvidence:
+    def at(self, i: Indices, j: Indices) -> PairEvidence:
         """Return the evidence on some pairs; NaN on known models that no bets are against."""
         columns = self._columns
         without = j >= len(columns)

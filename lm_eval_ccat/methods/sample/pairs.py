@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.scale import Floats
-from ..belief import Places
+from ..belief import Indices
 from .bets import Betting
 
 #: Part of an item, with the largest difference so far, that is added to the variance: models that
@@ -86,7 +86,7 @@ class Sums:
         self.count, self.total, self.absolute, self.square = np.zeros((4, n_series))
         self.largest, self.squared_losses = np.zeros((2, n_series))
 
-    def learn(self, series: Places, values: Floats) -> None:
+    def learn(self, series: Indices, values: Floats) -> None:
         """Take in the values of one item for some series, each named once; NaN if missing."""
         present = np.isfinite(values)
         series, values = series[present], values[present]
@@ -97,16 +97,16 @@ class Sums:
         self.largest[series] = np.maximum(self.largest[series], np.abs(values))
         self.squared_losses[series] += np.minimum(values, 0.0) ** 2
 
-    def items(self, series: Places) -> Floats:
+    def items(self, series: Indices) -> Floats:
         """Return the number of items with a value."""
         return np.asarray(self.count[series])
 
-    def means(self, series: Places) -> Floats:
+    def means(self, series: Indices) -> Floats:
         """Return the estimated mean over the benchmark; 0 without items."""
         return np.asarray(self.total[series] / np.maximum(self.count[series], 1.0))
 
     def variances(
-        self, series: Places, imagined: Floats | float = 0.0, finite: bool = True
+        self, series: Indices, imagined: Floats | float = 0.0, finite: bool = True
     ) -> SeriesVariances:
         """Return the variance of `means`, and that of a value on one item.
 
@@ -143,9 +143,9 @@ class SharedSequence:
     seed : int
     """
 
-    def __init__(self, items: Places, seed: int) -> None:
+    def __init__(self, items: Indices, seed: int) -> None:
         rank = np.random.default_rng([seed, 0x5A]).permutation(len(items))
-        self.order: Places = items[np.argsort(rank)]
+        self.order: Indices = items[np.argsort(rank)]
         self.position = np.full(int(items.max()) + 1, -1, dtype=np.intp)
         self.position[self.order] = np.arange(len(items))
         self.fixed = 0  # number of items at the beginning that some model was asked
@@ -296,7 +296,7 @@ class Pairs:
             self._item_variances = ItemVariances(variance, imagined)
         return self._item_variances
 
-    def zero_losses(self, models: Places) -> ZeroLosses:
+    def zero_losses(self, models: Indices) -> ZeroLosses:
         """Return what a score of 0 in place of a usual one loses, and how many were lost so far.
 
         Parameters
@@ -321,7 +321,7 @@ class Pairs:
         n_models = len(self.scores)
         return rare_loss(self.sums.square, self.sums.absolute).reshape(n_models, n_models)
 
-    def mean_variances(self, pairs: Places, finite: bool) -> Floats:
+    def mean_variances(self, pairs: Indices, finite: bool) -> Floats:
         """Return the variance of the mean difference of some pairs, by series; infinite if unknown.
 
         The departure to imagine is at least the typical difference of two unrelated models on an

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...bank.bank import ItemBank
 from ...metrics.scale import Floats
-from ..belief import BENCHMARK, Belief, Places
+from ..belief import BENCHMARK, Belief, Indices
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .effects import Effects
 from .pairs import Pairs, SharedSequence
@@ -44,7 +44,7 @@ class Passes(SharedSequence):
     0.5
     """
 
-    def __init__(self, items: Places, n_items: int, repeats: int, seed: int) -> None:
+    def __init__(self, items: Indices, n_items: int, repeats: int, seed: int) -> None:
         self._items, self._n_items, self._seed = items, n_items, seed
         self.order = np.zeros(0, dtype=np.intp)
         self.fixed, self._pass_length = 0, len(items)
@@ -118,7 +118,7 @@ class RepeatedPairs(Pairs):
                 self._learn(model, slot, np.flatnonzero(beside & np.isfinite(self.scores[:, slot])))
             position += 1
 
-    def _learn(self, model: int, slot: int, beside: Places) -> None:
+    def _learn(self, model: int, slot: int, beside: Indices) -> None:
         """Take in a model's answer beside those of models that are past the slot, and its own.
 
         A pair of models is two series, one in each direction. The model by itself is one, beside a

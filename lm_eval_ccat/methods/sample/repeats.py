@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.scale import Floats
-from ..belief import Places
+from ..belief import Indices
 
 #: Events of noise that count as seen before any repeat.
 EVENTS = 0.5
@@ -126,7 +126,7 @@ class RepeatSums:
 
     def learn(
         self,
-        series: Places,
+        series: Indices,
         first: Floats,
         second: Floats,
         count: Floats,
@@ -160,7 +160,7 @@ class RepeatSums:
         in_first_pass = series[self.answers[series] == self.items[series]]
         self.between_at_first[in_first_pass] = self._between(in_first_pass)
 
-    def _between(self, series: Places) -> Floats:
+    def _between(self, series: Indices) -> Floats:
         """Return ``s2`` of the module's formulas for some series."""
         k = np.maximum(self.items[series], 1.0)
         squares = self.square[series] - self.total[series] ** 2 / k
