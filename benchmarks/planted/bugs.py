@@ -4633,4 +4633,31 @@ BUGS: tuple[Bug, ...] = (
             "tests/harness/test_group_estimates.py::test_a_run_of_all_documents_is_exact_unless_its_answers_are_draws",
         ),
     ),
+    Bug(
+        "an answer that lacks an outcome counts in it",
+        "lm_eval_ccat/ranker/builder",
+        "return [item for item in items if item - start in scores]",
+        "return items",
+        (
+            "tests/ranker/test_outcomes.py::test_an_answer_without_a_score_by_one_outcome_is_no_item_of_it",
+        ),
+    ),
+    Bug(
+        "cli: a model of both names is taken by its name in logs",
+        "lm_eval_ccat/cli/verify",
+        "if name not in full.models and logged_name in full.models",
+        "if logged_name in full.models",
+        (
+            "tests/cli/test_verify_command.py::test_full_results_under_a_run_s_own_name_come_before_those_under_the_name_in_logs",
+        ),
+    ),
+    Bug(
+        "a model that is set aside hides that scores are capped",
+        "lm_eval_ccat/live/sender",
+        "            if name not in aside\n        ):\n            return",
+        "        ):\n            return",
+        (
+            "tests/live/test_slots.py::test_scores_above_a_cap_are_refused_once_all_models_that_are_left_have_their_first",
+        ),
+    ),
 )

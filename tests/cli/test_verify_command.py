@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,11 +11,13 @@ from worlds.bench import write_adaptive
 from worlds.boards import draw, drive, of
 
 from lm_eval_ccat import Ranker, __version__, calibrate
+from lm_eval_ccat.cli import verify as verify_command
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.stored import stored_rankings
 from lm_eval_ccat.live.verify import _contradictions
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
+from lm_eval_ccat.scores.reading import Logged
 
 SCALE = Scale(0, 25, higher_is_better=False)
 
@@ -168,3 +171,29 @@ def test_how_many_answers_were_empty_is_no_contradiction_of_a_journal(content, r
     told = [{**content, "warnings": [], "exit_code": code} for code in (recorded, 0)]
     _, judged = _contradictions(*told, __version__)
     assert any("exit_code" in text for text in judged) == differs
+
+
+@pytest.mark.parametrize(
+    ("full", "names"), [(["m01", "m05"], {}), (["m05"], {"m01": "m05"}), (["m01"], {})]
+)
+def test_full_results_under_a_run_s_own_name_come_before_those_under_the_name_in_logs(
+    table, monkeypatch, ccat, full, names
+):
+    """Logs call m05 what the run calls m01; full results may have either, or both."""
+    stored = SimpleNamespace(
+        outcome=Logged(None, "mqm", None), scale=SCALE, models=[], content={}, source="run/result",
+        logged_names=lambda: {"m05": "m01"},
+    )  # fmt: skip
+    outcome = SimpleNamespace(
+        to_dict=dict, to_text=str, content={"warnings": []}, intervals_fail=False
+    )
+    compared = []
+    for name, part in (
+        ("stored_ranking", lambda *_: stored),
+        ("read_beside", lambda *_, **__: table.select(full)),
+        ("audit", lambda _, table, names: compared.append(names) or outcome),
+    ):
+        monkeypatch.setattr(verify_command, name, part)
+    monkeypatch.setattr(verify_command.verifying, "stands_alone", lambda _: False)
+    ccat("verify", "run", "--full", "logs")
+    assert compared == [names]

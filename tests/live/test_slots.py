@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from worlds.bench import facts
 
+from lm_eval_ccat.errors import ScaleError
 from lm_eval_ccat.live import sender as sending
 from lm_eval_ccat.live.sender import Sender
+from lm_eval_ccat.records import Item
 
 FOUR = ["m01", "m05", "m07", "m11"]
 
@@ -139,3 +142,20 @@ def test_a_model_without_a_node_says_so_every_ten_seconds_until_it_is_set_aside(
         waiting._wait_for_node(channel, 100.0 + second)
     assert told == ["a is waiting for a node: GPU 1"] * 5
     assert aside == ["no node had room for it within 60 s: GPU 1"] and waiting._holders == []
+
+
+@pytest.mark.parametrize(("told", "refused"), [({"a": 9}, True), ({"a": 2}, False)])
+def test_scores_above_a_cap_are_refused_once_all_models_that_are_left_have_their_first(
+    told, refused
+):
+    """Of b, which is set aside, nothing is to come."""
+    answers = {("a", Item(("t", n))): SimpleNamespace(raw=250.0) for n in range(9)}
+    book = SimpleNamespace(
+        tally=SimpleNamespace(set_aside={"b": "gone"}), told_of={"b": 0, **told}, answers=answers
+    )
+    checking = sender(
+        book=book, _capped=[("t", "ter", 100.0)], channels=dict.fromkeys("ab"),
+        line=SimpleNamespace(warmup=5),
+    )  # fmt: skip
+    with pytest.raises(ScaleError) if refused else nullcontext():
+        checking._require_below_caps()

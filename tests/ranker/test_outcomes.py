@@ -176,3 +176,21 @@ def test_an_answer_whose_only_score_is_reported_alone_is_refused():
     with pytest.raises(UsageError, match="no outcome that counts has a score"):
         ranker.tell("a", ("t", 3), {"chrf": 0.5})
     ranker.tell("a", ("t", 3), {"bleu": 0.5})
+
+
+def test_an_answer_without_a_score_by_one_outcome_is_no_item_of_it():
+    ranker = Ranker(banks("sample"), ["a", "b"], stop="limits", max_items=12)
+    bleu, asked = of(FIRST), {"a": [], "b": []}
+    while not ranker.done:
+        for model, item in ranker.ask(2):
+            scores = {"bleu": bleu(model, item[1]), "chrf": 0.5}
+            # As where a judge fails on every third answer.
+            if len(asked[model]) % 3 == 2:
+                del scores["chrf"]
+            asked[model].append(item[1])
+            ranker.tell(model, item, scores)
+    outcomes = ranker.result().tasks["t"].outcomes
+    for model, items in asked.items():
+        judged = [item for n, item in enumerate(items) if n % 3 != 2]
+        for name, counted in (("bleu", items), ("chrf", judged)):
+            assert outcomes[name].items[model] == counted
