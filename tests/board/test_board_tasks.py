@@ -33,6 +33,7 @@ from lm_eval_ccat.board.checking import _sample, rows_of_journal
 from lm_eval_ccat.board.folder import HASHES, Reserve, keep_hashes, without_reserve
 from lm_eval_ccat.board.placing import _reserve_of
 from lm_eval_ccat.board.publish import _score_in_words, copies
+from lm_eval_ccat.board.scoring import unknown_scoring
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.spec import Spec
@@ -381,3 +382,31 @@ def test_a_model_may_leave_as_many_answers_empty_as_are_allowed(monkeypatch, emp
     monkeypatch.setattr(placing, "read_journal", lambda _: (None, answers))
     found = placing._mostly_empty(Path(), 0.5)
     assert list(found) == ["m"] * left_out
+
+
+def test_full_results_are_proved_by_the_same_scores_and_the_same_gaps(monkeypatch):
+    bank = ItemBank.blank(range(4), task="t", metric="acc")
+    board = SimpleNamespace(banks={"t": bank}, path=Path())
+
+    def table(*scores):
+        return ScoreTable.from_arrays([scores], ["m"], task="t", metric="acc")
+
+    added = table(1.0, 0.0, np.nan, 0.5)
+    row = SimpleNamespace(score=adding.full_score(added, "m").score, evidence="scores.parquet")
+    for evidence, proved in (
+        (added, True), (table(1.0, 0.0, 0.5, np.nan), False), (table(0.0, 1.0, np.nan, 0.5), False),
+    ):  # fmt: skip
+        monkeypatch.setattr(adding, "read_beside", lambda *_, evidence=evidence: evidence)
+        assert adding._proves(board, row, "t", added, "m") is proved
+
+
+def test_only_full_results_of_logs_need_a_file_that_says_how_they_were_scored(tmp_path):
+    for estimated, configuration, missing in (
+        (False, {"model": "m"}, True), (True, {"model": "m"}, False), (False, {}, False),
+    ):  # fmt: skip
+        tasks = {"t": SimpleNamespace(configuration=configuration)}
+        line = SimpleNamespace(row=SimpleNamespace(estimated=estimated, tasks=tasks))
+        board = SimpleNamespace(
+            path=tmp_path, ledger=SimpleNamespace(lines=lambda line=line: [line])
+        )
+        assert bool(unknown_scoring(board)) is missing
