@@ -2769,7 +2769,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the answer beside a live verdict keeps the looks of the verdict",
         "lm_eval_ccat/live/live_comparison",
-        "verdicts.looks.anew.after(",
+        "verdicts.looks.before_first_look.after(",
         "verdicts.looks.after(",
         ("tests/live/test_compare_looks.py",),
     ),

@@ -197,7 +197,7 @@ def _differences(run: Run, margin: float) -> list[Difference]:
         run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION)
     )
     # Nobody has looked at the answer to the other question.
-    looks = verdicts.looks.anew.after(on_population, 1.0 - verdicts.confidence)
+    looks = verdicts.looks.before_first_look.after(on_population, 1.0 - verdicts.confidence)
     differences = []
     for view in (
         replace(verdicts, belief=on_benchmark),

@@ -149,7 +149,7 @@ class Method:
         options of `Ranker` for this method, except those that the ranker sets: ``min_difference``,
         ``looks``, ``placing`` (whether there are reference models) and ``sampled`` (whether an
         answer is one draw, so that a belief about the benchmark is about expected scores).
-    repeated : callable, optional
+    repeats_policy : callable, optional
         ``(bank, n_models, first_pass, *, repeats, seed) -> Policy``: the ranking side of several
         answers to an item, of which `policy` makes the first pass. Answer ``r`` of an item is item
         ``item + n_items (r - 1)`` in every call but `Policy.expected`.
@@ -177,7 +177,7 @@ class Method:
     name: str
     summary: str
     policy: Callable[..., Policy]
-    repeated: Callable[..., Policy] | None = None
+    repeats_policy: Callable[..., Policy] | None = None
     calibrate: Callable[..., Fitted] = _needs_no_calibration
     requires: Callable[[ItemBank], object] = _requires_nothing
     curves: Callable[[ItemBank], Curves] = _no_curves
@@ -242,9 +242,9 @@ class Method:
         of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled))
         options |= {name: value for name, value in of_ranker if name in known}
         first_pass = self.policy(bank, n_models, seed=seed, **options)
-        if repeats == 1 or self.repeated is None:
+        if repeats == 1 or self.repeats_policy is None:
             return first_pass
-        return self.repeated(bank, n_models, first_pass, repeats=repeats, seed=seed)
+        return self.repeats_policy(bank, n_models, first_pass, repeats=repeats, seed=seed)
 
     def require_repeats(self) -> None:
         """Refuse repeats where the method knows none.
@@ -254,7 +254,7 @@ class Method:
         UsageError
             The message names methods that ask them.
         """
-        if self.repeated is None:
+        if self.repeats_policy is None:
             raise UsageError(
                 f"method {self.name!r} asks every item once; methods 'default' and 'sample' ask "
                 "repeats"

@@ -242,13 +242,13 @@ class Horizon(NamedTuple):
 
 @lru_cache(maxsize=1024)  # small, where a table is large; a forecast goes through 40 horizons
 def governing_horizons(
-    horizons: tuple[int, ...], since: tuple[int, ...], n_items: float, pass_length: int = 0
+    horizons: tuple[int, ...], starts: tuple[int, ...], n_items: float, pass_length: int = 0
 ) -> tuple[Horizon, ...]:
     """Return the horizons of a ranking, each with its looks and what earlier ones left of a level.
 
     Parameters
     ----------
-    horizons, since : tuple of int
+    horizons, starts : tuple of int
         The horizons, and the first number of items at which each applies.
     n_items : float
     pass_length : int, optional
@@ -262,7 +262,7 @@ def governing_horizons(
     [2.45, 3.6]
     """
     out: list[Horizon] = []
-    for k, (horizon, first) in enumerate(zip(horizons, since)):
+    for k, (horizon, first) in enumerate(zip(horizons, starts)):
         last = int(max(min(horizon, n_items - 1), 1))
         first = min(first, last) if k == 0 else first
         if last < first:  # after the last item everything is known: no level is needed
@@ -278,7 +278,7 @@ def governing_horizons(
         # Each is the exact inverse of the other as far as one rises and the other falls.
         end = int(np.argmin(c)) + 1
         strict = np.r_[(np.diff(level[:end]) > 0.0) & (np.diff(c[:end]) < 0.0), True]
-        last_look = min(since[k + 1] - 1, last) if k + 1 < len(since) else last
+        last_look = min(starts[k + 1] - 1, last) if k + 1 < len(starts) else last
         log_level, scales = np.log(level[:end][strict]), c[:end][strict]
         out.append(Horizon(first, last_look, last, log_level, scales, _delta(pass_length)))
         spent = log[:, np.searchsorted(looks, last_look)]

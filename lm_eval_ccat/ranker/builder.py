@@ -210,7 +210,7 @@ class RankingBuilder:
             zero_loss=score.zero_loss(model),
             sides=score.sides(model, verdicts.belief.question),
             possible=(floor, ceiling),
-            looks=verdicts.looks.anew,
+            looks=verdicts.looks.before_first_look,
         )
 
     def _items(self, account: Account, score: WeightedSum) -> list[int]:

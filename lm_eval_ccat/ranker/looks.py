@@ -79,7 +79,7 @@ class Looks:
     horizons : tuple of int
         Most items that a pair can get: first as the ranking began, then each time that it was
         raised. Empty if there is no limit.
-    since : tuple of int
+    starts : tuple of int
         The number of items of a pair from which each of `horizons` applies.
     pass_length : int
         Items of a pass where answers are repeated in passes, whose boundary then holds; else 0.
@@ -101,7 +101,7 @@ class Looks:
 
     once: bool = False
     horizons: tuple[int, ...] = ()
-    since: tuple[int, ...] = (FIRST_LOOK,)
+    starts: tuple[int, ...] = (FIRST_LOOK,)
     pass_length: int = 0
     evidence: PairEvidence | None = None
     last: Belief | None = None
@@ -109,7 +109,7 @@ class Looks:
     # -- the boundary -------------------------------------------------------------------------
 
     def _governing_horizons(self, n_items: float) -> tuple[Horizon, ...]:
-        return governing_horizons(self.horizons, self.since, n_items, self.pass_length)
+        return governing_horizons(self.horizons, self.starts, n_items, self.pass_length)
 
     @property
     def _bounds_luck(self) -> bool:
@@ -369,7 +369,7 @@ class Looks:
         )
 
     @property
-    def anew(self) -> Looks:
+    def before_first_look(self) -> Looks:
         """The same rule before its first look."""
         return Looks(self.once, self.horizons[-1:], pass_length=self.pass_length)
 
@@ -382,11 +382,11 @@ class Looks:
         if not self.horizons or horizon <= self.horizons[-1]:
             return self
         first = int(n) + 1
-        earlier = sum(start < first for start in self.since)  # a horizon not yet used goes
+        earlier = sum(start < first for start in self.starts)  # a horizon not yet used goes
         return replace(
             self,
             horizons=(*self.horizons[:earlier], horizon),
-            since=(*self.since[:earlier], max(first, FIRST_LOOK)),
+            starts=(*self.starts[:earlier], max(first, FIRST_LOOK)),
             last=None,
         )
 

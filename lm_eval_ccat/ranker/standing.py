@@ -146,7 +146,7 @@ class Standing:
         """
         belief = replace(self.belief(question, score), references=None)
         # Looks so far have spent part of their level on the ranked score, not on this one.
-        looks, min_difference = self.looks.anew, self.min_difference
+        looks, min_difference = self.looks.before_first_look, self.min_difference
         if score is not None:
             looks, min_difference = Looks() if looks.horizons else looks, 0.0
         return self._verdicts_of(

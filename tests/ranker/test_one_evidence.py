@@ -13,8 +13,8 @@ from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
 RULES = [Looks(once=True), Looks(), Looks(horizons=(150,))]
-RULES.append(Looks(horizons=(60, 200), since=(10, 40)))
-RULES.append(Looks(horizons=(150, 300), since=(10, 90), pass_length=30))
+RULES.append(Looks(horizons=(60, 200), starts=(10, 40)))
+RULES.append(Looks(horizons=(150, 300), starts=(10, 90), pass_length=30))
 
 
 def two(gap: float, slope: float, zero: float, lean: float, df: float) -> Belief:

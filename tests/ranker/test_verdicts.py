@@ -47,7 +47,7 @@ LOOKS = [
     Looks(once=True),
     Looks(),
     Looks(horizons=(150,)),
-    Looks(horizons=(60, 200), since=(10, 40)),
+    Looks(horizons=(60, 200), starts=(10, 40)),
 ]
 
 
@@ -314,7 +314,7 @@ def false_share(looks: Looks, most: int, size: int, paths: int, level: float = 0
 )
 def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(horizons, most, size):
     """The level is used up but for the stretch: the error of a share of 20,000 is 0.0015."""
-    looks = Looks(horizons=horizons, since=(10, 30)[: len(horizons)])
+    looks = Looks(horizons=horizons, starts=(10, 30)[: len(horizons)])
     found = false_share(looks, most, size, 20000)
     assert (0.037 if len(horizons) == 1 else 0.03) < found < 0.053
     assert 0.1 < false_share(looks, most, size, 20000, level=0.2) < 0.205
@@ -358,7 +358,7 @@ def test_a_horizon_that_is_raised_gets_what_is_left_of_the_level():
     assert Looks(horizons=(100,)).raised(300, 6).horizons == (300,)
     assert (
         looks.boundary(0.05, n, 1e3)[:4]
-        < Looks(horizons=(100,), since=(10,)).boundary(0.04, n, 1e3)[:4]
+        < Looks(horizons=(100,), starts=(10,)).boundary(0.04, n, 1e3)[:4]
     ).all()
 
 

@@ -19,7 +19,7 @@ from ..curves import AbilityBasis
 from ..method import Fitted, require_parts, require_scores
 from .departures import SHARE_OF_MANY, VAGUE, DefaultModel, Departures
 from .fractional import FractionalItems
-from .items import FACTORS, FACTORS_OF_MANY, MANY, fit_table, places
+from .items import FACTORS, FACTORS_OF_MANY, MANY, entry_indices, fit_table
 from .selfcheck import Judged, LeftOut, departures_of, groups, replay, some_items
 
 MIN_MODELS_TO_CHECK = 4
@@ -311,7 +311,7 @@ def _require_sound(
         if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > LARGEST:
             raise BankError(f"damaged item bank: {name} holds numbers that make no sense")
     # A variance below 0 would pass for an item that is known better than exactly.
-    smallest, largest = np.linalg.eigvalsh(covariance[:, places(size)])[:, [0, -1]].T
+    smallest, largest = np.linalg.eigvalsh(covariance[:, entry_indices(size)])[:, [0, -1]].T
     bad = np.flatnonzero(smallest < -1e-6 * np.maximum(largest, 1e-12))
     if len(bad):
         raise BankError(

@@ -431,7 +431,7 @@ def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
         hessian[:, row == column] += precision
         inverse = inverted(hessian, size)
         gradient -= precision * (c - prior_mean)
-        step_of_c = np.einsum("npq,nq->np", inverse[:, places(size)], gradient)
+        step_of_c = np.einsum("npq,nq->np", inverse[:, entry_indices(size)], gradient)
         c = c + np.clip(step_of_c, -1.0, 1.0)
         if step < 3:  # the curves must settle before their spread means anything
             continue
@@ -467,18 +467,18 @@ def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:
 
 
 @cache
-def places(n: int) -> Indices:
+def entry_indices(n: int) -> Indices:
     """Return where each entry of a symmetric matrix of size `n` is stored; shape (n, n).
 
     Examples
     --------
-    >>> places(2).tolist()
+    >>> entry_indices(2).tolist()
     [[0, 1], [1, 2]]
     """
     row, column, _ = packed(n)
-    place = np.empty((n, n), dtype=np.intp)
-    place[row, column] = place[column, row] = np.arange(len(row))
-    return place
+    index = np.empty((n, n), dtype=np.intp)
+    index[row, column] = index[column, row] = np.arange(len(row))
+    return index
 
 
 def inverted(matrices: Floats, p: int) -> Floats:
@@ -501,18 +501,18 @@ def inverted(matrices: Floats, p: int) -> Floats:
     >>> inverted(np.array([[2.0, 1.0, 1.0]]), 2).round(12).tolist()
     [[1.0, -1.0, 2.0]]
     """
-    place, out = places(p), np.empty_like(matrices)
+    index, out = entry_indices(p), np.empty_like(matrices)
     for start in range(0, len(matrices), _TOGETHER):
         a = np.array(matrices[start : start + _TOGETHER].T, order="C")
         for k in range(p):
-            scale = 1.0 / a[place[k, k]]
+            scale = 1.0 / a[index[k, k]]
             rest_of_rows = [i for i in range(p) if i != k]
-            scaled = {i: a[place[i, k]] * scale for i in rest_of_rows}
+            scaled = {i: a[index[i, k]] * scale for i in rest_of_rows}
             for n, i in enumerate(rest_of_rows):
                 for j in rest_of_rows[n:]:
-                    a[place[i, j]] -= scaled[i] * a[place[j, k]]
+                    a[index[i, j]] -= scaled[i] * a[index[j, k]]
             for i in rest_of_rows:
-                a[place[i, k]] = scaled[i]
-            a[place[k, k]] = -scale
+                a[index[i, k]] = scaled[i]
+            a[index[k, k]] = -scale
         out[start : start + _TOGETHER] = -a.T
     return out

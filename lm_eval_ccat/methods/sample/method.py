@@ -376,5 +376,5 @@ METHOD = Method(
     name="sample",
     summary="random items, the same for all models; no bank needed",
     policy=SamplePolicy,
-    repeated=_in_passes,
+    repeats_policy=_in_passes,
 )
