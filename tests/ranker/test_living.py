@@ -85,7 +85,7 @@ def test_a_horizon_is_raised_with_the_limit_from_the_next_look_on():
     ranker.change(max_items=40)
     found = drive(ranker, of(twins))
     assert found.verdicts.looks.horizons == (30, 40)
-    assert found.verdicts.looks.since == (10, least + 1) and 10 < least < 30
+    assert found.verdicts.looks.starts == (10, least + 1) and 10 < least < 30
     ranker.change(max_items=60)
     found = drive(ranker, of(twins))
     assert found.verdicts.looks.horizons == (30, 40, 60) and found.verdicts.looks.starts[2] == 41
