@@ -119,7 +119,7 @@ class Description:
 
 
 @dataclass(frozen=True)
-class Levers:
+class AbilityEffects:
     """How estimates depend on abilities; arrays of shape (n_models,).
 
     Attributes
@@ -236,7 +236,7 @@ class Policy(ABC):
         """
         return References(names, kept_mean, error**2, mean, error)
 
-    def levers(self, belief: Belief) -> Levers | None:
+    def ability_effects(self, belief: Belief) -> AbilityEffects | None:
         """Return how estimates depend on abilities; None if abilities have no prior."""
         return None
 

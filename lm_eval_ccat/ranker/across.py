@@ -116,7 +116,7 @@ class Across:
             first, *more_states = task.states
             # Several outcomes have several abilities, of which a task has no single one to share.
             abilities = {} if more_states else _abilities(first.outcome.bank)
-            if abilities and first.policy.levers(first.belief(BENCHMARK)) is not None:
+            if abilities and first.policy.ability_effects(first.belief(BENCHMARK)) is not None:
                 parts[number] = task
                 known.append(abilities)
         matrix = correlation(known) if len(parts) > 1 else None
@@ -146,13 +146,13 @@ class Across:
             if task.changes == self._changes[n]:
                 continue
             self._changes[n], first = task.changes, task.states[0]
-            levers = first.policy.levers(first.belief(BENCHMARK))
-            assert levers is not None
-            self._ability[n], self._variance[n] = levers.ability, levers.variance
-            self._slope[n], self._prior[n] = levers.slope, levers.prior_variance
-            self._explained[n] = levers.share * levers.error
+            effects = first.policy.ability_effects(first.belief(BENCHMARK))
+            assert effects is not None
+            self._ability[n], self._variance[n] = effects.ability, effects.variance
+            self._slope[n], self._prior[n] = effects.slope, effects.prior_variance
+            self._explained[n] = effects.share * effects.error
             # The part of the error that depends on the ability, as a slope in it.
-            self._error_slope[n] = np.sqrt(self._explained[n] / levers.variance)
+            self._error_slope[n] = np.sqrt(self._explained[n] / effects.variance)
         changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))
         changed_models = np.flatnonzero(changed)
         self._joint[changed_models], shifts = self.given_all(

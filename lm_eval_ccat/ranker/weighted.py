@@ -340,7 +340,9 @@ class _Term:
     @property
     def known(self) -> dict[str, float]:
         """Weighted scores of the models that calibrated the banks, where a bank extrapolates."""
-        if any(state.policy.levers(state.belief(BENCHMARK)) is None for state in self.states):
+        if any(
+            state.policy.ability_effects(state.belief(BENCHMARK)) is None for state in self.states
+        ):
             return {}
         return known_scores([state.outcome.bank for state in self.states], self.weights)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.belief import Belief
-from lm_eval_ccat.methods.policy import Levers
+from lm_eval_ccat.methods.policy import AbilityEffects
 from lm_eval_ccat.ranker.across import (
     FEWEST_MODELS,
     PRIOR,
@@ -56,14 +56,14 @@ def test_tasks_that_stand_apart_are_shrunk_to_none_and_kindred_ones_are_not():
     assert correlation(abilities(x))[0, 1] == pytest.approx(np.corrcoef(x.T)[0, 1], abs=0.01)
 
 
-def across(levers: list[Levers], r: np.ndarray) -> Across:
-    def part(x: Levers) -> Any:
-        policy = SimpleNamespace(levers=lambda belief: x)
+def across(effects: list[AbilityEffects], r: np.ndarray) -> Across:
+    def part(x: AbilityEffects) -> Any:
+        policy = SimpleNamespace(ability_effects=lambda belief: x)
         scores = [{}] * len(x.ability)
         state = SimpleNamespace(policy=policy, belief=lambda *at: None, scores=scores)
         return SimpleNamespace(states=[state], changes=0)
 
-    return Across({t: part(x) for t, x in enumerate(levers)}, r)
+    return Across({t: part(x) for t, x in enumerate(effects)}, r)
 
 
 def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
@@ -77,15 +77,15 @@ def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
     mean, covariance = gain @ seen, prior - gain @ prior
     alone = p**2 / (p**2 + noise)
     slope, error, share = np.array([0.2, 0.1, 0.3]), np.array([0.05, 0.02, 0.4]), 0.75
-    levers = [
-        Levers(
+    effects = [
+        AbilityEffects(
             *(np.array([v]) for v in (alone[t] * seen[t], alone[t] * noise[t])),
             p[t] ** 2,
             *(np.array([v]) for v in (slope[t], error[t], share)),
         )
         for t in range(3)
     ]
-    joint = across(levers, r)
+    joint = across(effects, r)
     joint.refresh()
     assert joint.shift[:, 0] == pytest.approx(slope * (mean - alone * seen))
     w = np.array([0.5, 0.3, 0.2])

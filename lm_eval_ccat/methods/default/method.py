@@ -17,7 +17,7 @@ from ...shown import plural
 from ..belief import BENCHMARK, POPULATION, Belief
 from ..curves import Curves
 from ..method import Method
-from ..policy import Choice, Description, Items, Levers, Mask, Policy, check_score
+from ..policy import AbilityEffects, Choice, Description, Items, Mask, Policy, check_score
 from ..sample.first_pass import FirstPassPolicy
 from .departures import spread
 from .field import Field
@@ -193,8 +193,8 @@ class DefaultPolicy(Policy):
         out.flat[:: len(scores) + 1] = covariance.diagonal()
         return np.asarray(out / self._bank.n_items)
 
-    def levers(self, belief: Belief) -> Levers:
-        """Return the levers of the abilities; draws that measured a departure reduce the slopes."""
+    def ability_effects(self, belief: Belief) -> AbilityEffects:
+        """Return how estimates depend on abilities; draws of a departure reduce the slopes."""
         error, model = belief.variance.diagonal(), self.fields[0].model
         rows = []
         for field, variance in zip(self.fields, np.split(error, len(self.fields))):
@@ -202,7 +202,7 @@ class DefaultPolicy(Policy):
             slope, share = moments.levers(model.departures, variance, self._bank.n_items)
             rows.append([moments.ability, moments.ability_variance, slope, share])
         ability, variance, slope, share = np.concatenate(rows, axis=1)
-        return Levers(ability, variance, model.items.prior_sd**2, slope, error, share)
+        return AbilityEffects(ability, variance, model.items.prior_sd**2, slope, error, share)
 
     def expected(self, model: int) -> Floats:
         return self._members[model].posterior.mu.copy()

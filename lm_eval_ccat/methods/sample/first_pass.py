@@ -16,7 +16,7 @@ import numpy as np
 from ...bank import ItemBank
 from ...metrics.scale import Floats
 from ..belief import BENCHMARK, Belief
-from ..policy import Choice, Description, Items, Levers, Mask, Policy
+from ..policy import AbilityEffects, Choice, Description, Items, Mask, Policy
 from .passes import RepeatsPolicy
 
 
@@ -100,8 +100,8 @@ class FirstPassPolicy(Policy):
         pair_zero_loss = np.where(complete, by_answers.zero_loss, first.zero_loss)
         return replace(first, location=location, pair_zero_loss=pair_zero_loss, **parts)
 
-    def levers(self, belief: Belief) -> Levers | None:
-        return self.first_pass.levers(belief)
+    def ability_effects(self, belief: Belief) -> AbilityEffects | None:
+        return self.first_pass.ability_effects(belief)
 
     def expected(self, model: int) -> Floats:
         return self.first_pass.expected(model)
