@@ -12,7 +12,7 @@ from benchmarks.journal import resume, write_run
 from lm_eval_ccat.live.verify import verify
 from lm_eval_ccat.report import write_report
 
-FEW, MANY = 400, 1600
+FEW, MANY = 400, 1000
 
 
 @pytest.fixture(scope="module")

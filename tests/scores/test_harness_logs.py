@@ -699,7 +699,7 @@ def test_what_an_item_takes_is_the_mean_of_prompts_and_answers(tmp_path):
     assert ScoreTable.read(tmp_path / "chosen").tokens == {"input": 30, "output": 0}
 
 
-def test_a_bank_made_from_logs_plans_without_its_task(tmp_path, capsys):
+def test_a_bank_made_from_logs_plans_without_its_task(few_plays, tmp_path, capsys):
     for number in range(6):
         scores = np.random.default_rng(number).random(30) < 0.2 + 0.1 * number
         write_run(tmp_path / "logs", f"m{number}", rows_of(scores, answer="x" * 80))
