@@ -208,7 +208,7 @@ class RankingBuilder:
             n=float(belief.n[model, model]),
             n_items=belief.n_items,
             zero_loss=score.zero_loss(model),
-            sides=score.sides(model, verdicts.belief.question),
+            end_shares=score.end_shares(model, verdicts.belief.question),
             possible=(floor, ceiling),
             looks=verdicts.looks.before_first_look,
         )

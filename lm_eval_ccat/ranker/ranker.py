@@ -275,7 +275,11 @@ class Ranker:
             # Full results of sampled answers have the noise of so many draws.
             answers = sum(task.bank.n_items for task in contents.tasks) if self._sampled else None
             references = references_of(
-                known, score.alone, new=prices, population=question == POPULATION, answers=answers
+                known,
+                score.only_outcome,
+                new=prices,
+                population=question == POPULATION,
+                answers=answers,
             )
         self._accounts = Accounts(
             contents, prices, sizes, limits.budget, affords_mean=score.leader.affords_mean

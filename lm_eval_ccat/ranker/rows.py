@@ -32,7 +32,7 @@ class Estimate:
     zero_loss : float
         How much lower the mean would be if one more score were 0: a model that refuses one item in
         ten has refused none of the first ten in a third of the cases. The lower end allows for one.
-    sides : (float, float)
+    end_shares : (float, float)
         Shares of the error towards the lower and the upper end: a model beyond all that the banks
         know errs to one side.
     possible : (float, float)
@@ -50,7 +50,7 @@ class Estimate:
     n_items: float = np.inf
     failure_bias: float = 0.0
     zero_loss: float = 0.0
-    sides: tuple[float, float] = (1.0, 1.0)
+    end_shares: tuple[float, float] = (1.0, 1.0)
     possible: tuple[float, float] = (0.0, 1.0)
     looks: Looks = field(default=Looks(once=True), compare=False)
     method_interval: Callable[[float], tuple[float, float]] | None = field(
@@ -69,7 +69,7 @@ class Estimate:
         else:
             n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
             df, n_items = np.array([self.df]), np.array([n])
-            low_error, high_error = (self.error * share for share in self.sides)
+            low_error, high_error = (self.error * share for share in self.end_shares)
             errors = np.array([np.hypot(low_error, self.zero_loss), high_error])
             half = (
                 errors

@@ -264,11 +264,11 @@ class Turns:
         Models take turns unless the method says otherwise: a pair knows the items that both of its
         models have, so whoever gives more of them to one model spends them on none of its pairs.
         """
-        alone = self.standing.score.alone
+        outcome = self.standing.score.only_outcome
         worth: Floats | None = None
-        if alone is not None:
+        if outcome is not None:
             pending = [tuple(self.accounts[model].pending) for model in models]
-            worth = alone.policy.priorities(models, pending, prices)
+            worth = outcome.policy.priorities(models, pending, prices)
         if worth is None:
             worth = np.asarray(1.0 / (self.accounts.n[models] + 1.0) ** 2)
         return rounded(worth)

@@ -76,7 +76,7 @@ class WeightedSum:
         self._across = across if any(self._shares_prior) else None
         self._units = np.maximum(units[self.tasks], _NEARLY_FREE)
         self._belief: tuple[tuple[str, int], Belief] | None = None
-        self._sides: Floats | None = None  # of the same belief
+        self._end_shares: Floats | None = None  # of the same belief
         self._replays, self._replay_factors = replays, np.ones(0)
         weight = np.zeros(len(contents.tasks))
         weight[self.tasks] = self.weights
@@ -90,7 +90,7 @@ class WeightedSum:
         return WeightedSum(*self._arguments, factor, only)
 
     @property
-    def alone(self) -> OutcomeState | None:
+    def only_outcome(self) -> OutcomeState | None:
         """The only outcome if the score is that of one, whose policy then decides; else None."""
         single = len(self.outcomes) == 1 and self._terms[0].weights[0] == 1.0
         return self.outcomes[0] if single and self._across is None else None
@@ -106,7 +106,11 @@ class WeightedSum:
         """Return where the models stand by this score."""
         key = question, self._contents.changes
         if self._belief is None or self._belief[0] != key:
-            belief = self._sum(question) if self.alone is None else self.alone.belief(question)
+            belief = (
+                self._sum(question)
+                if self.only_outcome is None
+                else self.only_outcome.belief(question)
+            )
             if any(any(state.failed) for state in self.outcomes):
                 weights = np.concatenate([term.weights for term in self._terms])
                 biases = [
@@ -135,13 +139,13 @@ class WeightedSum:
         if self._replays is not None and len(self._replay_factors) and question == BENCHMARK:
             belief = self._replays.judge(belief, self._replay_factors, len(self.tasks))
         # About a population, what replays and bounds say of these very items does not hold.
-        self._sides = None
+        self._end_shares = None
         if question == BENCHMARK:
             ends = self._ends(belief)
             variance, largest = belief.variance.copy(), ends.max(axis=0)
             np.fill_diagonal(variance, largest)
             belief = replace(belief, variance=variance)
-            self._sides = np.sqrt(ends / np.maximum(largest, 1e-300))
+            self._end_shares = np.sqrt(ends / np.maximum(largest, 1e-300))
         return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
 
     def _ends(self, belief: Belief) -> Floats:
@@ -178,10 +182,10 @@ class WeightedSum:
     def _known(self) -> KnownScores | None:
         return KnownScores.of([term.known for term in self._terms])
 
-    def sides(self, model: int, question: str) -> tuple[float, float]:
+    def end_shares(self, model: int, question: str) -> tuple[float, float]:
         """Return the shares of a model's error that its interval's ends have; see `_ends`."""
         self.belief(question)
-        low, high = (1.0, 1.0) if self._sides is None else self._sides[:, model].tolist()
+        low, high = (1.0, 1.0) if self._end_shares is None else self._end_shares[:, model].tolist()
         return low, high
 
     def zero_loss(self, model: int) -> float:

@@ -172,12 +172,15 @@ def test_an_interval_reaches_farther_only_where_it_lies_away_from_the_banks(worl
     rows = {row.name: row for row in ranker.result().models}
     for model, inner, outer in (("weak", 1, 0), ("strong", 0, 1)):
         stated, independent, _ = error_of_the_mean(ranker, model)
-        sides = rows[model].estimate.sides
+        sides = rows[model].estimate.end_shares
         assert sides[outer] == 1.0 and sides[inner] * stated == pytest.approx(independent)
         estimate = replace(rows[model].estimate, possible=(0.0, 1.0))
-        wider, ends = replace(estimate, sides=(1.0, 1.0)).interval(0.95), estimate.interval(0.95)
+        wider, ends = (
+            replace(estimate, end_shares=(1.0, 1.0)).interval(0.95),
+            estimate.interval(0.95),
+        )
         assert ends[outer] == wider[outer] and abs(ends[inner] - wider[inner]) > 0.01
-    assert set(ranker.result().tasks["a"].models[0].estimate.sides) == {1.0}
+    assert set(ranker.result().tasks["a"].models[0].estimate.end_shares) == {1.0}
 
 
 def test_how_far_a_model_is_beyond_the_banks_is_told_by_its_mean_over_the_tasks_that_have_one():
