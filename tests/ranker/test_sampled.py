@@ -44,11 +44,12 @@ def differing(n_items: int, method: str, rankings: int, about: str) -> int:
 
 
 @pytest.mark.parametrize("method", ["sample", "default"])
-@pytest.mark.parametrize(("n_items", "rankings"), [(30, 40), (100, 20)])
+@pytest.mark.parametrize(("n_items", "rankings", "allowed"), [(30, 40, 2), (100, 20, 3)])
 def test_equal_models_end_tied_though_every_item_is_asked(
-    n_items: int, rankings: int, method: str
+    n_items: int, rankings: int, allowed: int, method: str
 ) -> None:
-    assert differing(n_items, method, rankings, "benchmark") <= 2
+    # Of 20 rankings with one in twenty called different, more than three are in 2%.
+    assert differing(n_items, method, rankings, "benchmark") <= allowed
 
 
 @pytest.mark.parametrize("method", ["sample", "default"])

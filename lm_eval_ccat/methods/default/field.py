@@ -23,6 +23,7 @@ import numpy as np
 from ...metrics.scale import Floats
 from ..belief import Belief
 from ..policy import Items, Mask, largest, tie_order
+from ..sample.pairs import IMAGINED_ITEMS
 from .departures import FIRST, UNKNOWN, DefaultModel, Departures, posterior, spread
 from .member import NU0, Member, solved
 
@@ -35,13 +36,13 @@ SHARE = 0.5
 EVEN = 0.5
 #: Mean distance from the middle of the bank's range, 1 at its edge, from which on draws take over.
 EDGE = 0.8
-#: Draws of each model from which they may speak alone: fewer show next to no spread.
-FEWEST_DRAWS = 3
-#: Squared errors of draws alone beside what they state: .9 to 1.1 in replays of four of five banks.
+#: Squared errors of single models by draws alone, beside what the bank and draws state of these:
+#: .9 to 1.1 in replays of four of five banks.
 EXCESS_ALONE = 1.1
 _LEAST_WEIGHT = 0.05  # of a pair whose order is clear
 #: Row of another model that each row of `Joint` is multiplied by: ``y^3`` by ``y`` and the reverse.
 _PARTNER = np.array([0, 1, 2, 3, 5, 4])
+_SCORES = len(_PARTNER)  # the row of `Joint` of weighted scores
 _BLOCK = 64  # of columns
 _ROUNDING = 1e-13  # relative, of a difference of sums of fourth powers
 
@@ -158,6 +159,9 @@ class Moments(NamedTuple):
     df_of_draws : ndarray of shape (n_models, n_models)
         Degrees of freedom that draws give to variances of residuals (on the diagonal) and of their
         differences.
+    S_alone, T_alone : ndarray of shape (n_models, n_models)
+        Variances of differences of residuals on one item, and of mean residuals on the draws, as
+        the draws alone show them; the diagonal means nothing.
     """
 
     t: Floats
@@ -174,6 +178,8 @@ class Moments(NamedTuple):
     T: Floats
     M: Floats
     df_of_draws: Floats
+    S_alone: Floats
+    T_alone: Floats
 
     def levers(self, d: Departures, variance: Floats, n_items: int) -> tuple[Floats, Floats]:
         """Return the slope of each estimate in the ability, and its share of the variance.
@@ -199,27 +205,37 @@ class Moments(NamedTuple):
         return self.slope * after / before, np.clip(share, 0.0, 1.0)
 
     def result(self, departures: Departures, n_items: float) -> Belief:
-        """Return the belief that states the smaller variance of a usual difference.
+        """Return the belief whose usual difference has the smaller variance.
 
         One combines the bank's prior with the draws; its variances are inflated by as much as
-        replays found them too small, up to twice. The other rests on the draws alone. A bank that
-        tells little thus costs no more than the items that were chosen with it. The rule looks at
-        variances alone, so that it favours no model.
+        replays found them too small, up to twice. The other rests on the draws alone, as a ranking
+        without a bank does. A bank that tells little thus costs no more than the items that were
+        chosen with it. Variances are those of Student's distribution, which few draws widen. The
+        rule looks at variances alone, so that it favours no model.
         """
-        combined = self._combined(departures, n_items)
-        if departures.inflation_of_pairs <= 1.0 or self.q.min(initial=np.inf) < FEWEST_DRAWS:
-            return combined
-        alone = self._of_draws(n_items)
-        differ = ~np.eye(len(self.t), dtype=bool) if len(self.t) > 1 else np.True_
-        better = alone.variance[differ].mean() < combined.variance[differ].mean()
-        return alone if better else combined
+        return min(self._beliefs(departures, n_items), key=_usual_variance)
+
+    def rest_on_draws(self, departures: Departures, n_items: float) -> bool:
+        """Return whether `result` rests on the draws alone."""
+        combined, alone = self._beliefs(departures, n_items)
+        return _usual_variance(alone) < _usual_variance(combined)
+
+    def _beliefs(self, departures: Departures, n_items: float) -> tuple[Belief, Belief]:
+        return self._combined(departures, n_items), self._of_draws(n_items)
 
     def _of_draws(self, n_items: float) -> Belief:
-        """Return the belief that takes nothing from the bank's prior of departures."""
+        """Return the belief that takes nothing from the bank's prior of departures.
+
+        Pairs are judged as without a bank, by what the two models differ by on the draws. A single
+        model's variance counts the bank's covariance of residuals as `NU0` draws.
+        """
         u, left = self.left / n_items, np.maximum(self.left, 1.0)
-        covariance = (self.S / np.maximum(left[:, None], left) + self.T) * (u[:, None] * u)
-        variance = EXCESS_ALONE * self._of_pairs(covariance)
-        df = NU0 + self.df_of_draws
+        left = np.maximum(left[:, None], left)
+        single = ((self.S / left + self.T) * (u[:, None] * u)).diagonal()
+        variance = (self.S_alone / left + self.T_alone) * (u[:, None] * u)
+        df = np.maximum(np.minimum(self.q[:, None], self.q) - 1.0, 1.0)
+        np.fill_diagonal(variance, EXCESS_ALONE * np.maximum(single, 0.0))
+        np.fill_diagonal(df, NU0 + self.df_of_draws.diagonal())
         return self._belief(self.t + u * self.rbar, variance, df, n_items)
 
     def _combined(self, departures: Departures, n_items: float) -> Belief:
@@ -258,8 +274,20 @@ class Moments(NamedTuple):
         return Belief(np.clip(estimate, 0.0, 1.0), variance, df, n, float(n_items))
 
 
+def _usual_variance(belief: Belief) -> float:
+    """Return the mean variance of a difference, or of a single model, by Student's distribution.
+
+    Infinite if it is for one of them, with two degrees of freedom or fewer.
+    """
+    differ = ~np.eye(len(belief.df), dtype=bool) if len(belief.df) > 1 else np.True_
+    variance, df = belief.variance[differ], belief.df[differ]
+    if df.min() <= 2.0:
+        return float("inf")
+    return float((variance * df / (df - 2.0)).mean())
+
+
 class ModelValues(NamedTuple):
-    """What `Moments` need of one model alone, or of all: all but the last as they have them."""
+    """What `Moments` need of one model alone, or of all: all but the last two as they have them."""
 
     t: Any
     v: Any
@@ -272,6 +300,7 @@ class ModelValues(NamedTuple):
     ability_variance: Any
     slope: Any
     residual_sd: Any  # standard deviation of a residual on an item not asked, as the bank expects
+    score_variance: Any  # of the scores so far
 
 
 class Products(NamedTuple):
@@ -290,6 +319,8 @@ class Products(NamedTuple):
         Of ``sqrt(c_a c_b) e_a e_b``: the covariance of residuals on one item, as observed.
     squares, cubes : ndarray
         Of ``y_a^2 y_b^2``, and of ``y_a^3 y_b + y_a y_b^3``.
+    largest : ndarray
+        The largest difference of ``c`` times the score, no sum.
     """
 
     mean_residual: Floats
@@ -297,6 +328,7 @@ class Products(NamedTuple):
     residual: Floats
     squares: Floats
     cubes: Floats
+    largest: Floats
 
 
 class Joint:
@@ -309,9 +341,9 @@ class Joint:
 
     def __init__(self) -> None:
         self._columns: dict[int, int] = {}  # of the items drawn for any model
-        # Of each draw of each model: y, c s, sqrt(c) e, y^2, y^3, y; 0 without a score.
-        self._rows: Floats = np.zeros((len(_PARTNER), 0, 0))
-        self.sums = Products(*np.zeros((5, 0, 0)))
+        # Of each draw of each model: y, c s, sqrt(c) e, y^2, y^3, y, c times its score; 0 without.
+        self._rows: Floats = np.zeros((_SCORES + 1, 0, 0))
+        self.sums = Products(*np.zeros((len(Products._fields), 0, 0)))
         self._values: list[ModelValues] = []
 
     def add_model(self) -> None:
@@ -342,6 +374,7 @@ class Joint:
             ability_variance=posterior.covariance[0, 0],
             slope=posterior.slope,
             residual_sd=(departures.noise * member.noise + floor) ** 0.5,
+            score_variance=member.score_variance,
         )
         columns = [self._columns[i] for i in member.drawn.tolist()]
         y, sd = member.c * member.e, np.sqrt(departures.noise * member.noises + floor)
@@ -352,9 +385,12 @@ class Joint:
             y * y,
             y * y * y,
             y,
+            member.c * posterior.score[member.drawn],
         )
-        *sums, cube, cube_of_partner = np.einsum("khd,kd->kh", self._rows, self._rows[_PARTNER, a])
-        for matrix, of_model in zip(self.sums, (*sums, cube + cube_of_partner)):
+        products = np.einsum("khd,kd->kh", self._rows[:_SCORES], self._rows[_PARTNER, a])
+        *sums, cube, cube_of_partner = products
+        largest = np.abs(self._rows[_SCORES] - self._rows[_SCORES, a]).max(axis=1, initial=0.0)
+        for matrix, of_model in zip(self.sums, (*sums, cube + cube_of_partner, largest)):
             matrix[a] = matrix[:, a] = of_model
 
     def df_of_draws(self, q: Floats) -> Floats:
@@ -379,6 +415,28 @@ class Joint:
         scatter = np.maximum(quartics - squares / np.maximum(q, 1.0), smallest)
         return np.asarray(np.minimum(2.0 * squares / scatter, np.maximum(q - 1.0, 0.0)))
 
+    def alone(self, q: Floats, score_variance: Floats) -> tuple[Floats, Floats]:
+        """Return `S_alone` and `T_alone` of `Moments`.
+
+        As in a ranking without a bank (`Pairs.mean_variances` of the method `sample`), part of a
+        draw is imagined, with the largest difference of scores so far or the usual one of two
+        unrelated models, and with the whole scale before the first: models that have not differed
+        so far may do so on the next draw.
+
+        Parameters
+        ----------
+        q, score_variance : ndarray of shape (n_models,)
+            Draws, and variance of the scores, of each model.
+        """
+        q = np.maximum(np.minimum(q[:, None], q), 1.0)
+        apart = np.minimum(score_variance[:, None] + score_variance, 1.0)
+        largest = np.where(self.sums.largest > 0.0, self.sums.largest, 1.0 / q)
+        imagined = IMAGINED_ITEMS * np.maximum(largest**2, apart / (q * q))
+        freedom = q / np.maximum(q - 1.0, 1.0)
+        of_item = (spread(self.sums.residual) + q * imagined) * freedom
+        of_mean = (spread(self.sums.mean_residual) + imagined) * freedom
+        return of_item, of_mean
+
     def moments(self, departures: Departures) -> Moments:
         """Return the current state of all models under this prior."""
         # One row a quantity, so that each lies in memory without gaps.
@@ -395,7 +453,8 @@ class Joint:
         T = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
         T += np.diag(np.where(q > 0.0, 0.0, UNKNOWN))
         M = departures.prior(values.v, values.misfit, values.t, values.level)
-        return Moments(*values[:-1], S, T, M, self.df_of_draws(q))
+        alone = self.alone(q, values.score_variance)
+        return Moments(*values[:-2], S, T, M, self.df_of_draws(q), *alone)
 
 
 class Move(Enum):

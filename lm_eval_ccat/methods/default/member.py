@@ -78,6 +78,8 @@ class Member:
         Position of the model in the bank's range, and the factor on variances there.
     left : int
         Items without a score.
+    score_variance : float
+        Of the scores so far.
     rbar : float
         Estimated mean departure over the items not asked (see above).
     drawn, c, e, noises : ndarray of shape (q,)
@@ -108,7 +110,7 @@ class Member:
         self._known = -1
         self._departures: Departures | None = None
         self.drawn = self._selected = np.empty(0, dtype=np.intp)
-        self._unsure = self.rbar = 0.0
+        self._unsure = self.rbar = self.score_variance = 0.0
         self.misfit, self.unlike = 1.0, 0.0
         self.c = self.e = self.noises = np.empty(0)
 
@@ -176,6 +178,8 @@ class Member:
         w, per = self._draws.take(scored, 1)
         drawn = w.nonzero()[0]
         self.drawn, self._selected = scored[drawn], scored[w == 0.0]
+        scores = p.score[scored]
+        self.score_variance = float(scores.var(ddof=1)) if len(scores) > 1 else 0.0
         residual = p.residuals(scored, _MOST_LEVERAGE)
         noises = p.kappa[scored] * p.w[scored]
         expected = np.maximum(d.noise * noises + d.floor * self.level, _LEAST_NOISE)

@@ -244,6 +244,8 @@ class DefaultPolicy(Policy):
                 if n_drawn
                 else "its estimate is an extrapolation, for no item was drawn at random yet"
             )
+            if field.moments().rest_on_draws(field.model.departures, self._bank.n_items):
+                rests += "; pairs are judged by these items alone, as without a bank"
             findings.append(f"may score {side} than every model of the bank: {rests}")
         if n_drawn >= FEWEST_TO_FIND and misfit < UNLIKE:
             departure = field.moments().rbar[a]

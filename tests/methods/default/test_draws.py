@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t, ttest_ind
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.belief import _independent
 from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior, spread
 from lm_eval_ccat.methods.default.field import (
@@ -27,6 +27,7 @@ from lm_eval_ccat.methods.default.field import (
 )
 from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.methods.default.method import UNLIKE, DefaultPolicy
+from lm_eval_ccat.methods.sample.method import SamplePolicy
 
 
 @cache
@@ -131,10 +132,11 @@ def test_a_doubted_bank_promises_no_more_than_one_of_which_nothing_was_measured(
         }
 
 
-ABILITY = SimpleNamespace(z=[0.0], covariance=np.eye(1), slope=1.0)
+ABILITY = SimpleNamespace(z=[0.0], covariance=np.eye(1), slope=1.0, score=np.zeros(200))
 REST = dict(
-    refresh=lambda d: None, t=0.5, v=0.1, misfit=1.0, level=1.0, left=9, rbar=0.0, noise=0.1
-)
+    refresh=lambda d: None, t=0.5, v=0.1, misfit=1.0, level=1.0, left=9, rbar=0.0, noise=0.1,
+    score_variance=0.2,
+)  # fmt: skip
 
 
 @settings(max_examples=30, deadline=None)
@@ -214,28 +216,63 @@ def test_a_draw_that_is_given_back_weighs_nothing_when_its_item_is_chosen_later(
 
 
 @pytest.mark.parametrize(
-    ("inflation", "drawn", "alone"), [(4.0, 0.002, True), (1.0, 0.002, False), (4.0, 0.1, False)]
+    ("inflation", "drawn", "n_drawn", "alone"),
+    [
+        (4.0, 0.002, 20, True),
+        (1.0, 0.002, 20, False),
+        (4.0, 0.1, 20, False),
+        (4.0, 0.002, 3, False),
+    ],
 )
 def test_draws_speak_alone_where_they_state_less_than_the_bank_and_they_together(
-    inflation, drawn, alone
+    inflation, drawn, n_drawn, alone
 ):
     """Two models, 60 of 100 items left: the mean of the draws has no other error than its own."""
     each, both = np.ones(2), np.eye(2)
     t, rbar = np.array([0.5, 0.4]), np.array([0.1, -0.1])
     moments = Moments(
-        t, 0.01 * each, each, each, 60.0 * each, 20.0 * each, rbar, 0.0 * each, each, each,
+        t, 0.01 * each, each, each, 60.0 * each, n_drawn * each, rbar, 0.0 * each, each, each,
         0.04 * both, drawn * both, 0.001 * both, 20.0 * np.ones((2, 2)),
+        2 * 0.04 * np.ones((2, 2)), 2 * drawn * np.ones((2, 2)),
     )  # fmt: skip
-    departures = replace(VAGUE, inflation_of_pairs=inflation)
+    departures = replace(VAGUE, inflation_of_pairs=inflation, df=60.0)
     belief = moments.result(departures, 100.0)
     of_draws = 0.6**2 * (2 * 0.04 / 60 + 2 * drawn)
     gap = belief.location[0] - belief.location[1]
+    assert moments.rest_on_draws(departures, 100.0) == alone
     if alone:
         assert gap == pytest.approx(0.1 + 0.6 * 0.2)
-        assert belief.variance[0, 1] == pytest.approx(EXCESS_ALONE * of_draws)
+        assert belief.variance[0, 1] == pytest.approx(of_draws)
+        assert belief.df[0, 1] == n_drawn - 1
+        assert belief.variance[0, 0] == pytest.approx(EXCESS_ALONE * of_draws / 2)
     else:
         assert 0.1 < gap < 0.1 + 0.6 * 0.2
-        assert belief.variance[0, 1] < EXCESS_ALONE * of_draws
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(10, 60), st.booleans(), st.integers(0, 1000))
+def test_draws_of_equal_weight_tell_of_a_pair_what_random_items_tell(q, alike, seed):
+    """The variance is that of the mean of paired differences, as the method `sample` states it."""
+    rng = np.random.default_rng(seed)
+    scores = np.clip(rng.normal(0.5, 0.2, (2, q)), 0.0, 1.0)
+    scores[1] = scores[0] if alike else scores[1]
+    n_items = 10 * q
+    policy = SamplePolicy(ItemBank.blank(range(n_items)), 2)
+    joint, drawn = Joint(), np.arange(q)
+    for item in range(q):
+        joint.add_draw(item)
+    for a in range(2):
+        for item, score in zip(policy.sequence.order.tolist(), scores[a].tolist()):
+            policy.told(a, item, score)
+        joint.add_model()
+        weights = np.full(q, 1.0 / q)
+        draws = dict(drawn=drawn, c=weights, e=scores[a] - scores[a].mean(), noises=weights)
+        posterior = SimpleNamespace(**{**vars(ABILITY), "score": scores[a]})
+        joint.put(a, SimpleNamespace(posterior=posterior, **draws, **REST), VAGUE)
+    of_item, of_mean = joint.alone(np.full(2, float(q)), scores.var(axis=1, ddof=1))
+    left = n_items - q
+    found = (left / n_items) ** 2 * (of_mean + of_item / left)[0, 1]
+    assert found == pytest.approx(policy.belief().variance[0, 1], rel=0.02)
 
 
 def test_a_model_that_refuses_items_is_known_less_well_from_its_first_answers_on():
