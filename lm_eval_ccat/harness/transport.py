@@ -42,6 +42,8 @@ MODEL_STATUSES = frozenset({401, 402, 403, 404})
 DOCUMENT_STATUSES = frozenset({400, 413, 422, 451})
 #: Statuses of a server that is temporarily unavailable to everyone.
 AWAY_STATUSES = frozenset({429, 502, 503, 504, 529})
+#: Of these, statuses of a server that may have as many requests as it can bear.
+FULL_STATUSES = frozenset({503, 529})
 #: Most characters to keep of a server's message.
 LONGEST_MESSAGE = 500
 #: Largest answer to read, in bytes; likelihoods of a large batch take some ten million.

@@ -381,6 +381,8 @@ class Channel:
             self._refuse_address(call)
         else:
             is_there = self._note_failure(call)
+            if failure.may_be_full:
+                self.pace.full(len(self.wire))
             self._follow_up(call, unreachable=failure.on_the_way and not is_there)
 
     def _follow_up(self, call: FailedCall, unreachable: bool) -> None:
@@ -532,7 +534,7 @@ class Channel:
             logger.info(
                 "%s, item %r: %s; attempt %d of %d in %.1f s", self.name,
                 self.book.journal.filed(call.asks[0].item), failure.text, attempt,
-                self.failure_rule.attempts, wait,
+                failure.attempts(self.failure_rule), wait,
             )  # fmt: skip
             self.retries.append((call.moment + wait, Sending(call.asks, attempt, away)))
 

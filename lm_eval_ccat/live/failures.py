@@ -19,6 +19,7 @@ from ..errors import CcatError
 from ..harness.transport import (
     AWAY_STATUSES,
     DOCUMENT_STATUSES,
+    FULL_STATUSES,
     MODEL_STATUSES,
     ServerError,
     seconds_to_wait,
@@ -28,6 +29,9 @@ from .spec import FailureRule
 
 #: Packages whose exceptions mean that the request failed on the way to the model.
 _CLIENTS = frozenset({"aiohttp", "requests", "urllib3", "httpx", "httpcore", "openai", "anthropic"})
+
+#: Times as many attempts a document gets whose refusals may be of a full server.
+WHILE_FULL = 3
 
 
 class ModelGone(ConnectionError):
@@ -191,13 +195,21 @@ class Failure:
         self.kind = f"HTTP {signs.status}" if signs.status is not None else signs.kind or name
         self.text = _one_line(error, signs.status)
 
+    @property
+    def may_be_full(self) -> bool:
+        """Whether the server may have refused because it had as many requests as it can bear."""
+        return self.status in FULL_STATUSES
+
     def attempts(self, rule: FailureRule) -> int:
         """Return how often to try a document that fails like this.
 
         Trouble on the way to the model passes, so it gets all attempts of the rule. An error in
         the code that reads or scores the answer will most likely recur, and each attempt costs
-        money, so it gets only one more.
+        money, so it gets only one more. A server that may be full refuses whatever comes, which
+        costs nothing, so it takes more refusals until the document is to blame.
         """
+        if self.may_be_full:
+            return WHILE_FULL * rule.attempts
         return rule.attempts if self.on_the_way else min(rule.attempts, 2)
 
     def pause(self, rule: FailureRule, attempt: int) -> float:
@@ -433,7 +445,8 @@ class Pace:
     them measure the limit. At each refusal the rate falls by a twentieth, and recovers in 65
     answers or more (both faster until the limit is known); it stays at a request in two of the
     longest pauses that the server asked for. Nothing goes out during such a pause. A server that
-    was away and is back gets two concurrent requests, and one more after each answer.
+    was away and is back gets two concurrent requests, and one more after each answer. One that
+    was full keeps those that it has, and gets one more each time that as many are answered.
 
     Examples
     --------
@@ -449,6 +462,7 @@ class Pace:
     def __init__(self) -> None:
         self.rate = math.inf
         self._at_once = math.inf  # most concurrent requests
+        self._was_full = False
         self._began: float | None = None  # when the first request went out
         self._refusal: float | None = None  # time of the last one
         self._accepted = 0  # answers since the last refusal
@@ -472,6 +486,10 @@ class Pace:
         """Begin with few requests again, besides those in flight: the server is back."""
         self._at_once = in_flight + AT_ONCE
 
+    def full(self, in_flight: int) -> None:
+        """Note that the server refused a request beside those in flight because it is full."""
+        self._at_once, self._was_full = max(in_flight, 1), True
+
     def sent(self, moment: float) -> None:
         """Note that a request has gone out."""
         if self._began is None:
@@ -485,7 +503,7 @@ class Pace:
     def answered(self) -> None:
         """Note that a request was answered."""
         self._accepted += 1
-        self._at_once += ADDED
+        self._at_once += ADDED / self._at_once if self._was_full else ADDED
         if math.isfinite(self.rate):
             self.rate *= 1.0 + self._growth
             if self._accepted % DOUBLING == 0:

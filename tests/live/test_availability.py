@@ -141,6 +141,12 @@ def test_waiting_grows_is_bounded_and_listens_to_the_server():
 def test_errors_of_code_are_not_paid_for_again_and_again():
     rule = FailureRule(attempts=6)
     assert Failure(KeyError("choices")).attempts(rule) == 2
-    for error in (ConnectionResetError(), TimeoutError(), Answered(503),
+    for error in (ConnectionResetError(), TimeoutError(), Answered(502),
                   json.JSONDecodeError("x", "y", 0)):  # fmt: skip
         assert Failure(error).attempts(rule) == 6
+
+
+def test_a_document_that_a_full_server_refuses_is_tried_three_times_as_often():
+    rule = FailureRule(attempts=4)
+    tries = {status: Failure(Answered(status)).attempts(rule) for status in (500, 502, 503, 529)}
+    assert tries == {500: 4, 502: 4, 503: 12, 529: 12}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -41,6 +42,27 @@ def test_an_outage_ended_by_a_rate_limit_loses_no_model_or_document(bench, serve
     during = [t for t in began if t - began[0] < 1.0]
     # Two requests of each slot, and one probe after each pause: 0.05, 0.1, 0.2, 0.4 ...
     assert len(during) <= 2 * 6 + 7
+
+
+def test_no_item_fails_because_a_server_shared_by_all_models_is_full(bench, server):
+    settings = {
+        "bank": None, "max_items": 40, "stop": "limits", "model_args": {"num_concurrent": 32},
+        "failures": {"backoff": 0.05, "max_backoff": 0.4},
+    }  # fmt: skip
+    result = facts(bench.ranked(server, THREE, name="calm", **settings))
+    places = threading.Semaphore(6)
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        if not places.acquire(blocking=False):
+            return "status", 503
+        time.sleep(0.05)
+        places.release()
+        return None
+
+    server.mood = mood
+    assert facts(bench.ranked(server, THREE, name="full", **settings)) == result
+    refused = sum(called == "status 503" for *_, called in server.log)
+    assert refused <= 3 * 40 * len(THREE)
 
 
 def test_a_server_that_hangs_is_probed_ever_less_often_and_missed_by_nobody(
