@@ -124,11 +124,10 @@ class FailureRule:
 
     The run tries a document up to ``attempts`` times. It waits ``backoff`` seconds before the
     second attempt and twice as long before each further one, at most ``max_backoff`` (or as long as
-    the server asks). A status 503 or 529, which a server gives that is full, allows three times as
-    many attempts. If the code that reads or scores an answer fails, the run tries only once more,
-    because every answer costs money. A document that fails every time, or gets no answer for a
-    minute in which younger requests do, is recorded without a score; the estimate treats it as an
-    item not asked.
+    the server asks). The status 503 or 529 of a full server allows three times as many attempts. If
+    the code that reads or scores an answer fails, the run tries only once more, because every
+    answer costs money. A document that fails every time, or gets no answer for a minute in which
+    younger requests do, is recorded without a score; the estimate treats it as an item not asked.
 
     An unavailable server (no connection, a status such as 503, a rate limit that asks for more than
     a minute of waiting, or ``in_a_row`` documents that fail without an answer between) costs no
