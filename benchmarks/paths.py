@@ -102,7 +102,7 @@ def by_looks(looks: Looks, path: Path) -> Floats:
     size = np.abs(path.gap)
     tails = tail(size, path.variance, path.df)
     log = looks.log_p(tails, path.n, float(path.n_items))
-    if not looks.once:
+    if not looks.single_look:
         leads = path.gap > 0.0
         zero = np.where(leads, path.zero_a, path.zero_b)
         zeros = np.where(leads, path.zeros_a, path.zeros_b)
@@ -122,7 +122,7 @@ def unlimited(path: Path, horizon: int) -> Floats:
 
 def one(path: Path, horizon: int) -> Floats:
     """A single look, at the horizon."""
-    return np.asarray(by_looks(Looks(once=True), path) & (path.n == horizon))
+    return np.asarray(by_looks(Looks(single_look=True), path) & (path.n == horizon))
 
 
 RULES: dict[str, Rule] = {"ranker": ranker, "unlimited": unlimited, "one": one}

@@ -142,7 +142,7 @@ def played(
         near_enough = size >= error * looks.boundary(_LEVEL, answers, np.inf)
         near_enough &= (size >= zeros_to_come(_LEVEL, 0.0) * spread.event / n) & (sign == 0.0)
         place = np.flatnonzero(near_enough)
-        reach = looks.reach(_LEVEL, spread.df[place], answers[place], np.inf)
+        reach = looks.half_width(_LEVEL, spread.df[place], answers[place], np.inf)
         place = place[size[place] >= reach * error[place]]
         sign[place], share[place] = np.sign(spread.difference[place]), n / horizon
     return sign.reshape(len(pairs), -1), share.reshape(len(pairs), -1)

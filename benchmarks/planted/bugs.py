@@ -424,7 +424,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models are equivalent before the few large differences have come",
         "lm_eval_ccat/ranker/looks",
-        "close = np.minimum(close, -self._log_p_of_rare(size, gaps, zeros))",
+        "close = np.minimum(close, -self._log_p_of_rare_losses(size, gaps, zeros))",
         "pass",
         ("tests/methods/sample/test_sample.py",),
     ),
@@ -1093,8 +1093,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "looks at known models are lost when a model joins",
         "lm_eval_ccat/ranker/looks",
-        "                kind[:, n_before:],\n",
-        "                0.0,\n",
+        "wider[:n_before, n_tested:] = kind[:, n_before:]",
+        "wider[:n_before, n_tested:] = 0.0",
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(
@@ -1110,8 +1110,8 @@ BUGS: tuple[Bug, ...] = (
         "low, high = self.verdicts.intervals(confidence)",
         """from dataclasses import replace
 
-        once = replace(self.verdicts.looks, once=True)
-        low, high = replace(self.verdicts, looks=once).intervals(confidence)""",
+        single = replace(self.verdicts.looks, single_look=True)
+        low, high = replace(self.verdicts, looks=single).intervals(confidence)""",
         ("tests/ranker/test_result.py",),
     ),
     Bug(
@@ -1775,8 +1775,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model unlike the bank counts by the share of items left",
         "lm_eval_ccat/methods/default/method",
-        "member.unlike * (member.left / self._bank.n_items) ** 2",
-        "member.unlike * (member.left / self._bank.n_items)",
+        "member.misfit_variance * (member.n_left / self._bank.n_items) ** 2",
+        "member.misfit_variance * (member.n_left / self._bank.n_items)",
         (
             "tests/methods/default/test_default_test.py::test_a_model_that_fits_no_curve_is_doubted_by_the_items_that_are_left",
         ),

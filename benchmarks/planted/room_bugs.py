@@ -1766,8 +1766,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a plan knows of no scores of 0 that are still to come",
-            "np.maximum(reach * errors, zeros)",
-            "reach * errors",
+            "np.maximum(half_width * errors, zeros)",
+            "half_width * errors",
         ),
     ),
     "simulation/newcomers": (

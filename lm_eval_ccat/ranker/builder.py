@@ -267,7 +267,7 @@ class RankingBuilder:
                 "question": None if self._question == BENCHMARK else self._question,
                 "sampled": "yes" if self._sampled else None,
                 "repeats": _repeats(self._contents.repeats),
-                "looks": "one" if standing.looks.once else None,
+                "looks": "one" if standing.looks.single_look else None,
                 "warmup": turns.warmup,
                 "exposure": turns.exposure if turns.exposure > 1 else None,
                 "known": None if references is None else len(references.names),

@@ -358,7 +358,7 @@ def compare_scores(
         zero_count=zero_count,
         rare_loss=rare_losses,
     )
-    looks = Looks(once=True, pass_length=n if of_answers else 0)
+    looks = Looks(single_look=True, pass_length=n if of_answers else 0)
     looks = looks.after(belief, 1.0 - confidence)
     verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
     answers = None if repeats is None else int(repeats.answers[0])

@@ -53,12 +53,12 @@ class _Zeros(NamedTuple):
 
     @classmethod
     def of_row(cls, gaps: Gaps) -> _Zeros:
-        """Return those of the row of each pair."""
+        """Return those of the model in the row of each pair."""
         return cls(gaps.row_zero_loss, gaps.row_zero_count)
 
     @classmethod
     def of_column(cls, gaps: Gaps) -> _Zeros:
-        """Return those of the column of each pair."""
+        """Return those of the model in the column of each pair."""
         return cls(gaps.column_zero_loss, gaps.column_zero_count)
 
     def in_units_of(self, rare_loss: Floats) -> Floats:
@@ -74,7 +74,7 @@ class Looks:
 
     Attributes
     ----------
-    once : bool
+    single_look : bool
         Whether there is a single look, at a number of items fixed in advance.
     horizons : tuple of int
         Most items that a pair can get: first as the ranking began, then each time that it was
@@ -99,7 +99,7 @@ class Looks:
     [3.16, 3.06, 3.13]
     """
 
-    once: bool = False
+    single_look: bool = False
     horizons: tuple[int, ...] = ()
     starts: tuple[int, ...] = (FIRST_LOOK,)
     pass_length: int = 0
@@ -112,22 +112,23 @@ class Looks:
         return governing_horizons(self.horizons, self.starts, n_items, self.pass_length)
 
     @property
-    def _bounds_luck(self) -> bool:
-        """Whether a gap must outweigh zeros, or events of noise, to come: in one look, of repeats.
+    def _weighs_noise_to_come(self) -> bool:
+        """Whether a gap must outweigh what scores of 0, or single answers, may still take from it.
 
-        The noise of repeats may be that of one item, whose few answers are no normal variable.
+        In many looks it must. In a single look only where answers are repeated: all their noise may
+        be that of one item, whose few answers are no normal variable.
         """
-        return not self.once or self.pass_length > 0
+        return not self.single_look or self.pass_length > 0
 
     @property
     def _events_between(self) -> float:
-        """Events of noise by which a gap counts as smaller."""
-        return HALF_EVENT if self.once and self.pass_length else 0.0
+        """By how many answers' noise a gap counts as smaller."""
+        return HALF_EVENT if self.single_look and self.pass_length else 0.0
 
-    def _with_luck(self, gaps: Gaps) -> Gaps:
-        """Return gaps whose events of noise, where answers are repeated, go either way.
+    def _with_noise_either_way(self, gaps: Gaps) -> Gaps:
+        """Return gaps in which, where answers are repeated, noise may favour either model.
 
-        A known mean has none, but the model beside it has been lucky or unlucky all the same.
+        A known mean has none, but the model beside it may have been lucky or unlucky.
         """
         if not self.pass_length:
             return gaps
@@ -137,7 +138,7 @@ class Looks:
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
         """Return the log of the smallest two-sided level at which each one-sided tail decides."""
         tails = np.maximum(tails, _LEAST_P)
-        if self.once:
+        if self.single_look:
             return np.asarray(np.minimum(np.log(2.0 * tails), 0.0))
         deviations, n = np.maximum(-ndtri(tails), 0.0), np.maximum(n, 1.0)
         if not self.horizons:
@@ -145,16 +146,16 @@ class Looks:
         else:
             log = np.zeros(n.shape)
             for horizon in self._governing_horizons(n_items):
-                of_horizon = np.interp(
+                log_level = np.interp(
                     -deviations / horizon.shape(n), -horizon.constants, horizon.log_level
                 )
-                log = np.where((n >= horizon.first) & (n <= horizon.last), of_horizon, log)
+                log = np.where((n >= horizon.first) & (n <= horizon.last), log_level, log)
             log = np.where(n >= n_items, math.log(_LEAST_P), log)
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), 0.0, np.minimum(log, 0.0)))
 
     def boundary(self, level: Floats | float, n: Floats, n_items: float) -> Floats:
         """Return the standard errors that decide at `level`; infinite before the first look."""
-        if self.once:
+        if self.single_look:
             return np.broadcast_to(-ndtri(0.5 * np.asarray(level)), np.shape(n))
         n = np.maximum(n, 1.0)
         if not self.horizons:
@@ -169,7 +170,7 @@ class Looks:
             limit = np.where(n >= n_items, 0.0, limit)
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), np.inf, limit))
 
-    def reach(self, level: Floats | float, df: Floats, n: Floats, n_items: float) -> Floats:
+    def half_width(self, level: Floats | float, df: Floats, n: Floats, n_items: float) -> Floats:
         """Return half the width of an interval of this error level, in standard errors."""
         limit = self.boundary(level, n, n_items)
         tails = np.maximum(ndtr(-np.minimum(limit, 30.0)), _LEAST_P)
@@ -188,7 +189,7 @@ class Looks:
         looks so far, and is not cut.
         """
         gaps = belief.gaps_at(i, j)
-        evidence = self.of_gaps(gaps, belief.n_items, level, min_difference)
+        evidence = self.evidence_of_gaps(gaps, belief.n_items, level, min_difference)
         if belief.proof is None:
             return evidence
         proof = belief.proof.at(i, j)
@@ -199,26 +200,26 @@ class Looks:
         proof = proof.where(gaps.drop + gaps.rise == 0.0, proof.at_most(evidence))
         return proof.where(np.isfinite(proof.better), evidence)
 
-    def of_gaps(
+    def evidence_of_gaps(
         self, gaps: Gaps, n_items: float, level: float, min_difference: float = 0.0
     ) -> PairEvidence:
         """Return the evidence by the boundary alone; see `evidence_at`."""
-        gaps, limit = self._with_luck(gaps), self.boundary(level, gaps.n, n_items)
+        gaps, limit = self._with_noise_either_way(gaps), self.boundary(level, gaps.n, n_items)
 
         def beyond(size: Floats, zeros: _Zeros) -> Floats:
             return self._beyond(size, gaps, zeros, limit, n_items)
 
-        of_row, of_column = _Zeros.of_row(gaps), _Zeros.of_column(gaps)
-        better = beyond(gaps.size - gaps.drop, of_row)
-        worse = beyond(-gaps.size - gaps.rise, of_column)
+        row_zeros, column_zeros = _Zeros.of_row(gaps), _Zeros.of_column(gaps)
+        better = beyond(gaps.size - gaps.drop, row_zeros)
+        worse = beyond(-gaps.size - gaps.rise, column_zeros)
         if min_difference <= 0.0:
             return PairEvidence(better, worse, np.zeros(gaps.size.shape))
         within = min_difference / gaps.slope
         below, above = within - gaps.size - gaps.rise, within + gaps.size - gaps.drop
-        close = np.minimum(beyond(below, of_column), beyond(above, of_row))
+        close = np.minimum(beyond(below, column_zeros), beyond(above, row_zeros))
         if gaps.rare_loss.any():
-            for size, zeros in ((below, of_column), (above, of_row)):
-                close = np.minimum(close, -self._log_p_of_rare(size, gaps, zeros))
+            for size, zeros in ((below, column_zeros), (above, row_zeros)):
+                close = np.minimum(close, -self._log_p_of_rare_losses(size, gaps, zeros))
         return PairEvidence(better, worse, close)
 
     def _beyond(
@@ -235,16 +236,16 @@ class Looks:
         if decides.any():
             tails = tail(corrected[decides], gaps.variance[decides], gaps.df[decides])
             out[decides] = -self.log_p(tails, gaps.n[decides], n_items)
-            if self._bounds_luck:
+            if self._weighs_noise_to_come:
                 log = log_p_of_zeros(size[decides], zeros.loss[decides], zeros.n[decides])
                 out[decides] = np.minimum(out[decides], -log)
         return out
 
-    def _log_p_of_rare(self, size: Floats, gaps: Gaps, zeros: _Zeros) -> Floats:
+    def _log_p_of_rare_losses(self, size: Floats, gaps: Gaps, zeros: _Zeros) -> Floats:
         """Return the log of the level at which rare losses to come do not make up for `size`."""
         loss, size = gaps.rare_loss, np.maximum(size, 0.0)
         losses = zeros.in_units_of(loss)
-        if self.once:
+        if self.single_look:
             return log_p_of_losses(size, loss, losses, gaps.n)
         return log_p_of_zeros(size, loss, losses)
 
@@ -264,7 +265,7 @@ class Looks:
         -------
         low, high : ndarray of shape (n_tested, n_rows)
         """
-        gaps, lowest, highest = self._with_luck(belief.gaps), None, None
+        gaps, lowest, highest = self._with_noise_either_way(belief.gaps), None, None
         if belief.proof is not None:
             levels = (
                 np.broadcast_to(np.asarray(level, dtype=np.float64), gaps.size.shape)
@@ -282,7 +283,7 @@ class Looks:
         self, gaps: Gaps, level: Floats | float, n_items: float, refuted: Floats | None
     ) -> Floats:
         """Return the lower ends of differences, of which a proof has `refuted` what is below."""
-        low = gaps.size - gaps.drop - self._arm(level, gaps, n_items)
+        low = gaps.size - gaps.drop - self._half_widths(level, gaps, n_items)
         if refuted is None:
             return low
         # As in `evidence_at`: a proof takes the boundary's place, but where failures may explain
@@ -294,26 +295,30 @@ class Looks:
         # pair, while the difference is of estimates from those of all models.
         return np.fmin(low, gaps.size)
 
-    def _arm(self, level: Floats | float, gaps: Gaps, n_items: float) -> Floats:
-        """Return how far the lower ends lie from the differences.
+    def _half_widths(self, level: Floats | float, gaps: Gaps, n_items: float) -> Floats:
+        """Return how far the lower ends lie below the differences.
 
-        It inverts `_beyond`. Rare losses widen it, but change no decision: an end that would reach
-        0 by them alone stays where it is.
+        This inverts `_beyond`. Rare losses add to it, but change no decision: an end that would
+        reach 0 by them alone stays where it is.
         """
         zeros = _Zeros.of_row(gaps)
         with np.errstate(invalid="ignore"):
-            arm = self.reach(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
-            arm = arm + self._events_between * zeros.loss
-        if self._bounds_luck:
-            arm = np.maximum(arm, zeros_to_come(level, zeros.n) * zeros.loss)
+            half_width = self.half_width(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
+            half_width = half_width + self._events_between * zeros.loss
+        if self._weighs_noise_to_come:
+            half_width = np.maximum(half_width, zeros_to_come(level, zeros.n) * zeros.loss)
         if gaps.rare_loss.any():
             losses = zeros.in_units_of(gaps.rare_loss)
             to_come = (
-                losses_to_come(level, losses, gaps.n) if self.once else zeros_to_come(level, losses)
+                losses_to_come(level, losses, gaps.n)
+                if self.single_look
+                else zeros_to_come(level, losses)
             )
-            with_losses = np.maximum(arm, to_come * gaps.rare_loss)
-            arm = np.where((arm < gaps.size) & (gaps.size <= with_losses), arm, with_losses)
-        return np.where(gaps.variance == 0.0, 0.0, arm)
+            with_losses = np.maximum(half_width, to_come * gaps.rare_loss)
+            half_width = np.where(
+                (half_width < gaps.size) & (gaps.size <= with_losses), half_width, with_losses
+            )
+        return np.where(gaps.variance == 0.0, 0.0, half_width)
 
     # -- the looks so far ---------------------------------------------------------------------
 
@@ -332,7 +337,7 @@ class Looks:
         place = i, j = i[first_place], j[first_place]
         look = self.evidence_at(belief, i, j, level, min_difference)
         evidence = self.evidence
-        if evidence is None or self.once:
+        if evidence is None or self.single_look:
             evidence = PairEvidence(*np.zeros((3, *changed.shape)))
         largest = look.at_least(evidence.at(place))
         if any((kind > 0.0).any() for kind in look):
@@ -341,40 +346,37 @@ class Looks:
             for kind, values, turned in zip(evidence, largest, largest.turned):
                 kind[place] = values
                 kind[j[tested], i[tested]] = turned[tested]
-        if self.once:
+        if self.single_look:
             return replace(self, evidence=evidence, last=None)
         return replace(self, evidence=evidence, last=belief)
 
     def _changed(self, belief: Belief) -> NDArray[np.bool_]:
         """Return the pairs whose belief has changed since the last look."""
-        n_models, references, was = len(belief.location), belief.references, self.last
-        if was is None or was.references is not references or len(was.location) != n_models:
-            return np.ones(
-                (n_models, n_models + (0 if references is None else len(references.names))),
-                dtype=bool,
-            )
-        moved, out = np.zeros(n_models, dtype=bool), np.zeros((n_models, n_models), dtype=bool)
+        n_models, references, last = len(belief.location), belief.references, self.last
+        if last is None or last.references is not references or len(last.location) != n_models:
+            n_references = 0 if references is None else len(references.names)
+            return np.ones((n_models, n_models + n_references), dtype=bool)
+        models, pairs = np.zeros(n_models, dtype=bool), np.zeros((n_models, n_models), dtype=bool)
         for name in ("location", "score", "slope", "failure_bias"):
             if (value := getattr(belief, name)) is not None:
-                moved |= value != getattr(was, name)
+                models |= value != getattr(last, name)
         for name in ("variance", "df", "n", "pair_zero_loss", "zero_count", "rare_loss"):
             if (value := getattr(belief, name)) is not None:
-                out |= value != getattr(was, name)
-        out |= moved[:, None] | moved
-        out |= out.T
+                pairs |= value != getattr(last, name)
+        pairs |= models[:, None] | models
+        pairs |= pairs.T
         if references is None:
-            return out
-        return np.concatenate(
-            [out, np.repeat(out.diagonal()[:, None], len(references.names), 1)], axis=1
-        )
+            return pairs
+        with_references = np.repeat(pairs.diagonal()[:, None], len(references.names), 1)
+        return np.concatenate([pairs, with_references], axis=1)
 
     @property
     def before_first_look(self) -> Looks:
         """The same rule before its first look."""
-        return Looks(self.once, self.horizons[-1:], pass_length=self.pass_length)
+        return Looks(self.single_look, self.horizons[-1:], pass_length=self.pass_length)
 
-    def raised(self, horizon: int, n: float) -> Looks:
-        """Return these looks with a later horizon, which applies to pairs of more than `n` items.
+    def with_horizon(self, horizon: int, n: float) -> Looks:
+        """Return these looks with a later horizon, for pairs of more than `n` items.
 
         It gets the part of the level that the earlier horizons have not spent, so raising a horizon
         before its end costs nothing.
@@ -390,18 +392,17 @@ class Looks:
             last=None,
         )
 
-    def joined(self, n_tested: int) -> Looks:
-        """Add rows and columns for models that joined, after the tested models."""
+    def with_models(self, n_tested: int) -> Looks:
+        """Return these looks with rows and columns for models that joined: `n_tested` in all."""
         if self.evidence is None or len(self.evidence.better) == n_tested:
             return self
+        # References stand in the last columns.
         n_before, width = self.evidence.better.shape
-        out = np.zeros((3, n_tested, width + n_tested - n_before))
-        for wider, kind in zip(out, self.evidence):
-            wider[:n_before, :n_before], wider[:n_before, n_tested:] = (
-                kind[:, :n_before],
-                kind[:, n_before:],
-            )
-        return replace(self, evidence=PairEvidence(*out), last=None)
+        evidence = PairEvidence(*np.zeros((3, n_tested, width + n_tested - n_before)))
+        for wider, kind in zip(evidence, self.evidence):
+            wider[:n_before, :n_before] = kind[:, :n_before]
+            wider[:n_before, n_tested:] = kind[:, n_before:]
+        return replace(self, evidence=evidence, last=None)
 
     def only(self, models: Sequence[int]) -> Looks:
         """Return the looks at these tested models alone, in this order."""

@@ -355,13 +355,13 @@ class Ranker:
         standing, parts = self._standing, self._turns.rule.parts()
         # A verdict can only err with a pair, and a look only choose its moment with a rule for it.
         without_pair = len(self._accounts) == 1 and standing.references is None
-        once = self._one_look or without_pair or not any(part.looks for part in parts)
+        single_look = self._one_look or without_pair or not any(part.looks for part in parts)
         standing.horizon = self._horizon()
         # Looks that were taken have spent part of the level by their boundary, which stays. A
         # single look is taken when a result is read and spends nothing before.
-        if standing.looks.evidence is None or (standing.looks.once and not once):
-            horizons = () if once or not standing.horizon else (standing.horizon,)
-            standing.looks = Looks(once, horizons, pass_length=self._contents.pass_length)
+        if standing.looks.evidence is None or (standing.looks.single_look and not single_look):
+            horizons = () if single_look or not standing.horizon else (standing.horizon,)
+            standing.looks = Looks(single_look, horizons, pass_length=self._contents.pass_length)
 
     def _horizon(self) -> int | None:
         """Return the most items that a pair can get; None if that is all of them."""

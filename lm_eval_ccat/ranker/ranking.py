@@ -188,7 +188,9 @@ class Ranking(Shown):
     known = _View(lambda r: r.verdicts.names[len(r.verdicts.tested) :])
     decided = _View(lambda r: not r.ties)
     p_best = _View(lambda r: r.p_top[1])
-    looks = _View(lambda r: "one" if all(model.estimate.once for model in r.models) else "every")
+    looks = _View(
+        lambda r: "one" if all(model.estimate.single_look for model in r.models) else "every"
+    )
     _rows = _View(lambda r: {model.name: model for model in r.models})
     _rank = _View(lambda r: {model: n for n, model in enumerate(r.order, 1)})
 
@@ -240,8 +242,8 @@ class Ranking(Shown):
         i, j = np.repeat(tested, len(order)), np.tile(order, len(tested))
         # Of two tested models either is a row of the matrices: take each pair once, the better
         # first.
-        once = (j >= n_tested) | (position[j] > position[i])
-        i, j = i[once], j[once]
+        better_first = (j >= n_tested) | (position[j] > position[i])
+        i, j = i[better_first], j[better_first]
         gap, low, high = self._differences()
         population = np.full(len(i), -1, dtype=np.int8)
         if self.beyond is not None:

@@ -52,15 +52,15 @@ class Estimate:
     zero_loss: float = 0.0
     end_shares: tuple[float, float] = (1.0, 1.0)
     possible: tuple[float, float] = (0.0, 1.0)
-    looks: Looks = field(default=Looks(once=True), compare=False)
+    looks: Looks = field(default=Looks(single_look=True), compare=False)
     method_interval: Callable[[float], tuple[float, float]] | None = field(
         default=None, compare=False
     )
 
     @property
-    def once(self) -> bool:
+    def single_look(self) -> bool:
         """Whether the interval holds for a single look only."""
-        return self.looks.once and self.method_interval is None
+        return self.looks.single_look and self.method_interval is None
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the two-sided interval, cut to what is possible."""
@@ -74,7 +74,7 @@ class Estimate:
             half = (
                 errors
                 if not self.error
-                else errors * self.looks.reach(1.0 - confidence, df, n_items, self.n_items)
+                else errors * self.looks.half_width(1.0 - confidence, df, n_items, self.n_items)
             )
             (low, _), (_, high) = interval_of_mean(np.array(self.mean), half, np.array(self.n))
         # What failures may hide is added to what chance explains: neither knows of the other.

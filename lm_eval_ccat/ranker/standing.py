@@ -103,13 +103,13 @@ class Standing:
 
     def look(self) -> None:
         """Take a look: the current belief decides turns until the next look."""
-        belief, looks = self.belief(), self.looks.joined(len(self.accounts))
+        belief, looks = self.belief(), self.looks.with_models(len(self.accounts))
         # A pair may get more items than its limit: scores may be told that nobody asked for. Beyond
         # the horizon no boundary holds, so it is raised to the limit in force, or generously.
         if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
             if (longest := most_items(belief)) > end:
-                looks = looks.raised(max(self.horizon or 10 * longest, longest + 1), end)
-        if not looks.once:  # a single look is taken whenever the verdicts are read
+                looks = looks.with_horizon(max(self.horizon or 10 * longest, longest + 1), end)
+        if not looks.single_look:  # a single look is taken whenever the verdicts are read
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         self.looks, self.belief_at_look = looks, belief
 
@@ -119,7 +119,7 @@ class Standing:
         It gets what the looks so far have left of the level.
         """
         if self.horizon is not None and self.looks.last is not None:
-            self.looks = self.looks.raised(self.horizon, most_items(self.looks.last))
+            self.looks = self.looks.with_horizon(self.horizon, most_items(self.looks.last))
 
     # -- verdicts -----------------------------------------------------------------------------
 
@@ -132,8 +132,8 @@ class Standing:
         """Return verdicts on the ranked score by the looks so far, or by the only one; cached."""
         key = belief, self.accounts.active.tobytes(), frozenset(self.barred), self.looks
         if self._cached is None or self._cached[0] != key:
-            looks = self.looks.joined(len(self.accounts))
-            if looks.once:  # this is the only look
+            looks = self.looks.with_models(len(self.accounts))
+            if looks.single_look:  # this is the only look
                 looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
             self._cached = key, self._verdicts_of(belief, looks, self.min_difference)
         return self._cached[1]

@@ -102,7 +102,7 @@ class Turns:
         """
         standing, answers_per_look = self.standing, self._answers_per_look
         self._answers += 1
-        if (answers_per_look == 1 and standing.looks.once) or self.warming().any():
+        if (answers_per_look == 1 and standing.looks.single_look) or self.warming().any():
             standing.belief_at_look = None
         elif (
             answers_per_look == 1

@@ -39,7 +39,7 @@ BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known
 _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at most 0.008
 #: Further items of a pair among which `Verdicts.missing` searches for the one that decides it.
 _SEARCHED = 20_000
-#: Steps in which a limit is raised to find the items that decide a pair.
+#: Steps in which a limit is extended to find the items that decide a pair.
 _RAISE = 1.2
 #: Standard deviations that a difference loses on its way in one case of five.
 _SETBACK = 0.8416
@@ -588,7 +588,7 @@ class Verdicts:
     def _items_to_decide(self, pair: Gaps, size: float, setback: float = 0.0) -> float | None:
         """Return the items that decide a pair if it goes on as it is; None if `size` do not.
 
-        Where the limit in force has too few, it is raised to just enough: a result advises that.
+        Where the limit in force has too few, it is extended to just enough: a result advises that.
 
         Parameters
         ----------
@@ -611,7 +611,7 @@ class Verdicts:
         weak = -float(np.log(level)) - ROUNDING  # few degrees of freedom count
 
         def first_that_decides(looks: Looks, limit: float) -> float | None:
-            better, worse, _ = looks.of_gaps(later, n_items, level)
+            better, worse, _ = looks.evidence_of_gaps(later, n_items, level)
             enough = (better > weak) | (worse > weak) | (later.variance <= 0.0)
             enough &= grid <= limit
             return float(grid[int(np.argmax(enough))]) if enough.any() else None
@@ -621,13 +621,13 @@ class Verdicts:
         if needed is not None or limit >= size:
             return needed
         # A single look decides with fewer items, and costs no table of a boundary.
-        least = max(first_that_decides(Looks(once=True), size) or size, limit)
+        least = max(first_that_decides(Looks(single_look=True), size) or size, limit)
         steps = 1 + int(np.ceil(np.log(size / least) / np.log(_RAISE)))
         for limit in np.ceil(np.geomspace(least, size, steps)).tolist():
             # One that just suffices would be used up by a pair that goes on a little worse.
             horizon = int(min(_RAISE * limit, size))
-            raised = looks.raised(horizon, most_items(self.belief))
-            if (needed := first_that_decides(raised, limit)) is not None:
+            extended = looks.with_horizon(horizon, most_items(self.belief))
+            if (needed := first_that_decides(extended, limit)) is not None:
                 break
         return needed
 

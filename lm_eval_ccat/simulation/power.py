@@ -248,7 +248,7 @@ class Power:
             _interpolated(n_items, self.n, rows) for rows in (self.effect, self.df, self.zeros)
         )
         n, df = np.full(len(effect), float(n_items)), np.broadcast_to(df, len(effect))
-        reach = Looks(horizons=(n_items,)).reach(self.level, df, n, self._exact_at)
+        half_width = Looks(horizons=(n_items,)).half_width(self.level, df, n, self._exact_at)
         # In standard deviations of the difference on a single item.
         error = np.sqrt(effect * (1.0 / n_items - 1.0 / self._exact_at))
         zeros /= as_of_many(n, self._exact_at)
@@ -256,7 +256,7 @@ class Power:
         def chance(gap: float) -> float:
             """Return the chance that a difference is decided, over pairs and rankings."""
             errors = np.multiply.outer(self.spreads.of_pairs_apart(gap), error)
-            return float(ndtr((gap - np.maximum(reach * errors, zeros)) / errors).mean())
+            return float(ndtr((gap - np.maximum(half_width * errors, zeros)) / errors).mean())
 
         low, high = 0.0, 1.0
         while high - low > _TOLERANCE:

@@ -42,7 +42,9 @@ def belief(*at, **more):
 
 def judged(b, **options):
     near = options.get("min_difference", 0.0)
-    return Verdicts(b, Looks(once=True).after(b, 0.05, near), "ab"[: len(b.location)], **options)
+    return Verdicts(
+        b, Looks(single_look=True).after(b, 0.05, near), "ab"[: len(b.location)], **options
+    )
 
 
 def test_a_gap_is_decided_by_what_failures_cannot_explain():

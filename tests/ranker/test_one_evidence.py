@@ -12,7 +12,7 @@ from lm_eval_ccat.methods.belief import Belief
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
-RULES = [Looks(once=True), Looks(), Looks(horizons=(150,))]
+RULES = [Looks(single_look=True), Looks(), Looks(horizons=(150,))]
 RULES.append(Looks(horizons=(60, 200), starts=(10, 40)))
 RULES.append(Looks(horizons=(150, 300), starts=(10, 90), pass_length=30))
 

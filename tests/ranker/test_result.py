@@ -96,7 +96,7 @@ def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(fou
     assert looks.horizons == (20,)
     for c in (0.8, 0.95, 0.99):
         at = np.array([row.df]), np.array([row.n])
-        half = row.error * float(looks.reach(1.0 - c, *at, row.n_items)[0])
+        half = row.error * float(looks.half_width(1.0 - c, *at, row.n_items)[0])
         assert half > row.error * stdtrit(row.df, 0.5 + 0.5 * c)  # wider than of one look
         # It holds every mean that the model could have by the larger of two variances: that of its
         # own scores, and what that is multiplied by if scores have this mean.

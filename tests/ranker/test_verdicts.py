@@ -44,7 +44,7 @@ def some(seed: int, n: int, references: bool = False, spread: float = 0.1) -> Be
 
 
 LOOKS = [
-    Looks(once=True),
+    Looks(single_look=True),
     Looks(),
     Looks(horizons=(150,)),
     Looks(horizons=(60, 200), starts=(10, 40)),
@@ -96,7 +96,7 @@ def test_chances_agree_with_the_integral_over_independent_normals():
 
 def test_models_known_to_be_equal_share_the_chance_to_be_the_best():
     equal = Belief.independent([0.5, 0.5, 0.5, 0.2], [0.0] * 4, n=[50] * 4, n_items=50)
-    chances = Verdicts(equal, Looks(once=True), "abcd").p_top((1, 2))
+    chances = Verdicts(equal, Looks(single_look=True), "abcd").p_top((1, 2))
     assert chances[1] == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 1 / 3, "d": 0.0}, abs=0.03)
     assert sum(chances[2].values()) == pytest.approx(2.0)
 
@@ -104,7 +104,7 @@ def test_models_known_to_be_equal_share_the_chance_to_be_the_best():
 @pytest.mark.parametrize("seed", range(8))
 def test_exactly_k_models_are_the_best_k_beside_known_ones_too(seed):
     belief = some(seed, 4, references=True, spread=0.4)
-    chances = Verdicts(belief, Looks(once=True), "abcd").p_top((1, 2, 3))
+    chances = Verdicts(belief, Looks(single_look=True), "abcd").p_top((1, 2, 3))
     assert [sum(of.values()) for of in chances.values()] == pytest.approx([1.0, 2.0, 3.0])
 
 
@@ -175,7 +175,7 @@ def test_looks_at_known_models_stay_when_a_model_joins():
     looks = Looks().after(at_look([0.5, 0.6], 0.02), 0.05)
     vague = at_look([0.5, 0.6, 0.4], 0.4)  # which alone decides nothing
     without, alone = looks.after(vague.only([0, 1]), 0.05), Looks().after(vague, 0.05)
-    together = looks.joined(3).after(vague, 0.05)
+    together = looks.with_models(3).after(vague, 0.05)
     before = Verdicts(vague.only([0, 1]), without, "ab").state
     assert before.tolist() == [[OPEN, DECIDED, *[DECIDED] * 2, OPEN],
                                [DECIDED, OPEN, *[DECIDED] * 3]]  # fmt: skip
@@ -209,7 +209,7 @@ def test_equivalence_of_a_family_is_that_of_all_its_pairs(familywise, pairs):
     b = Belief.independent([0.5] * 3, [0.02] * 3, n=[100] * 3, n_items=1000)
     p = pairs * 2.0 * ndtr(-0.06 / np.hypot(0.02, 0.02))
     for level, state in ((p - 1e-9, OPEN), (p + 1e-9, EQUIVALENT)):
-        looks = Looks(once=True).after(b, level, 0.06)
+        looks = Looks(single_look=True).after(b, level, 0.06)
         v = Verdicts(b, looks, "abc", 1.0 - level, familywise=familywise, min_difference=0.06)
         assert v.state[0, 1] == state
 
@@ -221,7 +221,7 @@ def test_one_look_is_students_test():
     )
     p = 2.0 * stdtr(9.0, -0.1 / np.hypot(0.03, 0.03))
     for c, state in ((1.0 - p - 1e-9, DECIDED), (1.0 - p + 1e-9, OPEN)):
-        v = Verdicts(b, Looks(once=True).after(b, 1.0 - c), "ab", c)
+        v = Verdicts(b, Looks(single_look=True).after(b, 1.0 - c), "ab", c)
         assert v.state[0, 1] == state
         low, _ = v.intervals()
         assert bool(low[0, 1] > 0.0) == (state == DECIDED)
@@ -347,15 +347,15 @@ def test_a_boundary_is_where_its_level_is_reached(looks, n, level, size):
 
 def test_a_horizon_that_is_raised_gets_what_is_left_of_the_level():
     looks, n = Looks(horizons=(100,)), np.array([20.0, 40.0, 41.0, 100.0, 101.0, 300.0])
-    assert looks.raised(80, 40) is looks
-    raised, late = looks.raised(300, 40), looks.raised(300, 100)
+    assert looks.with_horizon(80, 40) is looks
+    raised, late = looks.with_horizon(300, 40), looks.with_horizon(300, 100)
     assert raised.horizons == late.horizons == (100, 300)
     first, second, third = (x.boundary(0.05, n, 1e3) for x in (looks, raised, late))
     assert (second[:2] == first[:2]).all() and (third[:4] == first[:4]).all()
     assert np.isinf(first[4:]).all() and np.isfinite(second).all() and np.isfinite(third).all()
     assert (second[4:] < third[4:]).all()  # the earlier it is raised, the more is left
-    assert raised.raised(400, 40).horizons == (100, 400)  # nothing was looked at in between
-    assert Looks(horizons=(100,)).raised(300, 6).horizons == (300,)
+    assert raised.with_horizon(400, 40).horizons == (100, 400)  # nothing was looked at in between
+    assert Looks(horizons=(100,)).with_horizon(300, 6).horizons == (300,)
     assert (
         looks.boundary(0.05, n, 1e3)[:4]
         < Looks(horizons=(100,), starts=(10,)).boundary(0.04, n, 1e3)[:4]
@@ -364,7 +364,7 @@ def test_a_horizon_that_is_raised_gets_what_is_left_of_the_level():
 
 def test_a_horizon_at_the_last_item_but_one_needs_no_level_beyond():
     at = np.array([50.0, 99.0, 100.0])
-    looks = Looks(horizons=(99,)).raised(100, 99)
+    looks = Looks(horizons=(99,)).with_horizon(100, 99)
     assert np.isfinite(c := looks.boundary(0.05, at, 100.0)).all() and c[2] == 0.0
 
 
@@ -481,6 +481,6 @@ def test_the_neighbours_of_a_model_are_the_nearest_that_differ_from_it():
     known = board({"top": 0.9, "middle": 0.7, "same": 0.5, "low": 0.3, "last": 0.1})
     b = Belief.independent([0.5], [0.02], n=[90], n_items=900)
     b = replace(b, references=known)
-    place = place_of(Verdicts(b, Looks(once=True).after(b, 0.05), ["new"]), "new")
+    place = place_of(Verdicts(b, Looks(single_look=True).after(b, 0.05), ["new"]), "new")
     assert (place["above"], place["below"], place["tied_with"]) == ("middle", "low", ["same"])
     assert place["rank_interval"] == [3, 4]

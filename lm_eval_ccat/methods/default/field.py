@@ -23,7 +23,7 @@ import numpy as np
 from ...metrics.scale import Floats
 from ..belief import Belief
 from ..policy import Items, Mask, largest, tie_order
-from ..sample.pairs import IMAGINED_ITEMS
+from ..sample.pairs import imagined_square
 from .departures import FIRST, UNKNOWN, DefaultModel, Departures, posterior, spread
 from .member import NU0, Member, solved
 
@@ -148,45 +148,50 @@ class Moments(NamedTuple):
 
     Attributes
     ----------
-    t, v, misfit, level, left, q, rbar : ndarray of shape (n_models,)
-        As `Member` has them; `q` draws have a score.
+    estimate, open_variance, misfit, level, n_left, mean_residual : ndarray of shape (n_models,)
+        As `Member` has them.
+    n_draws : ndarray of shape (n_models,)
+        Draws with a score.
     ability, ability_variance, slope : ndarray of shape (n_models,)
         Posterior of the ability, and change of the estimate per unit of ability, without
         departures.
-    S, T, M : ndarray of shape (n_models, n_models)
-        Covariances of residuals on one item, of mean residuals on the draws, and of departures
-        before any draw.
+    item_covariance, mean_covariance : ndarray of shape (n_models, n_models)
+        Covariances of residuals on one item, and of mean residuals on the draws.
+    prior : ndarray of shape (n_models, n_models)
+        Covariance of departures before any draw.
     df_of_draws : ndarray of shape (n_models, n_models)
         Degrees of freedom that draws give to variances of residuals (on the diagonal) and of their
         differences.
-    S_alone, T_alone : ndarray of shape (n_models, n_models)
+    item_variance, mean_variance : ndarray of shape (n_models, n_models)
         Variances of differences of residuals on one item, and of mean residuals on the draws, as
         the draws alone show them; the diagonal means nothing.
     """
 
-    t: Floats
-    v: Floats
+    estimate: Floats
+    open_variance: Floats
     misfit: Floats
     level: Floats
-    left: Floats
-    q: Floats
-    rbar: Floats
+    n_left: Floats
+    n_draws: Floats
+    mean_residual: Floats
     ability: Floats
     ability_variance: Floats
     slope: Floats
-    S: Floats
-    T: Floats
-    M: Floats
+    item_covariance: Floats
+    mean_covariance: Floats
+    prior: Floats
     df_of_draws: Floats
-    S_alone: Floats
-    T_alone: Floats
+    item_variance: Floats
+    mean_variance: Floats
 
-    def levers(self, d: Departures, variance: Floats, n_items: int) -> tuple[Floats, Floats]:
+    def levers(
+        self, departures: Departures, variance: Floats, n_items: int
+    ) -> tuple[Floats, Floats]:
         """Return the slope of each estimate in the ability, and its share of the variance.
 
         Parameters
         ----------
-        d : Departures
+        departures : Departures
         variance : ndarray of shape (n_models,)
             Of the estimates.
         n_items : int
@@ -195,13 +200,14 @@ class Moments(NamedTuple):
         -------
         slope, share : ndarray of shape (n_models,)
         """
-        u = self.left / n_items
-        before, from_bank = self.M.diagonal(), np.maximum(d.inflation * u * u, 1e-300)
-        noise = self.S.diagonal() / np.maximum(self.left, 1.0)
+        share_left, before = self.n_left / n_items, self.prior.diagonal()
+        factor = np.maximum(departures.inflation * share_left * share_left, 1e-300)
+        noise = self.item_covariance.diagonal() / np.maximum(self.n_left, 1.0)
         # What draws leave of the departures, and what of these the ability explains.
-        after = np.clip(variance / from_bank - noise, 0.0, before)
-        explained = np.minimum(d.single[0] * self.v * self.misfit * self.level / before, 1.0)
-        share = after * explained * from_bank / np.maximum(variance, 1e-300)
+        after = np.clip(variance / factor - noise, 0.0, before)
+        by_ability = departures.single[0] * self.open_variance * self.misfit * self.level
+        explained = np.minimum(by_ability / before, 1.0)
+        share = after * explained * factor / np.maximum(variance, 1e-300)
         return self.slope * after / before, np.clip(share, 0.0, 1.0)
 
     def result(self, departures: Departures, n_items: float) -> Belief:
@@ -229,27 +235,30 @@ class Moments(NamedTuple):
         Pairs are judged as without a bank, by what the two models differ by on the draws. A single
         model's variance counts the bank's covariance of residuals as `NU0` draws.
         """
-        u, left = self.left / n_items, np.maximum(self.left, 1.0)
-        left = np.maximum(left[:, None], left)
-        single = ((self.S / left + self.T) * (u[:, None] * u)).diagonal()
-        variance = (self.S_alone / left + self.T_alone) * (u[:, None] * u)
-        df = np.maximum(np.minimum(self.q[:, None], self.q) - 1.0, 1.0)
+        share_left, n_left = self.n_left / n_items, np.maximum(self.n_left, 1.0)
+        n_left = np.maximum(n_left[:, None], n_left)
+        shares = share_left[:, None] * share_left
+        single = ((self.item_covariance / n_left + self.mean_covariance) * shares).diagonal()
+        variance = (self.item_variance / n_left + self.mean_variance) * shares
+        df = np.maximum(np.minimum(self.n_draws[:, None], self.n_draws) - 1.0, 1.0)
         np.fill_diagonal(variance, EXCESS_ALONE * np.maximum(single, 0.0))
         np.fill_diagonal(df, NU0 + self.df_of_draws.diagonal())
-        return self._belief(self.t + u * self.rbar, variance, df, n_items)
+        return self._belief(self.estimate + share_left * self.mean_residual, variance, df, n_items)
 
     def _combined(self, departures: Departures, n_items: float) -> Belief:
         """Return the belief that combines the bank's prior of departures with the draws."""
-        u = self.left / n_items
-        if any(self.q.tolist()):
-            beta, beta_covariance = posterior(self.M, self.T, self.rbar)
+        share_left = self.n_left / n_items
+        if any(self.n_draws.tolist()):
+            departure, posterior_covariance = posterior(
+                self.prior, self.mean_covariance, self.mean_residual
+            )
         else:
-            beta, beta_covariance = np.zeros(len(u)), self.M
-        left = np.maximum(self.left, 1.0)
-        covariance = self.S / np.maximum(left[:, None], left)
-        covariance += beta_covariance
-        covariance *= u[:, None] * u
-        after, before = self._of_pairs(beta_covariance), self._of_pairs(self.M)
+            departure, posterior_covariance = np.zeros(len(share_left)), self.prior
+        n_left = np.maximum(self.n_left, 1.0)
+        covariance = self.item_covariance / np.maximum(n_left[:, None], n_left)
+        covariance += posterior_covariance
+        covariance *= share_left[:, None] * share_left
+        after, before = self._of_pairs(posterior_covariance), self._of_pairs(self.prior)
         variance = self._of_pairs(covariance)
         single = variance.diagonal() * departures.inflation
         variance *= departures.inflation_of_pairs
@@ -258,7 +267,7 @@ class Moments(NamedTuple):
         bank = np.clip(after / before, 0.0, 1.0)
         draws = (1.0 - bank) ** 2 / (NU0 + self.df_of_draws)
         df = 1.0 / (bank**2 / departures.df + draws)
-        return self._belief(self.t + u * beta, variance, df, n_items)
+        return self._belief(self.estimate + share_left * departure, variance, df, n_items)
 
     @staticmethod
     def _of_pairs(covariance: Floats) -> Floats:
@@ -268,8 +277,9 @@ class Moments(NamedTuple):
         return variance
 
     def _belief(self, estimate: Floats, variance: Floats, df: Floats, n_items: float) -> Belief:
-        variance[self.left[:, None] + self.left == 0.0] = 0.0  # of two models known in full
-        n = n_items - self.left
+        in_full = self.n_left[:, None] + self.n_left == 0.0
+        variance[in_full] = 0.0
+        n = n_items - self.n_left
         n = np.minimum(n[:, None], n)
         return Belief(np.clip(estimate, 0.0, 1.0), variance, df, n, float(n_items))
 
@@ -289,13 +299,13 @@ def _usual_variance(belief: Belief) -> float:
 class ModelValues(NamedTuple):
     """What `Moments` need of one model alone, or of all: all but the last two as they have them."""
 
-    t: Any
-    v: Any
+    estimate: Any
+    open_variance: Any
     misfit: Any
     level: Any
-    left: Any
-    q: Any
-    rbar: Any
+    n_left: Any
+    n_draws: Any
+    mean_residual: Any
     ability: Any
     ability_variance: Any
     slope: Any
@@ -363,29 +373,30 @@ class Joint:
         member.refresh(departures)
         posterior, floor = member.posterior, departures.floor * member.level
         self._values[a] = ModelValues(
-            t=member.t,
-            v=member.v,
+            estimate=member.estimate,
+            open_variance=member.open_variance,
             misfit=member.misfit,
             level=member.level,
-            left=member.left,
-            q=len(member.drawn),
-            rbar=member.rbar,
+            n_left=member.n_left,
+            n_draws=len(member.drawn),
+            mean_residual=member.mean_residual,
             ability=posterior.z[0],
             ability_variance=posterior.covariance[0, 0],
             slope=posterior.slope,
-            residual_sd=(departures.noise * member.noise + floor) ** 0.5,
+            residual_sd=(departures.noise * member.unseen_noise + floor) ** 0.5,
             score_variance=member.score_variance,
         )
         columns = [self._columns[i] for i in member.drawn.tolist()]
-        y, sd = member.c * member.e, np.sqrt(departures.noise * member.noises + floor)
+        c, e = member.draw_weights, member.draw_residuals  # the letters of `Products`
+        y, s = c * e, np.sqrt(departures.noise * member.draw_noises + floor)
         self._rows[:, a, columns] = (
             y,
-            member.c * sd,
-            np.sqrt(member.c) * member.e,
+            c * s,
+            np.sqrt(c) * e,
             y * y,
             y * y * y,
             y,
-            member.c * posterior.score[member.drawn],
+            c * posterior.score[member.drawn],
         )
         products = np.einsum("khd,kd->kh", self._rows[:_SCORES], self._rows[_PARTNER, a])
         *sums, cube, cube_of_partner = products
@@ -415,46 +426,42 @@ class Joint:
         scatter = np.maximum(quartics - squares / np.maximum(q, 1.0), smallest)
         return np.asarray(np.minimum(2.0 * squares / scatter, np.maximum(q - 1.0, 0.0)))
 
-    def alone(self, q: Floats, score_variance: Floats) -> tuple[Floats, Floats]:
-        """Return `S_alone` and `T_alone` of `Moments`.
+    def variances_by_draws(self, n_draws: Floats, score_variance: Floats) -> tuple[Floats, Floats]:
+        """Return `item_variance` and `mean_variance` of `Moments`.
 
-        As in a ranking without a bank (`Pairs.mean_variances` of the method `sample`), part of a
-        draw is imagined, with the largest difference of scores so far or the usual one of two
-        unrelated models, and with the whole scale before the first: models that have not differed
-        so far may do so on the next draw.
+        As in a ranking without a bank, part of a draw is imagined (`imagined_square`).
 
         Parameters
         ----------
-        q, score_variance : ndarray of shape (n_models,)
+        n_draws, score_variance : ndarray of shape (n_models,)
             Draws, and variance of the scores, of each model.
         """
-        q = np.maximum(np.minimum(q[:, None], q), 1.0)
-        apart = np.minimum(score_variance[:, None] + score_variance, 1.0)
-        largest = np.where(self.sums.largest > 0.0, self.sums.largest, 1.0 / q)
-        imagined = IMAGINED_ITEMS * np.maximum(largest**2, apart / (q * q))
-        freedom = q / np.maximum(q - 1.0, 1.0)
-        of_item = (spread(self.sums.residual) + q * imagined) * freedom
-        of_mean = (spread(self.sums.mean_residual) + imagined) * freedom
-        return of_item, of_mean
+        n = np.maximum(np.minimum(n_draws[:, None], n_draws), 1.0)
+        plausible = score_variance[:, None] + score_variance
+        imagined = imagined_square(self.sums.largest, plausible, n)
+        freedom = n / np.maximum(n - 1.0, 1.0)
+        item_variance = (spread(self.sums.residual) + n * imagined) * freedom
+        mean_variance = (spread(self.sums.mean_residual) + imagined) * freedom
+        return item_variance, mean_variance
 
     def moments(self, departures: Departures) -> Moments:
         """Return the current state of all models under this prior."""
         # One row a quantity, so that each lies in memory without gaps.
         width = len(ModelValues._fields)
         values = ModelValues(*np.array(self._values, dtype=np.float64).reshape(-1, width).T.copy())
-        q, sums = values.q, self.sums
-        alike = np.full((len(q), len(q)), departures.rho)
+        n_draws, sums = values.n_draws, self.sums
+        alike = np.full((len(n_draws), len(n_draws)), departures.rho)
         np.fill_diagonal(alike, 1.0)  # a model is wholly like itself
         # The bank's covariance of residuals counts as so many draws beside the models' own.
-        total = NU0 + np.maximum(q - 1.0, 0.0)
-        bank, draws = np.sqrt(NU0 / total), np.sqrt(q / total)
+        total = NU0 + np.maximum(n_draws - 1.0, 0.0)
+        bank, draws = np.sqrt(NU0 / total), np.sqrt(n_draws / total)
         measured, noise = draws[:, None] * draws, values.residual_sd * bank
-        S = alike * (noise[:, None] * noise) + measured * sums.residual
-        T = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
-        T += np.diag(np.where(q > 0.0, 0.0, UNKNOWN))
-        M = departures.prior(values.v, values.misfit, values.t, values.level)
-        alone = self.alone(q, values.score_variance)
-        return Moments(*values[:-2], S, T, M, self.df_of_draws(q), *alone)
+        of_item = alike * (noise[:, None] * noise) + measured * sums.residual
+        of_mean = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
+        of_mean += np.diag(np.where(n_draws > 0.0, 0.0, UNKNOWN))
+        prior = departures.prior(values.open_variance, values.misfit, values.estimate, values.level)
+        by_draws = self.variances_by_draws(n_draws, values.score_variance)
+        return Moments(*values[:-2], of_item, of_mean, prior, self.df_of_draws(n_draws), *by_draws)
 
 
 class Move(Enum):
@@ -650,10 +657,10 @@ class Field:
         The variance is the mean over estimates, and over differences whose sign is in doubt.
         """
         moments, n_drawn, size = self.moments(), self.sequence.n_drawn, self.draw_sizes()
-        per_draw = moments.S * self._per_draw
-        noise_of_rest = moments.S / max(moments.left.mean(), 1.0)
-        gap = moments.t[:, None] - moments.t
-        weights = np.exp(-0.5 * gap**2 / spread(moments.M + moments.S / len(size))) + _LEAST_WEIGHT
+        noise = moments.item_covariance
+        per_draw, noise_of_rest = noise * self._per_draw, noise / max(moments.n_left.mean(), 1.0)
+        gap = moments.estimate[:, None] - moments.estimate
+        weights = np.exp(-0.5 * gap**2 / spread(moments.prior + noise / len(size))) + _LEAST_WEIGHT
         np.fill_diagonal(weights, 0.0)
         total = max(float(weights.sum()), _LEAST_WEIGHT)
 
@@ -669,9 +676,9 @@ class Field:
 
         left_by_chosen = np.array([member.left_by_chosen(candidate) for member in self.members])
         after = self.model.departures.prior(
-            left_by_chosen, moments.misfit, moments.t, moments.level
+            left_by_chosen, moments.misfit, moments.estimate, moments.level
         )
-        return left_open(moments.M, n_drawn + 1) < left_open(after, n_drawn)
+        return left_open(moments.prior, n_drawn + 1) < left_open(after, n_drawn)
 
     def draw_sizes(self) -> Floats:
         """Return the sizes to which the probabilities of a draw are proportional; (n_items,).

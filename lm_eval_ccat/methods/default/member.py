@@ -70,27 +70,30 @@ class Member:
     unasked : ndarray of bool, shape (n_items,)
     passed : int
         Length of the beginning of the sequence in which the model was asked every item.
-    t, v : float
-        The response model's estimate; the variance of the mean over the unseen items that remains
-        after the chosen items, increased where the model may be outside the bank's range. It does
-        not contain `misfit`.
+    estimate : float
+        The response model's, ``t``.
+    open_variance : float
+        Variance of the mean over the unseen items that remains after the chosen items, increased
+        where the model may be outside the bank's range. It does not contain `misfit`. It is ``v``
+        in `departures`.
     position, level : float
         Position of the model in the bank's range, and the factor on variances there.
-    left : int
+    n_left : int
         Items without a score.
     score_variance : float
         Of the scores so far.
-    rbar : float
-        Estimated mean departure over the items not asked (see above).
-    drawn, c, e, noises : ndarray of shape (q,)
-        The draws with a score, their weights in `rbar`, their residuals from it, and variances.
-    noise : float
-        Mean variance of the unseen scores; this and `noises` follow from the response model.
+    mean_residual : float
+        Estimated mean departure over the items not asked, ``rbar``.
+    drawn, draw_weights, draw_residuals, draw_noises : ndarray of shape (n_draws,)
+        The draws with a score, their weights in `mean_residual`, their residuals from it, and
+        variances.
+    unseen_noise : float
+        Mean variance of the unseen scores; this and `draw_noises` follow from the response model.
     misfit : float
         Factor, at least 1, by which squared residuals of all answers exceed what the bank expects.
         A model that refuses a tenth of the items shows it before draws have measured it. It
-        stands in `noise` and `noises`.
-    unlike : float
+        stands in `unseen_noise` and `draw_noises`.
+    misfit_variance : float
         Variance of the mean residual of all answers, times the share of their squares that `misfit`
         calls more than usual: the bank does not say how such a model answers what it was not asked.
     """
@@ -110,9 +113,9 @@ class Member:
         self._known = -1
         self._departures: Departures | None = None
         self.drawn = self._selected = np.empty(0, dtype=np.intp)
-        self._unsure = self.rbar = self.score_variance = 0.0
-        self.misfit, self.unlike = 1.0, 0.0
-        self.c = self.e = self.noises = np.empty(0)
+        self._unsure = self.mean_residual = self.score_variance = 0.0
+        self.misfit, self.misfit_variance = 1.0, 0.0
+        self.draw_weights = self.draw_residuals = self.draw_noises = np.empty(0)
 
     @property
     def n_told(self) -> int:
@@ -162,14 +165,14 @@ class Member:
         """Return the items without a score that were asked or stand in the shared sequence."""
         return [*self._waiting, *(i for i in shared[self.passed :] if self.unasked[i])]
 
-    def refresh(self, d: Departures) -> None:
+    def refresh(self, departures: Departures) -> None:
         """Update everything that depends on the scores, under this prior of departures."""
         p = self.posterior
         # Every look asks for this; only a score of the model, or another prior, changes it.
-        if self._known == len(p.answered) and self._departures is d:
+        if self._known == len(p.answered) and self._departures is departures:
             return
-        self._known, self._departures = len(p.answered), d
-        self.t, self.left, self.noise = p.estimate, p.n_items - self._known, p.unseen_noise
+        self._known, self._departures = len(p.answered), departures
+        self.estimate, self.n_left = p.estimate, p.n_items - self._known
         self.position = p.items.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
         outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
@@ -182,24 +185,24 @@ class Member:
         self.score_variance = float(scores.var(ddof=1)) if len(scores) > 1 else 0.0
         residual = p.residuals(scored, _MOST_LEVERAGE)
         noises = p.kappa[scored] * p.w[scored]
-        expected = np.maximum(d.noise * noises + d.floor * self.level, _LEAST_NOISE)
+        usual = departures.noise * noises + departures.floor * self.level
         # What exceeds the usual counts against a few usual answers, so that one odd score is no
         # misfit.
-        excess = float((residual * residual / expected - 1.0).sum())
+        excess = float((residual * residual / np.maximum(usual, _LEAST_NOISE) - 1.0).sum())
         self.misfit = 1.0 + max(excess, 0.0) / (USUAL_ANSWERS + self._known)
         of_mean = float(residual.dot(residual)) / max(self._known, 1) ** 2
-        self.unlike = of_mean * (1.0 - 1.0 / self.misfit)
-        self.noise *= self.misfit
-        # Draws measure the departure itself; `v` is what the chosen items leave open.
+        self.misfit_variance = of_mean * (1.0 - 1.0 / self.misfit)
+        self.unseen_noise = p.unseen_noise * self.misfit
+        # Draws measure the departure itself: the open variance is what the chosen items leave.
         left = p.open_after(self._selected)
         self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)
-        self.v = left + self._unsure
+        self.open_variance = left + self._unsure
         if len(drawn):
-            self.noises = noises[drawn] * self.misfit
+            self.draw_noises = noises[drawn] * self.misfit
             self._measure(residual, w, per, drawn)
 
     def left_by_chosen(self, item: int) -> float:
-        """Return `v` after one more chosen item."""
+        """Return `open_variance` after one more chosen item."""
         return self.posterior.open_after(np.append(self._selected, item)) + self._unsure
 
     def _measure(self, residual: Floats, w: Floats, per: Floats, drawn_places: Indices) -> None:
@@ -209,11 +212,11 @@ class Member:
         c -= w.cumsum()
         # A weight is below 0 only where next to nothing is left.
         c[drawn_places] = positive = np.maximum(c[drawn_places], 0.0)
-        norm = max(sum(c.tolist()), 0.1 * max(self.left, 1))
-        self.rbar = float(c.dot(residual)) / norm
-        self.c = positive / max(sum(positive.tolist()), 1e-12)
+        norm = max(sum(c.tolist()), 0.1 * max(self.n_left, 1))
+        self.mean_residual = float(c.dot(residual)) / norm
+        self.draw_weights = positive / max(sum(positive.tolist()), 1e-12)
         residual = residual[drawn_places]
-        self.e = residual - float(self.c.dot(residual))
+        self.draw_residuals = residual - float(self.draw_weights.dot(residual))
 
     def sample(self) -> Drawn | None:
         """Estimate the full-benchmark mean in a way that does not depend on the bank's quality.

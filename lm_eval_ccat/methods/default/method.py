@@ -125,7 +125,8 @@ class DefaultPolicy(Policy):
         belief = beliefs[0] if len(beliefs) == 1 else _apart(beliefs)
         # A pair's models are both unlike the bank, so only single models are doubted in addition.
         unlike = [
-            member.unlike * (member.left / self._bank.n_items) ** 2 for member in self._members
+            member.misfit_variance * (member.n_left / self._bank.n_items) ** 2
+            for member in self._members
         ]
         belief = replace(belief, variance=belief.variance + np.diag(unlike))
         if question == POPULATION:
@@ -147,7 +148,7 @@ class DefaultPolicy(Policy):
         Before the first items it is that of the bank's residuals. (Residuals of the answers
         themselves are no guide: the response model has learned from these.)
         """
-        residuals = block_diag(*(field.moments().S for field in self.fields))
+        residuals = block_diag(*(field.moments().item_covariance for field in self.fields))
         usual = spread(residuals)
         posteriors = [member.posterior for member in self._members]
         scores = np.array([p.score for p in posteriors])
@@ -187,7 +188,7 @@ class DefaultPolicy(Policy):
         one_item = 0.25 * np.eye(len(scores))
         over = np.cov(scores).reshape(one_item.shape) if scores.shape[1] > 1 else one_item
         unseen = np.sqrt([1.0 - p.has_score.mean() for p in posteriors])
-        residuals = block_diag(*(field.moments().S for field in self.fields))
+        residuals = block_diag(*(field.moments().item_covariance for field in self.fields))
         covariance = over + unseen[:, None] * unseen * residuals
         out = spread(covariance)
         out.flat[:: len(scores) + 1] = covariance.diagonal()
@@ -220,7 +221,8 @@ class DefaultPolicy(Policy):
         drawn = member.sample()
         # Probability of departures as large as those of the draws.
         moments = field.moments()
-        away = abs(moments.rbar[a]) / (moments.M[a, a] + moments.T[a, a]) ** 0.5
+        variance = moments.prior[a, a] + moments.mean_covariance[a, a]
+        away = abs(moments.mean_residual[a]) / variance**0.5
         misfit = float(2.0 * stdtr(departures.df, -away)) if drawn else 1.0
         return Description(
             float(posterior.z[0]) + field.model.centre,
@@ -232,7 +234,7 @@ class DefaultPolicy(Policy):
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
         """Return where the bank says little about a model."""
-        member, findings, n_drawn = field.members[a], [], int(field.moments().q[a])
+        member, findings, n_drawn = field.members[a], [], int(field.moments().n_draws[a])
         # A few scores may look odd by luck, and people act on findings.
         if member.n_told < FEWEST_TO_FIND:
             return []
@@ -248,7 +250,7 @@ class DefaultPolicy(Policy):
                 rests += "; pairs are judged by these items alone, as without a bank"
             findings.append(f"may score {side} than every model of the bank: {rests}")
         if n_drawn >= FEWEST_TO_FIND and misfit < UNLIKE:
-            departure = field.moments().rbar[a]
+            departure = field.moments().mean_residual[a]
             findings.append(
                 "is unlike the models of the bank: on items drawn at random it scores "
                 f"{abs(departure):.2g} {'more' if departure > 0 else 'less'} than the bank "

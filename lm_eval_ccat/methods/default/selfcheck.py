@@ -296,9 +296,9 @@ def fit_departures(
         estimate, variance, left, level = (
             x[members]
             for x in (
-                checkpoint.moments.t,
-                checkpoint.moments.v * checkpoint.moments.misfit,
-                checkpoint.moments.left,
+                checkpoint.moments.estimate,
+                checkpoint.moments.open_variance * checkpoint.moments.misfit,
+                checkpoint.moments.n_left,
                 checkpoint.moments.level,
             )
         )
@@ -430,7 +430,7 @@ def departures_of(
     undrawn = [
         checkpoint
         for checkpoint in checkpoints
-        if checkpoint.n <= FIRST and not checkpoint.moments.q.any()
+        if checkpoint.n <= FIRST and not checkpoint.moments.n_draws.any()
     ]
     last = max((checkpoint.n for checkpoint in undrawn), default=0)
     # Before the first draws, errors are those of the response model. Groups beyond their bank have
@@ -459,9 +459,12 @@ def departures_of(
 
 def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]:
     prior = replace(prior, centre=checkpoint.centre)
-    of_models = (getattr(checkpoint.moments, name) for name in ("v", "misfit", "t", "level"))
-    moments = checkpoint.moments._replace(M=prior.prior(*of_models))
-    return moments, moments.result(prior, float(moments.left[0] + checkpoint.n))
+    of_models = (
+        getattr(checkpoint.moments, name)
+        for name in ("open_variance", "misfit", "estimate", "level")
+    )
+    moments = checkpoint.moments._replace(prior=prior.prior(*of_models))
+    return moments, moments.result(prior, float(moments.n_left[0] + checkpoint.n))
 
 
 def left_out(checkpoints: list[Checkpoint], priors: Priors, names: Sequence[str]) -> LeftOut:
@@ -476,7 +479,7 @@ def left_out(checkpoints: list[Checkpoint], priors: Priors, names: Sequence[str]
         moments, belief = _result(checkpoint, priors[checkpoint.group])
         alone = belief.variance.diagonal()
         slope, share = moments.levers(
-            priors[checkpoint.group], alone, int(moments.left[0]) + checkpoint.n
+            priors[checkpoint.group], alone, int(moments.n_left[0]) + checkpoint.n
         )
         of_ability = moments.ability, moments.ability_variance, slope, share
         rows = (belief.location - checkpoint.truth, alone, belief.df.diagonal(), *of_ability)

@@ -45,6 +45,33 @@ def rare_loss(squares: Floats | float, sizes: Floats | float) -> Floats:
     return np.asarray((squares + IMAGINED_ITEMS) / (sizes + IMAGINED_ITEMS))
 
 
+def imagined_square(
+    largest: Floats, plausible: Floats | float, divisor: Floats | float = 1.0
+) -> Floats:
+    """Return what is imagined in addition to a sum of squared differences: part of an item's.
+
+    Models that have not differed so far may do so on the next item: by the largest difference so
+    far, which is the whole scale before the first, or as two unrelated models usually do.
+
+    Parameters
+    ----------
+    largest : ndarray
+        Largest difference so far.
+    plausible : float or ndarray
+        Mean square of what two unrelated models differ by on an item; more than 1 counts as 1.
+    divisor : float or ndarray, optional
+        What the differences of the sum, and `largest`, are divided by.
+
+    Examples
+    --------
+    >>> imagined_square(np.array([0.0, 0.4, 0.4]), np.array([0.1, 0.1, 0.2])).round(2).tolist()
+    [0.5, 0.08, 0.1]
+    """
+    largest = np.where(largest > 0.0, largest, 1.0 / divisor)
+    usual = np.minimum(plausible, 1.0) / (divisor * divisor)
+    return np.asarray(IMAGINED_ITEMS * np.maximum(largest**2, usual))
+
+
 class SeriesVariances(NamedTuple):
     """Variances of some series.
 
@@ -106,25 +133,23 @@ class Sums:
         return np.asarray(self.total[series] / np.maximum(self.count[series], 1.0))
 
     def variances(
-        self, series: Indices, imagined: Floats | float = 0.0, finite: bool = True
+        self, series: Indices, plausible: Floats | float = 0.0, finite: bool = True
     ) -> SeriesVariances:
         """Return the variance of `means`, and that of a value on one item.
 
         Parameters
         ----------
         series : ndarray of int
-        imagined : ndarray of shape (len(series),), optional
-            Sum of squares that is added at least, for values still to come.
+        plausible : ndarray of shape (len(series),), optional
+            Square of a value that may be still to come; see `imagined_square`.
         finite : bool, optional
             Whether the benchmark's items are all there are, not a sample of a population.
         """
-        n, largest = self.count[series], self.largest[series]
+        n = self.count[series]
         divisor = np.maximum(n, 1.0)
         squares = self.square[series] - self.total[series] ** 2 / divisor
-        imagined_square = np.maximum(
-            IMAGINED_ITEMS * np.where(largest > 0.0, largest, 1.0) ** 2, imagined
-        )
-        of_item = (np.maximum(squares, 0.0) + imagined_square) / np.maximum(n - 1.0, 1.0)
+        imagined = imagined_square(self.largest[series], plausible)
+        of_item = (np.maximum(squares, 0.0) + imagined) / np.maximum(n - 1.0, 1.0)
         unseen = np.maximum(1.0 - n / self.size, 0.0) if finite else np.ones_like(n)
         of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, of_item * unseen / divisor)
         return SeriesVariances(of_mean, of_item)
@@ -291,8 +316,7 @@ class Pairs:
             crowded = (edge <= CROWDED_WITHIN * np.sqrt(variance)) & (
                 edge * single.items(models) <= 1.0
             )
-            departure = np.where(crowded, 1.0, 0.0)
-            imagined = single.variances(models, IMAGINED_ITEMS * departure).of_item
+            imagined = single.variances(models, np.where(crowded, 1.0, 0.0)).of_item
             self._item_variances = ItemVariances(variance, imagined)
         return self._item_variances
 
@@ -324,10 +348,8 @@ class Pairs:
     def mean_variances(self, pairs: Indices, finite: bool) -> Floats:
         """Return the variance of the mean difference of some pairs, by series; infinite if unknown.
 
-        The departure to imagine is at least the typical difference of two unrelated models on an
-        item: two models that were equal on all items so far may differ on the next one.
+        Part of a difference is imagined (`imagined_square`).
         """
         row, column = np.divmod(pairs, len(self.scores))
         imagined = self.item_variances.imagined
-        departure = np.minimum(imagined[row] + imagined[column], 1.0)
-        return self.sums.variances(pairs, IMAGINED_ITEMS * departure, finite).of_mean
+        return self.sums.variances(pairs, imagined[row] + imagined[column], finite).of_mean

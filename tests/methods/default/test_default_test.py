@@ -97,7 +97,9 @@ def test_a_model_that_fits_no_curve_is_doubted_by_the_items_that_are_left():
     policy = told(items, (items % 2).astype(float))
     [field], [member] = policy.fields, policy.fields[0].members
     added = policy.belief().variance[0, 0] - field.result().variance[0, 0]
-    assert member.misfit > 1.5 and added == pytest.approx(member.unlike * ((n - 20) / n) ** 2)
+    assert member.misfit > 1.5 and added == pytest.approx(
+        member.misfit_variance * ((n - 20) / n) ** 2
+    )
 
 
 def test_a_newcomer_without_answers_does_not_choose_for_those_ahead():
@@ -147,7 +149,9 @@ def test_a_new_prior_of_departures_counts_for_what_is_known_already():
     wide = replace(field.model.departures, floor=field.model.departures.floor + 0.2)
     field.use(wide)
     fresh = answered(2, [12, 9], replace(field.model, departures=wide)).moments()
-    assert field.moments().S == pytest.approx(fresh.S) and (fresh.S > before.S).any()
+    covariance = fresh.item_covariance
+    assert field.moments().item_covariance == pytest.approx(covariance)
+    assert (covariance > before.item_covariance).any()
     assert field.result().variance == pytest.approx(fresh.result(wide, the_bank().n_items).variance)
 
 
@@ -171,7 +175,7 @@ def test_a_model_beyond_the_bank_is_known_less_well_than_its_curves_say():
     [member] = field.members
     left = member.posterior.open_after(member._selected)
     of_curves = left + max(member.posterior.elsewhere - left, 0.0)
-    assert member.position > 1.0 and member.v > 1.05 * of_curves * member.misfit
+    assert member.position > 1.0 and member.open_variance > 1.05 * of_curves * member.misfit
 
 
 def test_models_of_fields_apart_have_the_freedom_of_welch():

@@ -133,9 +133,10 @@ def test_a_doubted_bank_promises_no_more_than_one_of_which_nothing_was_measured(
 
 
 ABILITY = SimpleNamespace(z=[0.0], covariance=np.eye(1), slope=1.0, score=np.zeros(200))
+DRAWN = ("drawn", "draw_weights", "draw_residuals", "draw_noises")
 REST = dict(
-    refresh=lambda d: None, t=0.5, v=0.1, misfit=1.0, level=1.0, left=9, rbar=0.0, noise=0.1,
-    score_variance=0.2,
+    refresh=lambda d: None, estimate=0.5, open_variance=0.1, misfit=1.0, level=1.0, n_left=9,
+    mean_residual=0.0, unseen_noise=0.1, score_variance=0.2,
 )  # fmt: skip
 
 
@@ -154,7 +155,7 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
             items = order[:q]
             values = rng.random(q), rng.normal(size=q), rng.random(q)
             c[a, items], e[a, items], noise[a, items] = values
-            drawn = dict(zip(("drawn", "c", "e", "noises"), (np.array(items), *values)))
+            drawn = dict(zip(DRAWN, (np.array(items), *values)))
             member = SimpleNamespace(posterior=ABILITY, **drawn, **REST)
             joint.put(a, member, replace(VAGUE, floor=0.0))
     x, sums = c * e, joint.sums
@@ -189,7 +190,8 @@ def _df_of(differences):
         joint.add_draw(item)
     for values in (differences, np.zeros(len(differences))):
         joint.add_model()
-        draws = dict(drawn=drawn, c=np.ones(len(drawn)), e=values, noises=np.ones(len(drawn)))
+        ones = np.ones(len(drawn))
+        draws = dict(zip(DRAWN, (drawn, ones, values, ones)))
         member = SimpleNamespace(posterior=ABILITY, **draws, **REST)
         joint.put(len(joint.sums.alike) - 1, member, replace(VAGUE, floor=0.0))
     return joint.df_of_draws(np.full(2, float(len(drawn))))[0, 1]
@@ -210,7 +212,7 @@ def test_a_draw_that_is_given_back_weighs_nothing_when_its_item_is_chosen_later(
         field.learn(0, [4], [scores[4]])
         member = field.members[0]
         member.refresh(field.model.departures)
-        return member.drawn.tolist(), member.rbar
+        return member.drawn.tolist(), member.mean_residual
 
     assert departure(True) == departure(False) and departure(True)[0] == [0, 1, 2]
 
@@ -266,10 +268,11 @@ def test_draws_of_equal_weight_tell_of_a_pair_what_random_items_tell(q, alike, s
             policy.told(a, item, score)
         joint.add_model()
         weights = np.full(q, 1.0 / q)
-        draws = dict(drawn=drawn, c=weights, e=scores[a] - scores[a].mean(), noises=weights)
+        residuals = scores[a] - scores[a].mean()
+        draws = dict(zip(DRAWN, (drawn, weights, residuals, weights)))
         posterior = SimpleNamespace(**{**vars(ABILITY), "score": scores[a]})
         joint.put(a, SimpleNamespace(posterior=posterior, **draws, **REST), VAGUE)
-    of_item, of_mean = joint.alone(np.full(2, float(q)), scores.var(axis=1, ddof=1))
+    of_item, of_mean = joint.variances_by_draws(np.full(2, float(q)), scores.var(axis=1, ddof=1))
     left = n_items - q
     found = (left / n_items) ** 2 * (of_mean + of_item / left)[0, 1]
     assert found == pytest.approx(policy.belief().variance[0, 1], rel=0.02)
@@ -289,7 +292,11 @@ def test_a_model_that_refuses_items_is_known_less_well_from_its_first_answers_on
             field.asked(0, item, None)
         field.learn(0, list(range(20)), scores[:20].tolist())
         moments = field.moments()
-        return float(moments.v[0]), field.members[0].noise, field.members[0].misfit
+        return (
+            float(moments.open_variance[0]),
+            field.members[0].unseen_noise,
+            field.members[0].misfit,
+        )
 
     refusing = scores.copy()
     refusing[[3, 11]] = 0.0
@@ -311,11 +318,11 @@ def test_what_two_models_refuse_is_known_of_neither_from_the_other():
             field.asked(a, item, None)
         field.learn(a, list(range(20)), refusing[a, :20].tolist())
     found, departures = field.moments(), field.model.departures
-    usual = departures.prior(found.v, np.ones(2), found.t, found.level)
-    added = (found.M - usual).diagonal()
-    assert added == pytest.approx(departures.single[0] * (found.misfit - 1.0) * found.v)
+    usual = departures.prior(found.open_variance, np.ones(2), found.estimate, found.level)
+    added = (found.prior - usual).diagonal()
+    assert added == pytest.approx(departures.single[0] * (found.misfit - 1.0) * found.open_variance)
     assert added.min() > 0.3 * usual.diagonal().min()
-    assert (spread(found.M) - spread(usual))[0, 1] == pytest.approx(added.sum())
+    assert (spread(found.prior) - spread(usual))[0, 1] == pytest.approx(added.sum())
 
 
 @pytest.mark.parametrize("n_items", [10, 50])
@@ -359,8 +366,8 @@ def test_as_few_models_like_those_of_the_bank_are_called_unlike_as_is_stated():
     moments = field.moments()
     edge = t.isf(UNLIKE / 2.0, field.model.departures.df)
     for away, word in ((0.95, ""), (-0.95, ""), (1.05, "more"), (-1.05, "less")):
-        rbar = away * edge * np.sqrt(moments.M.diagonal() + moments.T.diagonal())
-        field._moments = moments._replace(rbar=rbar)
+        variances = (moments.prior + moments.mean_covariance).diagonal()
+        field._moments = moments._replace(mean_residual=away * edge * np.sqrt(variances))
         found = [text for text in policy.describe(0).findings if "is unlike" in text]
         assert len(found) == bool(word) and all(f" {word} than" in text for text in found)
 
@@ -396,11 +403,12 @@ def test_a_variance_is_as_sure_as_the_bank_and_the_draws_that_tell_it(prior, dra
     """Twice the inverse of the variance of what scatters as their chi-squares do, mean 1."""
     rng, of_model, of_pair = np.random.default_rng(0), np.full(1, 0.5), np.full((1, 1), 9.0)
     values = dict.fromkeys(Moments._fields, of_model)
-    values |= {"left": np.full(1, 10.0), "q": np.full(1, 10.0), "rbar": np.zeros(1)}
-    values |= {"S": np.zeros((1, 1)), "T": np.full((1, 1), drawn), "M": np.full((1, 1), prior)}
+    values |= dict.fromkeys(("n_left", "n_draws"), np.full(1, 10.0))
+    values |= {"mean_residual": np.zeros(1), "item_covariance": np.zeros((1, 1))}
+    values |= {"mean_covariance": np.full((1, 1), drawn), "prior": np.full((1, 1), prior)}
     moments = Moments(**{**values, "df_of_draws": of_pair})
     [[found]] = moments._combined(replace(VAGUE, df=30.0), 20.0).df
-    _, [[left]] = posterior(moments.M, moments.T, moments.rbar)
+    _, [[left]] = posterior(moments.prior, moments.mean_covariance, moments.mean_residual)
     share, n = left / prior, 400_000
     by_bank, by_draws = (rng.chisquare(df, n) / df for df in (30.0, NU0 + 9.0))
     assert found == pytest.approx(

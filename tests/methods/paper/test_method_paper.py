@@ -84,7 +84,7 @@ def test_decisions_are_of_abilities_and_a_margin_is_of_scores():
     for model, row in enumerate(values[[1, 4, 4, 8]]):
         for item in range(60):
             policy.told(model, item, float(row[item]))
-    belief, once = policy.belief(), Looks(once=True)
+    belief, once = policy.belief(), Looks(single_look=True)
     theta, se = belief.location, np.sqrt(belief.variance.diagonal())
 
     def state(d=0.0):

@@ -206,7 +206,7 @@ def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_mos
         zero = none + 1.0 / as_of_many(np.array(float(n)), n_items)
         figures = (mean + margin, variance, none + n - 1, none + n, none, none, zero, zero)
         gaps = Gaps(*figures, lost.astype(float), won.astype(float), none, none + 1)
-        passes = looks.of_gaps(gaps, n_items, 0.05).better >= math.log(20.0)
+        passes = looks.evidence_of_gaps(gaps, n_items, 0.05).better >= math.log(20.0)
         passed += chance.ravel()[passes].sum()
         chance = np.where(passes.reshape(chance.shape), 0.0, chance)
     assert passed <= 0.05
