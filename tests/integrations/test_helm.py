@@ -6,6 +6,7 @@ import json
 import random
 import re
 import threading
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -72,7 +73,7 @@ def stat(name, value):
     return {"name": {"name": name, "split": "test"}, "count": 1, "sum": value, "mean": value}
 
 
-def write_run(suite, run, model, instances, scores):
+def write_run(files, suite, run, model, instances, scores):
     """A run as `helm-run` and `helm-summarize` leave it."""
     folder = f"{ROOT}/runs/{suite}/{run}"
     spec = {"name": run, "adapter_spec": {"model": model}}
@@ -91,15 +92,13 @@ def write_run(suite, run, model, instances, scores):
         ("run_spec", spec), ("instances", instances), ("per_instance_stats", stats),
         ("stats", means),
     ):  # fmt: skip
-        Bucket.files[f"{folder}/{file}.json"] = json.dumps(value).encode()
+        files[f"{folder}/{file}.json"] = json.dumps(value).encode()
 
 
-@pytest.fixture
-def bucket(shared, tmp_path, monkeypatch):
+@cache
+def published_files(data):
     """Documents of all categories, sampled and numbered by HELM; published scores."""
-    data = shared / "data"
-    for state in (Bucket.files, Bucket.asked, Bucket.cut):
-        state.clear()
+    files = {}
     rows = list(mmlu_pro.documents(data))
     random.Random(0).shuffle(rows)
     history = [row for row in rows if row["category"] == "history"][:300]
@@ -121,16 +120,26 @@ def bucket(shared, tmp_path, monkeypatch):
         suite = f"v1.{n % 2}.0"
         run = f"mmlu_pro:subject=all,model=org_{model}" + (",stop=none" if n == 2 else "")
         scores = [published[model, row["question_id"]] for row in sample]
-        write_run(suite, run, f"org/{model}", instances, scores)
+        write_run(files, suite, run, f"org/{model}", instances, scores)
         suites[run] = suite
         other = f"gpqa:subset=main,model=org_{model}"
         texts = [{**instances[0], "input": {"text": f"Question {k}?"}} for k in range(30)]
-        write_run(suite, other, f"org/{model}", texts, [1.0] * 30)
+        write_run(files, suite, other, f"org/{model}", texts, [1.0] * 30)
         suites[other] = suite
     for release in ("v1.9.0", "v1.10.0"):
         place = f"{ROOT}/releases/{release}/runs_to_run_suites.json"
-        Bucket.files[place] = json.dumps(suites).encode()
-    Bucket.files[f"{ROOT}/releases/v0.1.0/summary.json"] = b"{}"
+        files[place] = json.dumps(suites).encode()
+    files[f"{ROOT}/releases/v0.1.0/summary.json"] = b"{}"
+    return files
+
+
+@pytest.fixture
+def bucket(shared, tmp_path, monkeypatch):
+    """HELM's bucket, which a test may change, and the data set in the working folder."""
+    data = shared / "data"
+    for state in (Bucket.files, Bucket.asked, Bucket.cut):
+        state.clear()
+    Bucket.files.update(published_files(data))
     mmlu_pro.write_data(tmp_path / "here", data, ("history",))
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

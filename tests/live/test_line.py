@@ -33,12 +33,13 @@ from lm_eval_ccat.runs.book import OPEN, Ask, Book
 THREE = ["m01", "m03", "m05"]
 
 
-BANK = replace(bank_of("paper", 40), task="")
+def bank() -> ItemBank:
+    return replace(bank_of("paper", 40), task="")
 
 
 def fresh(journal: Journal) -> Book:
     prices = {"a": 1.0, "b": 2.0, "c": 1.5}
-    book = Book(Ranker(BANK, prices, warmup=3, max_items=12), journal)
+    book = Book(Ranker(bank(), prices, warmup=3, max_items=12), journal)
     book.read()
     return book
 
@@ -229,7 +230,7 @@ def test_a_model_that_lives_elsewhere_has_no_session_here():
 
 
 def test_a_budget_that_shrinks_gives_back_the_youngest_asks():
-    book = Book(Ranker(BANK, {"a": 1.0, "b": 1.0}, warmup=3, budget=12.0), Journal())
+    book = Book(Ranker(bank(), {"a": 1.0, "b": 1.0}, warmup=3, budget=12.0), Journal())
     book.read()
     line = Line(book, {"a": 4, "b": 4}, warmup=3)
     line.start()
@@ -241,7 +242,7 @@ def test_a_budget_that_shrinks_gives_back_the_youngest_asks():
 
 def line_of(models: str, windows: int = 2, warmup: int = 1, **options: Any) -> Line:
     """A line of models that may each be asked twelve items, which has started."""
-    ranker = Ranker(BANK, dict.fromkeys(models, 1.0), warmup=warmup, max_items=12, stop="limits")
+    ranker = Ranker(bank(), dict.fromkeys(models, 1.0), warmup=warmup, max_items=12, stop="limits")
     line = Line(Book(ranker, Journal()), dict.fromkeys(models, windows), warmup=warmup, **options)
     line.start()
     return line

@@ -52,12 +52,16 @@ def test_a_change_lifts_a_stop_and_the_passing_of_time_does_not(change):
         ({"units": np.zeros(80)}, "80 of 80 items have no positive units"),
         ({"nonsense": 3}, "nonsense"),
         ({"item_price": -1.0}, "`item_price` must .* not -1.0"),
-        ({"bank": bank_of("sample"), "guarantee": "exact"}, "`guarantee` must .* not 'exact'"),
+        (
+            lambda: {"bank": bank_of("sample"), "guarantee": "exact"},
+            "`guarantee` must .* not 'exact'",
+        ),
         ({"bank": {}}, "at least one task"),
-        ({"bank": {"t": bank_of("default")}, "units": {"huge": 1.0}}, "huge"),
+        (lambda: {"bank": {"t": bank_of("default")}, "units": {"huge": 1.0}}, "huge"),
     ],
 )
 def test_options_of_a_wrong_type_are_refused_by_name(options, says):
+    options = options() if callable(options) else options
     with pytest.raises(UsageError, match=says):
         Ranker(**{"bank": bank_of("default"), "models": {"a": 1.0, "b": 1.0}, **options})
 

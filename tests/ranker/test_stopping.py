@@ -18,14 +18,18 @@ from lm_eval_ccat.ranker import (
     Unlimited,
 )
 
-BANK = bank_of("default", 120)
+
+def bank():
+    return bank_of("default", 120)
+
+
 FAR = draw([-1.0, -1.0, 1.0], 120, 3)  # c far above a and b, which are next to equal
 FAR[1] = np.clip(FAR[0] + 0.1 * (np.arange(120) % 2 - 0.45), 0.0, 1.0)
 EVEN = {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
 def run(stop, models=EVEN, **options):
-    return drive(Ranker(BANK, models, stop=stop, warmup=5, **options), of(FAR))
+    return drive(Ranker(bank(), models, stop=stop, warmup=5, **options), of(FAR))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,7 @@ def test_limits_stop_a_ranking_and_a_goal_says_whether_it_succeeded(stop, models
 def test_of_several_limits_the_tightest_holds(limits):
     budget, items, *more = limits
     stop = AllDecided() | Budget(more[0]) | MaxItems(more[1])
-    ranker = Ranker(BANK, EVEN, stop=stop, budget=budget, max_items=items)
+    ranker = Ranker(bank(), EVEN, stop=stop, budget=budget, max_items=items)
     assert (ranker.budget, ranker.item_cap) == (12.0, 7)
 
 
@@ -66,12 +70,15 @@ def test_of_several_limits_the_tightest_holds(limits):
         (lambda: MaxItems(True), "`n of MaxItems` must .* not True"),
         (lambda: TopDecided(1.5), "must be a whole number of at least 1, not 1.5"),
         (lambda: Budget("x"), "`amount of Budget` must .* not 'x'"),
-        (lambda: Ranker(BANK, EVEN, stop="soon"), "stop 'soon' is not in the words decided, se X,"),
-        (lambda: Ranker(BANK, EVEN, stop="top 0"), "stop 'top 0': .* whole number of at least 1"),
-        (lambda: Ranker(BANK, EVEN, stop="se x"), "stop 'se x': .* must be a number, not 'x'"),
-        (lambda: Ranker(BANK, EVEN, stop="top"), r"stop 'top': write `top K` \(the best K are"),
-        (lambda: Ranker(BANK, EVEN, stop="limits 3"), "stop 'limits 3': write `limits`"),
-        (lambda: Ranker(BANK, EVEN, target=0.1), "no option 'target'"),
+        (
+            lambda: Ranker(bank(), EVEN, stop="soon"),
+            "stop 'soon' is not in the words decided, se X,",
+        ),
+        (lambda: Ranker(bank(), EVEN, stop="top 0"), "stop 'top 0': .* whole number of at least 1"),
+        (lambda: Ranker(bank(), EVEN, stop="se x"), "stop 'se x': .* must be a number, not 'x'"),
+        (lambda: Ranker(bank(), EVEN, stop="top"), r"stop 'top': write `top K` \(the best K are"),
+        (lambda: Ranker(bank(), EVEN, stop="limits 3"), "stop 'limits 3': write `limits`"),
+        (lambda: Ranker(bank(), EVEN, target=0.1), "no option 'target'"),
         (lambda: AllDecided() & "soon", "'soon' is not a stopping rule"),
     ],
 )
@@ -81,7 +88,7 @@ def test_what_is_no_rule_is_refused(make, says):
 
 
 def test_time_is_told():
-    ranker = Ranker(BANK, EVEN, stop=AllDecided() | Time(60), warmup=5)
+    ranker = Ranker(bank(), EVEN, stop=AllDecided() | Time(60), warmup=5)
     for pair in ranker.ask(20):
         ranker.tell(*pair, 0.5)
     assert not ranker.done

@@ -27,11 +27,13 @@ from lm_eval_ccat.runs.directory import LOG, RunDirectory
 from lm_eval_ccat.runs.kept_answers import KeptAnswers
 from lm_eval_ccat.runs.tally import Tally
 
-BANK = replace(bank_of("paper", 30), task="")
+
+def bank() -> ItemBank:
+    return replace(bank_of("paper", 30), task="")
 
 
 def fresh(**options: Any) -> Ranker:
-    return Ranker(BANK, {"a": 1.0, "b": 2.0}, warmup=4, max_items=8, **options)
+    return Ranker(bank(), {"a": 1.0, "b": 2.0}, warmup=4, max_items=8, **options)
 
 
 def teller(lines: list[bytes] | None = None, clock: Callable[[], float] = time.time) -> Teller:
