@@ -114,6 +114,7 @@ def test_a_program_without_a_console_can_run_a_command(tmp_path, monkeypatch) ->
     assert main(["bank", "show", str(tmp_path / "none.json")]) == 2
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="hides what POSIX has")
 def test_a_ranking_needs_no_posix_no_home_no_cache_and_no_terminal(tmp_path: Path) -> None:
     without = {k: v for k, v in os.environ.items() if k not in ("TERM", "COLUMNS", "LINES")}

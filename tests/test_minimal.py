@@ -61,6 +61,7 @@ print(*sorted(".".join(key) for key, value in stock.items() if after.get(key) is
 """
 
 
+@pytest.mark.long
 def test_importing_a_module_patches_nothing_but_the_hook_of_the_class_of_tasks():
     done = subprocess.run(
         [sys.executable, "-c", ATTRIBUTES], capture_output=True, text=True, timeout=600

@@ -70,6 +70,7 @@ def test_markdown_and_html_show_names_and_no_markup(ranking):
     assert ranking.signature in "".join(root.itertext())
 
 
+@pytest.mark.long
 def test_a_repr_is_one_short_line(ranking, table):
     result, bank = Result(ranking), calibrate(table, method="paper")
     replayed = simulate(table, ["paper"], folds=1, processes=1)

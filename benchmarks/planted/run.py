@@ -72,7 +72,8 @@ def passes(root: Path, tests: Sequence[str], limit: float = LIMIT) -> bool:
     """Whether test files pass in a copy of the tree."""
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     environment.setdefault("CCAT_SHARED", str(ROOT.parent / "shared"))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     try:
         done = subprocess.run(
             command, cwd=root, env=environment, capture_output=True, timeout=limit

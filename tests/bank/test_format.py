@@ -137,6 +137,7 @@ def places(document, prefix=()):
             for path in ((*prefix, key), *places(value, (*prefix, key)))]  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), method=st.sampled_from(METHODS), junk=JUNK, cut=st.booleans())
 def test_hostile_files_give_one_error_or_a_bank_that_works(documents, data, method, junk, cut):

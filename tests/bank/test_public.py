@@ -93,6 +93,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
         ItemBank.load(file)
 
 
+@pytest.mark.long
 def test_a_public_bank_plans_without_its_documents(few_plays, ccat, tmp_path, monkeypatch):
     """By name, or where a file's documents cannot be loaded; a bank without lengths cannot."""
     monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
@@ -120,6 +121,7 @@ def test_a_public_bank_plans_without_its_documents(few_plays, ccat, tmp_path, mo
     assert "cannot load task" in ccat("plan", tmp_path / "c.yaml", code=1).err
 
 
+@pytest.mark.long
 def test_a_plan_of_a_bank_alone_is_of_all_its_tasks(ccat):
     suite = SuiteBank.load("mmlu_pro")
     assert tasks_of_bank("public") == tasks_of_bank("public", ["mmlu_pro"]) == list(suite)
@@ -138,6 +140,7 @@ def test_a_bank_of_nonsense_lengths_states_none(stated):
     assert replace(ItemBank.blank([1]), provenance={"tokens": stated}).tokens is None
 
 
+@pytest.mark.long
 def test_a_board_begins_with_a_public_bank_of_the_tasks_that_are_named(tmp_path, ccat, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for source, task, n in (

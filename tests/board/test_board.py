@@ -66,6 +66,7 @@ def rewrite(board: Board, rows: list[BoardRow]) -> None:
     BoardLedger(board.ledger.path).append(rows)
 
 
+@pytest.mark.long
 def test_newcomers_stand_where_their_full_results_would(world, board):
     truth = world.bench.truth
     found = standing(board)
@@ -483,6 +484,7 @@ def test_logs_of_some_documents_are_placed(world, board, tmp_path):
         place(board, two, name="three")
 
 
+@pytest.mark.long
 def test_a_stranger_s_run_counts_by_its_bank(world, board, tmp_path):
     options = {"budget": {"items": 40}, "stop": "limits"}
     rank(world.config(["m05"], bank=str(board.path / "suite"), **options), run_dir=tmp_path / "own")
@@ -496,6 +498,7 @@ def test_a_stranger_s_run_counts_by_its_bank(world, board, tmp_path):
     assert all_sound(board)
 
 
+@pytest.mark.long
 def test_a_run_at_another_confidence_gets_the_board_s_intervals(world, board, tmp_path):
     rows = {}
     for confidence, looks in ((0.95, "every"), (0.51, "one")):
@@ -513,6 +516,7 @@ def test_a_run_at_another_confidence_gets_the_board_s_intervals(world, board, tm
     assert all_sound(board)
 
 
+@pytest.mark.long
 def test_a_model_is_placed_once(world, board, tmp_path):
     """Else whoever asks again and again keeps the luckiest row."""
     asked = [world.server.requests(model) for model in ("m00", "m03", "m07")]
@@ -550,6 +554,7 @@ def test_a_model_is_placed_once(world, board, tmp_path):
         place(board, config)
 
 
+@pytest.mark.long
 def test_a_task_may_be_named_by_its_file(world, board, ccat):
     """Alone, beside `include_path`, or as a file that includes another of another folder."""
     own = world.bench.folder / "own"
@@ -571,6 +576,7 @@ def test_a_task_may_be_named_by_its_file(world, board, ccat):
         place(board, world.config(["m11"], task="other.yaml"))
 
 
+@pytest.mark.long
 def test_an_interrupted_place_goes_on(world, board, monkeypatch):
     class Impatient(Observer):
         def tick(self) -> None:
@@ -585,6 +591,7 @@ def test_an_interrupted_place_goes_on(world, board, monkeypatch):
     assert all_sound(board)
 
 
+@pytest.mark.long
 def test_an_interrupted_place_of_other_settings_says_what_to_type(world, board):
     class Impatient(Observer):
         def tick(self) -> None:
@@ -627,6 +634,7 @@ def test_a_board_begins_by_saying_who_lacks_documents(tmp_path, ccat):
     assert "warning" not in error
 
 
+@pytest.mark.long
 def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     bank = board.banks[TASK]
     more = ScoreTable.read(world.scores(tmp_path / "more.parquet", ["m09", "m11"]))
@@ -641,6 +649,7 @@ def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     assert all_sound(now), "by the banks they were made with"
 
 
+@pytest.mark.long
 def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
     rng = np.random.default_rng(0)
     names = [f"m{j}" for j in range(12)]
@@ -698,6 +707,7 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
     assert f"version {cite['version']} of {cite['date']}" in (site / "index.html").read_text()
 
 
+@pytest.mark.long
 def test_what_holds_of_fourteen_tasks_is_told_once(tmp_path, ccat):
     tasks, rng = [f"task_{n}" for n in range(14)], np.random.default_rng(0)
     chances = draw(np.linspace(-1, 1.5, 9), 20, seed=0)
@@ -822,6 +832,7 @@ def test_a_model_that_is_not_on_the_board_is_no_copy(world, board, tmp_path):
     assert set(twins["x/one"]) == {"m02", "x/two"} and "x/gone" not in twins
 
 
+@pytest.mark.long
 def test_facts_that_were_changed_since_the_page_was_written_are_told(board, ccat):
     facts = board.path / "models.csv"
     facts.write_text("model,licence\nm00,MIT\n")
@@ -867,6 +878,7 @@ def test_a_line_that_is_no_row_is_named_by_its_number(board, line, ccat):
     assert "ledger.jsonl, line 4" in ccat("board", "publish", board.path, code=1).err
 
 
+@pytest.mark.long
 def test_rows_that_were_taken_out_at_the_end_are_found_by_the_published_hash(board, ccat):
     head, path = board.ledger.head(), board.ledger.path
     ccat("board", "check", board.path, "--head", head[:12])

@@ -83,6 +83,7 @@ def board(made, tmp_path) -> Board:
     return Board(shutil.copytree(made, tmp_path / "board"))
 
 
+@pytest.mark.long
 def test_a_score_is_on_the_scale_of_its_metric_and_their_average_on_that_of_shares(
     board, tables, tmp_path
 ):

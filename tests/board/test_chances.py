@@ -58,6 +58,7 @@ def test_chance_names_no_model_that_errs_by_itself(bank):
     assert not any(among.like({"t": new}) for draw in draws for new in draw)
 
 
+@pytest.mark.long
 def test_relatives_are_not_alike_however_many_items_show_that_they_share_errors():
     """Half of the errors of two models in common are beyond chance, and not a copy's."""
     rng = np.random.default_rng(2)

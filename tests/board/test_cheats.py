@@ -39,6 +39,7 @@ def part(scores, items):
     return out
 
 
+@pytest.mark.long
 def test_a_copy_is_named_and_models_that_are_alike_are_not(bank):
     among = PeerScores({"t": bank}, {f"k{n}": {"t": scores} for n, scores in enumerate(KNOWN)})
     for n_items, changed in ((100, 0), (100, 1), (200, 1), (200, 4)):
@@ -73,6 +74,7 @@ def test_who_knows_the_items_that_are_shown_most_is_named_and_nobody_else(bank):
     assert gain_on_shown_items(bank, part(NEW[0], items[:10]), times, KNOWN) == (0.0, 1.0)
 
 
+@pytest.mark.long
 def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
     table = ScoreTable.read(world.scores(tmp_path / "m.parquet", ["m04"]))
     replace(table, row_model=("copy/of-m04",)).write(tmp_path / "copy.parquet")
@@ -100,6 +102,7 @@ def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_placed_model_under_another_name_is_known_by_its_answers(world, board, ccat):
     """Its scores are on other items in part; its mistakes are the same, word for word."""
     config = world.config(["m03", "m09"], of={"m03": {"name": "weak"}, "m09": {"name": "able"}})

@@ -71,6 +71,7 @@ def test_an_unusual_model_is_taken(board, table, tmp_path):
     assert add(board, table(unusual, tmp_path / "unusual.csv")).rows
 
 
+@pytest.mark.long
 def test_a_board_takes_the_results_that_its_banks_were_calibrated_on(tmp_path):
     """One of the models guesses: only the calibration says that it is of these documents."""
     rng = np.random.default_rng(0)

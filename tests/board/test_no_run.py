@@ -42,6 +42,7 @@ def test_a_group_is_told_by_its_tasks(tmp_path, ccat):
     assert "'mp' is a group: compare one of its tasks, mp_math, mp_law" in err
 
 
+@pytest.mark.long
 def test_a_model_that_lacks_a_task_is_named_when_a_board_begins(tmp_path, ccat):
     rng = np.random.default_rng(0)
     for number, task in enumerate(("ta", "tb"), 1):

@@ -38,6 +38,7 @@ def test_a_run_that_accepted_prompts_that_are_not_known_is_asked_again_without(w
     assert "m05" in {place.row.model for place in standing(board).placed}
 
 
+@pytest.mark.long
 def test_other_prompts_begin_another_board(world, prompted, ccat):
     place, beside = ("board", "place", prompted.path), prompted.path.parent
     config = world.bench.config(

@@ -19,6 +19,7 @@ from lm_eval_ccat.board.cheats import suspicions
 N_DOCS, REPEATS, ANSWERS = 30, 4, 75
 
 
+@pytest.mark.long
 def test_a_row_says_how_often_its_documents_were_asked(tmp_path: Path) -> None:
     bench = make_bench(tmp_path, n_docs=N_DOCS)
     blank = ItemBank.blank(range(N_DOCS), task=TASK, metric="share")

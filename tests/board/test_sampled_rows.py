@@ -68,6 +68,7 @@ def test_logs_at_a_temperature_are_draws_on_every_surface(tmp_path: Path, ccat) 
     assert "in the ledger already" in ccat("board", "add", board.path, tmp_path / "logs").err
 
 
+@pytest.mark.long
 def test_newcomers_are_placed_among_draws_with_their_noise(world, tmp_path: Path) -> None:
     table = replace(ScoreTable.read(world.bench.folder / "known.parquet"), task=TASK)
     table.as_first_repeats(["m00"]).write(tmp_path / "full.parquet")

@@ -87,6 +87,7 @@ def choose(browser, kind):
                  "k.dispatchEvent(new Event('change'))", kind)  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_thousand_models_are_shown_and_hostile_names_do_nothing(browser, site):
     show(browser, site)
     assert run(browser, COUNT) == "1,002 models" and run(browser, ROWS) == 100

@@ -19,6 +19,7 @@ def silent(world):
         yield server
 
 
+@pytest.mark.long
 def test_who_says_nothing_gets_no_row_until_its_entry_is_corrected(world, board, silent, ccat):
     before = board.ledger.rows(), standing(board).headline
     config = world.config(["m03", "m05"])
@@ -41,6 +42,7 @@ def test_who_says_nothing_gets_no_row_until_its_entry_is_corrected(world, board,
     assert [path.name for path in (board.path / ".runs").iterdir()] == ["rank.1"]
 
 
+@pytest.mark.long
 def test_who_says_nothing_is_placed_if_its_configuration_accepts_it(world, board, silent):
     place(board.path, world.config(["m03"]))
     asked = sum(silent.asked.values())
@@ -51,6 +53,7 @@ def test_who_says_nothing_is_placed_if_its_configuration_accepts_it(world, board
     assert not list((board.path / ".runs").iterdir())
 
 
+@pytest.mark.long
 def test_who_says_nothing_holds_up_nobody_placed_with_it(world, board, silent):
     added = place(board.path, world.config(["m03", "m09"]))
     assert [row.model for row in added.rows] == ["m09"] and list(added.left_out) == ["m03"]

@@ -114,6 +114,7 @@ def test_a_suite_is_in_order_if_all_of_its_banks_are(tmp_path, ccat, drifts, cod
     assert [found["tasks"][task]["chrf"]["ok"] for task in "tu"] == [drifts != "t", drifts != "u"]
 
 
+@pytest.mark.long
 def test_a_damaged_bank_is_listed_with_what_is_wrong(tmp_path, ccat):
     bank = ItemBank.blank(range(9), task="t")
     bank.save(tmp_path / "whole.bank.json")

@@ -94,6 +94,7 @@ def test_metrics_separated_by_commas_are_a_suite_of_banks(tmp_path, ccat):
     assert banks == ["acc", "f1"]
 
 
+@pytest.mark.long
 def test_copies_are_named_once_and_can_be_left_out(tmp_path, capsys):
     tables = tmp_path / "tables"
     tables.mkdir()

@@ -185,6 +185,7 @@ def test_a_loaded_task_is_scored_as_the_harness_reports_it(folder, task, metric,
         assert scored.score(reported, task=task) == pytest.approx(score)
 
 
+@pytest.mark.long
 def test_without_documents_the_yaml_is_judged(ccat):
     [task] = json.loads(ccat("check", "truthfulqa_gen", "--json").out)
     truthful = {m["metric"]: m for m in task["metrics"]}

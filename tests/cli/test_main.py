@@ -27,6 +27,7 @@ from lm_eval_ccat.masking import MASK, forget
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
 
 
+@pytest.mark.long
 def test_help_shows_an_example_and_what_needs_no_model_imports_nothing_heavy(tmp_path):
     """One process asks for all of them; what any of them imports would be seen."""
     scores = np.clip(np.linspace(0.2, 0.8, 10)[:, None] + np.linspace(-0.2, 0.2, 60), 0, 1)

@@ -22,6 +22,7 @@ def scores(tmp_path):
     return path
 
 
+@pytest.mark.long
 def test_table_advice_and_json(scores, tmp_path, capsys):
     out = tmp_path / "deep" / "out.json"
     code = main(

@@ -53,6 +53,7 @@ def verified(content, table, tmp_path, capsys):
     return verify
 
 
+@pytest.mark.long
 def test_order_intervals_and_pairs_are_compared(verified, content, table, tmp_path):
     out = tmp_path / "audit.json"
     code, printed, _ = verified("--json", str(out))

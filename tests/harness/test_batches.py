@@ -22,6 +22,7 @@ def load(weights, batch_size):
     return internals.make_lm("hf", arguments, {"batch_size": batch_size, "max_batch_size": 16})
 
 
+@pytest.mark.long
 def test_a_model_is_made_as_the_harness_s_command_makes_it(bench, weights, monkeypatch):
     """On a machine without a card as on one with: the very same arguments reach the model type."""
     kind = internals.resolve("lm_eval.models.huggingface:HFLM")
@@ -51,6 +52,7 @@ def test_a_folder_of_weights_that_is_not_there_is_named(tmp_path):
         internals.make_lm("hf", {"pretrained": str(missing)})
 
 
+@pytest.mark.long
 def test_auto_is_found_once_and_kept(bench, weights, monkeypatch):
     kind = internals.resolve("lm_eval.models.huggingface:HFLM")
     lengths, genuine = [], kind._detect_batch_size

@@ -31,6 +31,7 @@ def test_another_metric_or_filter_is_estimated_from_the_same_draws(bench, task, 
     assert [one["key"] for one in block["outcomes"]] == [f"{metric},{of}", other]
 
 
+@pytest.mark.long
 def test_a_bank_s_draws_estimate_the_metrics_that_it_does_not_know(bench):
     """An interval says at which looks it holds; of a few draws nothing is said."""
     bank = bench.bank("texts", "chrf", method="default")

@@ -84,6 +84,7 @@ def test_without_adaptive_it_is_lm_eval(common, ours, tmp_path, monkeypatch, cap
     assert found == stock and found_rows == stock_rows
 
 
+@pytest.mark.long
 def test_a_group_and_a_task_share_a_budget_and_find_their_banks_in_a_directory(ours, banks):
     flags = ["--adaptive", "--bank", banks, "--budget_items", 21, "--output_path", banks / "out"]
     assert ours("all_of_it,texts", *flags) == 0
@@ -208,6 +209,7 @@ def adaptive_variants(bench, folder, **options):
         )
 
 
+@pytest.mark.long
 def test_plain_lm_eval_is_adaptive_with_our_task_class(
     bench, banks, common, as_if_never_imported, monkeypatch
 ):
@@ -232,6 +234,7 @@ def test_plain_lm_eval_is_adaptive_with_our_task_class(
     assert cached["results"] == first["results"] and cached_rows == rows
 
 
+@pytest.mark.long
 def test_variants_of_any_task_and_group_are_all_that_plain_lm_eval_needs(
     bench, common, tmp_path, monkeypatch, capsys
 ):

@@ -27,6 +27,7 @@ class Shaky(Copyist):
         return super().generate_until(requests)
 
 
+@pytest.mark.long
 def test_a_lost_connection_is_tried_again_and_changes_nothing(bench):
     bank, shaky = bench.bank("texts", "chrf"), Shaky(9, ConnectionError)
     found, whole = (bench.adaptive(["texts"], bank, lm, max_items=16) for lm in (shaky, Copyist()))

@@ -15,6 +15,7 @@ from lm_eval_ccat.errors import BankMismatchError
 from lm_eval_ccat.upkeep.forms import form_of, score_form, write_form
 
 
+@pytest.mark.long
 def test_the_plain_harness_runs_a_form_and_its_logs_give_the_whole_score(bench, tmp_path):
     bank = bench.bank("choices", "acc")
     scores = np.random.default_rng(0).integers(0, 2, (14, N_DOCS))

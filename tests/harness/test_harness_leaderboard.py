@@ -36,6 +36,7 @@ def test_a_new_model_is_placed_and_its_own_results_are_left_out(bench, place, ca
     assert block["place"]["models"] == 6
 
 
+@pytest.mark.long
 def test_it_stops_once_the_rank_is_known_well_enough(place):
     found = {}
     for flag in ((), ("--stop", "ranks 4"), ("--question", "population")):

@@ -62,6 +62,7 @@ def test_several_metrics_are_estimated_from_the_same_answers(bench):
         bench.adaptive(["texts"], None, metrics=["bleu", "rouge"], max_items=12)
 
 
+@pytest.mark.long
 def test_the_target_and_the_budget_stop_it(bench):
     bank = bench.bank("choices", "acc")
     results = bench.adaptive(["choices"], bank, stop="se 0.4")
@@ -94,6 +95,7 @@ def test_documents_go_to_the_model_in_batches(bench):
     assert lm.calls == [4, 4, 4]
 
 
+@pytest.mark.long
 def test_a_group_without_a_metric_that_all_of_its_tasks_have_is_marked(bench):
     banks = {
         "choices": bench.bank("choices", "acc"),
@@ -128,6 +130,7 @@ def test_a_mean_over_two_estimates_weighs_all_documents_and_has_their_error(benc
     assert values["pair"]["acc_stderr,none"] == pytest.approx(np.hypot(*(weights * error)))
 
 
+@pytest.mark.long
 def test_the_target_of_a_group_is_that_of_its_score(bench):
     """Its tasks need not be known so well; a task outside it has a target of its own."""
     for name in ("one", "two"):

@@ -160,6 +160,7 @@ def calibrate(ccat, bank, name="helm:capabilities", *more, task=TASK, code=0):
     return ccat("calibrate", name, "--task", task, *more, "-o", bank, code=code)
 
 
+@pytest.mark.long
 def test_a_bank_of_helms_scores_names_the_harness_documents(bucket, shared, ccat, tmp_path):
     bank = tmp_path / "h.bank.json"
     said = calibrate(ccat, bank).err
@@ -214,6 +215,7 @@ def test_what_helm_does_not_have_is_one_sentence(bucket, ccat, tmp_path, name, m
         assert int(fewer) < MODELS
 
 
+@pytest.mark.long
 def test_a_document_answered_in_several_trials_scores_their_mean(bucket, shared, ccat, tmp_path):
     file = next(n for n in sorted(bucket.files) if "mmlu_pro:" in n and "_instance_stats" in n)
     model = file.partition("model=")[2].partition("/")[0].partition(",")[0].replace("_", "/", 1)
@@ -247,6 +249,7 @@ def test_a_task_whose_documents_helm_shows_otherwise_gets_no_bank(bucket, ccat, 
     assert f"no document of {TASK} was found by its text in the 3 scenarios of v1.10.0" in said
 
 
+@pytest.mark.long
 def test_a_file_that_breaks_off_is_refused_and_fetched_again(bucket, ccat, tmp_path):
     [large, *_] = [name for name in sorted(bucket.files) if "mmlu_pro" in name and "_stats" in name]
     path = f"/crfm-helm-public/{large}"
@@ -274,6 +277,7 @@ def test_only_the_scores_of_the_models_that_are_taken_are_fetched(bucket, shared
     assert f"(scores {low} to {high})" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "file", ["runs_to_run_suites", "instances", "run_spec", "per_instance_stats", "stats"]
 )

@@ -171,6 +171,7 @@ def hub(monkeypatch, tmp_path):
     server.server_close()
 
 
+@pytest.mark.long
 def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, monkeypatch, ccat):
     bank = calibrate(example_table(), "paper")
     bank.save(tmp_path / "b.bank.json")
@@ -331,6 +332,7 @@ def fetch_board(ccat, tmp_path, *more, code=0, name="hub:lab"):
     return ccat(*call, "-o", bank, *more, code=code), bank
 
 
+@pytest.mark.long
 def test_a_bank_is_made_of_a_board_of_data_sets(board, tmp_path, ccat, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_accepted")
     board.busy.append(429)

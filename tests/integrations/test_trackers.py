@@ -35,6 +35,7 @@ def test_a_quantity_without_a_value_is_left_out():
     assert numbers(nothing_right) == {"estimate/a": 0.0, "all/exit_code": 0.0}
 
 
+@pytest.mark.long
 def test_mlflow_keeps_numbers_settings_and_the_whole_result(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -48,6 +49,7 @@ def test_mlflow_keeps_numbers_settings_and_the_whole_result(tmp_path, monkeypatc
     assert json.loads(file.read_text()) == RESULT
 
 
+@pytest.mark.long
 def test_wandb_offline_writes_a_run(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_SILENT", "true")

@@ -35,6 +35,7 @@ def bank(bench):
     return write
 
 
+@pytest.mark.long
 def test_the_bank_s_own_prompts_pass_in_silence_and_a_run_keeps_theirs(bench, server, bank, capsys):
     config = bench.config(server.url, TWO, bank=bank(), max_items=12)
     rank(config, run_dir=bench.run())
@@ -85,6 +86,7 @@ def test_it_is_accepted_with_a_wide_prior_and_every_surface_says_so(bench, serve
     assert (used.single >= own.single).all() and used.single.sum() > own.single.sum()
 
 
+@pytest.mark.long
 def test_every_remedy_works_as_it_is_typed(few_plays, bench, server, bank, ccat):
     """Who has no --accept_change says what else there is."""
     config = bench.config(server.url, TWO, bank=bank("Say {id}."), max_items=12)
@@ -141,6 +143,7 @@ def test_a_growing_bank_keeps_the_prompts_and_takes_no_answers_to_others(bench, 
         rank(bench.config(server.url, TWO, **settings))
 
 
+@pytest.mark.long
 def test_runs_of_other_prompts_are_not_compared_by_their_estimates(bench, server, ccat):
     """Run directories, results of `run --adaptive`, and one of each."""
     sides = {}
@@ -188,6 +191,7 @@ def known(bench):
     return write
 
 
+@pytest.mark.long
 def test_known_results_of_other_prompts_are_refused_or_accepted_and_said(
     bench, server, known, ccat
 ):

@@ -9,6 +9,7 @@ from worlds.chaos import ENDINGS, SERVER_FAULTS, Night
 from worlds.stages import made_stage, real_stage
 
 
+@pytest.mark.long
 def test_a_night_in_which_writing_breaks_off_and_servers_fail(tmp_path):
     folder = tmp_path / "night"
     folder.mkdir()

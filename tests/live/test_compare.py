@@ -199,6 +199,7 @@ def test_as_many_more_documents_decide_about_equal_scores_as_is_said(n, margin):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "margin", "n"), [(300, 0.02, 50), (1000, 0.01, 100)])
 def test_live_models_with_equal_scores_need_about_as_many_more_documents_as_is_said(
     size, margin, n
@@ -684,6 +685,7 @@ def test_another_judge_is_refused_and_its_temperature_told():
     assert any("the baseline has" in w for w in found.warnings)
 
 
+@pytest.mark.long
 def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     """Estimates of a run with full logs, and two models of one run by their pair."""
     y, names = draw(np.linspace(-1, 1, 10), 200, seed=1), [f"m{k}" for k in range(10)]
@@ -1219,6 +1221,7 @@ def test_a_result_that_was_edited_is_not_believed(bench, server):
     assert before.verdict == "better"
 
 
+@pytest.mark.long
 def test_a_result_that_is_not_of_the_journal_beside_it_is_made_anew(bench, server, ccat):
     """An older one, one of a journal that was longer, and one that is missing."""
     some = ["m01", "m05", "m11"]

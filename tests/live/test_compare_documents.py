@@ -120,6 +120,7 @@ def test_what_the_reader_says_of_scores_reaches_the_comparison(run, documents, t
     list(both_ways(run, limited, r"has scores on 100 documents, .*--limit"))
 
 
+@pytest.mark.long
 def test_runs_of_other_documents_are_refused_and_a_result_alone_is_said_to_know_none(
     bench, server, run, tmp_path
 ):
@@ -142,6 +143,7 @@ def test_runs_of_other_documents_are_refused_and_a_result_alone_is_said_to_know_
         compare(alone, again, models=("m01", "m11"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("logged", [True, False])
 @pytest.mark.parametrize(
     ("before", "after", "words", "change"),

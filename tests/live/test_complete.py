@@ -15,6 +15,7 @@ from lm_eval_ccat.live.adaptive import simple_evaluate
 from lm_eval_ccat.live.result import state
 
 
+@pytest.mark.long
 def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path, ccat):
     models = ["m05", "m07"]
     entry, slots = {"price": {"input": 1.0, "output": 4.0}}, {"num_concurrent": 2}
@@ -96,6 +97,7 @@ def test_a_model_that_was_set_aside_is_not_completed(bench, server, ccat):
     assert "m07 was set aside" in err
 
 
+@pytest.mark.long
 def test_a_ranking_that_goes_on_is_not_completed(bench, server, ccat):
     bench.ranked(server, ["m05", "m07"], budget={"items": 30})
     run = bench.run()
@@ -111,6 +113,7 @@ def test_a_ranking_that_goes_on_is_not_completed(bench, server, ccat):
     assert (run / "full" / "m05").is_dir()
 
 
+@pytest.mark.long
 def test_what_run_adaptive_left_is_topped_up_too(bench, server, tmp_path, ccat):
     logs = tmp_path / "logs"
     about = "--max_items", 20, "--output_path", logs, "--log_samples"

@@ -149,6 +149,7 @@ def test_a_refused_document_is_recorded_and_not_scored_zero(bench, server, capsy
     assert "they count as not seen, not as 0" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_within_seconds_with_a_ranking_that_can_go_on(bench, server, ccat, monkeypatch):
     monkeypatch.setattr("lm_eval_ccat.live.sender.FAREWELL", 0.3)
     hanging, pressed = threading.Event(), []

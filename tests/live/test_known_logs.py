@@ -83,6 +83,7 @@ def test_known_logs_that_were_asked_or_scored_otherwise_are_refused_by_model_and
     assert f"--accept_change {change}" in refused and not server.asked
 
 
+@pytest.mark.long
 def test_accepted_differences_of_known_logs_are_journalled_by_kind_and_said_everywhere(
     bench, server, known, ccat
 ):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds.bench import facts
@@ -85,6 +86,7 @@ def played(
     return book
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32), st.floats(0, 1))
 def test_neither_the_order_of_answers_nor_a_kill_changes_a_result(seed, cut):
     calm, whole = played(None), played(seed)
@@ -93,6 +95,7 @@ def test_neither_the_order_of_answers_nor_a_kill_changes_a_result(seed, cut):
     assert calm.ranker.result() == played(seed + 1, before=lines).ranker.result()
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_a_journal_replays_to_what_the_run_ended_with(seed, arrival, away):
     book = played(seed, arrival, away)
@@ -156,6 +159,7 @@ def first(seconds: float) -> Callable[..., bool]:
     return holds
 
 
+@pytest.mark.long
 def test_a_rival_in_trouble_costs_what_a_calm_one_does(bench, monkeypatch):
     def spent(seconds=0.004, mood=None, slots=4):
         """What the server billed, and the result, where m05 takes so many seconds an answer."""

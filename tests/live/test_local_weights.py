@@ -34,6 +34,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory", [8, None])  # which the models state, of 10
 def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeypatch, ccat, memory):
     loads, there, batches = [], set(), []

@@ -88,6 +88,7 @@ def test_a_server_that_hangs_is_probed_ever_less_often_and_missed_by_nobody(
     assert len(began) <= 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mood", [("hang", 2.0), ("status", 500), ("status", 502), ("drop",)])
 def test_an_outage_in_mid_run_costs_a_request_a_slot_and_changes_nothing(bench, server, mood):
     """It is noticed once three documents fail with no answer between them, and then probed."""
@@ -319,6 +320,7 @@ def test_many_empty_answers_are_loud_and_can_fail_a_run(bench, server, capsys):
     assert 0 < block["empty_outputs"] < block["n_items"] == 30
 
 
+@pytest.mark.long
 def test_without_a_bank_each_metric_is_named_with_its_own_filter(bench, server, monkeypatch, ccat):
     monkeypatch.chdir(bench.folder)
     filters = "filter_list: [{name: first, filter: [{function: take_first}]}]\n"

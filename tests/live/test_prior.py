@@ -62,6 +62,7 @@ def test_a_ranking_takes_the_answers_of_another(bench, server, capsys, had):
     assert not any(r.seconds for r in old), "nor took they any time"
 
 
+@pytest.mark.long
 def test_logs_may_call_models_otherwise_than_a_ranking(bench, server, tmp_path, ccat, capsys):
     for model in PAIR:
         full = bench.adaptive(server, model, "--output_path", tmp_path / "logs", "--log_samples")

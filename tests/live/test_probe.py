@@ -63,6 +63,7 @@ def test_a_model_without_an_address_is_refused_before_another_is_asked(bench, se
     assert not server.asked
 
 
+@pytest.mark.long
 def test_the_forecast_of_a_standard_error_is_what_right_or_wrong_answers_take():
     rng = np.random.default_rng(0)
     chance = draw(rng.normal(size=12), 200, seed=0, noise=0.0)

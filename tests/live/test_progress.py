@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 
+import pytest
 from rich.console import Console
 
 from lm_eval_ccat.live.ranking_run import rank
@@ -22,6 +23,7 @@ class Watched(Progress):
         super().end()
 
 
+@pytest.mark.long
 def test_only_the_models_asked_are_told_in_the_ranks_of_the_result(bench, server):
     watched = Watched()
     config = bench.config(
@@ -39,6 +41,7 @@ def test_only_the_models_asked_are_told_in_the_ranks_of_the_result(bench, server
         assert f"{name} {ranks} ({block['n_items']}, ${block['usd']:.3g}" in watched.said
 
 
+@pytest.mark.long
 def test_many_models_take_a_line_and_a_screen(bench):
     watched = Watched()
     entries = [

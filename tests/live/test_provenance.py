@@ -24,6 +24,7 @@ def swapped(model: str, n: int) -> Mapping[str, Any]:
     return {"model": name, "system_fingerprint": "fp", "id": f"r{n}"}
 
 
+@pytest.mark.long
 def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(bench, server):
     server.says = swapped
     config = bench.config(server.url, THREE, entry={"price": {"item": 1.0}})

@@ -102,6 +102,7 @@ def test_a_gap_wider_than_the_scale_is_refused_with_the_scale(few_plays, bench, 
     assert list(json.loads(ccat("plan", config, "--gap", 1, "--json").out)["by_gap"]) == ["1"]
 
 
+@pytest.mark.long
 def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat, monkeypatch):
     """Six pairs of models that the bank does not know, beside what was expected of such two."""
     settings = {"entry": {"price": BY_TOKENS}, "bank": "default.bank.json"}
@@ -131,6 +132,7 @@ def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat,
     assert planned_answers("m01", "m03", bank=None) is None
 
 
+@pytest.mark.long
 def test_what_is_not_played_on_goes_to_the_limits_and_costs_nothing_known_without_a_price(
     bench, server, ccat, monkeypatch
 ):
@@ -249,6 +251,7 @@ def test_a_configuration_beside_its_task_is_not_taken_for_a_task(
     ccat("plan", config)
 
 
+@pytest.mark.long
 def test_new_models_find_their_place_among_known_ones(bench, server, capsys, ccat):
     content = bench.ranked(
         server, ["m03", "m09"], bank="default.bank.json", known="known.parquet",
@@ -282,6 +285,7 @@ def test_the_method_paper_asks_its_first_items_whatever_the_budget_is(bench, ser
     assert "its first 10 items whatever max_items is" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_bank_is_borrowed_from_tasks_on_the_same_documents(bench, server, ccat):
     """Donors: the scores of the bank's models on these documents, each with errors of its own."""
     known = ScoreTable.read(bench.folder / "known.parquet")

@@ -65,6 +65,7 @@ def flags(server: CompletionsServer, *models: str) -> list[str]:
     return words
 
 
+@pytest.mark.long
 def test_the_harness_reads_the_published_answers_as_their_publishers_did(data):
     """It gives their letter wherever it finds one; where not, some had a letter by other rules.
 
@@ -105,6 +106,7 @@ def test_the_harness_reads_the_published_answers_as_their_publishers_did(data):
     assert beyond == ["Meta-Llama-3_1-8B"]
 
 
+@pytest.mark.long
 def test_a_public_bank_fits_the_documents_and_ranks_models(server, truth, ccat, tmp_path):
     models = ["Qwen1.5-72B-Chat", "Mistral-7B-v0.1", "Phi-3-mini-4k-instruct"]
     words = ["rank", "--task", TASK, "--bank", "public", *flags(server, *models)]
@@ -119,6 +121,7 @@ def test_a_public_bank_fits_the_documents_and_ranks_models(server, truth, ccat, 
         assert low <= truth[model] <= high
 
 
+@pytest.mark.long
 def test_a_public_bank_is_offered_with_what_it_saves(few_plays, server, ccat, tmp_path):
     """By one line where a ranking starts without a bank, and in a plan."""
     models = ["Qwen1.5-72B-Chat", "Mistral-7B-v0.1"]
@@ -146,6 +149,7 @@ def test_a_public_bank_is_offered_with_what_it_saves(few_plays, server, ccat, tm
     assert step.startswith(f"Next: lm-eval-ccat rank --task {TASK}, with --model and")
 
 
+@pytest.mark.long
 def test_a_plan_by_banks_alone_says_what_it_does_and_what_to_type_next(
     few_plays, ccat, monkeypatch
 ):
@@ -160,6 +164,7 @@ def test_a_plan_by_banks_alone_says_what_it_does_and_what_to_type_next(
     )
 
 
+@pytest.mark.long
 def test_one_model_is_estimated_and_two_are_compared(server, truth, ccat, tmp_path):
     model = "mathstral-7B"
     words = ["run", *flags(server, model), "--tasks", TASK, "--adaptive", "--bank", "mmlu_pro"]
@@ -178,6 +183,7 @@ def test_one_model_is_estimated_and_two_are_compared(server, truth, ccat, tmp_pa
     ccat("compare", tmp_path / better, tmp_path / worse, "--task", TASK, *METRIC, code=5)
 
 
+@pytest.mark.long
 def test_the_tutorial_ranks_real_models_as_it_says(few_plays, server, truth, ccat, world):
     page = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
     step = page.read_text(encoding="utf-8").partition("## 6. ")[2].partition("\n## ")[0]
@@ -199,6 +205,7 @@ def test_the_tutorial_ranks_real_models_as_it_says(few_plays, server, truth, cca
         assert low <= published[model] <= high
 
 
+@pytest.mark.long
 def test_a_bank_of_published_scores_names_documents_as_the_harness_does(data, ccat, tmp_path):
     session = open_session(TASK, PlaceholderLM())
     documents = [row for row in mmlu_pro.documents(data) if row["category"] == CATEGORY]

@@ -69,6 +69,7 @@ def answers_in(run: Path) -> list[tuple[str, tuple[int, int]]]:
     return [(m, tuple(item) if isinstance(item, list) else (item, 1)) for m, item in items]
 
 
+@pytest.mark.long
 def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling, capsys) -> None:
     content = few.ranked(sampling, list(THREE), (0, 3), **SETTINGS)
     said = capsys.readouterr().out
@@ -134,6 +135,7 @@ def test_a_run_of_repeats_answers_no_question_about_single_answers(few, sampling
     assert "answers the question 'benchmark', not 'run'" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_killed_and_resumed_it_ends_with_one_result(
     few,
     sampling,
@@ -149,6 +151,7 @@ def test_killed_and_resumed_it_ends_with_one_result(
     assert facts(content_of(config)) == facts(calm)
 
 
+@pytest.mark.long
 def test_a_journal_of_repeats_is_as_long_as_one_of_as_many_items(
     few, sampling, shared_bench, tmp_path_factory
 ) -> None:
@@ -177,6 +180,7 @@ def test_a_journal_of_repeats_is_as_long_as_one_of_as_many_items(
     assert abs(size - size_of_items) <= 8 * answers
 
 
+@pytest.mark.long
 def test_the_response_cache_answers_no_repeat(few, sampling) -> None:
     cache = {"use_cache": str(few.folder / "responses")}
     settings = {**SETTINGS, "repeats": 3, "stop": "limits", "harness": {**HARNESS, **cache}}
@@ -321,6 +325,7 @@ def versus(bench: Bench, *sides, **settings):
     return compare(*sides, "share", task=TASK, models=models, **settings)
 
 
+@pytest.mark.long
 def test_a_live_comparison_counts_documents_and_answers(few, sampling) -> None:
     found = versus(few, side(sampling, "low"), side(sampling, "mid"))
     [outcome] = found.outcomes
@@ -337,6 +342,7 @@ def test_a_live_comparison_counts_documents_and_answers(few, sampling) -> None:
     assert short.outcomes[0].overall.documents == min(N_ITEMS, short.outcomes[0].overall.answers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("of_logs", [1, 3])
 def test_logs_of_fewer_answers_limit_a_live_comparison_and_it_says_so(
     few, sampling, of_logs
@@ -355,6 +361,7 @@ def test_logs_of_fewer_answers_limit_a_live_comparison_and_it_says_so(
     assert any(told in warning for warning in found.warnings)
 
 
+@pytest.mark.long
 def test_earlier_repeats_are_taken_one_by_one(few, sampling) -> None:
     first = few.ranked(
         sampling, ["low", "mid"], name="first", **{**SETTINGS, "repeats": 3, "stop": "limits"}
@@ -428,6 +435,7 @@ def test_a_budget_of_several_tasks_counts_answers(few, sampling, ccat) -> None:
     assert sum(sampling.asked.values()) == 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tasks", "was"), [([TASK], 1), ([TASK], 2), ([TASK, "twin"], 1)])
 def test_more_repeats_of_a_resumed_run_are_a_later_horizon(
     few, sampling, capsys, tasks: list[str], was: int
@@ -506,6 +514,7 @@ def test_the_page_of_a_run_counts_documents_once_and_answers_of_all(few, samplin
     )
 
 
+@pytest.mark.long
 def test_a_bank_leads_the_first_pass_of_repeats(few, sampling, ccat) -> None:
     settings = {**SETTINGS, "bank": "default.bank.json", "max_items": 45, "stop": "limits"}
     content = few.ranked(sampling, ["low", "mid"], **settings)
@@ -519,6 +528,7 @@ def test_a_bank_leads_the_first_pass_of_repeats(few, sampling, ccat) -> None:
     ccat("verify", few.run())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bank", [None, "default.bank.json"])
 def test_repeats_of_the_task_are_taken_and_told(few, sampling, capsys, bank) -> None:
     few.rewrite(lambda name, text: text + "repeats: 3\n" * name.endswith("yaml"))
@@ -555,6 +565,7 @@ filter_list:
     assert f"{said}; leave repeats out" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_compare_reads_repeats_of_its_files_and_goes_on_from_its_answers(
     few, sampling, interrupt_at, capsys
 ) -> None:

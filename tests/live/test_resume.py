@@ -71,6 +71,7 @@ def killed(start_rank: Callable[..., tuple[Any, Any]], config: Path) -> int:
     return kills
 
 
+@pytest.mark.long
 def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, start_rank):
     # No budget that binds: a second request of an ask that lags would cost another item of it.
     settings: dict[str, Any] = {
@@ -123,6 +124,7 @@ def test_a_run_that_a_crash_cut_off_is_no_success_and_goes_on(half, ccat):
     assert facts(content_of(config)) == found
 
 
+@pytest.mark.long
 def test_a_changed_task_is_refused_and_another_version_goes_on(bench, half, ccat, monkeypatch):
     bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
     err = ccat("rank", half[0], "--resume", code=1).err
@@ -176,6 +178,7 @@ def test_a_batch_system_that_repeats_its_signal_and_a_lost_terminal_leave_a_resu
     assert state(bench.run()).content["interrupted"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bank", ["default.bank.json", None])
 def test_a_model_that_joins_gets_its_place_and_a_curve_of_its_own(bench, server, ccat, bank):
     bench.ranked(server, THREE[:2], bank=bank)

@@ -28,6 +28,7 @@ def one_answer_each(n_items: int, seed: int, settings: dict) -> list[ScoreTable]
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n_items", "pairs"), [(30, 400), (100, 400), (442, 200)])
 def test_logs_of_equal_models_differ_in_at_most_a_twentieth(n_items: int, pairs: int) -> None:
     def wrong(**how: str) -> int:
@@ -49,6 +50,7 @@ def test_of_the_temperatures_of_a_model_s_runs_the_highest_is_told() -> None:
     assert "old is greedy" in told and "new is sampled (temperature 0.7)" in told
 
 
+@pytest.mark.long
 def test_sampled_logs_beside_a_run_have_their_noise(tmp_path) -> None:
     """A run of all items whose scores are what the other model is expected to score."""
     path, wrong, pairs = tmp_path / "result.json", 0, 100
@@ -82,6 +84,7 @@ def test_a_comparison_of_sampled_logs_names_its_question() -> None:
     assert "in full runs of these documents" in fixed
 
 
+@pytest.mark.long
 def test_a_ranking_at_a_temperature_is_about_expected_scores(bench, server) -> None:
     harness = {"include_path": "tasks", "gen_kwargs": {"temperature": 0.7}}
     content = bench.ranked(server, TWO, bank=None, harness=harness, max_items=30)
@@ -112,6 +115,7 @@ def test_a_live_comparison_at_a_temperature_is_about_expected_scores(bench, serv
     assert "in expected scores on these documents" in lines(found)[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("drawn", ["logs", "live"])
 def test_sampled_answers_of_one_side_alone_are_draws_too(bench, server, ccat, drawn) -> None:
     """Equal answers, one side of which is sampled: all documents tell, and leave noise."""

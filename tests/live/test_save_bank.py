@@ -13,6 +13,7 @@ from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.records import Item, Tell
 
 
+@pytest.mark.long
 def test_a_bank_grows_from_ranking_to_ranking(bench, server, tmp_path, capsys):
     kept, first = str(tmp_path / "kept.bank.json"), {"bank": None, "budget": {"items": 60}}
     bench.ranked(server, ["m05", "m07"], name="first", save_bank=kept, **first)

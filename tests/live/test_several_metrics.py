@@ -78,6 +78,7 @@ def estimates(content, metric):
     return {m: b["estimate"] for m, b in content["outcomes"][metric]["models"].items()}
 
 
+@pytest.mark.long
 def test_every_metric_is_estimated_and_those_with_weight_steer(several, server, ccat, capsys):
     weights = {"share": 1, "errors": 0, "judged": 0}
     content = several.ranked(server, MODELS, metrics=weights, budget={"items": 120})
@@ -133,6 +134,7 @@ def test_scores_that_nobody_asked_for_stand_in_the_result_at_no_request(several,
     assert content["looks"] == "every" and "intervals hold at every look" in " ".join(shown.split())
 
 
+@pytest.mark.long
 def test_the_harness_files_hold_an_estimate_of_every_metric(several, server, ccat):
     both = ["share", "errors"]
     content = several.ranked(server, MODELS, metrics=both, budget={"items": 90})
@@ -182,6 +184,7 @@ def test_adaptive_runs_by_a_metric_of_which_less_is_better_are_compared_in_its_d
     assert compare(tmp_path / "m11", tmp_path / "m01", "errors").exit_code == 5
 
 
+@pytest.mark.long
 def test_a_run_is_completed_although_one_metric_lacks_documents(several, server, ccat):
     several.ranked(server, MODELS, metrics={"share": 1, "judged": 0}, max_items=12)
     said = ccat("complete", several.run(), "--name", "m05").out
@@ -309,6 +312,7 @@ def test_an_item_is_offered_that_one_of_the_weighted_metrics_keeps(several, serv
     assert replace(plan, measured={TASK: measured}).offered == [(TASK, n) for n in (0, 3, 5)]
 
 
+@pytest.mark.long
 def test_the_margin_of_live_models_is_on_the_scale_of_their_metric(several, server):
     """These two differ by less than half an error of ten; it takes many answers to know."""
     sides = [

@@ -47,6 +47,7 @@ def suite(bench: Bench, tmp_path: Path) -> Bench:
     return replace(bench, base={**base, "harness": {"include_path": "suite"}})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("include", [{}, {"include_path": "suite"}])
 def test_a_group_may_be_named_by_its_file_beside_its_tasks(suite, server, capsys, include):
     by_name = suite.ranked(server, MODELS, task="all_three", name="by_name")
@@ -95,6 +96,7 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite
     assert content["order"][0] == "m11"
 
 
+@pytest.mark.long
 def test_a_list_with_weights_goes_on_after_a_stop_and_reports(suite, server):
     settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 3}}
     settings |= {"warmup": 2, "stop": "limits"}
@@ -116,6 +118,7 @@ def test_a_list_with_weights_goes_on_after_a_stop_and_reports(suite, server):
         assert list((suite.run() / "m05").glob(f"samples_{name}_*.jsonl"))
 
 
+@pytest.mark.long
 def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(suite, server):
     for n, too_few in ((4, True), (5, False)):
         settings = {"bank": None, "budget": {"items": 6 * n}, "warmup": n, "name": f"by{n}"}
@@ -125,6 +128,7 @@ def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(suite, ser
         assert "method:sample" in found["signature"]
 
 
+@pytest.mark.long
 def test_known_models_count_where_they_have_every_task(suite, server, tmp_path, ccat, capsys):
     table = ScoreTable.read(tmp_path / "known.parquet")
     lines = ["model,task,doc_id,metric,score"]
@@ -222,6 +226,7 @@ def test_earlier_answers_to_some_of_the_tasks_are_taken(suite, server, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     suite, server, tmp_path, capsys, ccat
 ):

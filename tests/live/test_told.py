@@ -56,6 +56,7 @@ def test_a_failed_assertion_of_the_harness_names_its_cause():
     assert text == "AssertionError: assert len(continuation_enc) <= max_length"
 
 
+@pytest.mark.long
 def test_what_is_warned_of_when_a_ranking_begins_stays_in_its_result(bench, server, ccat, tmp_path):
     """In one list: nobody who reads the result later has seen the screen."""
     known = bench.folder / "known.parquet"

@@ -116,6 +116,7 @@ def test_full_results_beside_a_result_that_contradicts_itself_tell_that(
     assert "contradicts itself, and no journal tells what is true: m11 over m01" in said
 
 
+@pytest.mark.long
 def test_a_page_of_another_result_and_a_changed_configuration_are_told(bench, server, ccat):
     bench.ranked(server, ["m01", "m11"], bank=None, budget={"items": 40}, stop="limits")
     run = bench.run()

@@ -56,6 +56,7 @@ def test_a_limit_below_the_warm_up_is_obeyed(bench, server):
     assert (found.verdict, found.exit_code) == ("not known", 3)
 
 
+@pytest.mark.long
 def test_a_stored_run_and_a_live_model(bench, server, tmp_path, ccat):
     old = {"bank": None, "budget": {"items": 120}, "stop": "limits"}
     config = bench.config(server.url, ["m03", "m05"], name="old", **old)
@@ -121,6 +122,7 @@ def flags(server: CompletionsServer, *names: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_live_models_given_by_flags_have_their_own_names(bench, server, tmp_path, ccat):
     about = ("--task", TASK, "--include_path", tmp_path / "tasks")
     out = ccat("compare", *about, *flags(server, "m01", "m09")).out
@@ -140,6 +142,7 @@ def test_live_models_given_by_flags_have_their_own_names(bench, server, tmp_path
     assert "m09 is set aside" in ccat("compare", *about, *flags(server, "m01", "m09"), code=4).err
 
 
+@pytest.mark.long
 def test_a_comparison_that_keeps_no_answers_says_so_and_decides_at_the_next_try(
     bench, server, tmp_path, ccat
 ):
@@ -175,6 +178,7 @@ def test_logs_of_some_documents_say_that_the_live_comparison_is_of_these(
     assert warning in told.err and warning in (tmp_path / "c.md").read_text()
 
 
+@pytest.mark.long
 def test_logs_that_were_scored_otherwise_are_told_and_scored_anew_and_of_other_versions_refused(
     bench, server, tmp_path, ccat
 ):
@@ -255,6 +259,7 @@ def test_a_file_is_read_with_what_stands_beside_it(tmp_path):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", [{"items": 20}, {"usd": 0.02}])
 def test_a_budget_beside_logs_is_the_live_side_s_alone(bench, server, ccat, budget):
     old = {"bank": None, "budget": {"items": 120}, "stop": "limits"}

@@ -18,6 +18,7 @@ from lm_eval_ccat.live.spec import Spec
 CHAT = "local-chat-completions"
 
 
+@pytest.mark.long
 def test_a_type_that_takes_only_messages_implies_the_template(bench, server, tmp_path, ccat):
     config = bench.config(
         server.url, ["m03", "m09"], bank=None, max_items=10, entry={"model": CHAT}
@@ -233,6 +234,7 @@ def test_scores_that_mostly_lie_above_their_cap_end_a_run_after_its_first_answer
     ccat(*call, code=(0, 3, 5))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["rank", "run", "python"])
 def test_other_prompts_than_the_banks_are_refused_before_weights_load(
     how, bench, server, ccat, tmp_path

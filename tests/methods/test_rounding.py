@@ -22,6 +22,7 @@ def asked(method, y, seed=0):
     return out, {key: np.ravel(value).tolist() for key, value in found.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["default", "paper"])
 def test_the_seed_tells_equal_items_apart_and_scores_moved_by_a_few_ulps_change_nothing(method):
     rng = np.random.default_rng(3)

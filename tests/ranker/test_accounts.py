@@ -89,6 +89,7 @@ def agree(accounts: Accounts, account: Account, slow: Slow, left: float) -> None
         assert np.flatnonzero(accounts.choosable(account, limit)).tolist() == slow.choosable(limit)
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**6), by_mean=st.booleans())
 def test_the_books_agree_with_what_happened(seed, by_mean):

@@ -136,6 +136,7 @@ def error_of_the_mean(ranker: Ranker, model: str) -> tuple[float, float, float]:
     return found.standard_errors[model], math.sqrt(alone @ alone) / 3.0, alone.sum() / 3.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("across", [True, False])
 def test_errors_and_what_they_share_make_the_error_of_the_mean(world, across):
     ranker = told(world, across, ("a", "b", "apart"), 4)

@@ -234,6 +234,7 @@ def difference(was: Any, now: Any, near: float, at: str = "") -> str:
     return next(filter(None, found), "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", list(cases()), ids=str)
 def test_a_ranking_is_as_it_was(case, request):
     data = request.getfixturevalue("shared") / "data" / "scores" if case.real else None

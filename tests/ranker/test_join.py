@@ -45,6 +45,7 @@ def drive(ranker, most=120):
     return calls
 
 
+@pytest.mark.long
 def test_a_shuffled_bank_is_set_aside_by_name_and_a_right_one_never():
     right = bank_of()
     options = {"models": list(TESTED), "confidence": 0.999, "max_items": 120}

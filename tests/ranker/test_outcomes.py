@@ -28,6 +28,7 @@ def run(second=OTHER, models="abc", n=3, of_banks=("default",), **options):
     return drive(ranker, lambda m, item: {"bleu": bleu(m, item[1]), "chrf": chrf(m, item[1])}, n)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("of_banks", [("paper",), ("default",), ("default", "sample")])
 def test_an_outcome_of_weight_0_is_reported_and_does_not_steer(of_banks):
     """Also one without a bank, beside a method that has one."""

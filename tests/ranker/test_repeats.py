@@ -522,6 +522,7 @@ def verdict_of_one_look(answers: np.ndarray) -> str:
     return ranker.result().decisions["a", "b"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("verdict", "repeats"),
     [*((verdict_on_tables, repeats) for repeats in (4, 16, 32)), (verdict_of_one_look, 16)],

@@ -164,6 +164,7 @@ def test_draws_that_estimate_a_mean_beyond_the_scale_have_their_interval_at_its_
     assert Drawn(9, 1.2, 0.01).interval(0.95) == (1.0, 1.0)
 
 
+@pytest.mark.long
 def test_a_headline_takes_few_steps_for_each_model_and_none_for_each_pair():
     def calls(n_models: int) -> int:
         ranker = Ranker(ItemBank.blank(range(9)), [f"m{n}" for n in range(n_models)])

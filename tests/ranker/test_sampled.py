@@ -43,6 +43,7 @@ def differing(n_items: int, method: str, rankings: int, about: str) -> int:
     return wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["sample", "default"])
 @pytest.mark.parametrize(("n_items", "rankings", "allowed"), [(30, 40, 2), (100, 20, 3)])
 def test_equal_models_end_tied_though_every_item_is_asked(
@@ -52,6 +53,7 @@ def test_equal_models_end_tied_though_every_item_is_asked(
     assert differing(n_items, method, rankings, "benchmark") <= allowed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["sample", "default"])
 def test_their_very_answers_differ_all_the_same(method: str) -> None:
     assert differing(30, method, 10, "run") >= 6

@@ -27,6 +27,7 @@ def drive(suite: Ranker, scores=SCORES):
     return drive_any(suite, lambda m, item: float(scores[item[0]][NAMES.index(m), item[1]]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
     weights = {"small": 3.0, "middle": 1.0, "large": 1.0}

@@ -303,6 +303,7 @@ def false_share(looks: Looks, most: int, size: int, paths: int, level: float = 0
     return float((np.abs(mean / sd) >= c)[:, here].any(axis=1).mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("horizons", "most", "size"),
     [
@@ -320,6 +321,7 @@ def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(horizons
     assert 0.1 < false_share(looks, most, size, 20000, level=0.2) < 0.205
 
 
+@pytest.mark.long
 def test_a_horizon_of_thirty_thousand_items_has_its_boundary():
     """Looks at one item in ten or so call fewer than a twentieth of equal models different."""
     n = np.unique(np.geomspace(FIRST_LOOK, 30_000, 1500).round())
@@ -434,6 +436,7 @@ def test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean():
     assert twice.zero_loss[0, 1] == pytest.approx(few.zero_loss[0, 1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("max_items", "question"), [(24, "benchmark"), (60, "benchmark"), (42, "population")]
 )
@@ -459,6 +462,7 @@ def test_what_a_limited_ranking_says_would_decide_it_does(max_items, question):
     assert 0.8 * forecast < count["a"] <= forecast
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "share", "most"), [("items", (0.6, 0.85), 40), ("likely_items", (0.8, 1.0), 60)]
 )

@@ -28,6 +28,7 @@ from lm_eval_ccat.report import write_report
 from lm_eval_ccat.report.plain import comparison_page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size, dark", [(DESKTOP, False), (PHONE, True)], ids=["day", "night"])
 def test_it_renders_without_sideways_scrolling(browser, page, size, dark):
     fits(browser, page, size, dark)
@@ -175,6 +176,7 @@ def test_two_models_can_be_compared(browser, page):
     )
 
 
+@pytest.mark.long
 def test_a_large_run_opens_and_its_pairs_are_told(browser, tmp_path):
     many = {"n_models": 40, "n_items": 200, "budget": 420, "hostile": False}
     large = write_report(make_run(tmp_path / "many", **many))

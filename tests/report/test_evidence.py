@@ -71,6 +71,7 @@ def test_a_model_as_able_as_an_item_is_hard_scores_a_half():
         assert logits(ability - curves.origin)[item] == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.long
 def test_documents_weigh_as_much_as_they_move_neighbours_apart(run):
     """A score less the one expected between the two models, times slope over noise."""
     curves, logits, slope = curves_of(run.bank)
@@ -104,6 +105,7 @@ def test_a_full_evaluation_costs_each_models_mean_times_the_benchmark(run):
         assert cost == pytest.approx(60 * price)
 
 
+@pytest.mark.long
 def test_undecided_neighbours_share_a_shade(tmp_path):
     run = read_run(
         make_run(
@@ -120,6 +122,7 @@ def test_undecided_neighbours_share_a_shade(tmp_path):
     assert 0 < len(shaded) < len(rows)
 
 
+@pytest.mark.long
 def test_a_model_out_of_the_order_has_no_place_in_its_course(tmp_path):
     folder = make_run(
         tmp_path / "run", n_models=4, n_items=90, budget=140, seed=3, eventful=True,

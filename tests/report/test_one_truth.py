@@ -69,6 +69,7 @@ def open_pairs(result) -> int:
     return sum(len(group) - 1 for group in result["ties"])
 
 
+@pytest.mark.long
 def test_the_course_ends_at_the_result(run, past) -> None:
     assert past is not None
     for model, block in run.result["models"].items():
@@ -178,6 +179,7 @@ def changed(tmp_path_factory):
     return change
 
 
+@pytest.mark.long
 def test_a_run_that_went_on_after_its_result_is_shown_as_it_is_now(changed) -> None:
     def cut_short(result):
         for block in result["models"].values():

@@ -39,6 +39,7 @@ class Reader(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
+@pytest.mark.long
 def test_report_writes_markdown_where_the_file_says_so(run_dir, tmp_path, ccat):
     ccat("report", run_dir, "-o", tmp_path / "x.md")
     text = (tmp_path / "x.md").read_text("utf-8")
@@ -57,6 +58,7 @@ def embedded(seen: Reader) -> dict:
     return json.loads(seen.scripts[0])
 
 
+@pytest.mark.long
 def test_every_answer_of_the_journal_is_on_the_page(run_dir, seen):
     journal = [json.loads(x) for x in (run_dir / "journal.jsonl").read_bytes().splitlines()]
     told = {(r["model"], str(r["item"])): r for r in journal if r["op"] == "tell"}
@@ -101,6 +103,7 @@ def test_a_document_that_both_answered_alike_weighs_nothing(run_dir):
     assert by_both and max(by_both) < 1e-12 < max(weights.values())
 
 
+@pytest.mark.long
 def test_a_page_reads_each_answer_of_a_run_under_way_five_times(tmp_path, monkeypatch):
     """Times, state, course, figures and texts: a long journal takes minutes to read."""
     folder = make_run(tmp_path / "run", n_models=3, n_items=60, budget=90, finished=False)
@@ -172,6 +175,7 @@ def test_what_is_missing_is_said(page, tmp_path):
             write_report(place)
 
 
+@pytest.mark.long
 def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):
     target = tmp_path / "a" / "page.html"
     script = (
@@ -192,6 +196,7 @@ def test_texts_are_as_long_as_fit_together(lengths):
     assert text_limit(lengths, budget=9_000) == max(fitting, default=min(TEXT_LIMITS))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="rights of a file")
 def test_a_page_beside_its_run_is_the_owner_s_and_one_elsewhere_is_everybody_s(run_dir, tmp_path):
     before = os.umask(0o022)

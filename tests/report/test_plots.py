@@ -36,6 +36,7 @@ def replay():
     return simulate(TABLE, ["paper", "common"], folds=2, levels=(5, 20, 40, 60), processes=1)
 
 
+@pytest.mark.long
 def test_simulation_is_drawn_from_its_sweep(replay, tmp_path):
     file = tmp_path / "sim.json"
     file.write_text(json.dumps(replay.to_dict()))
@@ -82,6 +83,7 @@ def test_a_name_is_no_markup_and_the_same_chart_is_the_same_file(run_dir, tmp_pa
     assert first.read_bytes() == second.read_bytes()
 
 
+@pytest.mark.long
 def test_the_command_draws_banks_and_simulations(replay, tmp_path):
     out, sim = tmp_path / "out", tmp_path / "sim.json"
     sim.write_text(json.dumps(replay.to_dict()))

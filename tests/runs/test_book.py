@@ -280,6 +280,7 @@ def test_a_score_that_is_none_is_refused_before_it_is_written(score):
     assert len(lines) == 1
 
 
+@pytest.mark.long
 def test_a_journal_is_read_in_few_bytes_an_answer_whatever_the_answers_say(tmp_path):
     """Texts stay on disk, where the book finds them again."""
     bank, path, n = ItemBank.blank(range(375), task="t"), tmp_path / "journal.jsonl", 1500

@@ -117,6 +117,7 @@ def test_without_a_sound_header_nothing_is_touched(run, tmp_path, ccat):
     assert "holds no ranking" in ccat("verify", tmp_path, code=1).err
 
 
+@pytest.mark.long
 def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
     journal = run / "journal.jsonl"
     content, whole = state(run).content, journal.read_bytes()

@@ -77,6 +77,7 @@ def drawn_table(seed: int, n_items: int, repeats: int) -> ScoreTable:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n_items", "repeats"), [(30, 2), (30, 8), (100, 4)])
 def test_equal_models_of_repeats_differ_in_at_most_a_twentieth(n_items: int, repeats: int) -> None:
     def verdict(seed: int) -> str:

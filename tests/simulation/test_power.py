@@ -46,6 +46,7 @@ def share_decided(bank: ItemBank, gap: float, rankings: int = RANKINGS) -> float
     return decided / rankings
 
 
+@pytest.mark.long
 def test_the_smallest_difference_is_decided_in_about_80_of_100_rankings(world):
     bank = calibrate(ScoreTable.from_arrays(world, [f"k{n}" for n in range(20)], task="t"))
     by_bank = Power.of_banks({"t": bank})
@@ -57,6 +58,7 @@ def test_the_smallest_difference_is_decided_in_about_80_of_100_rankings(world):
         assert share_decided(of, 0.4 * gap, FEW) < 0.4
 
 
+@pytest.mark.long
 def test_a_difference_outweighs_scores_of_0_that_are_still_to_come():
     """Two models that differ by the same on all items, and have no score of 0 so far."""
     graded = draw(np.linspace(0.8, 1.6, 20), N_ITEMS, seed=4, noise=0.1)
@@ -71,6 +73,7 @@ def test_a_difference_outweighs_scores_of_0_that_are_still_to_come():
         assert (ranker.result(parts=False).decisions["a", "b"] == "decided") is decided
 
 
+@pytest.mark.long
 def test_random_items_take_what_the_formula_says():
     """The boundary of a ranking of at most n items, and 0.84 standard errors beyond it."""
     power = Power.of_random_items(Spreads.constant(0.4, 0.5), 1000)
@@ -92,6 +95,7 @@ def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
     assert Power.of_random_items(Spreads.constant(0.1, 0.5), 400).items_for_error(0.0001) is None
 
 
+@pytest.mark.long
 def test_spreads_over_items_are_those_of_the_models_of_the_bank(world):
     newcomers = Newcomers.if_possible({"t": calibrate(ScoreTable.from_arrays(world, NAMES))})
     spreads = spreads_of(newcomers)
@@ -105,6 +109,7 @@ def test_spreads_over_items_are_those_of_the_models_of_the_bank(world):
     )
 
 
+@pytest.mark.long
 def test_newcomers_score_as_the_models_of_the_bank_did(world):
     chance = draw(np.linspace(-1.2, 1.2, 20), N_ITEMS, seed=4, noise=0.0)
     graded = np.random.default_rng(1).binomial(9, chance) / 9
@@ -140,6 +145,7 @@ def level_and_spread(bank, other):
     return np.mean(means), np.cov(np.transpose(means))[0, 1] ** 0.5
 
 
+@pytest.mark.long
 def test_newcomers_spread_as_the_few_models_do_that_they_are_drawn_from():
     chance = draw(np.linspace(-1.2, 1.2, 20) + 1.5, N_ITEMS, seed=4, noise=0.0)
     hit = (np.random.default_rng(0).random(chance.shape) < chance).astype(float)
@@ -158,6 +164,7 @@ def test_newcomers_spread_as_the_few_models_do_that_they_are_drawn_from():
     assert spread == pytest.approx(of_models.std(), rel=0.08)
 
 
+@pytest.mark.long
 def test_the_same_newcomer_answers_all_tasks(world):
     bank = calibrate(ScoreTable.from_arrays(world, NAMES))
     newcomers, rng = Newcomers.if_possible({"t": bank, "u": bank}), np.random.default_rng(0)
@@ -166,6 +173,7 @@ def test_the_same_newcomer_answers_all_tasks(world):
     assert Newcomers.if_possible({"t": bank, "u": ItemBank.blank(range(9))}) is None
 
 
+@pytest.mark.long
 def test_one_sampled_answer_to_every_item_decides_only_large_differences():
     """All items asked once leave the noise of answers, so that no difference becomes exact."""
     p, n_items = 0.5, 60

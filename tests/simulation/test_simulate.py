@@ -50,6 +50,7 @@ def found():
     return simulate(made(), methods, levels=[10, 40], units=UNITS, **how)
 
 
+@pytest.mark.long
 def test_every_method_runs_on_every_fold_and_seed(found):
     ran = {(r["method"], r["fold"], r["seed"]) for r in found.runs}
     assert len(found.runs) == len(ran) == 6 * 3 * 2
@@ -110,6 +111,7 @@ def test_the_papers_runs_are_those_of_the_ranker(found):
     assert decided and {key: run[key] for key in wanted} == pytest.approx(wanted)
 
 
+@pytest.mark.long
 def test_held_out_models_do_not_touch_calibration(monkeypatch):
     seen = []
 
@@ -169,6 +171,7 @@ def test_what_tells_how_to_read_is_refused_with_scores_that_are_read():
         simulate(made(), ["common"], holdouts=[["m00", "m01"]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tables", [made(n_models=10), two_tasks(10)], ids=["one", "two"])
 def test_at_fixed_numbers_every_model_has_as_many_items_whatever_it_costs(tables):
     if isinstance(tables, dict):

@@ -125,6 +125,7 @@ def test_plain_lm_eval_is_adaptive_by_the_task_class(banks, run):
         assert results["n-samples"][f"{task}_adaptive"] == {"original": N, "effective": 5}
 
 
+@pytest.mark.long
 def test_one_ranking_runs_every_task(banks, rank):
     of_tasks = {task: f"banks/{task}.json" for task in TASKS}
     budget = {"items": 3 * 8 * len(TASKS)}

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ KINDS = {
 }
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(
     kind=st.sampled_from(list(KINDS)),

@@ -51,11 +51,13 @@ def agreement(bank: ItemBank) -> float:
     return float(np.corrcoef(easy, NEW.scores.mean(0))[0, 1])
 
 
+@pytest.mark.long
 def test_donors_and_one_run_tell_more_of_the_items_than_either():
     alone, with_one = agreement(borrowed(DONORS)), agreement(borrowed(DONORS, ONE))
     assert 0.7 < alone < with_one > agreement(calibrate(TWO))
 
 
+@pytest.mark.long
 def test_a_donor_of_other_documents_is_dropped_by_name():
     bank = borrowed({**DONORS, "wrong": shuffled(DONORS["de"])}, TWO)
     facts = bank.provenance["borrowed"]
@@ -64,6 +66,7 @@ def test_a_donor_of_other_documents_is_dropped_by_name():
     assert not any(model.startswith("wrong") for model in bank.models)
 
 
+@pytest.mark.long
 def test_what_a_donor_lacks_and_where_its_documents_stand_leave_the_rest_as_it_was():
     whole = borrowed(DONORS, ONE).parameters["intercept"]
     raw = DONORS["de"].raw.copy()
@@ -110,6 +113,7 @@ def test_donors_that_cannot_lend_are_refused_by_name(lenders, own, says):
         borrow(lenders, own)
 
 
+@pytest.mark.long
 def test_donors_of_one_data_set_lend_by_the_numbers_of_its_documents():
     assert borrowed(OF_ONE, of(ONE, "wmt24")).n_items == N_ITEMS
 
@@ -141,6 +145,7 @@ def test_without_a_run_estimates_use_what_was_borrowed_as_far_as_draws_bear_it_o
     assert noticed and not misled
 
 
+@pytest.mark.long
 def test_the_self_check_leaves_out_whole_donors(monkeypatch):
     """Eight models each: no group of a replay may hold a part of a donor."""
     calls = []
@@ -158,6 +163,7 @@ def test_the_self_check_leaves_out_whole_donors(monkeypatch):
 # -- from files ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_tables_banks_and_suites_lend_once_for_each_task(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
@@ -206,6 +212,7 @@ def test_excluded_models_lend_nothing(tmp_path):
         np.testing.assert_allclose(bank.parameters[name], values, atol=1e-12)
 
 
+@pytest.mark.long
 def test_only_documents_of_no_donor_at_all_are_said_to_be_of_none():
     def lacking(which, documents):
         lenders = dict(DONORS)

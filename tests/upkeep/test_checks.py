@@ -40,6 +40,7 @@ def findings(bank, raw, **known) -> dict:
     return {f.kind: f for f in check_scores(bank, as_table(raw, **known)) if f.level != "note"}
 
 
+@pytest.mark.long
 def test_nothing_is_found_where_nothing_is_wrong(bank):
     raw = scores(seed=9)
     assert not findings(bank, raw)
@@ -52,6 +53,7 @@ def test_nothing_is_found_where_nothing_is_wrong(bank):
             assert finding.level in ("note", "warning", "problem") and "\n" not in finding.message
 
 
+@pytest.mark.long
 def test_results_moved_by_a_document_are_told_though_neighbours_are_alike():
     blocks = np.repeat(np.random.default_rng(2).normal(scale=1.5, size=N_ITEMS // 4), 4)
     ease = blocks + np.random.default_rng(3).normal(scale=0.9, size=N_ITEMS)
@@ -90,6 +92,7 @@ def test_a_bank_of_other_documents_is_found_and_nothing_else_is_said(bank):
         assert "says nothing about these documents" in found["unrelated"].message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", [0.5, 0.75])
 @pytest.mark.parametrize("binary", [False, True])
 def test_a_bank_that_is_wrong_in_part_is_found_and_one_of_unlike_models_is_not(share, binary):
@@ -124,6 +127,7 @@ def test_a_bank_that_is_wrong_in_part_is_found_and_one_of_unlike_models_is_not(s
     assert "partly_unrelated" not in findings(bank, rows[:1, places])
 
 
+@pytest.mark.long
 def test_zero_one_scores():
     bank = calibrate(as_table(scores(40, seed=7, binary=True), "cal"), "paper")
     assert not findings(bank, scores(40, seed=8, binary=True))
@@ -166,6 +170,7 @@ def test_false_discoveries_are_rare_among_true_nulls(seed):
     assert discoveries(p)[:20].all()
 
 
+@pytest.mark.long
 def test_two_in_five_wrong_items_are_found_by_six_models():
     """Of six models any two may be left out, which leaves enough to tell them."""
     rng = np.random.default_rng(0)
@@ -184,6 +189,7 @@ def test_two_in_five_wrong_items_are_found_by_six_models():
     assert share == pytest.approx(0.4, abs=0.1)
 
 
+@pytest.mark.long
 def test_scores_in_the_other_direction_are_turned_on_the_scale_of_their_metric():
     """From 1 to 5 the other way round is 6 less the score."""
     grades = Scale(1, 5)

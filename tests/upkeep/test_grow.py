@@ -36,6 +36,7 @@ def known(models: int = 12, items: int = N) -> ScoreTable:
     )
 
 
+@pytest.mark.long
 def test_the_response_model_joins_in_once_models_and_items_are_enough(tmp_path):
     bank = grow(BLANK, [seen(j) for j in range(MODELS_TO_CALIBRATE - 1)], "2026-01-01")
     assert bank.method == "sample" and bank.made == "2026-01-01"
@@ -62,6 +63,7 @@ def test_a_later_answer_counts_and_nothing_is_lost():
     np.testing.assert_array_equal(one.probabilities, [0.5, np.nan, np.nan])
 
 
+@pytest.mark.long
 def test_a_calibrated_bank_grows_where_it_keeps_its_scores():
     bank = grow(calibrate(known(8), keep_scores=True), [seen(9, np.arange(0, N, 3))])
     assert bank.models[-1] == "m9"
@@ -89,6 +91,7 @@ def test_an_item_is_easy_by_what_models_score_on_it_beyond_their_own_mean():
     assert ease_of(grow(BLANK, [seen(0), seen(5, np.arange(0))])) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["default", "paper", "grown"])
 def test_a_model_that_is_ranked_does_not_calibrate_its_own_test(method, tmp_path):
     table = known(12, 40)
@@ -120,6 +123,7 @@ def test_what_cannot_be_left_out_stays_and_is_told():
         assert same is bank and words in warning and bool(words) == bool(warning)
 
 
+@pytest.mark.long
 def test_what_a_bank_grew_to_is_asked_as_before_and_dated_as_before():
     settings = {"num_fewshot": 3}
     asked = replace(BLANK, settings=settings)

@@ -181,6 +181,7 @@ def test_a_suite_is_shown_and_checked_bank_by_bank(place, tmp_path, capsys):
     assert [found[task]["acc"]["ok"] for task in found] == [True, False]
 
 
+@pytest.mark.long
 def test_a_suite_is_updated_and_its_items_are_retired_by_task(place, tmp_path, capsys):
     make = calibrating(place, "part", "suite_sub", "--exclude", "m00,m05", "--keep_scores")
     assert main([*make, "--metric", "acc"]) == 0
@@ -213,6 +214,7 @@ def test_a_suite_has_forms_that_are_scored_together_and_is_drawn_and_replayed(pl
     assert set(found["settings"]["weights"]) == {"suite_a", "suite_b"}
 
 
+@pytest.mark.long
 def test_a_suite_says_once_what_its_banks_are_warned_of(tmp_path, ccat):
     rng = np.random.default_rng(0)
     scores = (rng.random((8, 40)) < np.linspace(0.2, 0.8, 8)[:, None]).astype(float)

@@ -36,6 +36,7 @@ def bank(table) -> ItemBank:
     return calibrate(table.select(table.models[:10]), "paper", keep_scores=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["paper", "default"])
 def test_an_update_is_a_calibration_on_all_scores(table, method):
     whole = table.select(table.models[:16])
@@ -77,6 +78,7 @@ def test_scores_that_do_not_fit_are_refused(table, bank):
         update(replace(bank, doc_hashes=None), version, new_version=True)
 
 
+@pytest.mark.long
 def test_what_was_chosen_in_adaptive_runs_is_remembered(table):
     bank = calibrate(table.select(table.models[:10]), keep_scores=True)
     raw = table.raw[10:12].copy()
@@ -141,6 +143,7 @@ def test_a_retired_item_is_never_asked_and_never_counted(table, bank):
             retire(bank, gone, "x")
 
 
+@pytest.mark.long
 def test_a_new_version_retires_what_changed_and_learns_what_is_new(table):
     """Document 5 is another one, 7 and 30 were not there, 9 is gone; 2 leaked."""
     old = table.select(table.models[:20]).take(np.delete(np.arange(N), [7, 30]))
@@ -174,6 +177,7 @@ def test_a_new_version_retires_what_changed_and_learns_what_is_new(table):
     assert 2 not in again.index, "what leaked is not learned anew"
 
 
+@pytest.mark.long
 def test_only_a_new_version_may_ask_otherwise(table, bank):
     def asked(scores, word):
         marks = [mark_of(f"{word} {n}") for n in range(N)]

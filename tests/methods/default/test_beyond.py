@@ -158,6 +158,7 @@ def usual_bank():
     return calibrate(USUAL.without(["m0", "m8", "m14", "m15"]))
 
 
+@pytest.mark.long
 def test_items_are_drawn_from_the_sixth_on_for_a_model_better_or_worse_than_the_bank():
     """For one of the bank's kind they are chosen until the tenth."""
     bank, usual = usual_bank(), USUAL.select(["m8"]).model_scores()[0]

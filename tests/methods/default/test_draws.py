@@ -35,6 +35,7 @@ def tiny():
     return calibrate(world(12, 7, seed=2))
 
 
+@pytest.mark.long
 @settings(max_examples=2, deadline=None)
 @given(st.lists(st.floats(0.0, 1.0), min_size=7, max_size=7), st.integers(0, 10**6))
 def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
@@ -325,6 +326,7 @@ def test_what_two_models_refuse_is_known_of_neither_from_the_other():
     assert (spread(found.prior) - spread(usual))[0, 1] == pytest.approx(added.sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_items", [10, 50])
 def test_the_interval_of_a_model_that_refuses_items_holds_from_its_first_answers_on(n_items):
     """One in three of them has refused none of the first ten items: nothing shows it yet."""

@@ -57,6 +57,7 @@ def test_steep_curves_leave_no_factor_of_the_groups_width():
     assert other.noise == pytest.approx(one.noise, rel=0.15)
 
 
+@pytest.mark.long
 def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
     table = world(36, 60)
     one = calibrate(table)

@@ -165,6 +165,7 @@ def after_all_items(bank: ItemBank, p: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return error[first] - error[second], np.sqrt(belief.variance[first, second])
 
 
+@pytest.mark.long
 def test_a_bank_of_repeated_answers_knows_what_single_ones_leave_in_noise(measured) -> None:
     p = unlike(NEW, 7)
     error, stated = after_all_items(measured, p)
@@ -175,6 +176,7 @@ def test_a_bank_of_repeated_answers_knows_what_single_ones_leave_in_noise(measur
     assert after_all_items(of_single, p)[1].mean() > 1.08 * stated.mean()
 
 
+@pytest.mark.long
 def test_models_less_sure_than_those_of_a_bank_count_most_of_what_differs_as_noise() -> None:
     """The noise of models that know says nothing of models that guess."""
     sure = 1.0 / (1.0 + (1.0 / unlike(KNOWN, 5) - 1.0) ** 4)

@@ -212,6 +212,7 @@ def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_mos
     assert passed <= 0.05
 
 
+@pytest.mark.long
 def test_large_differences_that_have_not_come_are_neither_ruled_out_nor_called_equivalent():
     """Most scores are near 0 and few near 1; a true difference is that of all 900 items."""
     ruled_out = equivalent = 0
@@ -263,6 +264,7 @@ def test_a_single_look_forecasts_what_its_own_errors_ask_for():
     assert 40 + pair["items"]["a"] == pytest.approx(n[enough][0], abs=15)
 
 
+@pytest.mark.long
 def test_an_interval_of_random_items_holds_whatever_the_share_of_right_answers():
     """By enumeration of the numbers of errors among 50 of 300 items, at one look."""
     bank, ends = ItemBank.blank(range(300)), []
