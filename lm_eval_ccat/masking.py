@@ -41,6 +41,8 @@ _HARMLESS = re.compile(r"(?:^|_)(?:eos|bos|pad|unk)_token$|^(?:content_type|acce
 _USERINFO = re.compile(r"(?<=://)([^/@\s]+)(?=@)")
 _QUERY = re.compile(r"[?&]([\w-]+)=([^&#\s]+)")
 _SCHEME = re.compile(r"^(?:bearer|basic|token|digest)\s+", re.IGNORECASE)
+#: A text or a number in JSON.
+_TEXT_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 _PAIR = re.compile(r"([\w-]+)=(\"[^\"]*\"|'[^']*'|[^,\s]+)")
 
 _lock = threading.Lock()
@@ -192,6 +194,26 @@ def mask_values(value: Any) -> Any:
     return value
 
 
+def _masked_part(part: str) -> str:
+    """Return a text, which may be JSON, without credentials."""
+    assert _pattern is not None
+    if not _pattern.search(part):
+        return part
+    try:
+        json.loads(part)
+    except ValueError:
+        return _pattern.sub(MASK, part)
+    return _TEXT_OR_NUMBER.sub(_masked_token, part)
+
+
+def _masked_token(token: re.Match[str]) -> str:
+    """Return a text or a number of JSON without credentials."""
+    assert _pattern is not None
+    if token[0].startswith('"'):
+        return _pattern.sub(MASK, token[0])
+    return f'"{MASK}"' if _pattern.fullmatch(token[0]) else token[0]
+
+
 def _filled(value: Any) -> bool:
     return value is not None and not isinstance(value, bool) and value != ""
 
@@ -232,12 +254,19 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
 
 
 def mask_file(path: Path) -> None:
-    """Mask the credentials known so far in a text file that something else wrote."""
+    """Mask the credentials known so far in a text file that something else wrote.
+
+    JSON stays JSON: a credential of digits is masked in its texts and as a whole number, not within
+    the digits of other numbers.
+    """
     if _pattern is None:
         return
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
-        masked = _pattern.sub(MASK, text)
+        if not _pattern.search(text):
+            return
+        parts = text.splitlines(keepends=True) if path.suffix == ".jsonl" else [text]
+        masked = "".join(map(_masked_part, parts))
         if masked != text:
             replace_bytes(path, masked.encode("utf-8", "surrogateescape"), private=True)
     except OSError:

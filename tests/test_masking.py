@@ -75,6 +75,21 @@ def test_a_key_is_masked_however_it_is_given(configuration, key, tmp_path) -> No
     assert key not in (tmp_path / "log").read_text(encoding="utf-8")
 
 
+def test_a_key_of_digits_is_masked_in_json_and_numbers_that_hold_its_digits_stay(tmp_path) -> None:
+    remember({"api_key": 12345678})
+    line = '{"score": 0.12345678, "n": 912345678, "key": 12345678, "why": "no key \\"12345678\\""}'
+    read = {"score": 0.12345678, "n": 912345678, "key": MASK, "why": f'no key "{MASK}"'}
+    for name in ("results.json", "samples.jsonl"):
+        (tmp_path / name).write_text(line, encoding="utf-8")
+        mask_file(tmp_path / name)
+        assert json.loads((tmp_path / name).read_text(encoding="utf-8")) == read
+    # Half a line, as a process that was killed leaves it, holds no key either.
+    (tmp_path / "samples.jsonl").write_text(f"{line}\n{line[:-10]}", encoding="utf-8")
+    mask_file(tmp_path / "samples.jsonl")
+    whole, half = (tmp_path / "samples.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(whole) == read and '"key": ***' in half
+
+
 def test_a_key_of_the_environment_is_masked_in_log_records_too(monkeypatch, caplog) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-from-env")
     remember_credentials([])
