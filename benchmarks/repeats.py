@@ -136,15 +136,15 @@ def played(
         count[item] += 1.0
         if n < FIRST_LOOK:
             continue
-        spread, answers = sums.spread(question == POPULATION), n * ones
-        size, error = np.abs(spread.difference), np.sqrt(spread.variance)
+        figures, answers = sums.figures(population=question == POPULATION), n * ones
+        size, error = np.abs(figures.difference), np.sqrt(figures.variance)
         # Student's tail never decides what the normal one leaves open, and takes more time.
         near_enough = size >= error * looks.boundary(_LEVEL, answers, np.inf)
-        near_enough &= (size >= zeros_to_come(_LEVEL, 0.0) * spread.event / n) & (sign == 0.0)
+        near_enough &= (size >= zeros_to_come(_LEVEL, 0.0) * figures.event / n) & (sign == 0.0)
         place = np.flatnonzero(near_enough)
-        reach = looks.half_width(_LEVEL, spread.df[place], answers[place], np.inf)
+        reach = looks.half_width(_LEVEL, figures.df[place], answers[place], np.inf)
         place = place[size[place] >= reach * error[place]]
-        sign[place], share[place] = np.sign(spread.difference[place]), n / horizon
+        sign[place], share[place] = np.sign(figures.difference[place]), n / horizon
     return sign.reshape(len(pairs), -1), share.reshape(len(pairs), -1)
 
 

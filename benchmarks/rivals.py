@@ -277,14 +277,9 @@ def rankings(kind: str, names: list[str], y: Floats, k: int) -> list[tuple[Posit
     if kind in KINDS or kind == "checkpoints":
         try:
             sets = hold_outs(
-                "random" if kind == "checkpoints" else kind,
-                names,
-                y.mean(1),
-                size,
-                k,
-                0,
-                8,
-            )
+                "random" if kind == "checkpoints" else kind, names, y.mean(1),
+                size=size, folds=k, seed=0, min_calibrating=8,
+            )  # fmt: skip
         except UsageError:  # too few models
             return []
         at = {name: i for i, name in enumerate(names)}

@@ -193,15 +193,17 @@ def calibrated_on(
     count: int, table: ScoreTable, kind: str, args: argparse.Namespace
 ) -> list[dict[str, Figures]]:
     """Summaries by method at 20 and at 50 items; `count` drawn models calibrate."""
-    whole, _ = Benchmark.of(table)
+    whole = Benchmark.of(table)
     means = whole.mean(whole.scores, np.isfinite(whole.scores))
     levels = spending_levels([20, 50], 20, len(whole.items), "fixed")
     methods = chosen_methods(["sample", "default"])
     protocol = Protocol(methods, levels, np.ones(len(whole.items)), spend="fixed")
     folds = []
-    for number, (names, others) in enumerate(
-        hold_outs(kind, whole.models, means, 4, min(args.seeds, 10), 0, MIN_MODELS)
-    ):
+    sets = hold_outs(
+        kind, whole.models, means,
+        size=4, folds=min(args.seeds, 10), seed=0, min_calibrating=MIN_MODELS,
+    )  # fmt: skip
+    for number, (names, others) in enumerate(sets):
         rng = np.random.default_rng([0, number, 11])
         drawn = rng.choice(len(others), min(count, len(others)), replace=False)
         calibrate_on = tuple(others[i] for i in sorted(drawn))

@@ -69,7 +69,7 @@ class Design:
         """A method with a bank, as this design has it; a pair is decided by one look, as there."""
         known = strategy_named(name)
         changes["rank"] = {"looks": "one", **changes.get("rank", {})}
-        if known.bank == "paper" and self.rescale != "range":
+        if known.bank_method == "paper" and self.rescale != "range":
             changes["calibrate"] = {"rescale": "none"}
         return replace(known, name=label or name, **changes)
 
@@ -84,7 +84,8 @@ class Design:
         """The hold-out sets of a table."""
         size = min(self.holdout, len(table.models) - 2)
         means = np.zeros(len(table.models))
-        return [names for names, _ in hold_outs("random", table.models, means, size, self.folds, 0)]
+        sets = hold_outs("random", table.models, means, size=size, folds=self.folds, seed=0)
+        return [names for names, _ in sets]
 
     def replay(
         self, table: ScoreTable, methods: Sequence[str | Strategy], units: Any, **how: Any
@@ -101,7 +102,7 @@ class Design:
         sets: Sequence[Sequence[str]] | None = None,
     ) -> Iterator[FoldReplay]:
         """Hold out one set after another; every method is calibrated on the others."""
-        [table] = Benchmark.of(table)[0].tables.values()  # refuses scores that are all equal
+        [table] = Benchmark.of(table).tables.values()  # refuses scores that are all equal
         by_seed = prices_by_seed(self.prices, table.models, self.seeds)
         sizes, levels = item_units(table.doc_ids, units), tuple(levels or (self.items_per_model,))
         for number, held in enumerate(sets or self.sets(table)):
@@ -113,7 +114,7 @@ class Design:
             fold = Fold(number, tuple(held), others, prices)
             told = [
                 replace(m, rank={**seen, **m.rank})
-                if m.bank == "paper" and self.rescale == "holdout"
+                if m.bank_method == "paper" and self.rescale == "holdout"
                 else m
                 for m in chosen_methods(methods)
             ]

@@ -2634,8 +2634,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "simulate: the mean of a benchmark orders the models by all",
         "lm_eval_ccat/simulation/simulation",
-        "sets = hold_outs(kind, benchmark.models, means,",
-        "sets = hold_outs(kind, benchmark.models, -means,",
+        "kind, benchmark.models, means,",
+        "kind, benchmark.models, -means,",
         (
             "tests/simulation/test_simulate.py::test_at_the_frontier_a_simulation_holds_out_the_best_whichever_end_is_better",
         ),

@@ -612,8 +612,8 @@ def full_score(table: ScoreTable, model: str) -> FullScore:
         repeats = int(np.isfinite(answers).sum(axis=0).max())
         # The spread of a mean is that of the difference from a model that scores 0 everywhere. The
         # items are all there are, so that only the noise within them is left.
-        spread = RepeatSums.of_answers(answers, np.zeros(answers.shape)).spread()
-        [error], [df], [n] = np.sqrt(spread.variance), spread.df, spread.answers
+        figures = RepeatSums.of_answers(answers, np.zeros(answers.shape)).figures()
+        [error], [df], [n] = np.sqrt(figures.variance), figures.df, figures.answers
         low, high = Estimate(mean, float(error), float(df), float(n)).interval(CONFIDENCE)
     score, low, high = (float(end) for end in table.scale.restore(np.array([mean, low, high])))
     low, high = sorted((low, high))

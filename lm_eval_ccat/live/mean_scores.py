@@ -11,7 +11,7 @@ from scipy.special import ndtr, stdtrit
 from ..methods.belief import BENCHMARK, RUN, zeros_to_come
 from ..methods.sample.bets import FEWEST_ITEMS
 from ..metrics.scale import Scale
-from ..ranker.difference import Difference
+from ..ranker.difference import Asked, Difference, StatedPair
 from ..ranker.looks import ROUNDING
 from ..ranker.verdicts import DECIDED, EQUIVALENT, OPEN, WORDS
 from ..scores import ScoreTable
@@ -40,11 +40,11 @@ def compare_estimates(
     if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
         row = first.pair(names[1], names[0]) if first.source == second.source else None
     if row is not None:
-        overall = Difference.stated(
-            (baseline.mean, candidate.mean), (row["low"], row["high"]), row["p"], row["decision"],
-            scale, documents=min(baseline.documents, candidate.documents), margin=gate.margin,
-            answers=baseline.fewer_answers(candidate), barred=row.get("barred", False),
+        stated = StatedPair(
+            baseline.mean, candidate.mean, (row["low"], row["high"]), row["p"], row["decision"],
+            barred=row.get("barred", False),
         )  # fmt: skip
+        overall = Difference.stated(stated, baseline.asked_with(candidate), scale, gate.margin)
         # The ranking itself states what would decide.
         overall = replace(overall, more_documents=None, more_answers=None)
     else:
@@ -117,11 +117,12 @@ class MeanScore:
         half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half, mean + half, n)
 
-    def fewer_answers(self, second: MeanScore) -> int | None:
-        """Return the answers of the side that has fewer; None where neither has several each."""
-        if self.answers is second.answers is None:
-            return None
-        return min(side.answers or side.documents for side in (self, second))
+    def asked_with(self, second: MeanScore, n_items: float = math.inf) -> Asked:
+        """Return what the side with fewer documents, or answers, was asked, of `n_items`."""
+        sides, answers = (self, second), None
+        if any(side.answers is not None for side in sides):
+            answers = min(side.answers or side.documents for side in sides)
+        return Asked(min(side.documents for side in sides), answers, n_items)
 
 
 def _error_of_equal_values(size: float, n: float, confidence: float) -> float:
@@ -149,8 +150,5 @@ def _independent(
     better = float(ndtr(up / error)) if error else 0.5 * (1.0 + float(np.sign(up)))
     equal = max(abs(low), abs(high)) <= ROUNDING * scale.span
     decision = EQUIVALENT if equal else DECIDED if low > 0.0 or high < 0.0 else OPEN
-    return Difference.stated(
-        (baseline.mean, candidate.mean), (low, high), better, WORDS[decision], scale,
-        documents=min(baseline.documents, candidate.documents), margin=gate.margin, n_items=size,
-        answers=baseline.fewer_answers(candidate),
-    )  # fmt: skip
+    stated = StatedPair(baseline.mean, candidate.mean, (low, high), better, WORDS[decision])
+    return Difference.stated(stated, baseline.asked_with(candidate, size), scale, gate.margin)

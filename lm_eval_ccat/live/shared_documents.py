@@ -218,7 +218,7 @@ class SharedDocuments:
                     np.where(np.isnan(side), fill, of_side[:, rows])
                     for side, fill, of_side in zip(known, scores, self.answers)
                 )
-                repeats = RepeatSums.of_answers(*answers).spread()
+                repeats = RepeatSums.of_answers(*answers).figures()
             return compare_scores(
                 *scores, scale=self.scale,
                 clusters=clusters[rows] if clusters is not None and by_cluster else None,

@@ -42,6 +42,54 @@ _DECIMALS = (3, 4, 5)
 
 
 @dataclass(frozen=True)
+class StatedPair:
+    """What is stated of a baseline and a candidate, on the metric's own scale.
+
+    Attributes
+    ----------
+    baseline, candidate : float
+        Mean scores.
+    ends : (float, float)
+        Of the interval of candidate less baseline.
+    p_better : float
+        Probability that the candidate is better, ties counting half.
+    decision : str
+        "decided", "equivalent" or "open".
+    barred : bool
+        Whether the pair may not be decided, so that no margin is kept or missed either.
+    """
+
+    baseline: float
+    candidate: float
+    ends: tuple[float, float]
+    p_better: float
+    decision: str
+    barred: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How much two models were asked, and how much more there is to ask.
+
+    Attributes
+    ----------
+    documents : int
+        Documents that both models have scores on.
+    answers : int, optional
+        Answers of each model, where documents are asked repeatedly.
+    n_items : float
+        Items of the benchmark, if the question is about these.
+    rate : float
+        The interval shrinks with the number of documents to this power.
+    """
+
+    documents: int
+    answers: int | None = None
+    n_items: float = math.inf
+    rate: float = 0.5
+
+
+@dataclass(frozen=True)
 class Difference:
     """Candidate minus baseline, on the metric's own scale.
 
@@ -110,26 +158,24 @@ class Difference:
         """
         scale, belief = scale or Scale(), verdicts.belief.on_scores
         low, high = (scale.span * float(ends[1, 0]) for ends in verdicts.intervals())
-        first, second = (float(scale.restore(location)) for location in belief.location)
+        baseline, candidate = (float(scale.restore(location)) for location in belief.location)
         up = 1.0 if scale.higher_is_better else -1.0
         alike = abs(belief.location[1] - belief.location[0]) <= ROUNDING
         equal = alike and belief.variance[0, 1] <= ROUNDING**2
         losses = belief.zero_count
         without_losses = losses is not None and not losses[~np.eye(2, dtype=bool)].any()
-        difference = cls.stated(
-            (first, second),
-            sorted((up * low, up * high)),
-            float(verdicts.better[1, 0]),
-            WORDS[verdicts.state[1, 0]],
-            scale,
-            documents=documents,
-            margin=margin,
-            n_items=belief.n_items,
-            answers=answers,
+        stated = StatedPair(
+            baseline,
+            candidate,
+            ends=(up * low, up * high),
+            p_better=float(verdicts.better[1, 0]),
+            decision=WORDS[verdicts.state[1, 0]],
             barred=bool(verdicts.barred[1, 0]),
-            # What may still come bounds the difference of equal scores, not its standard error.
-            rate=1.0 if alike and without_losses else 0.5,
         )
+        # What may still come bounds the difference of equal scores, not its standard error.
+        rate = 1.0 if alike and without_losses else 0.5
+        asked = Asked(documents, answers, belief.n_items, rate)
+        difference = cls.stated(stated, asked, scale, margin)
         if equal and margin == 0.0:  # without a margin nothing is asked of documents to come
             difference = replace(difference, verdict=WORDS[EQUIVALENT], more_documents=None)
         if belief.question == POPULATION and answers is not None:  # these tell of no other document
@@ -138,75 +184,59 @@ class Difference:
 
     @classmethod
     def stated(
-        cls,
-        means: tuple[float, float],
-        ends: Sequence[float],
-        p_better: float,
-        decision: str,
-        scale: Scale,
-        *,
-        documents: int,
-        margin: float = 0.0,
-        n_items: float = math.inf,
-        answers: int | None = None,
-        barred: bool = False,
-        rate: float = 0.5,
+        cls, pair: StatedPair, asked: Asked, scale: Scale, margin: float = 0.0
     ) -> Difference:
         """Build from an interval and the decision that goes with it.
 
         Parameters
         ----------
-        means, ends : (float, float)
-            Scores of baseline and candidate, and ends of the interval of candidate less baseline,
-            on the metric's own scale.
-        p_better : float
-        decision : str
-            "decided", "equivalent" or "open".
+        pair : StatedPair
+        asked : Asked
         scale : Scale
             The metric's own.
-        documents : int
         margin : float, optional
-        n_items : float, optional
-            Items of the benchmark, if the question is about these.
-        answers : int, optional
-            Answers of each model, where documents are asked repeatedly.
-        barred : bool, optional
-            Whether the pair may not be decided, so that no margin is kept or missed either.
-        rate : float, optional
-            The interval shrinks with the number of documents to this power.
+            How much worse is still good enough, on this scale.
 
         Examples
         --------
+        >>> pair = StatedPair(4.0, 3.4, ends=(-2.0, 0.8), p_better=0.8, decision="open")
         >>> lower = Scale(0, 10, higher_is_better=False)
-        >>> about = {"documents": 50, "margin": 1.0}
-        >>> Difference.stated((4.0, 3.4), (-2.0, 0.8), 0.8, "open", lower, **about).verdict
+        >>> Difference.stated(pair, Asked(documents=50), lower, margin=1.0).verdict
         'not worse'
         """
         # What is left of equal means by rounding is no difference.
-        difference = means[1] - means[0]
+        difference = pair.candidate - pair.baseline
         difference = difference if abs(difference) > ROUNDING * scale.span else 0.0
         up = 1.0 if scale.higher_is_better else -1.0
-        gain, (low, high) = up * difference, sorted(up * end for end in ends)
-        if barred:
+        gain, (low, high) = up * difference, sorted(up * end for end in pair.ends)
+        if pair.barred:
             verdict = NOT_KNOWN
         else:
             # A difference of exactly the margin is no more than it.
             limit = margin + ROUNDING * scale.span
-            verdict = _verdict(decision, gain, (low, high), margin, limit)
-        lacking = None
+            verdict = _verdict(pair.decision, gain, (low, high), margin, limit)
+        lacking, repeated = None, asked.answers is not None
         # At exactly the margin no number of documents decides; a barred pair is not decided by any.
-        if verdict == NOT_KNOWN and not barred and gain != -margin:
-            units = documents if answers is None else answers
+        if verdict == NOT_KNOWN and not pair.barred and gain != -margin:
+            units = asked.documents if asked.answers is None else asked.answers
             # At the last document of a benchmark the error is 0.
-            size = n_items if answers is None else math.inf
+            size = math.inf if repeated else asked.n_items
             width_in_gaps = 0.5 * (high - low) / abs(gain + margin)
-            lacking = _more_needed(units, size, width_in_gaps ** (1.0 / rate))
-        low, high = max(min(ends) + 0.0, -scale.span), min(max(ends) + 0.0, scale.span)
-        more_documents, more_answers = (lacking, None) if answers is None else (None, lacking)
+            lacking = _more_needed(units, size, width_in_gaps ** (1.0 / asked.rate))
         return cls(
-            documents, None, *means, difference, low, high, p_better, verdict, more_documents,
-            answers, more_answers,
-        )  # fmt: skip
+            documents=asked.documents,
+            clusters=None,
+            baseline=pair.baseline,
+            candidate=pair.candidate,
+            difference=difference,
+            low=max(min(pair.ends) + 0.0, -scale.span),
+            high=min(max(pair.ends) + 0.0, scale.span),
+            p_better=pair.p_better,
+            verdict=verdict,
+            more_documents=None if repeated else lacking,
+            answers=asked.answers,
+            more_answers=lacking if repeated else None,
+        )
 
     def with_missing(
         self, extremes: Sequence[Difference], missing: int, scale: Scale, margin: float
@@ -224,11 +254,13 @@ class Difference:
         """
         low, high = min(end.low for end in extremes), max(end.high for end in extremes)
         smaller, larger = sorted(end.p_better for end in extremes)
-        bounded = Difference.stated(
-            (self.baseline, self.candidate), (low, high), min(max(0.5, smaller), larger),
-            WORDS[DECIDED if low > 0.0 or high < 0.0 else OPEN], scale,
-            documents=self.documents - missing, margin=margin,
+        stated = StatedPair(
+            self.baseline, self.candidate, (low, high),
+            p_better=min(max(0.5, smaller), larger),
+            decision=WORDS[DECIDED if low > 0.0 or high < 0.0 else OPEN],
         )  # fmt: skip
+        asked = Asked(self.documents - missing)
+        bounded = Difference.stated(stated, asked, scale, margin)
         return replace(
             bounded, more_documents=None, clusters=self.clusters, answers=self.answers,
             missing=missing,

@@ -211,7 +211,7 @@ def _finding(content: RankingContent) -> str:
         return "no model was ranked"
     # Newcomers are few among thousands: their places are the news, not the order.
     if places := {model: place for model in order if (place := models[model].get("place"))}:
-        return _of_newcomers(places)
+        return _places_of_newcomers(places)
     if len(order) == 1:
         low, high = models[order[0]]["interval"]
         only = ", the only model left" * (len(models) > 1)
@@ -222,12 +222,12 @@ def _finding(content: RankingContent) -> str:
     contenders = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
     # From the surest finding to the least sure one: the first that holds is said.
     if len(contenders) == 1:
-        return _of_a_leader(content, lead)
+        return _clear_leader(content, lead)
     if _are_equivalent(content, contenders):
-        return _of_equivalents(content, contenders, lead)
+        return _equivalent_contenders(content, contenders, lead)
     if len(order) == 2:
-        return _of_two(content, first_lead.no_difference, lead)
-    return _of_contenders(content, contenders, first_lead.no_difference, lead)
+        return _better_of_two(content, first_lead.no_difference, lead)
+    return _open_contenders(content, contenders, first_lead.no_difference, lead)
 
 
 def _are_equivalent(content: RankingContent, models: Sequence[str]) -> bool:
@@ -241,7 +241,7 @@ def _are_equivalent(content: RankingContent, models: Sequence[str]) -> bool:
     return states == {WORDS[EQUIVALENT]}
 
 
-def _of_equivalents(content: RankingContent, contenders: Sequence[str], lead: str) -> str:
+def _equivalent_contenders(content: RankingContent, contenders: Sequence[str], lead: str) -> str:
     """Say that the models which may be the best are equivalent, and how far the first two are."""
     order = content["order"]
     superlative = ", the best" * (len(contenders) < len(order))
@@ -253,17 +253,17 @@ def _of_equivalents(content: RankingContent, contenders: Sequence[str], lead: st
     return f"{equal}; {first} leads {second} by {lead}"
 
 
-def _of_two(content: RankingContent, no_difference: str, lead: str) -> str:
+def _better_of_two(content: RankingContent, no_difference: str, lead: str) -> str:
     """Say which of two models is probably better, if either is."""
     first, second = map(visible_name, content["order"])
     if no_difference:
         return f"{first} and {second} cannot be told apart: {no_difference}"
     # The chances as they were drawn may be in another order than the estimates.
     chance = content["models"][content["order"][0]].get("p_best")
-    return f"{first} is probably better than {second}{_surely(chance)}, by {lead}"
+    return f"{first} is probably better than {second}{_in_brackets(chance)}, by {lead}"
 
 
-def _of_contenders(
+def _open_contenders(
     content: RankingContent, contenders: Sequence[str], no_difference: str, lead: str
 ) -> str:
     """Say how many of several models may be the best, and which of them probably is."""
@@ -275,7 +275,7 @@ def _of_contenders(
         return f"{share} may be the best; between {first} and {second} {no_difference}"
     likeliest = max(contenders, key=lambda model: models[model].get("p_best") or 0)
     chance = models[likeliest].get("p_best")
-    sure = _surely(chance)
+    sure = _in_brackets(chance)
     # A model with a larger error may lead nobody and still be the likeliest best.
     if likeliest != order[0]:
         likely = f"{visible_name(likeliest)} is the likeliest to be the best{sure}"
@@ -285,12 +285,12 @@ def _of_contenders(
     return f"{first} is probably the best{sure}, and leads {second} by {lead}; {share} may be"
 
 
-def _surely(chance: float | None) -> str:
+def _in_brackets(chance: float | None) -> str:
     """Return a chance in brackets, if it is known."""
     return "" if chance is None else f" ({whole_percent(chance)}%)"
 
 
-def _of_newcomers(places: Mapping[str, PlaceContent]) -> str:
+def _places_of_newcomers(places: Mapping[str, PlaceContent]) -> str:
     """Say where the best of some newcomers stands, and how many others stand below it."""
     (first, place), *further = places.items()
     best, worst = place["rank_interval"]
@@ -300,7 +300,7 @@ def _of_newcomers(places: Mapping[str, PlaceContent]) -> str:
     return f"{visible_name(first)} has {rank}{ranks}{below}"
 
 
-def _of_a_leader(content: RankingContent, lead: str) -> str:
+def _clear_leader(content: RankingContent, lead: str) -> str:
     """Say by how much the best model leads the second, and how the others stand below them."""
     order, line = content["order"], content.get("ranking", "")
     ties, apart = content["ties"], content.get("separated_within_ties", ())

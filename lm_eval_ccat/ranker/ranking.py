@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,17 @@ class _Column(_View[dict[str, T]]):
                 row.name: value for row in ranking.models if (value := read_row(row)) is not None
             }
         )
+
+
+class Differences(NamedTuple):
+    """Differences of scores, row less column, and the ends of their intervals within [-1, 1].
+
+    Arrays of shape (n_tested, n_rows).
+    """
+
+    gap: Floats
+    low: Floats
+    high: Floats
 
 
 @dataclass(frozen=True, repr=False)
@@ -244,7 +255,7 @@ class Ranking(Shown):
         # first.
         better_first = (j >= n_tested) | (position[j] > position[i])
         i, j = i[better_first], j[better_first]
-        gap, low, high = self._differences()
+        gap, low, high = self._differences
         population = np.full(len(i), -1, dtype=np.int8)
         if self.beyond is not None:
             of_tested = j < n_tested
@@ -351,17 +362,22 @@ class Ranking(Shown):
         if min(i, j) >= self.verdicts.n_tested:
             pair = self.verdicts.of_known(np.array([i]), np.array([j]), confidence)
             return float(pair.gap[0]), float(pair.low[0]), float(pair.high[0])
-        gap, low, high = self._differences(confidence)
+        own = confidence in (None, self.confidence)
+        gap, low, high = self._differences if own else self._differences_at(confidence)
         # Tested models come first; of a known and a tested one the latter is the row.
         if i < len(low):
             return float(gap[i, j]), float(low[i, j]), float(high[i, j])
         return -float(gap[j, i]), -float(high[j, i]), -float(low[j, i])
 
-    def _differences(self, confidence: float | None = None) -> tuple[Floats, Floats, Floats]:
-        """Return all differences of scores, row less column, with their ends, cut to [-1, 1]."""
+    @cached_property
+    def _differences(self) -> Differences:
+        """All differences at the ranking's confidence."""
+        return self._differences_at(None)
+
+    def _differences_at(self, confidence: float | None) -> Differences:
         low, high = self.verdicts.intervals(confidence)
         gap = self.verdicts.belief.on_scores.pairs.gap
-        return gap, np.fmax(low, -1.0), np.fmin(high, 1.0)
+        return Differences(gap, np.fmax(low, -1.0), np.fmin(high, 1.0))
 
     def in_words(self) -> str:
         """Write the order as one line, ``B > A > {C, D} > E``.

@@ -140,21 +140,23 @@ class FoldReplay:
         self.seconds: dict[str, float] = {}
         # Methods that differ only in how they rank share a bank, which is slow to make.
         for method in protocol.methods:
-            if method.bank is not None and method.bank_key not in self.banks:
+            if method.bank_method is not None and method.calibration_key not in self.banks:
                 start = time.perf_counter()
-                self.banks[method.bank_key] = {task: self._bank(method, task) for task in tables}
+                self.banks[method.calibration_key] = {
+                    task: self._bank(method, task) for task in tables
+                }
                 self.seconds[method.name] = time.perf_counter() - start
 
     def _bank(self, method: Strategy, task: str) -> ItemBank:
         """Return a bank for the method, blank with all items if it does not calibrate."""
-        assert method.bank is not None
+        assert method.bank_method is not None
         table = self.calibration_tables[task]
         if not method.calibrates:
             return ItemBank.blank(
-                self.held_out.tables[task].doc_ids, method=method.bank,
+                self.held_out.tables[task].doc_ids, method=method.bank_method,
                 task=table.task, metric=table.metric, scale=table.scale,
             )  # fmt: skip
-        bank = calibrate(table, method=method.bank, **method.calibrate)
+        bank = calibrate(table, method=method.bank_method, **method.calibrate)
         self.warnings += [warning for warning in bank.warnings if warning not in table.warnings]
         return bank
 
@@ -197,7 +199,9 @@ class FoldReplay:
         options: dict[str, object]
         if method.kind == "fixed":
             # The rounds end the run, so that every model gets equally many items.
-            n_kept = sum(int(bank.kept.sum()) for bank in self.banks[method.bank_key].values())
+            n_kept = sum(
+                int(bank.kept.sum()) for bank in self.banks[method.calibration_key].values()
+            )
             options = {"warmup": 0, "stop": "limits", "max_items": n_kept}
             ranker = self._ranker(method, seed, prices, units, level, options)
             for _ in self._rounds(ranker, prices, np.inf if budget is None else budget):
@@ -229,7 +233,7 @@ class FoldReplay:
         if not method.drives_ranker:
             yield from self._blindly_at_fixed_numbers(method, seed, levels)
             return
-        banks = self.banks[method.bank_key].values()
+        banks = self.banks[method.calibration_key].values()
         warmup = self.protocol.warmup_per_task(levels[0], len(banks))
         options = {
             "warmup": min(warmup, levels[0] // len(banks)),
@@ -278,7 +282,7 @@ class FoldReplay:
         options: Mapping[str, Any],
     ) -> Ranker:
         """Return the ranker of a run, which knows the items on which a model has no score."""
-        banks = self.banks[method.bank_key]
+        banks = self.banks[method.calibration_key]
         several = len(banks) > 1
         columns_of = {
             task: self.held_out.columns(task, bank.doc_ids) for task, bank in banks.items()
@@ -383,7 +387,7 @@ class FoldReplay:
             if method.kind == "paired":
                 tasks.append(TaskScores(part.share, known[:, part.items], None))
             else:
-                bank = self.banks[method.bank_key][part.task]
+                bank = self.banks[method.calibration_key][part.task]
                 columns = self.held_out.columns(part.task, bank.doc_ids)
                 tasks.append(TaskScores(part.share, known[:, columns], bank))
         return paired(tasks, self.protocol.confidence)

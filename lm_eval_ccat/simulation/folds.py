@@ -61,18 +61,21 @@ class Benchmark:
     tables : dict of task to ScoreTable
     share : dict of task to float
         Weight of each task in a model's score; all sum to 1.
+    warnings : tuple of str
+        Of the tables, and which models were left out.
     """
 
     tables: Mapping[str, ScoreTable]
     share: Mapping[str, float]
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls,
         tables: ScoreTable | Mapping[str, ScoreTable],
         weights: str | Mapping[str, float] = "documents",
-    ) -> tuple[Benchmark, list[str]]:
-        """Build from tables, leaving out models that lack a task; also return warnings.
+    ) -> Benchmark:
+        """Build from tables, leaving out models that lack a task.
 
         Raises
         ------
@@ -96,10 +99,10 @@ class Benchmark:
             scored.append(set(table.models) - set(empty))
         first = next(iter(tables.values())).models
         sizes = {task: float(table.n_items) for task, table in tables.items()}
-        benchmark = cls(tables, shares_of(sizes, weights))
+        benchmark = cls(tables, shares_of(sizes, weights), tuple(warnings))
         return benchmark.select(
             [model for model in first if all(model in models for models in scored)]
-        ), warnings
+        )
 
     def select(self, models: Sequence[str]) -> Benchmark:
         """Return the benchmark of some models only, in the order of the tables."""
@@ -197,6 +200,7 @@ def hold_outs(
     kind: str,
     models: Sequence[str],
     means: Floats,
+    *,
     size: int,
     folds: int,
     seed: int,

@@ -237,7 +237,7 @@ def simulate(
             f"metric {metric!r} chooses among scores at a path, and these are in memory: leave it "
             f"out, or read them by it, ScoreTable.read(path, metric={metric!r})"
         )
-    benchmark, warnings = Benchmark.of(table, weights)
+    benchmark = Benchmark.of(table, weights)
     n_items, tasks = len(benchmark.items), list(benchmark.tables)
     all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
     protocol = Protocol(
@@ -246,7 +246,10 @@ def simulate(
     # Without a method that calibrates, all models may be held out.
     min_calibrating = MIN_MODELS if any(method.calibrates for method in strategies) else 0
     means = benchmark.mean(benchmark.scores, np.isfinite(benchmark.scores))
-    sets = hold_outs(kind, benchmark.models, means, holdout, folds, seed, min_calibrating)
+    sets = hold_outs(
+        kind, benchmark.models, means,
+        size=holdout, folds=folds, seed=seed, min_calibrating=min_calibrating,
+    )  # fmt: skip
     all_folds = _folds_of(sets, prices_by_seed(prices, benchmark.models, seeds))
     replayed = _replay(all_folds, protocol, benchmark, processes, on_progress)
     # The other levels are for the sweep alone.
@@ -273,7 +276,7 @@ def simulate(
             "seed": seed,
             "calibration_seconds": replayed.calibration_seconds,
         },
-        warnings=[*warnings, *replayed.warnings],
+        warnings=[*benchmark.warnings, *replayed.warnings],
         replays=replayed.replays,
     )
 

@@ -48,8 +48,8 @@ class Strategy:
         ``ranker`` drives :class:`~lm_eval_ccat.Ranker` as a live run does; ``fixed`` gives every
         model the same number of adaptively chosen items; the others use no ranker. The last two
         decide pairs by paired t-tests on common items.
-    bank : str, optional
-        The bank's method, for ``ranker``, ``fixed`` and ``paired_difference``.
+    bank_method : str, optional
+        The method of the bank, for ``ranker``, ``fixed`` and ``paired_difference``.
     calibrate, rank : dict
         Options of the calibration and of the Ranker.
 
@@ -61,7 +61,7 @@ class Strategy:
 
     name: str
     kind: str
-    bank: str | None = None
+    bank_method: str | None = None
     calibrate: Mapping[str, Any] = field(default_factory=dict)
     rank: Mapping[str, Any] = field(default_factory=dict)
 
@@ -73,14 +73,14 @@ class Strategy:
     @property
     def calibrates(self) -> bool:
         """Whether the method needs scores of models that are not held out."""
-        if self.bank is None:
+        if self.bank_method is None:
             return self.kind == "static"
-        return registered(self.bank).calibrates
+        return registered(self.bank_method).calibrates
 
     @property
-    def bank_key(self) -> tuple[str | None, str]:
+    def calibration_key(self) -> tuple[str | None, str]:
         """Key of the method's calibration; methods with equal keys share one."""
-        return self.bank, repr(sorted(self.calibrate.items()))
+        return self.bank_method, repr(sorted(self.calibrate.items()))
 
 
 METHODS: dict[str, Strategy] = {

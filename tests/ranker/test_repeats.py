@@ -510,8 +510,8 @@ def test_max_items_below_one_pass_are_refused() -> None:
 
 
 def verdict_on_tables(answers: np.ndarray) -> str:
-    spread = RepeatSums.of_answers(*answers).spread()
-    return compare_scores(*answers.mean(axis=1), repeats=spread, these_items=True).verdict
+    figures = RepeatSums.of_answers(*answers).figures()
+    return compare_scores(*answers.mean(axis=1), repeats=figures, these_items=True).verdict
 
 
 def verdict_of_one_look(answers: np.ndarray) -> str:

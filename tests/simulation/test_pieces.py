@@ -208,7 +208,7 @@ def test_sets_come_from_successive_partitions_and_are_distinct(n_models, size, f
     models = [f"m{n}" for n in range(n_models)]
 
     def drawn(folds):
-        found = hold_outs("random", models, np.zeros(n_models), size, folds, seed)
+        found = hold_outs("random", models, np.zeros(n_models), size=size, folds=folds, seed=seed)
         assert all(set(names) | set(rest) == set(models) for names, rest in found)
         return [names for names, _ in found]
 
@@ -222,7 +222,7 @@ def test_sets_come_from_successive_partitions_and_are_distinct(n_models, size, f
 
 def test_at_the_frontier_only_models_below_the_best_third_calibrate():
     models, means = [f"m{n}" for n in range(12)], np.linspace(0.2, 0.9, 12)
-    found = hold_outs("frontier", models, means, 3, 20, 0)
+    found = hold_outs("frontier", models, means, size=3, folds=20, seed=0)
     assert {frozenset(names) for names, _ in found} == {
         frozenset(c) for c in combinations(models[8:], 3)
     }
@@ -231,14 +231,14 @@ def test_at_the_frontier_only_models_below_the_best_third_calibrate():
 
 def test_families_leave_together():
     models = ["a-1", "a-2", "b-1", "b-2", "b-3", "c", "d", "Org/e-1", "e2"]
-    found = hold_outs("family", models, np.zeros(9), 3, 20, 0)
+    found = hold_outs("family", models, np.zeros(9), size=3, folds=20, seed=0)
     assert len({frozenset(names) for names, _ in found}) == len(found) > 3
     for names, rest in found:
         assert len(names) == 3 and not {family_of(m) for m in names} & {family_of(m) for m in rest}
     with pytest.raises(UsageError, match="families"):
-        hold_outs("family", ["a", "b", "c", "d", "e"], np.zeros(5), 2, 3, 0)
+        hold_outs("family", ["a", "b", "c", "d", "e"], np.zeros(5), size=2, folds=3, seed=0)
     with pytest.raises(UsageError, match="`kind` must be one of"):
-        hold_outs("best", models, np.zeros(9), 3, 3, 0)
+        hold_outs("best", models, np.zeros(9), size=3, folds=3, seed=0)
 
 
 def test_prices_are_log_uniform_and_seeded():
@@ -339,8 +339,8 @@ def test_items_for_a_wanted_tau(taus, wanted, items):
 def test_models_without_a_score_on_a_task_are_left_out_of_all():
     first = ScoreTable.from_arrays([[0.1, 0.5], [0.2, 0.4], [0.9, 0.7]], "abc")
     second = ScoreTable.from_arrays([[0.3, 0.6], [np.nan, np.nan], [0.8, 0.1]], "abc")
-    benchmark, warnings = Benchmark.of({"t": first, "u": second})
-    assert benchmark.models == ("a", "c") and warnings == ["no score of b; left out"]
+    benchmark = Benchmark.of({"t": first, "u": second})
+    assert benchmark.models == ("a", "c") and benchmark.warnings == ("no score of b; left out",)
     assert all(table.models == ("a", "c") for table in benchmark.tables.values())
 
 
@@ -351,10 +351,10 @@ def test_truths_of_several_tasks_weigh_as_their_means_do():
         name: ScoreTable.from_arrays(scale.restore(rng.random((3, n))), "xyz", scale=scale)
         for name, n, scale in (("a", 5, Scale(0, 10, False)), ("b", 20, Scale()))
     }
-    one, _ = Benchmark.of(tables["a"])
+    one = Benchmark.of(tables["a"])
     for found in (one.signed.mean(axis=1), Truth.of(one).signed_means):
         np.testing.assert_allclose(found, -tables["a"].raw.mean(axis=1))
-    both, _ = Benchmark.of(tables, {"a": 3.0, "b": 1.0})
+    both = Benchmark.of(tables, {"a": 3.0, "b": 1.0})
     truth = sum(w * x.scores.mean(axis=1) for w, x in zip((0.75, 0.25), tables.values()))
     for found in (both.signed.mean(axis=1), Truth.of(both).means, Truth.of(both).signed_means):
         np.testing.assert_allclose(found, truth)
@@ -362,7 +362,7 @@ def test_truths_of_several_tasks_weigh_as_their_means_do():
 
 def test_items_of_tasks_take_turns_by_weight():
     tables = {t: ScoreTable.from_arrays(np.eye(3, n), "xyz") for t, n in (("a", 8), ("b", 8))}
-    both, _ = Benchmark.of(tables, {"a": 3.0, "b": 1.0})
+    both = Benchmark.of(tables, {"a": 3.0, "b": 1.0})
     order = both.interleaved([np.arange(8), np.arange(8, 16)])
     assert (order[:8] < 8).sum() == 6 and sorted(order) == list(range(16))
 

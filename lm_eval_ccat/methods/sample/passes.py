@@ -194,10 +194,10 @@ class RepeatsPolicy(Policy):
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         population, n_models = question != BENCHMARK, len(self.effects.counts)
-        spread = self.pairs.repeat_sums.spread(population)
+        figures = self.pairs.repeat_sums.figures(population=population)
         variance, df, n, event = (
             figure.reshape(n_models, n_models)
-            for figure in (spread.variance, spread.df, spread.answers, spread.event)
+            for figure in (figures.variance, figures.df, figures.answers, figures.event)
         )
         # No scores on [0, 1] have a larger variance; before two items nothing is known.
         variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
@@ -215,7 +215,7 @@ class RepeatsPolicy(Policy):
         series, sums = model * (len(belief.location) + 1), self.pairs.repeat_sums
         # Before, it is the variance between items that would be taken for noise.
         n_repeats = sums.answers[series] - sums.items[series]
-        noise = float(sums.spread().noise[series]) if n_repeats >= REPEATS_THAT_TELL else None
+        noise = float(sums.figures().noise[series]) if n_repeats >= REPEATS_THAT_TELL else None
         error = math.sqrt(variance) / (inside * (1.0 - inside))
         return Description(math.log(inside / (1.0 - inside)), error, noise=noise)
 

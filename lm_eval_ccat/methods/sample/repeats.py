@@ -75,8 +75,8 @@ class RepeatSums:
     >>> sums, series = RepeatSums(1, n_items=4), np.array([0])
     >>> for count, a, b, mean_a in [(0, 1, 0, 0), (0, 1, 1, 0), (1, 0, 0, 1)]:
     ...     sums.learn(series, *np.array([[a], [b], [count], [mean_a], [0.0]]))
-    >>> spread = sums.spread()
-    >>> float(spread.difference[0]), float(spread.answers[0])
+    >>> figures = sums.figures()
+    >>> float(figures.difference[0]), float(figures.answers[0])
     (0.25, 3.0)
     """
 
@@ -102,8 +102,8 @@ class RepeatSums:
         Examples
         --------
         >>> first, second = np.eye(2), np.array([[0.0, 0.0], [1.0, np.nan]])
-        >>> spread = RepeatSums.of_answers(first, second).spread()
-        >>> float(spread.difference[0]), float(spread.answers[0])
+        >>> figures = RepeatSums.of_answers(first, second).figures()
+        >>> float(figures.difference[0]), float(figures.answers[0])
         (0.0, 3.0)
         """
         in_a_row = (np.argsort(np.isnan(side), axis=0, kind="stable") for side in (first, second))
@@ -166,7 +166,7 @@ class RepeatSums:
         squares = self.square[series] - self.total[series] ** 2 / k
         return np.asarray(np.maximum(squares, 0.0) / np.maximum(k - 1.0, 1.0))
 
-    def spread(self, population: bool = False) -> RepeatFigures:
+    def figures(self, *, population: bool = False) -> RepeatFigures:
         """Return what is known of every series; for `population`, about items like these."""
         series = np.arange(len(self.items))
         k, squares = np.maximum(self.items, 1.0), self.single_square

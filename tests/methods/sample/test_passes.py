@@ -59,11 +59,11 @@ def test_sums_answer_by_answer_are_the_equations(graded: bool, failing: float) -
                 continue
             parts = reference(a, b, N_ITEMS)
             at_first = at_first if parts[4] else parts[1]
-            spread = pairs.repeat_sums.spread()
-            found = [float(figure[1]) for figure in spread[:3]]
+            figures = pairs.repeat_sums.figures()
+            found = [float(figure[1]) for figure in figures[:3]]
             assert found == pytest.approx(stated(parts, at_first), rel=1e-9)
-            assert float(spread.difference[2]) == pytest.approx(-parts[0])
-            population = pairs.repeat_sums.spread(population=True)
+            assert float(figures.difference[2]) == pytest.approx(-parts[0])
+            population = pairs.repeat_sums.figures(population=True)
             assert float(population.variance[1]) == pytest.approx(
                 max(parts[1] / parts[2], 1e-12), rel=1e-9
             )
@@ -81,7 +81,7 @@ def test_a_pair_counts_the_prefix_that_both_have() -> None:
     for model, n in ((0, 18), (1, 9)):
         for slot in passes.order[:n]:
             apart.record(model, int(slot), scores[model, slot])
-    for one, other in zip(together.repeat_sums.spread(), apart.repeat_sums.spread()):
+    for one, other in zip(together.repeat_sums.figures(), apart.repeat_sums.figures()):
         assert one[1:3].tolist() == pytest.approx(other[1:3].tolist())
     assert apart.repeat_sums.answers.tolist() == [18.0, 9.0, 9.0, 9.0]
 
@@ -99,7 +99,7 @@ def test_a_model_that_joins_is_as_one_that_was_there() -> None:
     joins.add_model()
     for slot in passes.order[:11]:
         joins.record(2, int(slot), scores[2, slot])
-    for one, other in zip(there.repeat_sums.spread(), joins.repeat_sums.spread()):
+    for one, other in zip(there.repeat_sums.figures(), joins.repeat_sums.figures()):
         assert one.tolist() == pytest.approx(other.tolist())
 
 
@@ -122,7 +122,7 @@ def test_the_first_pass_has_almost_no_finite_population_correction_and_repeats_b
         count = np.array([float(slot // 10)])
         one = np.array([score])
         sums.learn(series, one, none, count, one, none)
-        variances.append(float(sums.spread().variance[0]))
+        variances.append(float(sums.figures().variance[0]))
     once = scores[:10].var(ddof=1) / 10
     assert 1.0 < variances[9] / once < 1.6
     assert variances[79] < 0.02 * once
