@@ -1739,7 +1739,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the noise of configs is not in the items'",
         "lm_eval_ccat/methods/default/items",
-        "np.maximum(noise, _LEAST_NOISE) + extra",
+        "np.maximum(noise, _LEAST_NOISE) + config_noise",
         "np.maximum(noise, _LEAST_NOISE)",
         (
             "tests/methods/default/test_default_bank.py::test_averages_over_configurations_take_noise_that_an_item_keeps",
@@ -1758,7 +1758,7 @@ BUGS: tuple[Bug, ...] = (
         "left-out models are judged by what was fitted with them",
         "lm_eval_ccat/methods/default/selfcheck",
         "belief = _result(checkpoint, priors[checkpoint.group])[1]",
-        "belief = _result(checkpoint, priors.get(_NONE, priors[checkpoint.group]))[1]",
+        "belief = _result(checkpoint, priors.get(_NO_GROUP, priors[checkpoint.group]))[1]",
         (
             "tests/methods/default/test_default_bank.py::test_left_out_models_are_judged_by_what_was_fitted_without_their_group",
         ),
@@ -2219,8 +2219,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an ability outside the bank is as sure as inside",
         "lm_eval_ccat/methods/default/member",
-        "self._unsure = OUTSIDE * outside + max",
-        "self._unsure = max",
+        "self._position_variance = OUTSIDE * chance_outside + max",
+        "self._position_variance = max",
         (
             "tests/methods/default/test_default_test.py::test_a_model_beyond_the_bank_is_known_less_well_than_its_curves_say",
         ),
@@ -2916,8 +2916,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "loadings are divided by the typical weight for its root",
         "lm_eval_ccat/methods/default/items",
-        "return size * right / np.sqrt(typical)[:, None], squares",
-        "return size * right / typical[:, None], squares",
+        "loadings = size * right / np.sqrt(typical)[:, None]",
+        "loadings = size * right / typical[:, None]",
         ("tests/methods/default/test_beyond.py",),
     ),
     Bug(

@@ -25,8 +25,9 @@ dominates, with many the sample does: ``M`` drops out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,7 @@ PER_DISTANCE, OUTSIDE = 1.0, 0.003
 _LEAST = 1e-12
 UNKNOWN = 1e6  # variance of a mean residual without draws
 _LEAST_EIGENVALUE = 1e-3  # of M, relative to its largest variance
-USUAL = 2.0  # ``c``
+USUAL_SCALE = 2.0  # ``c``
 LEAST_SCALE = 1.4  # ``c`` with many models, of which replays show 0.6 to 1.1
 
 
@@ -100,7 +101,7 @@ class Departures:
         M = 0.5 * (M - np.clip(pair, _LEAST, M)) * np.minimum(level[:, None], level)
         single += c * (misfit - 1.0) * v
         np.fill_diagonal(M, single * level)
-        return positive(M, float(single.max()))
+        return positive_definite(M, float(single.max()))
 
     def doubted(self) -> Departures:
         """Return a prior at least as wide as that of a bank about which nothing was measured."""
@@ -180,7 +181,7 @@ class DefaultModel:
         return 0 if self.share == 1.0 else FIRST
 
 
-def positive(M: Floats, largest: float) -> Floats:
+def positive_definite(M: Floats, largest: float) -> Floats:
     """Raise the eigenvalues of `M` to at least a share of its `largest` variance."""
     smallest = _LEAST_EIGENVALUE * largest
     # Nearly always none is below; a Cholesky decomposition is the quick way to know.
@@ -238,14 +239,45 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
 
 def spread(V: Floats) -> Floats:
     """Return the variances of all differences, from a covariance matrix."""
-    alone = V.diagonal()
-    out = alone[:, None] + alone
+    single = V.diagonal()
+    out = single[:, None] + single
     out -= 2.0 * V
     return np.maximum(out, _LEAST, out=out)
 
 
-def fit_components(records: Floats, n_models: int, many: bool) -> Floats:
-    """Fit ``c, m, g`` of ``E e2 = level (c v + m + g distance^2)`` by quasi-likelihood.
+class SquaredDepartures(NamedTuple):
+    """Squared departures of models left out, or of pairs of them, as replays found them.
+
+    Arrays of shape (n_records,); a model or pair has a record for each replay and number of items.
+
+    Attributes
+    ----------
+    key : ndarray
+        Number of the model or pair.
+    square : ndarray
+        The squared departure, less what noise adds to it.
+    variance : ndarray
+        ``v``, of a pair the sum of both.
+    square_distance : ndarray
+        Of a model's score from the mean of the bank's models, or of two models' scores.
+    level : ndarray
+        ``l``, of a pair the smaller one.
+    """
+
+    key: NDArray[Any]
+    square: Floats
+    variance: Floats
+    square_distance: Floats
+    level: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[SquaredDepartures]) -> SquaredDepartures:
+        """Return the records of all parts."""
+        return cls(*(np.hstack(figures).astype(np.float64) for figures in zip(*parts)))
+
+
+def fit_components(records: SquaredDepartures, n_models: int, *, many: bool) -> Floats:
+    """Fit ``c, m, g`` of ``E square = level (c v + m + g square_distance)`` by quasi-likelihood.
 
     The records of one model (or pair) count as one, and all together as `n_models`. Two
     pseudo-records express the usual values: ``c`` about 2, and a scale wrong by a tenth.
@@ -256,25 +288,23 @@ def fit_components(records: Floats, n_models: int, many: bool) -> Floats:
 
     Parameters
     ----------
-    records : ndarray of shape (5, n_records)
-        Key of the model or pair, squared error, ``v``, squared distance, level.
+    records : SquaredDepartures
     n_models : int
     many : bool
     """
-    key, e2, v, distance, level = records
-    _, case, count = np.unique(key, return_inverse=True, return_counts=True)
+    square, v, level = records.square, records.variance, records.level
+    _, case, count = np.unique(records.key, return_inverse=True, return_counts=True)
     weight, widened = n_models / len(count) / count[case], 1.0 + 2.0 / n_models
     if many:
-        ratio = widened * e2 / np.maximum(level * v, _LEAST)
-        c = float(weight @ ratio + 2.0 * USUAL) / float(weight.sum() + 2.0)
+        ratio = widened * square / np.maximum(level * v, _LEAST)
+        c = float(weight @ ratio + 2.0 * USUAL_SCALE) / float(weight.sum() + 2.0)
         return np.array([max(c, LEAST_SCALE), 0.0, 0.0])
-    columns = np.column_stack([v, np.ones_like(v), distance])
+    columns = np.column_stack([v, np.ones_like(v), records.square_distance])
     columns = np.vstack([columns, np.diag(columns.mean(0))[[0, 2]]])
-    e2 = np.append(
-        np.maximum(e2, 0.0) * widened / level, [USUAL * columns[-2, 0], 0.01 * columns[-1, 2]]
-    )
-    start = np.array([USUAL, max(e2[:-2].mean(), 1e-9), 0.01])
-    return _quasi_fit(columns, e2, np.append(weight, [2.0, 1.0]), start)
+    usual = [USUAL_SCALE * columns[-2, 0], 0.01 * columns[-1, 2]]
+    square = np.append(np.maximum(square, 0.0) * widened / level, usual)
+    start = np.array([USUAL_SCALE, max(square[:-2].mean(), 1e-9), 0.01])
+    return _quasi_fit(columns, square, np.append(weight, [2.0, 1.0]), start)
 
 
 def fit_noise(expected: Floats, observed: Floats) -> tuple[float, float]:
@@ -287,9 +317,9 @@ def fit_noise(expected: Floats, observed: Floats) -> tuple[float, float]:
     return max(float(a), 1e-3), float(b)
 
 
-def _quasi_fit(X: Floats, e2: Floats, weight: Floats, theta: Floats) -> Floats:
-    """Coefficients, at least 0, of ``E e2 = X theta`` for squares of such a variance."""
+def _quasi_fit(X: Floats, square: Floats, weight: Floats, theta: Floats) -> Floats:
+    """Return the coefficients, at least 0, of ``V = E square = X theta`` for squared errors."""
     for _ in range(200):
         V = np.maximum(X @ theta, _LEAST)
-        theta = theta * np.sqrt((weight * e2 / V**2) @ X / np.maximum((weight / V) @ X, 1e-300))
+        theta = theta * np.sqrt((weight * square / V**2) @ X / np.maximum((weight / V) @ X, 1e-300))
     return np.asarray(theta)

@@ -20,7 +20,14 @@ from ..method import Fitted, require_parts, require_scores
 from .departures import SHARE_OF_MANY, VAGUE, DefaultModel, Departures
 from .fractional import FractionalItems
 from .items import FACTORS, FACTORS_OF_MANY, MANY, entry_indices, fit_table
-from .selfcheck import Judged, LeftOut, departures_of, groups, replay, some_items
+from .selfcheck import (
+    Judged,
+    SelfCheck,
+    departures_of,
+    groups,
+    replay_groups,
+    some_items,
+)
 
 MIN_MODELS_TO_CHECK = 4
 #: Sum of ``mu (1 - mu)`` that the usual noise within items counts as beside an item's own answers.
@@ -28,7 +35,7 @@ _PRIOR_MASS = 4.0
 _DIGITS = 7  # of a stored parameter: more are noise, and banks are text files
 #: Share of items with one score for all calibration models from which there is a warning.
 _CONSTANT = 0.1
-_AT = 20  # number of items for which errors are quoted
+_QUOTED_ITEMS = 20  # number of items for which errors are quoted
 
 
 def fit(
@@ -87,13 +94,13 @@ def fit(
     if draws is not None:
         number(0.0, 1.0).check(draws, "draws")
     # Curves are fitted to means over configs; a ranking sees one config, which is noisier.
-    extra = _config_noise(table)
-    fitted = fit_table(table, factors, extra)
+    config_noise = _config_noise(table)
+    fitted = fit_table(table, factors, config_noise)
     items = fitted.items
-    departures, judged, left_out = _check(table, factors, extra, draws, families)
+    check = _check(table, factors, config_noise, draws, families)
     # Departures grow with the distance from the usual model, which is known without a check.
-    departures = replace(departures, centre=fitted.mean)
-    facts, warnings = summary(table, judged, departures, fitted.report)
+    departures = replace(check.departures, centre=fitted.mean)
+    facts, warnings = summary(table, check.judged, departures, fitted.report)
     abilities = (items.abilities + fitted.report["centre"]).tolist()
     return Fitted(
         kept=np.ones(table.n_items, dtype=bool),
@@ -111,7 +118,7 @@ def fit(
         report={
             "abilities": dict(zip(table.models, abilities)),
             "removed": {},
-            "left_out": left_out,
+            "left_out": check.left_out,
         },
         self_check=facts,
         warnings=warnings,
@@ -121,27 +128,27 @@ def fit(
 def _check(
     table: ScoreTable,
     factors: int,
-    extra: float,
+    config_noise: float,
     draws: float | None,
     families: Sequence[str] | None,
-) -> tuple[Departures, Judged | None, LeftOut]:
-    """Replay models left out: their departures, how the bank judges them, and each one's errors.
+) -> SelfCheck:
+    """Replay models left out, and compare what is estimated of them with the truth.
 
     Without enough models, or where nearly all are of one family, the departures are `VAGUE`. For
-    the parameters see `fit`; `extra` is the noise of configs.
+    the parameters see `fit`; `config_noise` is the noise of configs.
     """
     n_models = len(table.models)
     # A replay ranks models that the bank has not seen: of fewer, none can be spared.
     if n_models < MIN_MODELS_TO_CHECK:
-        return VAGUE, None, {}
+        return SelfCheck(VAGUE, None, {})
     by_name = np.argsort(np.array(table.models))  # settles which of equal means comes first
     names = [table.models[i] for i in by_name]
     sample = table.model_scores(items=some_items(table.n_items))[by_name]
     model_families = [families[i] if families else family_of(table.models[i]) for i in by_name]
     sets = groups(np.nanmean(sample, axis=1), model_families, bool(families), names)
-    checkpoints, known = replay(sample, sets, factors, extra, draws)
+    checkpoints, known = replay_groups(sample, sets, factors, config_noise, draws)
     if not checkpoints:
-        return VAGUE, None, {}
+        return SelfCheck(VAGUE, None, {})
     return departures_of(checkpoints, known, n_models >= MANY, names)
 
 
@@ -179,7 +186,7 @@ def summary(
     """
     overview, means = table.overview, table.overview.model_mean
     low, high = sorted(table.scale.restore([float(means.min()), float(means.max())]).tolist())
-    reach = (
+    trusted = (
         f"trust it for scores from {low:.3g} to {high:.3g}, the range of its {len(means)} "
         "calibration models"
     )
@@ -192,10 +199,10 @@ def summary(
     if judged is None:
         trust = (
             f"no: {len(table.models)} models and {table.n_items} items are too few to leave "
-            f"models out, so its errors are conservative guesses; {reach}"
+            f"models out, so its errors are conservative guesses; {trusted}"
         )
-        return {"trust": trust, "range": reach}, (trust, *warnings)
-    n = _AT if (judged.n == _AT).any() else int(judged.n.max())
+        return {"trust": trust, "range": trusted}, (trust, *warnings)
+    n = _QUOTED_ITEMS if (judged.n == _QUOTED_ITEMS).any() else int(judged.n.max())
     rows = judged.n == n
     error, se = judged.error[rows], judged.standard_error[rows] * departures.inflation**0.5
     n_models = len(np.unique(judged.model))
@@ -205,16 +212,18 @@ def summary(
         f"square, scores on 0 to 1) from {n} items"
     )
     if n_models < FEW_MODELS:
-        trust = f"with care: {evidence}, but so few models say little about others; {reach}"
+        trust = f"with care: {evidence}, but so few models say little about others; {trusted}"
     elif departures.inflation > 2.0:
-        trust = f"with care: {evidence}; models differ in ways that the bank does not know; {reach}"
+        trust = (
+            f"with care: {evidence}; models differ in ways that the bank does not know; {trusted}"
+        )
     else:
-        trust = f"yes: {evidence}; {reach}"
+        trust = f"yes: {evidence}; {trusted}"
     if not trust.startswith("yes"):
         warnings = (trust, *warnings)
     return {
         "trust": trust,
-        "range": reach,
+        "range": trusted,
         "models_left_out": n_models,
         "items": n,
         "rms_error": rms,

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from ..belief import Indices
 from ..curves import AbilityBasis
 from .fractional import FractionalItems, packed, weight
 
-ITERATIONS = 14
+ITERATIONS = 14  # Newton steps of the curves
 BENDS_FROM = (8, 15, 30)  # numbers of models from which curves have one, two and three bends
 #: Number of models from which a bank shows by itself how far new ones depart from it.
 MANY = 200
@@ -46,21 +46,109 @@ _PRIOR_WIDTH = 1.5  # standard deviation of a new model's ability, in those of c
 _CLIP = 1e-3  # mean scores are kept this far from 0 and 1 before the logit
 _NARROWEST = 0.05  # logits; models closer together tell nothing about slopes
 _LEAST_NOISE = 1e-6
-_TOGETHER = 4096  # matrices whose entries fit the processor's cache
+_MATRICES_AT_ONCE = 4096  # matrices whose entries fit the processor's cache
 #: With fewer models or cells, models are not grouped.
 FEWEST_MODELS, FEWEST_CELLS = 500, 5_000_000
-_PART = 1 << 17  # cells read at a time
-_WIDTH = 0.05  # of a group, in standard deviations of ability
+_CELLS_AT_ONCE = 1 << 17  # cells read at a time
+_GROUP_WIDTH = 0.05  # of a group, in standard deviations of ability
 _LEAST_GROUPS, _MOST_GROUPS = 60, 200
 _GROUP_CELLS = 4_000_000  # most groups times items, unless that leaves too few groups
-_BESIDE = 8  # directions in addition to the factors, which speed up convergence
-_ROUNDS = 12
-_SETTLED = 1e-3  # relative change of a singular value
+_MORE_DIRECTIONS = 8  # directions in addition to the factors, which speed up convergence
+_MOST_ROUNDS = 12  # of the iteration that finds the factors
+_TOLERANCE = 1e-3  # of a round: relative change of a singular value
 
 #: Scores on [0, 1] of some of the models, NaN where missing.
 Read = Callable[[Positions], Floats]
-#: Left vectors, sizes less noise, right vectors.
-Singular = tuple[Floats, Floats, Floats]
+
+
+class SingularVectors(NamedTuple):
+    """Singular values less their noise, and the vectors of each: of models left, of items right."""
+
+    left: Floats
+    size: Floats
+    right: Floats
+
+
+class PartResiduals(NamedTuple):
+    """Residuals of the models of one part, and what they are weighed by.
+
+    Attributes
+    ----------
+    points : slice
+        Of the abilities at which curves are evaluated.
+    rows : slice or ndarray of int
+        The models.
+    residual : ndarray of shape (n_models of the part, n_items)
+        0 where a score is missing.
+    weights : ndarray of shape (n_points of the part, n_items)
+    present : ndarray of shape (n_models of the part, n_items), or None
+        1 where there is a score, else 0; None where no score is missing.
+    """
+
+    points: slice
+    rows: Positions
+    residual: Floats
+    weights: Floats
+    present: Floats | None
+
+
+class Derivatives(NamedTuple):
+    """Sums over scores, and derivatives of the likelihood in an item's ``p`` coefficients.
+
+    Attributes
+    ----------
+    squares, total : ndarray of shape (n_models,)
+        Sums over the items seen of squared residuals and of ``mu (1 - mu)``.
+    hessian : ndarray of shape (n_items, p (p + 1) / 2)
+        Packed; of the data without the prior.
+    gradient : ndarray of shape (n_items, p)
+    """
+
+    squares: Floats
+    total: Floats
+    hessian: Floats
+    gradient: Floats
+
+
+class Unexplained(NamedTuple):
+    """What the curves do not explain.
+
+    Attributes
+    ----------
+    loadings : ndarray of shape (n_items, q)
+        Loadings of the residual factors.
+    squares : ndarray of shape (n_items,)
+        Sum of squared residuals after the factors, in units of the models' noise.
+    mass : ndarray of shape (n_items,)
+        Sum of ``mu (1 - mu)`` over the models with a score.
+    hessian : ndarray of shape (n_items, p (p + 1) / 2)
+        As in `Derivatives`.
+    """
+
+    loadings: Floats
+    squares: Floats
+    mass: Floats
+    hessian: Floats
+
+
+class Curves(NamedTuple):
+    """Fitted curves.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (n_items, p)
+    inverse : ndarray of shape (n_items, p (p + 1) / 2)
+        Packed inverse Hessians, whose product with an item's noise is the covariance.
+    model_noise : ndarray of shape (n_models,)
+    slope_variance, bend_variance : float
+        Of the prior.
+    """
+
+    coefficients: Floats
+    inverse: Floats
+    model_noise: Floats
+    slope_variance: float
+    bend_variance: float
 
 
 @dataclass(frozen=True)
@@ -72,24 +160,24 @@ class ItemFit:
     report: dict[str, Any]
 
 
-def fit_table(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
+def fit_table(table: ScoreTable, factors: int, config_noise: float = 0.0) -> ItemFit:
     """`fit_items` for a table; for a large one, extra memory grows with its items only."""
     n_models = len(table.models)
     if n_models <= FEWEST_MODELS or n_models * table.n_items <= FEWEST_CELLS:
-        return fit_items(table.model_scores(), factors, extra)
-    return fit_groups(table, factors, extra)
+        return fit_items(table.model_scores(), factors, config_noise)
+    return fit_groups(table, factors, config_noise)
 
 
-def fit_groups(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
+def fit_groups(table: ScoreTable, factors: int, config_noise: float = 0.0) -> ItemFit:
     """`fit_items` with models in groups of similar ability."""
 
     def read(models: Positions) -> Floats:
         return table.model_scores(models=models)
 
-    return _fit(read, table.overview, factors, extra, True)
+    return _fit(read, table.overview, factors, config_noise, grouped=True)
 
 
-def fit_items(scores: Floats, factors: int = FACTORS, extra: float = 0.0) -> ItemFit:
+def fit_items(scores: Floats, factors: int = FACTORS, config_noise: float = 0.0) -> ItemFit:
     """Fit the response model.
 
     Parameters
@@ -98,7 +186,7 @@ def fit_items(scores: Floats, factors: int = FACTORS, extra: float = 0.0) -> Ite
         On [0, 1], NaN where missing.
     factors : int, optional
         Residual factors at most.
-    extra : float, optional
+    config_noise : float, optional
         Variance, in units of ``mu (1 - mu)``, of a single score in addition to that of the entries
         of `scores`, if these are means over several configs.
 
@@ -107,10 +195,12 @@ def fit_items(scores: Floats, factors: int = FACTORS, extra: float = 0.0) -> Ite
     ItemFit
     """
     overview = Overview.of([(slice(None), scores.copy())], *scores.shape)
-    return _fit(scores.__getitem__, overview, factors, extra, False)
+    return _fit(scores.__getitem__, overview, factors, config_noise, grouped=False)
 
 
-def _fit(read: Read, overview: Overview, factors: int, extra: float, grouped: bool) -> ItemFit:
+def _fit(
+    read: Read, overview: Overview, factors: int, config_noise: float, *, grouped: bool
+) -> ItemFit:
     count = overview.item_count
     x = logit(np.clip(_means(read, overview), _CLIP, 1.0 - _CLIP))
     centre = float(x.mean())
@@ -119,8 +209,9 @@ def _fit(read: Read, overview: Overview, factors: int, extra: float, grouped: bo
     bends = int(np.searchsorted(BENDS_FROM, len(x), side="right")) if x.std() > _NARROWEST else 0
     basis = AbilityBasis.over(x, bends)
     cells = Cells(read, overview, x, basis, grouped)
-    c, covariance, s, slope_variance, bend_variance = _fit_curves(cells)
-    loadings, squares, mass, hessian = cells.rest(c, s, factors)
+    curves = _fit_curves(cells)
+    c, covariance, s = curves.coefficients, curves.inverse, curves.model_noise
+    loadings, squares, mass, hessian = cells.unexplained(c, s, factors)
     # Degrees of freedom that the curve takes: trace of inverse Hessian x Hessian of the data.
     used = (covariance * hessian * packed(basis.size)[2]).sum(axis=1)
     df = np.maximum(count - used - loadings.shape[1], 1.0)
@@ -136,7 +227,7 @@ def _fit(read: Read, overview: Overview, factors: int, extra: float, grouped: bo
         2.0 * mean_weight / np.maximum(2.0 * mean_weight + usual * (1.0 - 4.0 * mean_weight), 1e-12)
     )
     noise = (_PRIOR_DF * usual + telling * observed) / (_PRIOR_DF + telling)
-    noise = np.maximum(noise, _LEAST_NOISE) + extra
+    noise = np.maximum(noise, _LEAST_NOISE) + config_noise
     items = FractionalItems(
         coefficients=c,
         covariance=covariance,
@@ -150,8 +241,8 @@ def _fit(read: Read, overview: Overview, factors: int, extra: float, grouped: bo
     )
     report = {
         "centre": centre,
-        "slope_sd": float(np.sqrt(slope_variance)),
-        "bend_sd": float(np.sqrt(bend_variance)) if bends else 0.0,
+        "slope_sd": float(np.sqrt(curves.slope_variance)),
+        "bend_sd": float(np.sqrt(curves.bend_variance)) if bends else 0.0,
         "bends": bends,
         "factors": loadings.shape[1],
         "noise": float(np.average(noise, weights=mass)),
@@ -176,7 +267,7 @@ def _means(read: Read, overview: Overview) -> Floats:
 
 def _slices(n_models: int, n_items: int) -> list[slice]:
     """Return the models of each part."""
-    size = max(_PART // n_items, 1)
+    size = max(_CELLS_AT_ONCE // n_items, 1)
     return [slice(i, min(i + size, n_models)) for i in range(0, n_models, size)]
 
 
@@ -219,7 +310,7 @@ class Cells:
         """Return the basis at each group's mean ability, and the group and models of each part."""
         low, high = float(x.min()), float(x.max())
         most_groups = np.clip(_GROUP_CELLS // self.n_items, _LEAST_GROUPS, _MOST_GROUPS)
-        width = max(_WIDTH * float(x.std()), (high - low) / float(most_groups), 1e-9)
+        width = max(_GROUP_WIDTH * float(x.std()), (high - low) / float(most_groups), 1e-9)
         _, self._group, self._in_group = np.unique(
             ((x - low) / width).astype(int), return_inverse=True, return_counts=True
         )
@@ -229,7 +320,7 @@ class Cells:
             np.array, zip(*(basis.value_and_slope(float(x)) for x in centre))
         )
         parts: list[tuple[slice, Positions]] = []
-        part_size = max(_PART // self.n_items, 1)
+        part_size = max(_CELLS_AT_ONCE // self.n_items, 1)
         for group, size in enumerate(self._in_group):
             rows = np.flatnonzero(self._group == group)
             parts += [
@@ -238,14 +329,11 @@ class Cells:
             ]
         return basis_values, parts
 
-    def _residuals(
-        self, c: Floats, masked: bool = True
-    ) -> Iterator[tuple[slice, Positions, Floats, Floats, Floats | None]]:
-        """Iterate over points, models, residuals, weights at the points, and presence of scores.
+    def _residuals(self, c: Floats, *, masked: bool = True) -> Iterator[PartResiduals]:
+        """Yield the residuals from the curves with coefficients `c`, part by part.
 
-        Presence is 1 or 0; it is None where no score is missing.
-        Residuals of missing scores are 0, and so are weights at a model's own point if `masked`.
-        The weights of all points stay in ``_w``.
+        If `masked`, weights of missing scores at a model's own point are 0. The weights of all
+        points stay in ``_w``.
         """
         for points, rows in self._parts:
             # The logistic curve by the hyperbolic tangent takes a third of the time.
@@ -262,7 +350,7 @@ class Cells:
                 np.copyto(residual, 0.0, where=present == 0.0)
                 if masked and not self._grouped:
                     w *= present
-            yield points, rows, residual, w, present
+            yield PartResiduals(points, rows, residual, w, present)
 
     def _hessian(
         self, points: slice, weights: Floats, present: Floats | None, per: Floats
@@ -273,17 +361,8 @@ class Cells:
             return np.asarray(weights.T @ self._products[points])
         return np.asarray(weights.T @ (per[:, None] * self._products[points]))
 
-    def derivatives(self, c: Floats, s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return residuals and their derivatives at coefficients `c` and model noise `s`.
-
-        Returns
-        -------
-        squares, total : ndarray of shape (n_models,)
-            Sums over the items seen of squared residuals and of ``mu (1 - mu)``.
-        hessian : ndarray of shape (n_items, p (p + 1) / 2)
-            Packed; of the data without the prior.
-        gradient : ndarray of shape (n_items, p)
-        """
+    def derivatives(self, c: Floats, s: Floats) -> Derivatives:
+        """Return sums and derivatives at coefficients `c` and model noise `s`."""
         squares, total = np.empty((2, self.n_models))
         hessian, gradient = np.zeros((self.n_items, len(self._times))), np.zeros_like(c)
         for points, rows, residual, weights, present in self._residuals(c):
@@ -296,7 +375,7 @@ class Cells:
             )
             hessian += self._hessian(points, weights, present, per)
             gradient += residual.T @ (per[:, None] * self._f[points])
-        return squares, total, hessian, gradient
+        return Derivatives(squares, total, hessian, gradient)
 
     def leverage(self, inverse: Floats) -> Floats:
         """Return the sum of leverages of each model times its noise, by packed inverse Hessians.
@@ -313,18 +392,14 @@ class Cells:
             return of_point
         return np.asarray(of_point[self._group] * (self.overview.model_count / self.n_items))
 
-    def rest(self, c: Floats, s: Floats, factors: int) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return what the curves do not explain.
+    def unexplained(self, c: Floats, s: Floats, factors: int) -> Unexplained:
+        """Return what curves with coefficients `c` and model noise `s` do not explain.
 
-        Returns
-        -------
-        loadings : ndarray of shape (n_items, q)
-            Loadings of the residual factors, at most `factors`.
-        squares : ndarray of shape (n_items,)
-            Sum of squared residuals after the factors, in units of the models' noise.
-        mass : ndarray of shape (n_items,)
-            Sum of ``mu (1 - mu)`` over the models with a score.
-        hessian : ndarray of shape (n_items, p (p + 1) / 2)
+        Parameters
+        ----------
+        c, s : ndarray
+        factors : int
+            Residual factors at most.
         """
         n_factors = max(min(factors, self.n_models - 3, self.n_items), 0)
         left, size, right = (self._iterated if self._grouped else self._exact)(c, s, n_factors)
@@ -341,9 +416,10 @@ class Cells:
             # The first product of the basis is 1.
             mass += self._hessian(points, weights, present, np.ones(len(per)))[:, 0]
             hessian += self._hessian(points, weights, present, per)
-        return size * right / np.sqrt(typical)[:, None], squares, mass, hessian
+        loadings = size * right / np.sqrt(typical)[:, None]
+        return Unexplained(loadings, squares, mass, hessian)
 
-    def _exact(self, c: Floats, s: Floats, n_factors: int) -> Singular:
+    def _exact(self, c: Floats, s: Floats, n_factors: int) -> SingularVectors:
         """Return the factors of the Pearson residuals above the noise, by a Gram matrix."""
         pearson = np.empty((self.n_models, self.n_items))
         for points, _, residual, weights, _present in self._residuals(c, masked=False):
@@ -360,15 +436,17 @@ class Cells:
         left, right = (inner, outer) if wide else (outer, inner)
         return self._above_noise(left, size, right, float((pearson**2).sum()))
 
-    def _iterated(self, c: Floats, s: Floats, n_factors: int) -> Singular:
+    def _iterated(self, c: Floats, s: Floats, n_factors: int) -> SingularVectors:
         """Return the same by orthogonal iteration from random directions.
 
         The whole matrix, or a Gram matrix, would be larger than the table (Halko, Martinsson and
         Tropp 2011).
         """
-        directions = np.random.default_rng(0).standard_normal((self.n_items, n_factors + _BESIDE))
-        left, size = np.empty((self.n_models, n_factors + _BESIDE)), np.zeros(n_factors)
-        for _ in range(_ROUNDS if n_factors else 1):
+        directions = np.random.default_rng(0).standard_normal(
+            (self.n_items, n_factors + _MORE_DIRECTIONS)
+        )
+        left, size = np.empty((self.n_models, n_factors + _MORE_DIRECTIONS)), np.zeros(n_factors)
+        for _ in range(_MOST_ROUNDS if n_factors else 1):
             directions, total, product = np.linalg.qr(directions)[0], 0.0, np.zeros_like(directions)
             for _points, rows, residual, weights, _present in self._residuals(c):
                 residual *= 1.0 / np.sqrt(s[rows])[:, None]
@@ -383,12 +461,14 @@ class Cells:
                 size,
                 singular[:n_factors],
             )
-            if (np.abs(size - before) <= _SETTLED * size).all():
+            if (np.abs(size - before) <= _TOLERANCE * size).all():
                 break
             directions = product
         return self._above_noise(vectors, size, right, total)
 
-    def _above_noise(self, left: Floats, size: Floats, right: Floats, squares: float) -> Singular:
+    def _above_noise(
+        self, left: Floats, size: Floats, right: Floats, squares: float
+    ) -> SingularVectors:
         """Return singular values less their noise, with their vectors; drop those below the noise.
 
         Pure noise with this sum of squares has singular values up to an edge.
@@ -401,14 +481,11 @@ class Cells:
         # The sign of a pair of vectors is arbitrary; make it the same with every library.
         largest = np.take_along_axis(right, np.abs(right).argmax(axis=0)[None], axis=0)
         sign = np.where(largest > 0.0, 1.0, -1.0)
-        return (sign * left)[:, above], size[above], (sign * right)[:, above]
+        return SingularVectors((sign * left)[:, above], size[above], (sign * right)[:, above])
 
 
-def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
-    """Return coefficients, inverse Hessians (to be multiplied by the noise), noise of the models.
-
-    The variances of slopes and of bends follow.
-    """
+def _fit_curves(data: Cells) -> Curves:
+    """Fit the curves ``c`` of all items, and each model's noise ``s``."""
     n_models, n_items, size, overview = data.n_models, data.n_items, data.size, data.overview
     row, column, _ = packed(size)
     easiness = (overview.item_sum + 0.5 * data.overall) / (overview.item_count + 0.5)
@@ -444,7 +521,7 @@ def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
         s = squares / (noise * np.maximum(total - leverage, 0.2 * total))
         s = np.clip(s, 0.2, 5.0)
         s = s / np.exp(np.log(s).mean())
-    return c, inverse, s, slope_variance, bend_variance
+    return Curves(c, inverse, s, slope_variance, bend_variance)
 
 
 def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:
@@ -502,17 +579,17 @@ def inverted(matrices: Floats, p: int) -> Floats:
     [[1.0, -1.0, 2.0]]
     """
     index, out = entry_indices(p), np.empty_like(matrices)
-    for start in range(0, len(matrices), _TOGETHER):
-        a = np.array(matrices[start : start + _TOGETHER].T, order="C")
+    for start in range(0, len(matrices), _MATRICES_AT_ONCE):
+        a = np.array(matrices[start : start + _MATRICES_AT_ONCE].T, order="C")
         for k in range(p):
             scale = 1.0 / a[index[k, k]]
-            rest_of_rows = [i for i in range(p) if i != k]
-            scaled = {i: a[index[i, k]] * scale for i in rest_of_rows}
-            for n, i in enumerate(rest_of_rows):
-                for j in rest_of_rows[n:]:
+            other_rows = [i for i in range(p) if i != k]
+            scaled = {i: a[index[i, k]] * scale for i in other_rows}
+            for n, i in enumerate(other_rows):
+                for j in other_rows[n:]:
                     a[index[i, j]] -= scaled[i] * a[index[j, k]]
-            for i in rest_of_rows:
+            for i in other_rows:
                 a[index[i, k]] = scaled[i]
             a[index[k, k]] = -scale
-        out[start : start + _TOGETHER] = -a.T
+        out[start : start + _MATRICES_AT_ONCE] = -a.T
     return out

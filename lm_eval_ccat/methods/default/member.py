@@ -53,7 +53,7 @@ _TOLERANCE = 2e-4  # of a Newton step; what is left after it is far smaller
 class Step(NamedTuple):
     """A draw, and what was known at that time."""
 
-    before: int  # length of the log
+    n_logged: int  # length of the log
     expected_of_others: float  # sum of expected scores of all others
     expected: float  # score of the item drawn
     probability: float
@@ -106,14 +106,14 @@ class Member:
         self.passed = 0
         self._log: list[tuple[int, int]] = []  # items asked (1) and given back (-1)
         self._steps: dict[int, Step] = {}
-        # Of each item drawn for the model: its weight, and one over its probability.
+        # Of each item drawn for the model: its weight ``w``, and ``1 / p``.
         self._draws = np.zeros((2, model.items.n_items))
         # Asked and without a score so far; a dict keeps the order.
         self._waiting: dict[int, None] = {}
-        self._known = -1
+        self._n_known = -1
         self._departures: Departures | None = None
         self.drawn = self._selected = np.empty(0, dtype=np.intp)
-        self._unsure = self.mean_residual = self.score_variance = 0.0
+        self._position_variance = self.mean_residual = self.score_variance = 0.0
         self.misfit, self.misfit_variance = 1.0, 0.0
         self.draw_weights = self.draw_residuals = self.draw_noises = np.empty(0)
 
@@ -169,16 +169,16 @@ class Member:
         """Update everything that depends on the scores, under this prior of departures."""
         p = self.posterior
         # Every look asks for this; only a score of the model, or another prior, changes it.
-        if self._known == len(p.answered) and self._departures is departures:
+        if self._n_known == len(p.answered) and self._departures is departures:
             return
-        self._known, self._departures = len(p.answered), departures
-        self.estimate, self.n_left = p.estimate, p.n_items - self._known
+        self._n_known, self._departures = len(p.answered), departures
+        self.estimate, self.n_left = p.estimate, p.n_items - self._n_known
         self.position = p.items.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
-        outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
+        chance_outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
         # In the order asked, on which the weights of draws depend, not in that of the answers.
         scored = np.array(sorted(p.answered, key=self.asked.__getitem__), dtype=np.intp)
-        w, per = self._draws.take(scored, 1)
+        w, inverse_p = self._draws.take(scored, 1)
         drawn = w.nonzero()[0]
         self.drawn, self._selected = scored[drawn], scored[w == 0.0]
         scores = p.score[scored]
@@ -189,26 +189,30 @@ class Member:
         # What exceeds the usual counts against a few usual answers, so that one odd score is no
         # misfit.
         excess = float((residual * residual / np.maximum(usual, _LEAST_NOISE) - 1.0).sum())
-        self.misfit = 1.0 + max(excess, 0.0) / (USUAL_ANSWERS + self._known)
-        of_mean = float(residual.dot(residual)) / max(self._known, 1) ** 2
-        self.misfit_variance = of_mean * (1.0 - 1.0 / self.misfit)
+        self.misfit = 1.0 + max(excess, 0.0) / (USUAL_ANSWERS + self._n_known)
+        variance_of_mean = float(residual.dot(residual)) / max(self._n_known, 1) ** 2
+        self.misfit_variance = variance_of_mean * (1.0 - 1.0 / self.misfit)
         self.unseen_noise = p.unseen_noise * self.misfit
         # Draws measure the departure itself: the open variance is what the chosen items leave.
         left = p.open_after(self._selected)
-        self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)
-        self.open_variance = left + self._unsure
+        self._position_variance = OUTSIDE * chance_outside + max(
+            p.variance_over_abilities - left, 0.0
+        )
+        self.open_variance = left + self._position_variance
         if len(drawn):
             self.draw_noises = noises[drawn] * self.misfit
-            self._measure(residual, w, per, drawn)
+            self._measure(residual, w, inverse_p, drawn)
 
     def left_by_chosen(self, item: int) -> float:
         """Return `open_variance` after one more chosen item."""
-        return self.posterior.open_after(np.append(self._selected, item)) + self._unsure
+        return self.posterior.open_after(np.append(self._selected, item)) + self._position_variance
 
-    def _measure(self, residual: Floats, w: Floats, per: Floats, drawn_places: Indices) -> None:
+    def _measure(
+        self, residual: Floats, w: Floats, inverse_p: Floats, drawn_places: Indices
+    ) -> None:
         """Estimate the departure from the draws, at these places among the items scored."""
         w /= sum(w.tolist())
-        c = w * per
+        c = w * inverse_p
         c -= w.cumsum()
         # A weight is below 0 only where next to nothing is left.
         c[drawn_places] = positive = np.maximum(c[drawn_places], 0.0)
@@ -232,7 +236,7 @@ class Member:
         return Drawn.of(
             [
                 mean_by_draw(
-                    sums[step.before], step.expected_of_others, score[item], step.expected,
+                    sums[step.n_logged], step.expected_of_others, score[item], step.expected,
                     step.probability, p.n_items,
                 )
                 for item, step in self._steps.items()
@@ -355,10 +359,10 @@ class ScorePosterior:
     def open_after(self, items: Indices) -> float:
         """Return the variance of the mean expected score of the unseen items, given only these."""
         along = self._gradient / max(self.n_items - len(self.answered), 1)
-        return float(along.dot(solved(self._told_by(items) + np.diag(self._prior), along)))
+        return float(along.dot(solved(self._precision_of(items) + np.diag(self._prior), along)))
 
     @property
-    def elsewhere(self) -> float:
+    def variance_over_abilities(self) -> float:
         """Mean squared distance of mean expected scores from that at the mode, over all abilities.
 
         The covariance describes the mode alone. It misses another ability that fits the scores
@@ -376,7 +380,7 @@ class ScorePosterior:
         alternate between two abilities; each time a step turns back, later steps are halved.
         """
         items, prior, z = self.items, self._prior, self.z
-        share, before = 1.0, np.zeros(len(z))
+        share, last_step = 1.0, np.zeros(len(z))
         answered = np.array(self.answered, dtype=np.intp)
         rows, noise, y = self._rows, items.noise[answered], self.score[answered]
         # Where the last fit ended, everything is known already.
@@ -389,9 +393,9 @@ class ScorePosterior:
             covariance = solved(precision, identity)
             step = covariance.dot(g.dot((y - mu) / kappa) - prior * z)
             longest = max(map(abs, step.tolist()))
-            if step.dot(before) < -0.25 * before.dot(before):
+            if step.dot(last_step) < -0.25 * last_step.dot(last_step):
                 share *= 0.5
-            before = step
+            last_step = step
             z = z + step * (share if longest < _LONGEST_STEP else share * _LONGEST_STEP / longest)
             if longest < _TOLERANCE:
                 break
@@ -410,7 +414,7 @@ class ScorePosterior:
         self.estimate = (float(self.score.sum()) + float(self._unseen.dot(self.mu))) / n
         self.unseen_noise = self._noise_left / max(n - len(self.answered), 1)
 
-    def _told_by(self, items: Indices) -> Floats:
+    def _precision_of(self, items: Indices) -> Floats:
         """Return the precision of `z` that scores on some items add, at the present mode."""
         g = self._slopes.take(items, 1)
         return np.asarray((g * (self.w[items] / self.kappa[items])).dot(g.T))
@@ -419,7 +423,7 @@ class ScorePosterior:
         """Return covariance and gradient once `pending` have scores, at the present mode."""
         items = np.array(pending, dtype=np.intp)
         identity = np.eye(len(self.z))
-        covariance = solved(solved(self.covariance, identity) + self._told_by(items), identity)
+        covariance = solved(solved(self.covariance, identity) + self._precision_of(items), identity)
         left = self._unseen[items] * self.w[items]
         return covariance, self._gradient - self._slopes.take(items, 1).dot(left)
 

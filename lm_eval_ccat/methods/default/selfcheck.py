@@ -21,27 +21,65 @@ from ...metrics.scale import Floats
 from ..belief import Belief, Indices
 from ..calibration import FEW_MODELS, GROUPS
 from ..policy import Mask, rounded
-from .departures import FIRST, PRIOR_DF, VAGUE, DefaultModel, Departures, fit_components, fit_noise
+from .departures import (
+    FIRST,
+    PRIOR_DF,
+    VAGUE,
+    DefaultModel,
+    Departures,
+    SquaredDepartures,
+    fit_components,
+    fit_noise,
+)
 from .field import Field, Moments
 from .items import fit_items
 from .member import ScorePosterior
 
+#: Numbers of items at which left-out models are compared with the truth.
 CHECKPOINTS = (5, 10, 20, 30, 45, 70, 100)
-FINE, BLOCK = FIRST, 5  # items are told one at a time at first, then in blocks
+#: Items are told one at a time up to the first number, then in blocks of the second.
+TOLD_SINGLY, BLOCK = FIRST, 5
 _MOST_REPLAYED = 60  # models; more would only take time
 _ENOUGH_ITEMS = 2000  # of a bank for the check: departures are means over items
 _ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
 _BINS = 8  # of items by noise
 #: Numbers of items after which a bank keeps the estimates of models left out.
 KEPT = (5, 10, 20, 45, 100)
-Group = tuple[Indices, Indices]
+#: What a ranking would have said of each left-out model: by its name, then by the number of items.
 LeftOut = dict[str, dict[str, list[float]]]
 Priors = dict[int, Departures]  # by the group without which each was fitted
-_NONE = -1  # no group: the prior fitted on all models
+_NO_GROUP = -1  # the prior fitted on all models
 #: Usual ratio of squared errors to stated variances after draws: the curves are fitted on the draws
 #: as well, so both err together (18 score tables, pairs after 20 to 100 items: 1.2 to 1.7).
 USUAL_EXCESS = 1.4
 _LEAST_INFLATION = 1.0  # luck in a few replays must not shrink errors
+
+
+class Group(NamedTuple):
+    """Models that are left out of a calibration together, and those of them that are replayed."""
+
+    left_out: Indices
+    replayed: Indices
+
+
+class Replay(NamedTuple):
+    """A ranking of left-out models on a bank of the others.
+
+    Attributes
+    ----------
+    group : int
+        Number of the group of models that the fit left out.
+    models : ndarray of int, shape (h,)
+        Those that are ranked.
+    scores : ndarray of shape (h, n_items)
+        Their scores on the items of the bank.
+    field : Field
+    """
+
+    group: int
+    models: Indices
+    scores: Floats
+    field: Field
 
 
 class Checkpoint(NamedTuple):
@@ -78,7 +116,7 @@ class Checkpoint(NamedTuple):
 def groups(
     mean: Floats, families: Sequence[str], whole_families: bool = False, names: Sequence[str] = ()
 ) -> list[Group]:
-    """Return the models to leave out together, each group with those of it to replay.
+    """Return the groups of models to leave out together.
 
     Parameters
     ----------
@@ -102,20 +140,19 @@ def groups(
     for family in sorted(members.values(), key=lambda part: -len(part)):
         for part in [family] if len(family) <= largest else [[i] for i in family]:
             min(sets, key=len).extend(part)
-    cut = [
-        np.array(sorted(members_of_set, key=lambda i: -mean[i]), dtype=np.intp)
-        for members_of_set in sets
-        if members_of_set
+    left_out = [
+        np.array(sorted(models, key=lambda i: -mean[i]), dtype=np.intp) for models in sets if models
     ]
     fifth = max(n // 5, 1)
     if n - fifth >= 4 and n <= _MOST_REPLAYED:
-        cut += [order[:fifth], order[-fifth:]]
-    size = max(_MOST_REPLAYED // len(cut), 2)
+        left_out += [order[:fifth], order[-fifth:]]
     if n > _MOST_REPLAYED:  # an even choice would make the extremes a sixth of those replayed
         replayed = sorted(range(n), key=lambda i: crc32(names[i].encode()))[:_MOST_REPLAYED]
-        return [(group, group[np.isin(group, replayed)]) for group in cut]
+        return [Group(models, models[np.isin(models, replayed)]) for models in left_out]
+    size = max(_MOST_REPLAYED // len(left_out), 2)
     return [
-        (group, group[np.unique(np.linspace(0, len(group) - 1, size).astype(int))]) for group in cut
+        Group(models, models[np.unique(np.linspace(0, len(models) - 1, size).astype(int))])
+        for models in left_out
     ]
 
 
@@ -126,8 +163,12 @@ def some_items(n_items: int) -> Indices:
     return np.sort(np.random.default_rng(0).permutation(n_items)[:_ENOUGH_ITEMS])
 
 
-def replay(
-    scores: Floats, sets: list[Group], factors: int, extra: float, draws: float | None = None
+def replay_groups(
+    scores: Floats,
+    sets: Sequence[Group],
+    factors: int,
+    config_noise: float,
+    draws: float | None = None,
 ) -> tuple[list[Checkpoint], Departures]:
     """Rank left-out models on banks of the others.
 
@@ -135,10 +176,9 @@ def replay(
     ----------
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing; at least 4 models, on the items of `some_items`.
-    sets : list of (ndarray, ndarray)
-        As `groups` returns them.
+    sets : sequence of Group
     factors : int
-    extra : float
+    config_noise : float
         See `fit_items`.
     draws : float, optional
         Share of draws; see `DefaultModel`.
@@ -150,57 +190,63 @@ def replay(
         The prior used: the vague one, with the noise of residuals as found.
     """
     mean = np.nanmean(scores, axis=1)
-    fields = []
-    for group, (out, replayed) in enumerate(sets):
-        calibrating = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
-        if len(calibrating) < 2 or not len(replayed):
+    replays = []
+    for number, group in enumerate(sets):
+        others = np.setdiff1d(np.arange(len(scores)), group.left_out)
+        calibrating = _enough(others, mean, scores.shape[1])
+        if len(calibrating) < 2 or not len(group.replayed):
             continue  # nearly all models are of one family: too few are left to calibrate on
         known = np.isfinite(scores[calibrating]).any(axis=0)
         fitted = scores[np.ix_(calibrating, known)]
-        items = fit_items(fitted, factors, extra).items
+        items = fit_items(fitted, factors, config_noise).items
         vague = replace(VAGUE, centre=float(np.nanmean(fitted)))
         model = DefaultModel(items, vague, share=draws)
-        y = _filled(scores[np.ix_(replayed, known)], model, group)
-        fields.append((group, replayed, y, Field(model, len(y), seed=group)))
-    if not fields:
+        y = _filled(scores[np.ix_(group.replayed, known)], model, number)
+        replays.append(Replay(number, group.replayed, y, Field(model, len(y), seed=number)))
+    if not replays:
         return [], VAGUE
-    checkpoints: list[Checkpoint] = []
-    first = fields[0][-1].model.first
-
-    def go_on(after: int, until: int) -> None:
-        for group, replayed, y, field in fields:
-            for n in (
-                checkpoint
-                for checkpoint in CHECKPOINTS
-                if after < checkpoint <= min(until, y.shape[1] // 2)
-            ):
-                advance(field, y, n)
-                residuals = _residuals(field, y)
-                single_item = residuals.shape[1] == 1  # a single item left shows no covariance
-                covariance = (
-                    np.zeros((len(y),) * 2)
-                    if single_item
-                    else np.cov(residuals).reshape(len(y), -1)
-                )
-                checkpoints.append(
-                    Checkpoint(
-                        models=replayed,
-                        group=group,
-                        n=len(field.sequence),
-                        moments=field.moments(),
-                        truth=y.mean(axis=1),
-                        beta=residuals.mean(axis=1),
-                        residuals=covariance,
-                        centre=field.model.departures.centre,
-                    )
-                )
-
-    go_on(0, first)
-    noise, floor = fit_noise(*np.array([n for *_, y, field in fields for n in _noise(field, y)]).T)
-    for *_, field in fields:
-        field.use(replace(field.model.departures, noise=noise, floor=floor))
-    go_on(first, scores.shape[1])
+    first = replays[0].field.model.first
+    checkpoints = _go_on(replays, 0, first)
+    residuals = [figures for replay in replays for figures in _noise(replay)]
+    noise, floor = fit_noise(*np.array(residuals).T)
+    for replay in replays:
+        departures = replay.field.model.departures
+        replay.field.use(replace(departures, noise=noise, floor=floor))
+    checkpoints += _go_on(replays, first, scores.shape[1])
     return checkpoints, replace(VAGUE, noise=noise, floor=floor)
+
+
+def _go_on(replays: Sequence[Replay], after: int, until: int) -> list[Checkpoint]:
+    """Go on with replays, and return their checkpoints `after` so many items and `until` so many.
+
+    A replay ends at half of its items.
+    """
+    checkpoints = []
+    for replay in replays:
+        end = min(until, replay.scores.shape[1] // 2)
+        for n in (checkpoint for checkpoint in CHECKPOINTS if after < checkpoint <= end):
+            advance(replay.field, replay.scores, n)
+            checkpoints.append(_checkpoint(replay))
+    return checkpoints
+
+
+def _checkpoint(replay: Replay) -> Checkpoint:
+    """Return where a replay is now."""
+    scores, field = replay.scores, replay.field
+    residuals, n_models = _residuals(replay), len(scores)
+    covariance = np.zeros((n_models, n_models))
+    if residuals.shape[1] > 1:  # a single item left shows no covariance
+        covariance = np.cov(residuals).reshape(n_models, n_models)
+    return Checkpoint(
+        models=replay.models,
+        group=replay.group,
+        n=len(field.sequence),
+        moments=field.moments(),
+        truth=scores.mean(axis=1),
+        beta=residuals.mean(axis=1),
+        residuals=covariance,
+        centre=field.model.departures.centre,
+    )
 
 
 def advance(field: Field, y: Floats, n: int) -> None:
@@ -208,7 +254,7 @@ def advance(field: Field, y: Floats, n: int) -> None:
     sequence = field.sequence
     while len(sequence) < n:
         start = len(sequence)
-        for _ in range(1 if start < FINE else BLOCK):
+        for _ in range(1 if start < TOLD_SINGLY else BLOCK):
             [item], probability = field.next(0, sequence.left)
             for a in range(len(y)):
                 field.asked(a, item, probability)
@@ -246,32 +292,27 @@ def _enough(models: Indices, mean: Floats, n_items: int) -> Indices:
     return np.sort(by_mean[np.linspace(0, len(models) - 1, limit).astype(int)])
 
 
-def _residuals(field: Field, y: Floats) -> Floats:
-    left = field.sequence.left
-    return np.asarray(
-        y[:, left] - np.array([member.posterior.mu[left] for member in field.members])
-    )
+def _residuals(replay: Replay) -> Floats:
+    """Return what each model scores beyond its expected scores, on the items not yet asked."""
+    left = replay.field.sequence.left
+    expected = np.array([member.posterior.mu[left] for member in replay.field.members])
+    return np.asarray(replay.scores[:, left] - expected)
 
 
-def _noise(field: Field, y: Floats) -> list[tuple[float, float]]:
+def _noise(replay: Replay) -> list[tuple[float, float]]:
     """Return the variance of residuals by the response model and as found, by class of items."""
-    out, left = [], field.sequence.left
-    for member, residual in zip(field.members, _residuals(field, y)):
+    figures, left = [], replay.field.sequence.left
+    for member, residual in zip(replay.field.members, _residuals(replay)):
         variance = (member.posterior.kappa * member.posterior.w)[left]
-        for part in np.array_split(
-            np.argsort(rounded(variance), kind="stable"), min(_BINS, len(variance))
-        ):
-            out.append(
-                (
-                    float(variance[part].mean()),
-                    float(np.mean((residual[part] - residual.mean()) ** 2)),
-                )
-            )
-    return out
+        by_variance = np.argsort(rounded(variance), kind="stable")
+        for items in np.array_split(by_variance, min(_BINS, len(variance))):
+            found = np.mean((residual[items] - residual.mean()) ** 2)
+            figures.append((float(variance[items].mean()), float(found)))
+    return figures
 
 
 def fit_departures(
-    checkpoints: list[Checkpoint], known: Departures, without: Indices, many: bool
+    checkpoints: list[Checkpoint], known: Departures, without: Indices, *, many: bool
 ) -> Departures:
     """Fit the prior of departures to the left-out models, without some of them.
 
@@ -285,56 +326,70 @@ def fit_departures(
     many : bool
         Whether there are at least `items.MANY` calibration models.
     """
-    single, pair, alike = [], [], []
+    of_models, of_pairs, correlations = [], [], []
     for checkpoint in checkpoints:
-        members = np.flatnonzero(~np.isin(checkpoint.models, without))
-        model, beta, covariance = (
-            checkpoint.models[members],
-            checkpoint.beta[members],
-            checkpoint.residuals[np.ix_(members, members)],
+        used, moments = np.flatnonzero(~np.isin(checkpoint.models, without)), checkpoint.moments
+        models, beta = checkpoint.models[used], checkpoint.beta[used]
+        covariance = checkpoint.residuals[np.ix_(used, used)]
+        estimate, level, n_left = (
+            figures[used] for figures in (moments.estimate, moments.level, moments.n_left)
         )
-        estimate, variance, left, level = (
-            x[members]
-            for x in (
-                checkpoint.moments.estimate,
-                checkpoint.moments.open_variance * checkpoint.moments.misfit,
-                checkpoint.moments.n_left,
-                checkpoint.moments.level,
+        variance = (moments.open_variance * moments.misfit)[used]
+        noise, (i, j) = covariance.diagonal(), np.tril_indices(len(used), -1)
+        of_models.append(
+            SquaredDepartures(
+                key=models,
+                square=beta**2 - noise / n_left,
+                variance=variance,
+                square_distance=(estimate - checkpoint.centre) ** 2,
+                level=level,
             )
         )
-        noise, (i, j) = covariance.diagonal(), np.tril_indices(len(members), -1)
-        single.append(
-            (model, beta**2 - noise / left, variance, (estimate - checkpoint.centre) ** 2, level)
-        )
-        e2 = (beta[i] - beta[j]) ** 2 - (noise[i] + noise[j] - 2.0 * covariance[i, j]) / left[i]
-        level = np.minimum(level[i], level[j])
-        pair.append(
-            (
-                _key(model, i, j),
-                e2,
-                variance[i] + variance[j],
-                (estimate[i] - estimate[j]) ** 2,
-                level,
+        noise_of_pairs = noise[i] + noise[j] - 2.0 * covariance[i, j]
+        of_pairs.append(
+            SquaredDepartures(
+                key=_key(models, i, j),
+                square=(beta[i] - beta[j]) ** 2 - noise_of_pairs / n_left[i],
+                variance=variance[i] + variance[j],
+                square_distance=(estimate[i] - estimate[j]) ** 2,
+                level=np.minimum(level[i], level[j]),
             )
         )
-        alike.append(covariance[i, j] / np.maximum(np.sqrt(noise[i] * noise[j]), 1e-12))
-    of_models, of_pairs = (
-        np.hstack([np.array(x, dtype=np.float64) for x in part]) for part in (single, pair)
-    )
-    n_models = len(np.unique(of_models[0]))
+        correlations.append(covariance[i, j] / np.maximum(np.sqrt(noise[i] * noise[j]), 1e-12))
+    singles, pairs = map(SquaredDepartures.joined, (of_models, of_pairs))
+    n_models = len(np.unique(singles.key))
     if not n_models:
         return known
-    of_one = of_two = fit_components(of_models, n_models, many)
-    if of_pairs.size:
-        of_two = fit_components(of_pairs, n_models, many)
-    rho = float(np.clip(np.mean(np.hstack(alike)), 0.0, 0.95)) if of_pairs.size else 0.0
-    return replace(known, single=of_one, pair=of_two, rho=rho, df=n_models + PRIOR_DF - 2.0)
+    single = pair = fit_components(singles, n_models, many=many)
+    rho = 0.0
+    if len(pairs.key):
+        pair = fit_components(pairs, n_models, many=many)
+        rho = float(np.clip(np.mean(np.hstack(correlations)), 0.0, 0.95))
+    return replace(known, single=single, pair=pair, rho=rho, df=n_models + PRIOR_DF - 2.0)
 
 
 def _key(models: Indices, i: Indices, j: Indices) -> Indices:
     """Return one number for each pair of models."""
     a, b = models[i], models[j]
     return np.asarray(np.maximum(a, b) * 10**6 + np.minimum(a, b))
+
+
+class Excess(NamedTuple):
+    """Ratios of squared errors to stated variances, of single models and of pairs."""
+
+    single: float
+    pair: float
+
+
+class SelfCheck(NamedTuple):
+    """What replays tell: the prior of departures, errors under it, and each model's estimates.
+
+    Nothing is judged where no models could be left out.
+    """
+
+    departures: Departures
+    judged: Judged | None
+    left_out: LeftOut
 
 
 class Judged(NamedTuple):
@@ -367,42 +422,32 @@ class Judged(NamedTuple):
         priors : dict of int to Departures
             By group, fitted without its models.
         """
-        single, pair = [], []
+        of_models, of_pairs = [], []
         for checkpoint in checkpoints:
             belief = _result(checkpoint, priors[checkpoint.group])[1]
-            error, n = (
-                belief.location - checkpoint.truth,
-                np.full(len(checkpoint.truth), checkpoint.n),
-            )
-            single.append(
-                (
-                    checkpoint.models,
-                    n,
-                    error,
-                    np.sqrt(belief.variance.diagonal()),
-                    belief.df.diagonal(),
-                )
-            )
+            error = belief.location - checkpoint.truth
+            n = np.full(len(error), checkpoint.n)
+            standard_error = np.sqrt(belief.variance.diagonal())
+            of_models.append((checkpoint.models, n, error, standard_error, belief.df.diagonal()))
             i, j = np.tril_indices(len(error), -1)
             z2 = (error[i] - error[j]) ** 2 / belief.variance[i, j] * (1.0 - 2.0 / belief.df[i, j])
-            pair.append((_key(checkpoint.models, i, j), n[i], z2))
-        return cls(*(np.hstack(x) for part in (single, pair) for x in zip(*part)))
+            of_pairs.append((_key(checkpoint.models, i, j), n[i], z2))
+        columns = (column for records in (of_models, of_pairs) for column in zip(*records))
+        return cls(*map(np.hstack, columns))
 
-    def excess(
-        self, selects: Callable[[Floats], Mask], n: int, usual: float = 1.0
-    ) -> tuple[float, float]:
+    def excess(self, selects: Callable[[Floats], Mask], n: int, usual: float = 1.0) -> Excess:
         """Return `inflation` of single models and of pairs, at the selected numbers of items."""
         z2 = (self.error / self.standard_error) ** 2 * (1.0 - 2.0 / self.df)
-        singles, pair_at = selects(self.n), selects(self.pair_n)
-        return (
+        singles, pairs = selects(self.n), selects(self.pair_n)
+        return Excess(
             inflation(self.model[singles], z2[singles], n, usual),
-            inflation(self.pair_key[pair_at], self.pair_z2[pair_at], n, usual),
+            inflation(self.pair_key[pairs], self.pair_z2[pairs], n, usual),
         )
 
 
 def departures_of(
     checkpoints: list[Checkpoint], known: Departures, many: bool, names: Sequence[str]
-) -> tuple[Departures, Judged, LeftOut]:
+) -> SelfCheck:
     """Fit the prior of departures, and judge it on models that it was not fitted on.
 
     For each group a prior is fitted without its models and judged on them. If squared errors exceed
@@ -421,9 +466,10 @@ def departures_of(
         Names of all models.
     """
     models_of = {checkpoint.group: checkpoint.models for checkpoint in checkpoints}
-    without: dict[int, Indices] = {_NONE: np.empty(0, dtype=np.intp), **models_of}
+    without: dict[int, Indices] = {_NO_GROUP: np.empty(0, dtype=np.intp), **models_of}
     priors = {
-        group: fit_departures(checkpoints, known, models, many) for group, models in without.items()
+        group: fit_departures(checkpoints, known, models, many=many)
+        for group, models in without.items()
     }
     judged = Judged.by(checkpoints, priors)
     n_models = len(np.unique(judged.model))
@@ -435,29 +481,30 @@ def departures_of(
     last = max((checkpoint.n for checkpoint in undrawn), default=0)
     # Before the first draws, errors are those of the response model. Groups beyond their bank have
     # draws sooner than others.
-    single, pair = (
-        Judged.by(undrawn, priors).excess(lambda n: n == last, n_models) if undrawn else (1.0, 1.0)
-    )
+    before = Excess(1.0, 1.0)
+    if undrawn:
+        before = Judged.by(undrawn, priors).excess(lambda n: n == last, n_models)
     priors = {
-        group: replace(prior, single=single * prior.single, pair=pair * prior.pair)
+        group: replace(prior, single=before.single * prior.single, pair=before.pair * prior.pair)
         for group, prior in priors.items()
     }
     judged = Judged.by(checkpoints, priors)
     # Models of a group share their draws, which now cause most of the error: count groups.
-    single, pair = judged.excess(lambda n: n > last, len(models_of), USUAL_EXCESS)
+    after = judged.excess(lambda n: n > last, len(models_of), USUAL_EXCESS)
     priors = {
-        group: replace(prior, inflation=single, inflation_of_pairs=pair)
+        group: replace(prior, inflation=after.single, inflation_of_pairs=after.pair)
         for group, prior in priors.items()
     }
     # With three models, of which none can be left out, the vague prior counts fully; with more
     # models, less and less. Pairs keep theirs: so few models do not show how a family departs.
     unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
-    overall = priors.pop(_NONE)
+    overall = priors.pop(_NO_GROUP)
     overall = replace(overall, single=np.maximum(overall.single, unknown * VAGUE.single))
-    return overall, judged, left_out(checkpoints, priors, names)
+    return SelfCheck(overall, judged, left_out(checkpoints, priors, names))
 
 
 def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]:
+    """Return what a ranking with this prior would have known at a checkpoint."""
     prior = replace(prior, centre=checkpoint.centre)
     of_models = (
         getattr(checkpoint.moments, name)

@@ -131,7 +131,7 @@ def test_what_other_abilities_leave_open_is_their_sum(graded):
         weight[g] *= np.exp(-0.5 * (deviance / kappa[seen] + np.log(kappa[seen])).sum())
     off = mean - posterior.mu.mean()
     want = weight @ off**2 / weight.sum()
-    assert posterior.elsewhere == pytest.approx(want, rel=0.1)
+    assert posterior.variance_over_abilities == pytest.approx(want, rel=0.1)
     assert not graded or want < 2.0 * posterior.open_after(seen)
 
 

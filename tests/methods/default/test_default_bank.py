@@ -10,10 +10,22 @@ from worlds.boards import drive
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
-from lm_eval_ccat.methods.default.departures import PRIOR_DF, VAGUE, fit_components
+from lm_eval_ccat.methods.default.departures import (
+    PRIOR_DF,
+    VAGUE,
+    SquaredDepartures,
+    fit_components,
+)
 from lm_eval_ccat.methods.default.fit import _config_noise, summary
 from lm_eval_ccat.methods.default.items import MANY, _means, fit_items
-from lm_eval_ccat.methods.default.selfcheck import Judged, groups, inflation, left_out, replay
+from lm_eval_ccat.methods.default.selfcheck import (
+    Group,
+    Judged,
+    groups,
+    inflation,
+    left_out,
+    replay_groups,
+)
 from lm_eval_ccat.scores.table import Overview
 
 
@@ -111,14 +123,14 @@ def test_averages_over_configurations_take_noise_that_an_item_keeps():
     table = ScoreTable.from_arrays(np.vstack(draws), names, configs=["a"] * 20 + ["b"] * 20)
     removed = 0.1**2 / 2 / (draws.mean(axis=0) * (1 - draws.mean(axis=0))).mean()
     assert _config_noise(table) == pytest.approx(removed, rel=0.03)
-    plain, wider = (fit_items(mu, extra=extra).items.noise for extra in (0.0, removed))
+    plain, wider = (fit_items(mu, config_noise=noise).items.noise for noise in (0.0, removed))
     assert wider - plain == pytest.approx(removed)
 
 
 def test_left_out_models_are_judged_by_what_was_fitted_without_their_group():
     scores = world(8, 40).model_scores()
-    sets = [(np.arange(k, 8, 2), np.arange(k, 8, 2)) for k in (0, 1)]
-    checkpoints, known = replay(scores, sets, 1, 0.0)
+    sets = [Group(np.arange(k, 8, 2), np.arange(k, 8, 2)) for k in (0, 1)]
+    checkpoints, known = replay_groups(scores, sets, 1, 0.0)
     wide = replace(known, single=9 * known.single, inflation=4.0)
     alone, mixed = (
         Judged.by(checkpoints, {0: known, 1: of_second, -1: of_all})
@@ -159,7 +171,7 @@ def test_a_model_that_was_replayed_often_counts_once():
 
 def test_what_replays_say_of_a_left_out_model_is_its_estimate_less_the_truth():
     scores, names = world(8, 40).model_scores(), [f"m{k}" for k in range(8)]
-    checkpoints, known = replay(scores, [(np.arange(4), np.arange(4))], 1, 0.0)
+    checkpoints, known = replay_groups(scores, [Group(np.arange(4), np.arange(4))], 1, 0.0)
     records = left_out(checkpoints, {0: known}, names)
     for checkpoint in checkpoints:
         located = checkpoint.moments.result(replace(known, centre=checkpoint.centre), 40.0).location
@@ -210,17 +222,17 @@ def test_departures_of_many_are_a_multiple_of_what_is_open():
     v = rng.uniform(0.001, 0.01, 4000)
     key = np.repeat(np.arange(800.0), 5)
     e2 = 3.0 * v * rng.standard_normal(4000) ** 2
-    records = np.array([key, e2, v, np.zeros(4000), np.ones(4000)])
+    records = SquaredDepartures(key, e2, v, np.zeros(4000), np.ones(4000))
     c, m, g = fit_components(records, 800, many=True)
     assert c == pytest.approx(3.0, rel=0.1) and m == g == 0.0
-    records[1] = 0.0
-    assert fit_components(records, 800, many=True)[0] == 1.4
+    still = records._replace(square=np.zeros(4000))
+    assert fit_components(still, 800, many=True)[0] == 1.4
 
 
 @pytest.mark.parametrize("many", [True, False])
 def test_the_same_departures_of_few_models_promise_less(many):
     v = np.full(400, 0.004)
-    records = np.array([np.arange(400.0), 2.0 * v, v, np.full(400, 0.01), np.ones(400)])
+    records = SquaredDepartures(np.arange(400.0), 2.0 * v, v, np.full(400, 0.01), np.ones(400))
     few, of_many = (
         float(np.array([0.004, 1.0, 0.01]) @ fit_components(records, n, many=many))
         for n in (6, 100_000)

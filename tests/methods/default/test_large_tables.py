@@ -74,7 +74,7 @@ def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
 def test_blocks_of_items_give_the_fit_of_all_at_once(monkeypatch):
     scores = with_holes(world(24, 300), 0.1).model_scores()
     whole = fit_items(scores).items
-    monkeypatch.setattr(items, "_PART", 24 * 37)
+    monkeypatch.setattr(items, "_CELLS_AT_ONCE", 24 * 37)
     parts = fit_items(scores).items
     for name in ("coefficients", "covariance", "noise", "loadings", "log_noise"):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-9, abs=1e-10)
@@ -84,7 +84,7 @@ def test_beside_a_large_table_a_fit_takes_less_memory_than_the_table(monkeypatch
     table = ScoreTable.from_arrays(
         np.random.default_rng(0).random((1200, 600)), [f"m{j}" for j in range(1200)]
     )
-    monkeypatch.setattr(items, "_PART", 1 << 14)
+    monkeypatch.setattr(items, "_CELLS_AT_ONCE", 1 << 14)
     monkeypatch.setattr(items, "_GROUP_CELLS", 0)
     tracemalloc.start()
     try:
@@ -104,7 +104,7 @@ def test_inverses_are_those_of_numpy(seed, p, precision):
     row, column, _ = packed(p)
     stored = whole[:, row, column]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(items, "_TOGETHER", 4)
+        patch.setattr(items, "_MATRICES_AT_ONCE", 4)
         found = items.inverted(stored, p)
     assert found == pytest.approx(np.linalg.inv(whole)[:, row, column], rel=1e-8, abs=1e-12)
     assert (stored == whole[:, row, column]).all()
