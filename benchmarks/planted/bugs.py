@@ -569,8 +569,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models that are apart share their ranks on a board",
         "lm_eval_ccat/ranker/verdicts",
-        "np.hypot(arms, arms[i])",
-        "arms + arms[i]",
+        "np.hypot(half_widths, half_widths[i])",
+        "half_widths + half_widths[i]",
         ("tests/board/test_board.py",),
     ),
     Bug(
@@ -1039,8 +1039,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the factors of replays are of the roots of the weights",
         "lm_eval_ccat/ranker/weighted",
-        "replays.factors(weight, across)",
-        "replays.factors(np.sqrt(weight), across)",
+        "replays.factors(weight, prior)",
+        "replays.factors(np.sqrt(weight), prior)",
         (
             "tests/ranker/test_across.py::test_the_error_of_a_mean_is_widened_by_the_factor_of_its_own_weights",
         ),

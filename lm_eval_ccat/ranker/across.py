@@ -86,7 +86,7 @@ class JointAbilities(NamedTuple):
     shift: Floats
 
 
-class Across:
+class PriorAcrossTasks:
     """Joint state of the tasks that share a prior on abilities.
 
     Parameters
@@ -109,7 +109,7 @@ class Across:
         self._clear()
 
     @classmethod
-    def of(cls, tasks: Sequence[Task]) -> Across | None:
+    def of(cls, tasks: Sequence[Task]) -> PriorAcrossTasks | None:
         """Build from the tasks that can take part; None if fewer than two can."""
         parts, known = {}, []
         for number, task in enumerate(tasks):
@@ -282,16 +282,16 @@ class KnownScores(NamedTuple):
     ----------
     places : list of int
         Tasks with a bank.
-    of_tasks : ndarray of shape (2, n_places)
+    task_ends : ndarray of shape (2, n_places)
         Scores in these tasks, times their weights.
-    of_mean : ndarray of shape (2,)
+    mean_ends : ndarray of shape (2,)
         Weighted means over these tasks of the models that all banks know; if these are too few, of
         one that would be the weakest, or the best, in every task.
     """
 
     places: list[int]
-    of_tasks: Floats
-    of_mean: Floats
+    task_ends: Floats
+    mean_ends: Floats
 
     @classmethod
     def of(cls, tasks: Sequence[Mapping[str, float]]) -> KnownScores | None:
@@ -301,11 +301,11 @@ class KnownScores(NamedTuple):
             return None
         banked = [tasks[place] for place in places]
         shared = [model for model in banked[0] if all(model in scores for scores in banked)]
-        of_tasks = np.array([[end(scores.values()) for scores in banked] for end in (min, max)])
+        task_ends = np.array([[end(scores.values()) for scores in banked] for end in (min, max)])
         means = [sum(scores[model] for scores in banked) for model in shared]
-        enough = len(means) >= FEWEST
-        of_mean = np.array([min(means), max(means)]) if enough else of_tasks.sum(axis=1)
-        return cls(places, of_tasks, of_mean)
+        enough = len(means) >= FEWEST_SHARED
+        mean_ends = np.array([min(means), max(means)]) if enough else task_ends.sum(axis=1)
+        return cls(places, task_ends, mean_ends)
 
     def beyond(self, mean: Floats, error: Floats, location: Floats) -> BeyondBanks:
         """Return whether models are beyond all means, and how far inside they are else.
@@ -319,20 +319,20 @@ class KnownScores(NamedTuple):
         """
         banked = location[self.places]
         without_bank = location.sum(axis=0) - banked.sum(axis=0)
-        away = self.of_mean[:, None] - (mean - without_bank)
-        distance = banked - self.of_tasks[:, :, None]
+        away = self.mean_ends[:, None] - (mean - without_bank)
+        distance = banked - self.task_ends[:, :, None]
         away[1], distance[1] = -away[1], -distance[1]
         probability = ndtr(away / np.maximum(error, 1e-150))
         return BeyondBanks(np.asarray(probability), np.maximum(distance, 0.0))
 
 
-#: Fewest models that all banks must have left out.
-FEWEST = 6
+#: Fewest models that all banks must have left out, or know.
+FEWEST_SHARED = 6
 #: Factor on variances before any replay (1.2 on four 0/1 tasks, 1.4 on five pairs of WMT, which
 #: share their source texts), and its weight in models.
-USUAL, PRIOR = 1.3, 4.0
+USUAL_FACTOR, PRIOR_MODELS = 1.3, 4.0
 #: Number of items of a task up to which estimates rest on the bank, and from which on draws.
-EARLY, LATE = 10, 20
+FEW_ITEMS, MANY_ITEMS = 10, 20
 
 
 class LeftOut(NamedTuple):
@@ -372,7 +372,7 @@ class Replays:
     model that departs from the bank in one task departs in others), so a sum errs by more than
     independent errors would. The weighted sum is therefore formed for the models left out as well,
     and its squared errors are divided by its stated variances. The mean of these ratios, with
-    `PRIOR` further models at the usual factor, multiplies the stated variances.
+    `PRIOR_MODELS` further models at the usual factor, multiplies the stated variances.
 
     Attributes
     ----------
@@ -387,11 +387,11 @@ class Replays:
 
     @classmethod
     def of(cls, banks: Sequence[ItemBank]) -> Replays | None:
-        """Read the banks' replays; None if fewer than `FEWEST` models were left out of all."""
+        """Read the banks' replays; None if all left out fewer than `FEWEST_SHARED` models."""
         # Of each task: by model left out and number of items, the figures.
         replays = [_report(bank, "left_out") for bank in banks]
         shared = [model for model in replays[0] if all(model in by_model for by_model in replays)]
-        if len(banks) < 2 or len(shared) < FEWEST:
+        if len(banks) < 2 or len(shared) < FEWEST_SHARED:
             return None
         stops = [
             stop
@@ -408,19 +408,19 @@ class Replays:
             return None
         return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))
 
-    def sum_errors(self, weights: Floats, across: Across | None) -> SumErrors:
+    def sum_errors(self, weights: Floats, prior: PriorAcrossTasks | None) -> SumErrors:
         """Return what the sum would have erred by for the models left out."""
-        if across is not None:
-            across.refresh()
+        if prior is not None:
+            prior.refresh()
         squares, ratios = [], []
         for left_out in map(LeftOut._make, self.rows):
             independent = (weights**2) @ left_out.variance
             freedom = independent**2 / ((weights**4) @ (left_out.variance**2 / left_out.df))
             error, variance = weights @ left_out.error, independent
-            if across is not None:
-                columns = list(across.tasks)
+            if prior is not None:
+                columns = list(prior.tasks)
                 ability, spread = left_out.ability[columns], left_out.ability_variance[columns]
-                joint, shifts = across.given_all(ability.T, spread.T)
+                joint, shifts = prior.given_all(ability.T, spread.T)
                 error = error + weights[columns] @ (left_out.slope[columns] * shifts.T)
                 explained = (left_out.share * left_out.variance)[columns]
                 variance = independent + _change_of_variance(
@@ -430,42 +430,43 @@ class Replays:
             ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / freedom))
         return SumErrors(np.array(squares), np.array(ratios))
 
-    def gains(self, weights: Floats, across: Across) -> bool:
+    def gains(self, weights: Floats, prior: PriorAcrossTasks) -> bool:
         """Return whether a prior across tasks lowers the sum's error by over a standard error."""
-        with_prior, without_prior = (
-            self.sum_errors(weights, prior).squares[self._early] for prior in (across, None)
-        )
-        gain = ((without_prior - with_prior) / without_prior.mean(axis=1, keepdims=True)).mean(
-            axis=0
-        )
+        with_prior = self.sum_errors(weights, prior).squares[self._after_few]
+        without_prior = self.sum_errors(weights, None).squares[self._after_few]
+        gains = (without_prior - with_prior) / without_prior.mean(axis=1, keepdims=True)
+        gain = gains.mean(axis=0)
         return bool(gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5)
 
     @property
-    def _early(self) -> NDArray[np.bool_]:
-        early = self.n <= EARLY
-        return early if early.any() else ~early
+    def _after_few(self) -> NDArray[np.bool_]:
+        """The stops after few items; all, if there are none."""
+        after_few = self.n <= FEW_ITEMS
+        return after_few if after_few.any() else ~after_few
 
-    def factors(self, weights: Floats, across: Across | None) -> Floats:
+    def factors(self, weights: Floats, prior: PriorAcrossTasks | None) -> Floats:
         """Return the factors on variances of the sum after few items of each task, and after more.
 
         Many answers of a few models are still few models, so each model is averaged first. No
         factor is below 1: luck in a few replays is no reason for smaller errors.
         """
-        ratios, late = self.sum_errors(weights, across).ratios, self.n > EARLY
-        means = [
-            ratios[stops].mean(axis=0) for stops in (self._early, late if late.any() else ~late)
+        ratios, after_more = self.sum_errors(weights, prior).ratios, self.n > FEW_ITEMS
+        after_more = after_more if after_more.any() else ~after_more
+        means = [ratios[stops].mean(axis=0) for stops in (self._after_few, after_more)]
+        shrunk = [
+            (mean.sum() + PRIOR_MODELS * USUAL_FACTOR) / (len(mean) + PRIOR_MODELS)
+            for mean in means
         ]
-        shrunk = [(mean.sum() + PRIOR * USUAL) / (len(mean) + PRIOR) for mean in means]
         return np.maximum(shrunk, 1.0)
 
     def judge(self, belief: Belief, factors: Floats, n_tasks: int) -> Belief:
         """Scale the variances of a belief by the factors from the replays."""
         items_per_task = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
-        scale = np.interp(np.log(items_per_task), np.log([EARLY, LATE]), factors)
+        scale = np.interp(np.log(items_per_task), np.log([FEW_ITEMS, MANY_ITEMS]), factors)
         scale = 0.5 * (scale[:, None] + scale)
         # Models that were left out in one group share a task's curves and draws, but every task
         # has curves and draws of its own: so many independent cases judge the sum.
-        largest_df = min(self.rows.shape[3], GROUPS * n_tasks) + PRIOR - 2.0
+        largest_df = min(self.rows.shape[3], GROUPS * n_tasks) + PRIOR_MODELS - 2.0
         return replace(
             belief, variance=belief.variance * scale, df=np.minimum(belief.df, largest_df)
         )

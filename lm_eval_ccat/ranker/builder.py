@@ -54,7 +54,7 @@ class RankingBuilder:
         self._options = {key: value for key, value in sorted(options.items()) if value is not None}
         #: The weighted sum of each group's tasks, by name of the group.
         self.groups = {
-            name: turns.standing.score.of(self._contents.group_factors(name, tasks))
+            name: turns.standing.score.with_tasks(self._contents.group_factors(name, tasks))
             for name, tasks in groups.items()
         }
 
@@ -99,7 +99,7 @@ class RankingBuilder:
         if len(outcomes) == 1:
             return next(iter(outcomes.values()))
         weights = {outcome.name: outcome.weight / task.weight for outcome in task.outcomes}
-        ranking = self._ranking_by(self._standing.score.of({number: 1.0 / task.weight}))
+        ranking = self._ranking_by(self._standing.score.with_tasks({number: 1.0 / task.weight}))
         return replace(ranking, outcomes=outcomes, weights=weights)
 
     def _by_outcome(self, number: int, task: Task) -> dict[str, Ranking]:
@@ -111,7 +111,7 @@ class RankingBuilder:
                 "method": state.outcome.bank.method,
                 "ccat": __version__,
             }
-            score = self._standing.score.of({number: 1.0}, state)
+            score = self._standing.score.with_tasks({number: 1.0}, state)
             rankings[state.outcome.name] = self._ranking_by(score, _line(facts))
         return rankings
 

@@ -369,7 +369,7 @@ class Contents:
         self._names_repeats = isinstance(banks, Sequence)
         #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(counting)
-        self.of_task = {task.name: number for number, task in enumerate(self.tasks)}
+        self.number_of_task = {task.name: number for number, task in enumerate(self.tasks)}
         self._place_tasks()
 
     @property
@@ -400,7 +400,7 @@ class Contents:
         UsageError
             A number falls, or a method asks every item once.
         """
-        of_task = _repeats(repeats, self.of_task)
+        of_task = _repeats(repeats, self.number_of_task)
         if any(of_task[task.name] < task.repeats for task in self.tasks):
             was, becomes = (", ".join(map(str, n.values())) for n in (self.repeats, of_task))
             raise UsageError(
@@ -446,10 +446,10 @@ class Contents:
         if isinstance(item, Sequence) and not isinstance(item, str) and len(item) in (2, 3):
             name, doc_id, *named = item
             repeat = named[0] if named else repeat
-            if name not in self.of_task:
-                known = ", ".join(map(str, self.of_task))
+            if name not in self.number_of_task:
+                known = ", ".join(map(str, self.number_of_task))
                 raise UsageError(f"unknown task {name!r}; this ranking has {known}")
-            task = self.tasks[self.of_task[name]]
+            task = self.tasks[self.number_of_task[name]]
         elif len(self.tasks) == 1:
             task, doc_id = self.tasks[0], item
         else:
@@ -516,7 +516,7 @@ class Contents:
         by_task = {} if units is None else units
         if not isinstance(by_task, Mapping):
             raise UsageError("units of several tasks are given by task: {task: units}")
-        unknown = sorted(set(by_task) - set(self.of_task))
+        unknown = sorted(set(by_task) - set(self.number_of_task))
         if unknown:
             raise UsageError(f"units are given for {unknown[0]!r}, which has no bank")
         of_task = (item_units(task.bank.doc_ids, by_task.get(task.name)) for task in self.tasks)
@@ -529,13 +529,13 @@ class Contents:
     ) -> dict[int, float]:
         """Return the factor on each task's weight in a group of tasks, by task number."""
         factors = dict(tasks) if isinstance(tasks, Mapping) else dict.fromkeys(tasks, 1.0)
-        unknown = [task for task in factors if task not in self.of_task]
+        unknown = [task for task in factors if task not in self.number_of_task]
         if unknown or not factors:
             raise UsageError(f"group {name!r} has no task {unknown[0] if unknown else ''!r}")
         total = sum(factors.values())
         if not total > 0.0 or min(factors.values()) < 0.0:
             raise UsageError(f"group {name!r}: weights must be numbers above 0")
-        shares = {self.of_task[task]: weight / total for task, weight in factors.items()}
+        shares = {self.number_of_task[task]: weight / total for task, weight in factors.items()}
         return {number: share / self.tasks[number].weight for number, share in shares.items()}
 
 
@@ -690,9 +690,9 @@ def _total(weights: Collection[Any], kind: Kind) -> float:
 
 
 #: Fewest failures, and scores, from which to estimate a bias.
-FEWEST = 3
+FEWEST_FAILURES = 3
 #: Standard errors added to the size of `b`, because few failures determine it.
-MARGIN = 0.5
+ERRORS_ADDED = 0.5
 
 
 def failure_bias(expected: Floats, scores: Mapping[int, float], failed: Sequence[int]) -> float:
@@ -722,7 +722,7 @@ def failure_bias(expected: Floats, scores: Mapping[int, float], failed: Sequence
     >>> round(failure_bias(expected, scores, [0, 1, 2]), 3)
     0.067
     """
-    if min(len(scores), len(failed)) < FEWEST:
+    if min(len(scores), len(failed)) < FEWEST_FAILURES:
         return 0.0
     # What was expected of the items with a score, of those without, and of both.
     of_scored, of_failed = expected[[*scores]], expected[list(failed)]
@@ -734,5 +734,5 @@ def failure_bias(expected: Floats, scores: Mapping[int, float], failed: Sequence
     b = f * (1.0 - f) * float(of_scored.mean() - of_failed.mean()) / spread
     error_of_b = (f * (1.0 - f) / (len(of_asked) * spread)) ** 0.5
     s2 = float(np.mean((np.array(list(scores.values())) - of_scored) ** 2))
-    bias = (b + np.copysign(MARGIN * error_of_b, b)) * s2 / (1.0 - f)
+    bias = (b + np.copysign(ERRORS_ADDED * error_of_b, b)) * s2 / (1.0 - f)
     return float(np.clip(bias, -f * (1.0 - of_failed).mean(), f * of_failed.mean()))

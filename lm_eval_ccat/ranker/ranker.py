@@ -20,7 +20,7 @@ from ..metrics.scale import Floats
 from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, whole
 from ..shown import plural, some
 from .accounts import SLACK, Account, Accounts
-from .across import Across, Replays
+from .across import PriorAcrossTasks, Replays
 from .arguments import checked_options, price_of, prices_of
 from .builder import RankingBuilder
 from .contents import Banks, Contents, Weights
@@ -87,7 +87,7 @@ class _PolicyMaker:
 
 def _ranked_score(contents: Contents, sizes: Floats, across: bool) -> WeightedSum:
     """Return the weighted sum of all outcomes; with `across`, tasks may inform each other."""
-    prior = Across.of(contents.tasks) if across else None
+    prior = PriorAcrossTasks.of(contents.tasks) if across else None
     replays = Replays.of([task.states[0].outcome.bank for task in contents.tasks])
     # All tasks are in the ranked score, with their own weights.
     equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)

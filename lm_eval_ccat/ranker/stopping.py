@@ -75,10 +75,10 @@ class StoppingRule(ABC):
         return () if self.goal else (self,)
 
     def __and__(self, rule: StoppingRule) -> StoppingRule:
-        return _All.of(self, rule)
+        return _AllOf.of(self, rule)
 
     def __or__(self, rule: StoppingRule) -> StoppingRule:
-        return _Any.of(self, rule)
+        return _AnyOf.of(self, rule)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class AllDecided(StoppingRule):
 
 
 @dataclass(frozen=True)
-class _OfNumber(StoppingRule):
+class _NumberRule(StoppingRule):
     """A rule with one number, which is checked."""
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class _OfNumber(StoppingRule):
 
 
 @dataclass(frozen=True)
-class TargetError(_OfNumber):
+class TargetError(_NumberRule):
     """The standard error of every model's estimate, on [0, 1], is at most `se`."""
 
     se: float
@@ -142,7 +142,7 @@ class TargetError(_OfNumber):
         return "the target is reached" if single else f"every standard error is at most {self.se:g}"
 
 
-class _ByVerdicts(_OfNumber):
+class _RankGoal(_NumberRule):
     """A goal on ranks: a model that misses it goes on while one of its open pairs is not barred."""
 
     @abstractmethod
@@ -160,7 +160,7 @@ class _ByVerdicts(_OfNumber):
 
 
 @dataclass(frozen=True)
-class TopDecided(_ByVerdicts):
+class TopDecided(_RankGoal):
     """It is decided who the best `k` models are; their order among themselves need not be."""
 
     k: int
@@ -184,7 +184,7 @@ class TopDecided(_ByVerdicts):
 
 
 @dataclass(frozen=True)
-class RankWidth(_ByVerdicts):
+class RankWidth(_RankGoal):
     """Every model's rank range spans at most `w` ranks; with 1, every rank is certain."""
 
     w: int
@@ -199,7 +199,7 @@ class RankWidth(_ByVerdicts):
 
 
 @dataclass(frozen=True)
-class Percentile(_ByVerdicts):
+class Percentile(_RankGoal):
     """Every model's rank range spans at most `p` per cent of all ranks."""
 
     p: float
@@ -228,7 +228,7 @@ def budget_used_up(amount: float, left: float, lost: float = 0.0) -> str:
     return f"the budget is used up ({plain} of {amount:.6g} left{paid})"
 
 
-class _Limit(_OfNumber):
+class _Limit(_NumberRule):
     """A limit on what a ranking may use: reaching it is no success, and needs no verdicts."""
 
     goal = False
@@ -288,7 +288,9 @@ class Time(_Limit):
 
 
 @dataclass(frozen=True, repr=False)
-class _Several(StoppingRule):
+class _CombinedRules(StoppingRule):
+    """Rules joined by `sign`."""
+
     rules: tuple[StoppingRule, ...]
     sign: ClassVar[str] = ""
 
@@ -303,7 +305,9 @@ class _Several(StoppingRule):
         )
 
     def __repr__(self) -> str:
-        inner = (f"({rule!r})" if isinstance(rule, _Several) else repr(rule) for rule in self.rules)
+        inner = (
+            f"({rule!r})" if isinstance(rule, _CombinedRules) else repr(rule) for rule in self.rules
+        )
         return f" {self.sign} ".join(inner)
 
     def parts(self) -> tuple[StoppingRule, ...]:
@@ -318,7 +322,9 @@ class _Several(StoppingRule):
         return [rule for rule in self.rules if not has_goal(rule)]
 
 
-class _All(_Several):
+class _AllOf(_CombinedRules):
+    """Stop when all of some rules would."""
+
     sign = "&"
 
     def wants(self, standing: Standing) -> Mask:
@@ -331,7 +337,9 @@ class _All(_Several):
         return all(rule.met(standing) for rule in self.rules)
 
 
-class _Any(_Several):
+class _AnyOf(_CombinedRules):
+    """Stop when any of some goals would, or no model is within the limits."""
+
     sign = "|"
 
     def _wanted_by_goals(self, standing: Standing) -> Mask:

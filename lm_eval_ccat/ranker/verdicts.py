@@ -38,9 +38,9 @@ WORDS = ("open", "decided", "equivalent")
 BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known"
 _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at most 0.008
 #: Further items of a pair among which `Verdicts.missing` searches for the one that decides it.
-_SEARCHED = 20_000
+_SEARCHED_ITEMS = 20_000
 #: Steps in which a limit is extended to find the items that decide a pair.
-_RAISE = 1.2
+_EXTENSION = 1.2
 #: Standard deviations that a difference loses on its way in one case of five.
 _SETBACK = 0.8416
 _ALL = (slice(None), slice(None))
@@ -149,7 +149,7 @@ class Verdicts:
         out.flat[:: shape[1] + 1] = True
         return out
 
-    def _alone(self, index: tuple[Any, Any] = _ALL) -> tuple[Floats, Mask]:
+    def _each_pair(self, index: tuple[Any, Any] = _ALL) -> tuple[Floats, Mask]:
         """Return p of pairs at an index of the matrices, and which are close, each pair by itself.
 
         p is two-sided, valid at every look, and 1 if it decides nothing.
@@ -178,8 +178,8 @@ class Verdicts:
 
     @cached_property
     def _family(self) -> tuple[Family, Mask]:
-        """`_alone` of all pairs, adjusted for their family, and which are close."""
-        p_values, equivalent = self._alone()
+        """`_each_pair` of all pairs, adjusted for their family, and which are close."""
+        p_values, equivalent = self._each_pair()
         if not self.familywise:
             return Family(p_values, np.ones(p_values.shape), 1.0), equivalent
         return step_down(p_values, self.belief, 1.0 - self.confidence), equivalent
@@ -189,7 +189,7 @@ class Verdicts:
         if self.familywise or index is _ALL:
             p_values, equivalent = self._family[0].p[index], self._family[1][index]
         else:  # without a family, a few pairs need no others
-            p_values, equivalent = self._alone(index)
+            p_values, equivalent = self._each_pair(index)
         sign = np.sign(self.belief.pairs.gap[index]).astype(np.int8)
         sign[(p_values > 1.0 - self.confidence) | equivalent] = 0
         return Decisions(sign, np.where(equivalent, EQUIVALENT, np.abs(sign)).astype(np.int8))
@@ -318,8 +318,8 @@ class Verdicts:
         error = np.hypot(references.error[i], references.error[j])
 
         def ends(confidence: float) -> tuple[Floats, Floats]:
-            arm = -float(ndtri(0.5 * (1.0 - confidence))) * error
-            return np.maximum(gap - arm, -1.0), np.minimum(gap + arm, 1.0)
+            half_width = -float(ndtri(0.5 * (1.0 - confidence))) * error
+            return np.maximum(gap - half_width, -1.0), np.minimum(gap + half_width, 1.0)
 
         low, high = ends(self.confidence)
         close = np.maximum(-low, high) <= self.min_difference + ROUNDING
@@ -561,7 +561,7 @@ class Verdicts:
         pair, size = belief.gaps.at((row, column)), float(n_items)
         needed = self._items_to_decide(pair, size)
         # A search that ended before the last item does not say that none decides.
-        out_of_reach = needed is None and float(pair.n) + _SEARCHED >= size
+        out_of_reach = needed is None and float(pair.n) + _SEARCHED_ITEMS >= size
         # Half of all pairs need more than `needed`: their difference falls on the way.
         likely = None if needed is None else self._items_to_decide(pair, size, _SETBACK)
         answered = {self.names[k]: int(belief.n[k, k]) for k in (row, column) if k < n_tested}
@@ -604,7 +604,7 @@ class Verdicts:
             self.belief.n_items,
         )
         n = float(pair.n)
-        grid = np.arange(n + 1.0, min(size, n + _SEARCHED) + 1.0)
+        grid = np.arange(n + 1.0, min(size, n + _SEARCHED_ITEMS) + 1.0)
         later = _with_items(pair, grid, n_items, setback)
         # A method's own evidence is taken to grow as fast as that of the mixture.
         looks = self.looks if self.belief.proof is None else Looks()
@@ -622,10 +622,10 @@ class Verdicts:
             return needed
         # A single look decides with fewer items, and costs no table of a boundary.
         least = max(first_that_decides(Looks(single_look=True), size) or size, limit)
-        steps = 1 + int(np.ceil(np.log(size / least) / np.log(_RAISE)))
+        steps = 1 + int(np.ceil(np.log(size / least) / np.log(_EXTENSION)))
         for limit in np.ceil(np.geomspace(least, size, steps)).tolist():
             # One that just suffices would be used up by a pair that goes on a little worse.
-            horizon = int(min(_RAISE * limit, size))
+            horizon = int(min(_EXTENSION * limit, size))
             extended = looks.with_horizon(horizon, most_items(self.belief))
             if (needed := first_that_decides(extended, limit)) is not None:
                 break
@@ -673,17 +673,17 @@ class ClearlyApart(NamedTuple):
     below: Ints
 
 
-def clearly_apart(scores: Floats, arms: Floats, min_difference: float = 0.0) -> ClearlyApart:
+def clearly_apart(scores: Floats, half_widths: Floats, min_difference: float = 0.0) -> ClearlyApart:
     """Count how many of some models are clearly above each of them, and how many below.
 
-    Two models differ clearly if their gap exceeds the root sum of squares of their two arms, and
+    Two models differ clearly if their gap exceeds the root sum of squares of their half widths, and
     may exceed `min_difference`.
 
     Parameters
     ----------
     scores : ndarray of shape (n_models,)
         Higher is better.
-    arms : ndarray of shape (n_models,)
+    half_widths : ndarray of shape (n_models,)
         Half widths of the intervals; 0 where scores are known in full.
     min_difference : float, optional
 
@@ -694,12 +694,12 @@ def clearly_apart(scores: Floats, arms: Floats, min_difference: float = 0.0) -> 
     ([1, 1, 0], [0, 0, 2])
     """
     # A board has thousands of full results; any two unequal ones differ, but for rounding.
-    exact, close = arms == 0.0, min_difference + ROUNDING
+    exact, close = half_widths == 0.0, min_difference + ROUNDING
     full = np.sort(scores[exact])
     above = len(full) - np.searchsorted(full, scores + close, side="right")
     below = np.searchsorted(full, scores - close, side="left")
     for i in np.flatnonzero(~exact):
-        gap, apart = scores - scores[i], np.hypot(arms, arms[i])
+        gap, apart = scores - scores[i], np.hypot(half_widths, half_widths[i])
         clear = (np.abs(gap) > apart) & (np.abs(gap) + apart > close)
         higher, lower = clear & (gap > 0.0), clear & (gap < 0.0)
         above[i], below[i] = np.sum(higher), np.sum(lower)

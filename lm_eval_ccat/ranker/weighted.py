@@ -4,8 +4,8 @@ The score of a model is ``sum over outcomes of weight x score``; a ranking by on
 simple case. Items are chosen to reduce the error of that sum, not of each outcome: a task of small
 weight, or one that is known well already, gets few. Tasks have different items, so their errors
 add; outcomes of one task score the same answers, so their errors are correlated as their residuals
-are (`Task.correlation`). With a prior across tasks (`Across`), answers in one task inform the
-others, and errors of tasks are correlated.
+are (`Task.correlation`). With `PriorAcrossTasks`, answers in one task inform the others, and errors
+of tasks are correlated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..methods.belief import BENCHMARK, Belief
 from ..methods.policy import Choice, Policy, rounded
 from ..metrics.scale import Floats
-from .across import Across, KnownScores, Replays, known_scores
+from .across import KnownScores, PriorAcrossTasks, Replays, known_scores
 from .contents import Contents, OutcomeState, Task
 
 _ROUNDING = 1e-12  # of a score, and relative of a variance
@@ -36,8 +36,7 @@ class WeightedSum:
     contents : Contents
     units : ndarray of shape (n_tasks,)
         Mean units of the items of each task.
-    across : Across or None
-        Prior across tasks.
+    prior : PriorAcrossTasks or None
     replays : Replays or None
         Corrections to the stated errors of sums over tasks.
     factor : mapping of int to float
@@ -58,13 +57,13 @@ class WeightedSum:
         self,
         contents: Contents,
         units: Floats,
-        across: Across | None,
+        prior: PriorAcrossTasks | None,
         replays: Replays | None,
         factor: Mapping[int, float],
         only: OutcomeState | None = None,
     ) -> None:
-        # What every other sum over these contents shares with this one; see `of`.
-        self._arguments = contents, units, across, replays
+        # What every other sum over these contents shares with this one; see `with_tasks`.
+        self._arguments = contents, units, prior, replays
         self._contents = contents
         self._terms = [
             _Term(contents.tasks[task], task_factor, only) for task, task_factor in factor.items()
@@ -72,8 +71,8 @@ class WeightedSum:
         self.tasks = list(factor)
         self.outcomes = [state for term in self._terms for state in term.states]
         self.weights = np.array([term.weights.sum() for term in self._terms])
-        self._shares_prior = [across is not None and task in across.tasks for task in self.tasks]
-        self._across = across if any(self._shares_prior) else None
+        self._shares_prior = [prior is not None and task in prior.tasks for task in self.tasks]
+        self._prior = prior if any(self._shares_prior) else None
         self._units = np.maximum(units[self.tasks], _NEARLY_FREE)
         self._belief: tuple[tuple[str, int], Belief] | None = None
         self._end_shares: Floats | None = None  # of the same belief
@@ -83,9 +82,11 @@ class WeightedSum:
         # Replays know the errors of a task's estimates, not those of sums of its outcomes.
         single = len(self.outcomes) == len(self.tasks)
         if replays is not None and single and (weight > 0.0).sum() > 1:
-            self._replay_factors = replays.factors(weight, across)
+            self._replay_factors = replays.factors(weight, prior)
 
-    def of(self, factor: Mapping[int, float], only: OutcomeState | None = None) -> WeightedSum:
+    def with_tasks(
+        self, factor: Mapping[int, float], only: OutcomeState | None = None
+    ) -> WeightedSum:
         """Return another sum over the same contents; for the parameters see the class."""
         return WeightedSum(*self._arguments, factor, only)
 
@@ -93,7 +94,7 @@ class WeightedSum:
     def only_outcome(self) -> OutcomeState | None:
         """The only outcome if the score is that of one, whose policy then decides; else None."""
         single = len(self.outcomes) == 1 and self._terms[0].weights[0] == 1.0
-        return self.outcomes[0] if single and self._across is None else None
+        return self.outcomes[0] if single and self._prior is None else None
 
     @property
     def leader(self) -> Policy:
@@ -125,14 +126,14 @@ class WeightedSum:
 
     def _sum(self, question: str) -> Belief:
         beliefs = [term.belief(question) for term in self._terms]
-        if (across := self._across) is not None and question == BENCHMARK:
+        if (prior := self._prior) is not None and question == BENCHMARK:
             # Correlated tasks share their information on abilities: their sum comes first.
             sharing = [belief for belief, part in zip(beliefs, self._shares_prior) if part]
             weight = dict(zip(self.tasks, self.weights))
-            weights = np.array([weight.get(task, 0.0) for task in across.tasks])
-            across.refresh()
+            weights = np.array([weight.get(task, 0.0) for task in prior.tasks])
+            prior.refresh()
             together = Belief.sum(sharing, np.ones(len(sharing)))
-            together = together.with_prior(weights @ across.shift, across.variances(weights))
+            together = together.with_prior(weights @ prior.shift, prior.variances(weights))
             apart = [belief for belief, part in zip(beliefs, self._shares_prior) if not part]
             beliefs = [together, *apart]
         belief = beliefs[0] if len(beliefs) == 1 else Belief.sum(beliefs, np.ones(len(beliefs)))
@@ -151,32 +152,31 @@ class WeightedSum:
     def _ends(self, belief: Belief) -> Floats:
         """Return the variances of both ends of each model's interval; shape (2, n_models).
 
-        Of a model whose weighted mean lies beyond those of all models that the banks know, the
-        estimate of every task errs towards the banks' models: it is at the edge of the bank or
-        beyond. With ``o`` the
-        probability of that, task ``t`` therefore has the variance ``v_t + o g_t^2``, where ``g_t``
-        is how far the estimate lies within the bank's scores, and errors of two tasks have the
-        covariance ``o`` times the root of these. Models left out of the banks, by which variances
-        are judged, seldom show it. It counts for the end that lies away from the banks alone.
+        A model may be better, or worse, than all that the banks know. The estimate of every task
+        then errs towards the banks' models. If the probability of that is ``o``, and the estimate
+        of task ``t`` lies ``g_t`` within the scores of its bank, the variance of this estimate is
+        ``v_t + o g_t^2``, and errors of two tasks have the covariance ``o`` times the root of the
+        product of their variances. Models left out of the banks, by which variances are judged, seldom show it. Only
+        the end that lies away from the banks gets the larger variance.
         """
         # Without two banks of known models nothing shows that a model is beyond them all.
-        known, alone = self._known, belief.variance.diagonal()
+        known, stated = self._known, belief.variance.diagonal()
         if known is None:
-            return np.array([alone, alone])
+            return np.array([stated, stated])
         terms = [term.belief(BENCHMARK) for term in self._terms]
         location = np.array([term.location for term in terms])
         variance = np.array([term.variance.diagonal() for term in terms])
-        if self._across is not None:
-            change = dict(zip(self._across.tasks, self._across.own_changes()))
+        if self._prior is not None:
+            change = dict(zip(self._prior.tasks, self._prior.own_changes()))
             for index, task in enumerate(self.tasks):
                 variance[index] += self.weights[index] ** 2 * change.get(task, 0.0)
         variance = np.maximum(variance, 0.0)  # but for rounding, none is below 0
-        beyond, inside = known.beyond(belief.location, np.sqrt(alone), location)
+        beyond, inside = known.beyond(belief.location, np.sqrt(stated), location)
         banked = variance[known.places] + beyond[:, None] * inside**2
         common = np.sqrt(banked * beyond[:, None])
         together = variance.sum(axis=0) - variance[known.places].sum(axis=0) + banked.sum(axis=1)
         together += common.sum(axis=1) ** 2 - (common**2).sum(axis=1)
-        return np.asarray(np.maximum(alone, together))
+        return np.asarray(np.maximum(stated, together))
 
     @cached_property
     def _known(self) -> KnownScores | None:
@@ -224,9 +224,9 @@ class WeightedSum:
             return {}
         names = [term.task.name for term in self._terms]
         shared = np.zeros((len(names), len(names)))
-        if self._across is not None:
-            places = [self.tasks.index(number) for number in self._across.tasks]
-            shared[np.ix_(places, places)] = self._across.covariances(model)
+        if self._prior is not None:
+            places = [self.tasks.index(number) for number in self._prior.tasks]
+            shared[np.ix_(places, places)] = self._prior.covariances(model)
         # Of a task with several outcomes replays know nothing: there the prior's part is all.
         if len(self.outcomes) == len(self.tasks):
             weights = self.weights
@@ -237,10 +237,10 @@ class WeightedSum:
             np.fill_diagonal(shared, variances)
             variance = self.belief().variance[model, model]
             unexplained = variance - weights @ shared @ weights
-            if self._across is None and unexplained <= _ROUNDING * variance:
+            if self._prior is None and unexplained <= _ROUNDING * variance:
                 return {}
             shared += if_correlated * unexplained / max(weights @ if_correlated @ weights, 1e-300)
-        elif self._across is None:
+        elif self._prior is None:
             return {}
         return {
             task: {

@@ -15,10 +15,10 @@ from lm_eval_ccat.methods.belief import Belief
 from lm_eval_ccat.methods.policy import AbilityEffects
 from lm_eval_ccat.ranker.across import (
     FEWEST_MODELS,
-    PRIOR,
-    USUAL,
-    Across,
+    PRIOR_MODELS,
+    USUAL_FACTOR,
     KnownScores,
+    PriorAcrossTasks,
     Replays,
     correlation,
 )
@@ -56,14 +56,14 @@ def test_tasks_that_stand_apart_are_shrunk_to_none_and_kindred_ones_are_not():
     assert correlation(abilities(x))[0, 1] == pytest.approx(np.corrcoef(x.T)[0, 1], abs=0.01)
 
 
-def across(effects: list[AbilityEffects], r: np.ndarray) -> Across:
+def across(effects: list[AbilityEffects], r: np.ndarray) -> PriorAcrossTasks:
     def part(x: AbilityEffects) -> Any:
         policy = SimpleNamespace(ability_effects=lambda belief: x)
         scores = [{}] * len(x.ability)
         state = SimpleNamespace(policy=policy, belief=lambda *at: None, scores=scores)
         return SimpleNamespace(states=[state], changes=0)
 
-    return Across({t: part(x) for t, x in enumerate(effects)}, r)
+    return PriorAcrossTasks({t: part(x) for t, x in enumerate(effects)}, r)
 
 
 def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
@@ -188,15 +188,15 @@ def test_how_far_a_model_is_beyond_the_banks_is_told_by_its_mean_over_the_tasks_
     first = {f"m{i}": 0.1 + 0.05 * i for i in range(6)}
     second = {f"m{i}": 0.35 - 0.03 * i for i in range(6)} | {"other": 0.05}
     known = KnownScores.of([first, {}, second])
-    assert known.places == [0, 2] and known.of_tasks[0].tolist() == [0.1, 0.05]
-    assert known.of_mean == pytest.approx([0.45, 0.55])  # of m0 and m5, the others between them
+    assert known.places == [0, 2] and known.task_ends[0].tolist() == [0.1, 0.05]
+    assert known.mean_ends == pytest.approx([0.45, 0.55])  # of m0 and m5, the others between them
     location = np.array([[0.2, 0.3], [0.3, 0.3], [0.25, 0.27]])
     beyond, inside = known.beyond(location.sum(axis=0), np.full(2, 0.02), location)
     assert beyond[0] == pytest.approx([0.5, 9.87e-10], rel=0.01)  # six errors above the weakest
     assert beyond[1] == pytest.approx([2.87e-7, 0.84134], rel=0.01)
     assert inside[:, :, 0] == pytest.approx(np.array([[0.1, 0.2], [0.15, 0.1]]))
     fewer = KnownScores.of([first, {f"x{i}": s for i, s in enumerate(second.values())}])
-    assert fewer.of_mean == pytest.approx([0.15, 0.7])  # the ends of the tasks
+    assert fewer.mean_ends == pytest.approx([0.15, 0.7])  # the ends of the tasks
     assert KnownScores.of([first, {}]) is None
 
 
@@ -209,7 +209,7 @@ def test_only_tasks_of_one_metric_whose_banks_know_the_same_models_share_a_prior
         ({**banks, "b": strange}, None),
         ({**banks, "a": {"x": banks["a"], "y": banks["a"]}}, (1, 2)),
     ):
-        found = Across.of(Ranker(shown, {"strong": 1.0})._contents.tasks)
+        found = PriorAcrossTasks.of(Ranker(shown, {"strong": 1.0})._contents.tasks)
         assert (found and found.tasks) == tasks
 
 
@@ -231,7 +231,9 @@ def test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand(world):
     _, late = replays.factors(w, None)
     n = ratios.shape[1]
     by_model = ratios[replays.n > 10].mean(axis=0)
-    assert late == pytest.approx(max((by_model.sum() + PRIOR * USUAL) / (n + PRIOR), 1.0))
+    assert late == pytest.approx(
+        max((by_model.sum() + PRIOR_MODELS * USUAL_FACTOR) / (n + PRIOR_MODELS), 1.0)
+    )
     report = {**banks[2].provenance["report"], "left_out": {**_left_out(banks[2])}}
     last, first = list(report["left_out"])[-1], int(replays.n[0])
     stops = {n: row for n, row in report["left_out"][last].items() if n != str(first)}
@@ -293,4 +295,4 @@ def test_the_error_of_a_mean_rests_on_as_many_cases_as_were_left_out_of_its_task
         for df in (math.inf, 3.0):
             stated = replace(belief, df=np.full((2, 2), df))
             found = replays.judge(stated, np.ones(2), n_tasks).df
-            assert (found == min(n_cases + PRIOR - 2.0, df)).all()
+            assert (found == min(n_cases + PRIOR_MODELS - 2.0, df)).all()
