@@ -38,7 +38,7 @@ from lm_eval_ccat.methods.calibration import MIN_MODELS
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import Verdicts
-from lm_eval_ccat.simulation.fold_replay import Fold, Protocol, replay_fold
+from lm_eval_ccat.simulation.fold_replay import Fold, Protocol, SharedByFolds, replay_fold
 from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, spending_levels
 from lm_eval_ccat.simulation.judging import Figures, summarise
 from lm_eval_ccat.simulation.strategies import Strategy, chosen_methods
@@ -208,7 +208,7 @@ def calibrated_on(
         drawn = rng.choice(len(others), min(count, len(others)), replace=False)
         calibrate_on = tuple(others[i] for i in sorted(drawn))
         folds.append(Fold(number, names, calibrate_on, (dict.fromkeys(names, 1.0),)))
-    replayed = in_processes(replay_fold, folds, (protocol, whole), args.processes)
+    replayed = in_processes(replay_fold, folds, SharedByFolds(protocol, whole), args.processes)
     runs = [run for of_fold, _, _ in replayed for run in of_fold]
     at_levels = ([r for r in runs if r.items_per_model == level] for level in levels)
     return [summarise(at, len(whole.items), 0.95) for at in at_levels]

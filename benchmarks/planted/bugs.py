@@ -844,8 +844,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair is called a tie where it is decided",
         "lm_eval_ccat/simulation/judging",
-        "int((open_ & tied).sum())",
-        "int((~open_ & tied).sum())",
+        "int((is_open & tied).sum())",
+        "int((~is_open & tied).sum())",
         ("tests/simulation/test_pieces.py::test_pairs_are_pooled_over_runs_and_taus_over_folds",),
     ),
     Bug(

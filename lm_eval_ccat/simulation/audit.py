@@ -25,7 +25,7 @@ from .judging import (
     z_scores,
 )
 
-#: Below this chance, so few intervals that hold are no accident.
+#: If chance alone explains so few holding intervals more rarely than this, intervals fail.
 _ACCIDENT = 0.01
 #: What a run claims of a model.
 _CLAIMED: tuple[Literal["estimate", "standard_error", "interval", "n_items"], ...] = (
@@ -145,7 +145,7 @@ def audit(
     scores = full.model_scores()
     means = mean_of_asked(scores, np.isfinite(scores))
     tied = true_ties(*bootstrap_intervals(scores))
-    # A run claims means on the metric's own scale; the order is that of the scores.
+    # A run claims means on the metric's own scale; its order is that of scores on [0, 1].
     truth = Truth(signed_means=means, means=np.asarray(full.scale.restore(means)), tied=tied)
     pairs = _pairs_of(ranking, ordered)
     claim = _claim_of(ranking, models, pairs)
@@ -308,19 +308,20 @@ def _claim_in_words(row: PairContent, sign: int) -> str:
     return f"{row['a'] if sign > 0 else row['b']} better"
 
 
-def _chance_of_so_few(ranking: RankingContent, asked: Sequence[bool]) -> float:
+def _chance_of_so_few(ranking: RankingContent, held: Sequence[bool]) -> float:
     """Return how often so few intervals hold, or fewer, if each misses as rarely as its level says.
 
-    By the binomial distribution, over whether those of the models that were asked hold. Where
-    answers are sampled, full results are draws themselves and miss more often: then it is 1.
+    That is the binomial distribution's; `held` says of each model that was asked whether its
+    interval holds. Where answers are sampled, full results are draws themselves, and intervals miss
+    them more often: then it is 1.
     """
-    missed = len(asked) - sum(asked)
+    missed = len(held) - sum(held)
     if not missed or ranking.get("sampled", False):
         return 1.0
-    return float(bdtrc(missed - 1, len(asked), 1.0 - ranking["confidence"]))
+    return float(bdtrc(missed - 1, len(held), 1.0 - ranking["confidence"]))
 
 
-def _doubts(ranking: RankingContent, ranked: list[str], scores: Floats) -> list[str]:
+def _doubts(ranking: RankingContent, models: list[str], scores: Floats) -> list[str]:
     """Return reasons why the full results may not be the truth about the run."""
     size = scores.shape[1]
     doubts = []
@@ -331,7 +332,8 @@ def _doubts(ranking: RankingContent, ranked: list[str], scores: Floats) -> list[
             f"{size}: they are not of the same documents"
         )
     return doubts + [
-        f"{model}: {gaps} of {size} full scores are missing; the truth is the mean of the others"
-        for model, gaps in zip(ranked, (~np.isfinite(scores)).sum(axis=1).tolist())
-        if gaps
+        f"{model}: {n_missing} of {size} full scores are missing; the truth is the mean of the "
+        "others"
+        for model, n_missing in zip(models, (~np.isfinite(scores)).sum(axis=1).tolist())
+        if n_missing
     ]

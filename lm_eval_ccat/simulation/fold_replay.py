@@ -96,12 +96,16 @@ class Fold:
     prices: tuple[Mapping[str, float], ...]
 
 
-def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark]) -> FoldResult:
-    """Replay every method on one fold, at every level of spending, with every seed.
+class SharedByFolds(NamedTuple):
+    """What all folds share: the protocol, and the scores of all models."""
 
-    ``common`` holds the protocol and the scores of all models.
-    """
-    fold_replay = FoldReplay(fold, *common)
+    protocol: Protocol
+    benchmark: Benchmark
+
+
+def replay_fold(fold: Fold, shared: SharedByFolds) -> FoldResult:
+    """Replay every method on one fold, at every level of spending, with every seed."""
+    fold_replay = FoldReplay(fold, shared.protocol, shared.benchmark)
     return FoldResult(fold_replay.play(), fold_replay.warnings, fold_replay.seconds)
 
 
@@ -203,11 +207,12 @@ class FoldReplay:
                 int(bank.kept.sum()) for bank in self.banks[method.calibration_key].values()
             )
             options = {"warmup": 0, "stop": "limits", "max_items": n_kept}
-            ranker = self._ranker(method, seed, prices, units, level, options)
+            ranker = self._ranker(method, seed, prices, units, level=level, options=options)
             for _ in self._rounds(ranker, prices, np.inf if budget is None else budget):
                 pass
         else:
-            ranker = self._ranker(method, seed, prices, units, level, {"budget": budget})
+            options = {"budget": budget}
+            ranker = self._ranker(method, seed, prices, units, level=level, options=options)
             while not ranker.done:
                 self._tell(ranker, ranker.ask())
         return self._judge_ranking(judge, ranker)
@@ -228,7 +233,10 @@ class FoldReplay:
         return judge(self._claim(method, administered), cost=spent, items=items)
 
     def _at_fixed_numbers(self, method: Strategy, seed: int) -> Iterator[Replay]:
-        """Look after the same numbers of items of every model, at equal prices."""
+        """Judge a method when every model has had as many items as each level says.
+
+        All models have the same price.
+        """
         levels = sorted(int(level) for level in self.protocol.levels if level is not None)
         if not method.drives_ranker:
             yield from self._blindly_at_fixed_numbers(method, seed, levels)
@@ -244,7 +252,8 @@ class FoldReplay:
         # At equal prices nobody is asked less for being dear.
         prices = dict.fromkeys(self.fold.holdout, 1.0)
         judge = self._start_clock(method, seed)
-        ranker = self._ranker(method, seed, prices, np.ones(len(self.column_of)), None, options)
+        units = np.ones(len(self.column_of))
+        ranker = self._ranker(method, seed, prices, units, level=None, options=options)
         rounds, n_rounds = self._rounds(ranker, prices, np.inf), 0
         # One ranking is looked at on its way; a look changes nothing that is asked.
         for level in levels:
@@ -256,7 +265,7 @@ class FoldReplay:
     def _blindly_at_fixed_numbers(
         self, method: Strategy, seed: int, levels: Sequence[int]
     ) -> Iterator[Replay]:
-        """Do the same of a method that chooses items without looking at scores."""
+        """Do as `_at_fixed_numbers` for a method that chooses items without looking at scores."""
         rng, (n_models, n_items) = self._rng(method, seed), self.scores.shape
         if method.kind == "random":
             orders = [rng.permutation(n_items) for _ in range(n_models)]
@@ -278,6 +287,7 @@ class FoldReplay:
         seed: int,
         prices: Mapping[str, float],
         units: Floats,
+        *,
         level: float | None,
         options: Mapping[str, Any],
     ) -> Ranker:
@@ -317,7 +327,8 @@ class FoldReplay:
     def _rounds(self, ranker: Ranker, prices: Mapping[str, float], budget: float) -> Iterator[None]:
         """Ask every model one item a round, and yield after each round.
 
-        They end before the first item that does not fit into the budget, or with the items.
+        The rounds end before the first item that does not fit into the budget, or when no model has
+        an item left.
         """
         spent, some_asked = 0.0, True
         while some_asked:

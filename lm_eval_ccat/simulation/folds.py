@@ -47,6 +47,8 @@ class TaskPart(NamedTuple):
 KINDS, SPENDS = ("random", "frontier", "family"), ("budget", "fixed")
 #: Stop the search for hold-out sets after this many partitions without a new one.
 _PATIENCE = 200
+#: Numbers that keep the draws of families and of prices independent of others with their seed.
+_FAMILY_STREAM, _PRICE_STREAM = 3, 7
 LOWEST_PRICE, HIGHEST_PRICE = 0.1, 3.2
 #: Numbers of items per model at which ``spend="fixed"`` looks.
 FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
@@ -125,11 +127,13 @@ class Benchmark:
     @cached_property
     def parts(self) -> list[TaskPart]:
         """The tasks, in the order of their items."""
-        ends = np.cumsum([0, *(table.n_items for table in self.tables.values())]).tolist()
-        return [
-            TaskPart(task, self.share[task], slice(*ends[n : n + 2]))
-            for n, task in enumerate(self.tables)
-        ]
+        parts: list[TaskPart] = []
+        start = 0
+        for task, table in self.tables.items():
+            end = start + table.n_items
+            parts.append(TaskPart(task, self.share[task], slice(start, end)))
+            start = end
+        return parts
 
     @cached_property
     def scores(self) -> Floats:
@@ -154,11 +158,11 @@ class Benchmark:
 
     def mean(self, scores: Floats, administered: NDArray[np.bool_]) -> Floats:
         """Return each model's weighted mean over tasks of its mean over the items that it had."""
-        of_task = [
+        weighted_means = [
             part.share * mean_of_asked(scores[:, part.items], administered[:, part.items])
             for part in self.parts
         ]
-        return np.asarray(sum(of_task))
+        return np.asarray(sum(weighted_means))
 
     def columns(self, task: str, doc_ids: Sequence[Any]) -> NDArray[np.intp]:
         """Return the columns of a task's items among those of all tasks."""
@@ -175,9 +179,9 @@ class Benchmark:
 
     def calibration(self, models: Sequence[str]) -> dict[str, ScoreTable]:
         """Return scores of some models, without items on which none of them has a score."""
-        of_models = {task: table.select(models) for task, table in self.tables.items()}
-        scored = {task: np.isfinite(table.raw).any(axis=0) for task, table in of_models.items()}
-        return {task: table.take(np.flatnonzero(scored[task])) for task, table in of_models.items()}
+        tables = {task: table.select(models) for task, table in self.tables.items()}
+        scored = {task: np.isfinite(table.raw).any(axis=0) for task, table in tables.items()}
+        return {task: table.take(np.flatnonzero(scored[task])) for task, table in tables.items()}
 
 
 def mean_of_asked(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
@@ -242,8 +246,8 @@ def hold_outs(
         best = np.argsort(-rounded(means), kind="stable")[: max(-(-len(models) // 3), size)]
         drawn_from = [models[i] for i in sorted(best)]
     # At the frontier, models as good as those that are ranked must not calibrate, ranked or not.
-    n_out = size if kind == "random" else len(drawn_from)
-    total, remaining = len(models), len(models) - n_out
+    n_not_calibrating = size if kind == "random" else len(drawn_from)
+    total, remaining = len(models), len(models) - n_not_calibrating
     whole(2).check(size, "holdout")
     if remaining < min_calibrating:
         raise UsageError(
@@ -294,7 +298,7 @@ def _families(
     families = [members for members in members_of.values() if len(members) > 1]
     sets: dict[frozenset[str], HoldOut] = {}
     for attempt in range(_PATIENCE + 10 * folds):
-        rng = np.random.default_rng([seed, attempt, 3])
+        rng = np.random.default_rng([seed, attempt, _FAMILY_STREAM])
         held_out: list[str] = []
         for k in rng.permutation(len(families)):
             if len(held_out) < size:
@@ -316,7 +320,7 @@ def _families(
 
 def drawn_prices(models: Sequence[str], seed: int) -> dict[str, float]:
     """Draw a price for every model, log-uniform from 0.1 to 3.2."""
-    rng = np.random.default_rng([seed, 7])
+    rng = np.random.default_rng([seed, _PRICE_STREAM])
     logs = rng.uniform(np.log(LOWEST_PRICE), np.log(HIGHEST_PRICE), len(models))
     return dict(zip(models, np.exp(logs).tolist()))
 
@@ -329,7 +333,7 @@ def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[di
     UsageError
         A model's price is missing or not positive.
     """
-    # Other prices in every seed, as an order must not hang on who is cheap.
+    # Each seed draws other prices: no figure should depend on which model is cheap.
     if prices is None:
         return [drawn_prices(models, seed) for seed in range(seeds)]
     stated_prices = {
@@ -362,16 +366,16 @@ def spending_levels(
     fewest = 0 if n_tasks == 1 else 2 * n_tasks
     if levels is None:
         levels = [n for n in _usual_levels(items_per_model, n_items, spend) if n >= fewest]
-    asked = {*map(float, levels), float(items_per_model)}
-    _require_numbers(asked, whole=spend == "fixed")
+    all_levels = {*map(float, levels), float(items_per_model)}
+    _require_numbers(all_levels, whole=spend == "fixed")
     # More items than there are cannot be given; the level that the user names says so itself.
     if spend == "fixed":
-        asked = {n for n in asked if n <= n_items or n == items_per_model}
-    if min(asked) < fewest:
+        all_levels = {n for n in all_levels if n <= n_items or n == items_per_model}
+    if min(all_levels) < fewest:
         raise UsageError(
-            f"{min(asked):g} items per model of {n_tasks} tasks: at least 2 of each are needed"
+            f"{min(all_levels):g} items per model of {n_tasks} tasks: at least 2 of each are needed"
         )
-    return tuple(sorted(asked))
+    return tuple(sorted(all_levels))
 
 
 def _usual_levels(items_per_model: float, n_items: int, spend: str) -> Sequence[float]:

@@ -249,7 +249,7 @@ class Truth:
     signed_means : ndarray of shape (n_models,)
         Full means on the metric's own scale, with the sign changed where lower is better.
     means : ndarray of shape (n_models,)
-        Full means on [0, 1].
+        Full means on the scale of the estimates that are judged: [0, 1] in a replay.
     tied : ndarray of bool, shape (n_models, n_models)
         Whether the 95% bootstrap intervals of two means overlap.
     """
@@ -293,11 +293,11 @@ def replay_of(truth: Truth, began: float, claim: Claim, *, cost: float, **run: A
     pair_figures: dict[str, Any] = {}
     if correctness is not None:
         correctness = correctness[upper]
-        open_ = correctness == 0
+        is_open = correctness == 0
         pair_figures = {
-            "ties": int(open_.sum()),
-            "ties_right": int((open_ & tied).sum()),
-            "decided": int((~open_).sum()),
+            "ties": int(is_open.sum()),
+            "ties_right": int((is_open & tied).sum()),
+            "decided": int((~is_open).sum()),
             "decided_right": int((correctness > 0).sum()),
         }
     if claim.variance is not None and claim.df is not None:
@@ -326,7 +326,7 @@ def replay_of(truth: Truth, began: float, claim: Claim, *, cost: float, **run: A
 
 def run_record(replay: Replay, n_items: int, confidence: float) -> dict[str, object]:
     """Return one run as JSON values: the summary of that run alone."""
-    pooled = _pool([replay], None, n_items, confidence)
+    pooled = _pool([replay], None, n_items=n_items, confidence=confidence)
     return {
         "method": replay.method,
         "fold": replay.fold,
@@ -347,13 +347,13 @@ def summarise(replays: Sequence[Replay], n_items: int, confidence: float) -> dic
     for replay in replays:
         by_method.setdefault(replay.method, []).append(replay)
     return {
-        method: _pool(replays, by_method.get("paper"), n_items, confidence)
+        method: _pool(replays, by_method.get("paper"), n_items=n_items, confidence=confidence)
         for method, replays in by_method.items()
     }
 
 
 def _pool(
-    replays: list[Replay], paper: list[Replay] | None, n_items: int, confidence: float
+    replays: list[Replay], paper: list[Replay] | None, *, n_items: int, confidence: float
 ) -> Figures:
     """Return the figures of a method's replays, beside those of the method ``paper`` if it ran."""
     taus = _fold_means(replays)
@@ -376,7 +376,7 @@ def _pool(
         **_difference_figures(replays, confidence),
         "seconds": _mean([replay.seconds for replay in replays]),
     }
-    # Fold by fold, as what a hold-out set costs all methods is no difference between them.
+    # Differences are taken fold by fold: a hard hold-out set lowers the tau of all methods.
     if paper is not None:
         paper_taus = _fold_means(paper)
         differences = [taus[fold] - paper_taus[fold] for fold in taus if fold in paper_taus]
@@ -409,16 +409,16 @@ def _verdict_figures(replays: Sequence[Replay]) -> Figures:
 def _difference_figures(replays: Sequence[Replay], confidence: float) -> Figures:
     """Return how far estimated differences of models are from the true ones."""
     with_errors = [replay for replay in replays if replay.difference_df is not None]
-    z_scores = _z_scores(with_errors, "difference_errors", "difference_standard_errors")
+    z_by_run = _z_scores(with_errors, "difference_errors", "difference_standard_errors")
     within = [
-        np.abs(pair_z) <= quantiles(confidence, replay.difference_df)
-        for pair_z, replay in zip(z_scores, with_errors)
+        np.abs(z) <= quantiles(confidence, replay.difference_df)
+        for z, replay in zip(z_by_run, with_errors)
         if replay.difference_df is not None
     ]
     errors = [replay.difference_errors for replay in with_errors]
     return {
         "rmse_differences": _rms([error for error in errors if error is not None]),
-        "z_rms_differences": _rms(z_scores),
+        "z_rms_differences": _rms(z_by_run),
         "coverage_differences": float(np.mean(np.concatenate(within))) if within else None,
     }
 

@@ -1,8 +1,8 @@
 """`Newcomers`: models that banks make up, like those that calibrated them.
 
-A newcomer has the ability of a calibration model drawn at random, moved a little (a smoothed
-bootstrap), the same model and the same move in every task. Its scores are drawn from the curves,
-with their residual factors and the noise of models of its ability.
+A newcomer has the ability of a calibration model that is drawn at random, moved a little (a
+smoothed bootstrap). Every task has the same model drawn and the same move. The newcomer's scores
+are drawn from the item curves, with their residual factors and the noise of models of its ability.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Newcomers:
         for name, bank in banks.items():
             self._curves[name] = curves = method_of(bank).curves(bank)
             reported = (bank.provenance.get("report") or {}).get("abilities")
-            # A bank that does not report abilities has one model, of usual ability.
+            # A bank that does not report abilities has one model, of usual ability. Reports add
+            # `origin` to abilities on the curves' scale, as adaptive tests do.
             reported = reported or {"usual": curves.centre + curves.origin}
             self._abilities[name] = {
                 model: float(a) - curves.origin for model, a in reported.items()
@@ -54,7 +55,8 @@ class Newcomers:
     def if_possible(cls, banks: Mapping[str, ItemBank]) -> Newcomers | None:
         """Return the newcomers of banks; None where these do not tell what models score.
 
-        That takes item curves of all scores, and the abilities of two models.
+        Banks tell that if their method has item curves of all scores and they report the abilities
+        of at least two models.
         """
         for bank in banks.values():
             method = method_of(bank)
@@ -66,14 +68,18 @@ class Newcomers:
     def scores(self, rng: np.random.Generator) -> dict[str, Floats]:
         """Draw one newcomer's scores on [0, 1], by bank, in bank order."""
         # One model and one move for all banks: a model that is good at one task is at others.
-        quantile, move = rng.random(), rng.normal()
+        model_share, move = rng.random(), rng.normal()
         scores: dict[str, Floats] = {}
         for name, curves in self._curves.items():
             ability_of = self._abilities[name]
             abilities = [ability_of[model] for model in self._shared_models or ability_of]
-            # Silverman's width; drawn in towards the mean, so that the spread stays the models'.
+            # Silverman's width of the kernel. The moved ability is then shrunk towards the mean, so
+            # that newcomers have the spread of the models, and not a larger one.
             width = len(abilities) ** -0.2
-            ability, centre = abilities[int(quantile * len(abilities))], float(np.mean(abilities))
+            ability, centre = (
+                abilities[int(model_share * len(abilities))],
+                float(np.mean(abilities)),
+            )
             moved = ability - centre + width * float(np.std(abilities)) * move
             scores[name] = curves.drawn(centre + moved / float(np.sqrt(1.0 + width**2)), rng)
         return scores

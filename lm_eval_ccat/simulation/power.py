@@ -106,6 +106,11 @@ class _PlayedErrors(NamedTuple):
     zeros: Floats
     error: Floats
 
+    @classmethod
+    def stacked(cls, parts: Sequence[_PlayedErrors]) -> _PlayedErrors:
+        """Stack each figure of several parts along a new first axis."""
+        return cls(*(np.array(figures) for figures in zip(*parts)))
+
 
 @dataclass(frozen=True)
 class Power:
@@ -169,10 +174,20 @@ class Power:
         n_items, level, sampled
             See the class.
         """
-        n = np.arange(2.0, max(n_items + sampled, 3))
-        error = spreads.score * np.sqrt(1.0 / n - (0.0 if sampled else 1.0 / n_items))
+        # All items leave an error only where answers are sampled.
+        n = np.arange(2.0, max(n_items + 1 if sampled else n_items, 3))
         effect = np.ones((1, len(n)))
-        return cls(spreads, n, effect, n[None] - 1.0, 0.0 * effect, error, n_items, level, sampled)
+        return cls(
+            spreads,
+            n=n,
+            effect=effect,
+            df=n[None] - 1.0,
+            zeros=np.zeros_like(effect),
+            error=spreads.score * np.sqrt(1.0 / n - (0.0 if sampled else 1.0 / n_items)),
+            n_items=n_items,
+            level=level,
+            sampled=sampled,
+        )
 
     @classmethod
     def of_banks(
@@ -225,12 +240,21 @@ class Power:
             for seed in range(N_RANKINGS)
         ]
         # Each figure of all rankings, of shape (n_rankings, n_numbers).
-        played = _PlayedErrors(*map(np.array, zip(*rankings)))
+        played = _PlayedErrors.stacked(rankings)
         of_random_items = 1.0 / played.n - (0.0 if sampled else 1.0 / n_items)
         n, effect = played.n.mean(0), played.variance / of_random_items
         if not at_random:
-            error = played.error.mean(0)
-            return cls(spreads, n, effect, played.df, played.zeros, error, n_items, level, sampled)
+            return cls(
+                spreads,
+                n=n,
+                effect=effect,
+                df=played.df,
+                zeros=played.zeros,
+                error=played.error.mean(0),
+                n_items=n_items,
+                level=level,
+                sampled=sampled,
+            )
         # Errors of one model and degrees of freedom of random items need no ranking.
         power = cls.of_random_items(spreads, n_items, level, sampled)
         return replace(
@@ -280,8 +304,8 @@ class Power:
                 high = middle
             else:
                 low = middle + 1
-            # The boundary of each number of items takes long to compute and changes slowly: nearly
-            # as many are needed as the variance alone asks for.
+            # The boundary takes long to compute and changes slowly with the number of items. So the
+            # next number that is tried is that at which the variance alone would suffice.
             share = (1.0 / middle - 1.0 / self._exact_at) * (gap / smallest) ** 2
             middle = min(max(math.ceil(1.0 / (share + 1.0 / self._exact_at)), low), high - 1)
         return low
@@ -355,7 +379,7 @@ def _rank_pair(
     a, b = (np.concatenate([of_model[task] for task in banks]) for of_model in scores)
     variance_of_item = max(float(np.var(a - b)), _LEAST_SPREAD)
     stops = [n for n in STOPS if n <= max_items and n < len(a)]
-    rows: list[tuple[float, ...]] = []
+    rows: list[_PlayedErrors] = []
     while len(rows) < len(stops) and (asks := ranker.ask(ASKS_AT_ONCE)):
         for model, item in asks:
             ranker.tell(model, item, score_of[model, item])
@@ -368,5 +392,12 @@ def _rank_pair(
             zeros = float(to_come[0] * gaps.row_zero_loss[0])
             zeros *= float(as_of_many(np.array(n), belief.n_items))
             error = math.sqrt(belief.variance[0, 0])
-            rows.append((n, variance / variance_of_item, min(df, LARGE_DF), zeros, error))
-    return _PlayedErrors(*np.array(rows).T)
+            row = _PlayedErrors(
+                n=np.array(n),
+                variance=np.array(variance / variance_of_item),
+                df=np.array(min(df, LARGE_DF)),
+                zeros=np.array(zeros),
+                error=np.array(error),
+            )
+            rows.append(row)
+    return _PlayedErrors.stacked(rows)

@@ -18,7 +18,7 @@ from ..options import CONFIDENCE, whole
 from ..ranker.arguments import item_units
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable, plural
-from .fold_replay import Fold, Protocol, replay_fold
+from .fold_replay import Fold, Protocol, SharedByFolds, replay_fold
 from .folds import (
     HIGHEST_PRICE,
     LOWEST_PRICE,
@@ -241,7 +241,11 @@ def simulate(
     n_items, tasks = len(benchmark.items), list(benchmark.tables)
     all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
     protocol = Protocol(
-        strategies, all_levels, item_units(benchmark.items, units), confidence, spend
+        methods=strategies,
+        levels=all_levels,
+        units=item_units(benchmark.items, units),
+        confidence=confidence,
+        spend=spend,
     )
     # Without a method that calibrates, all models may be held out.
     min_calibrating = MIN_MODELS if any(method.calibrates for method in strategies) else 0
@@ -315,7 +319,7 @@ def _replay(
     replays: list[Replay] = []
     counts: Counter[str] = Counter()
     seconds_of: dict[str, list[float]] = {}
-    replayed = in_processes(replay_fold, folds, (protocol, benchmark), processes)
+    replayed = in_processes(replay_fold, folds, SharedByFolds(protocol, benchmark), processes)
     for done, result in enumerate(replayed, start=1):
         replays += result.replays
         # Within a fold several methods may warn of the same.

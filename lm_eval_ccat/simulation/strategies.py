@@ -89,8 +89,8 @@ METHODS: dict[str, Strategy] = {
     "limit": Strategy("limit", "limit"),
     "static": Strategy("static", "static"),
     "paired": Strategy("paired", "paired"),
-    "paired_difference": Strategy("paired_difference", "paired_difference", "default"),
-    "fixed": Strategy("fixed", "fixed", "paper"),
+    "paired_difference": Strategy("paired_difference", "paired_difference", bank="default"),
+    "fixed": Strategy("fixed", "fixed", bank="paper"),
 }
 
 
@@ -109,7 +109,7 @@ def strategy_named(name: str) -> Strategy:
     if name not in known:
         everything = [*known, *METHODS]
         raise UsageError(f"no method {name!r}{did_you_mean(name, everything)}")
-    return Strategy(name, "ranker", name)
+    return Strategy(name, "ranker", bank=name)
 
 
 def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
@@ -289,9 +289,9 @@ def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
         # diagonal, the model's own values.
         differences, diagonal = y[:, None] - y[None, :], np.arange(len(y))
         differences[diagonal, diagonal] = y
-        offset = residuals.mean_prediction
-        shift = offset[:, None] - offset[None, :]
-        shift[diagonal, diagonal] = offset
+        predicted = residuals.mean_prediction
+        predicted_gaps = predicted[:, None] - predicted[None, :]
+        predicted_gaps[diagonal, diagonal] = predicted
         present = np.isfinite(differences)
         n = np.maximum(present.sum(axis=-1), 1)
         mean = np.where(present, differences, 0.0).sum(axis=-1) / n
@@ -300,8 +300,11 @@ def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
         # Values that are all equal do not prove that there is no error.
         spread = np.where(spread > 0.0, spread, IMAGINED_ITEMS / n)
         variance = spread * (1.0 - n / size) / n
-        gaps.append(mean + shift)
-        beliefs.append(Belief((mean + shift).diagonal(), variance, df, n.astype(float), size))
+        task_gaps = mean + predicted_gaps
+        gaps.append(task_gaps)
+        beliefs.append(
+            Belief(task_gaps.diagonal(), variance, df=df, n=n.astype(float), n_items=size)
+        )
     shares = [task.share for task in tasks]
     total, gap = Belief.sum(beliefs, shares), np.tensordot(shares, gaps, 1)
     error = np.sqrt(total.variance.diagonal())
