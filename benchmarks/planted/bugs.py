@@ -562,7 +562,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a row of the ledger may be changed",
         "lm_eval_ccat/board/ledger",
-        "unbroken = text == _sealed(values, before)[1]",
+        "unbroken = text == _sealed(values, before).line",
         "unbroken = bool(_sealed(values, before))",
         ("tests/board/test_board.py",),
     ),
@@ -3712,7 +3712,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "logs: a token of GitHub is not sent",
         "lm_eval_ccat/integrations/logs",
-        'request.add_header("Authorization", f"Bearer {token}")',
+        'download.add_header("Authorization", f"Bearer {token}")',
         "pass",
         (
             "tests/integrations/test_logs.py::test_an_archive_comes_with_the_user_s_token_and_no_further_than_allowed",
@@ -3721,8 +3721,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "logs: one byte over the limit is fetched",
         "lm_eval_ccat/integrations/logs",
-        "limit, done = int(choice.max_gb * 1e9), 0",
-        "limit, done = int(choice.max_gb * 1e10), 0",
+        "limit, done = int(request.max_gb * 1e9), 0",
+        "limit, done = int(request.max_gb * 1e10), 0",
         (
             "tests/integrations/test_logs.py::test_an_archive_comes_with_the_user_s_token_and_no_further_than_allowed",
         ),

@@ -401,7 +401,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "board/adding": (
         (
             "full results on another version stand in the ledger already",
-            "and score.version in (None, known.version)",
+            "and task_score.version in (None, earlier.tasks[task].version)",
             "",
         ),
         (
@@ -416,8 +416,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "results that stand in the ledger stand there twice",
-            "if earlier is not None and _repeats",
-            "if earlier is not None and not _repeats",
+            "if earlier is not None and _says_nothing_new",
+            "if earlier is not None and not _says_nothing_new",
         ),
         (
             "a board gets new banks and loses the old ones",
@@ -543,7 +543,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a row is as its run was confident",
-            'ranker={**header.ranker, **of_board, "looks": "every"}',
+            "ranker={**header.ranker, **settings_of_board}",
             'ranker={**header.ranker, "looks": "every"}',
         ),
         (
@@ -558,8 +558,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the ends of an interval are exchanged where lower is better",
-            "low, high = sorted(float(scale.restore(end)) for end in part.interval(model))",
-            "low, high = (float(scale.restore(end)) for end in part.interval(model))",
+            "low, high = sorted(float(scale.restore(end)) for end in task_ranking.interval(model))",
+            "low, high = (float(scale.restore(end)) for end in task_ranking.interval(model))",
         ),
     ),
     "board/folder": (
@@ -570,8 +570,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a lead's interval adds the arms of the two rows",
-            "np.hypot(arms[:-1], arms[1:])",
-            "(arms[:-1] + arms[1:])",
+            "np.hypot(half_widths[:-1], half_widths[1:])",
+            "(half_widths[:-1] + half_widths[1:])",
         ),
         (
             "a row is compared with rows of another number of documents",

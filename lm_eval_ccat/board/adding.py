@@ -161,7 +161,7 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
         scores = _keep_scores(board, source, tables, added, full_rows, calibrated=calibrated)
         for model, tasks in scores.items():
             row, earlier = _row_of_full_results(board, model, tasks), full_rows.get(model)
-            if earlier is not None and _repeats(row, earlier):
+            if earlier is not None and _says_nothing_new(row, earlier):
                 added.left_out[model] = f"its full results stand {IN_LEDGER}"
             elif earlier is not None and (reason := _why_not_replaced(board, row, earlier)):
                 added.left_out[model] = reason
@@ -187,9 +187,9 @@ def _row_of_full_results(board: Board, model: str, tasks: dict[str, TaskScore]) 
     return BoardRow(
         model,
         FULL,
-        *average(board, tasks, board.shares),
-        tasks,
-        date.today().isoformat(),
+        **average(board, tasks, board.shares)._asdict(),
+        tasks=tasks,
+        date=date.today().isoformat(),
         signature=f"full results|lm-eval-ccat:{__version__}",
         made_by=__version__,
         confidence=CONFIDENCE if drawn else None,
@@ -213,10 +213,10 @@ def _asked_otherwise(board: Board, tables: Mapping[str, ScoreTable]) -> dict[str
 def _named_as_on_board(
     tables: Mapping[str, ScoreTable], rows: Mapping[str, BoardRow], added: Added
 ) -> dict[str, ScoreTable]:
-    """Name models as the board does, and another configuration of one by what differs.
+    """Name models as the board does, and another configuration of a model by what differs.
 
     So no configuration of a model takes the place of another. `rows` has the latest row of each
-    model on the board; `added` is told who was renamed.
+    model on the board; `added` gets a note on the models that were renamed.
     """
     configurations_on_board: dict[str, _Configurations] = {
         name: {task: score.configuration for task, score in row.tasks.items()}
@@ -233,7 +233,10 @@ def _named_as_on_board(
             task: table.configurations.get(model, {}) for task, table in tables.items()
         }
         # What the harness calls the model, whatever its configuration.
-        base = next((known["model"] for known in configurations.values() if known), None)
+        base = next(
+            (configuration["model"] for configuration in configurations.values() if configuration),
+            None,
+        )
         # A model that the board does not have keeps the name of its logs.
         if base is None or base not in models_on_board:
             continue
@@ -322,17 +325,18 @@ def _why_not_replaced(board: Board, row: BoardRow, earlier: BoardRow) -> str:
     )
 
 
-def _repeats(row: BoardRow, earlier: BoardRow) -> bool:
+def _says_nothing_new(row: BoardRow, earlier: BoardRow) -> bool:
     """Whether full results are those of an earlier row, and say no more of how they were made."""
     # Weights that the operator changed make a new row of the same scores.
     if any(not _alike(share, earlier.shares.get(task, 1.0)) for task, share in row.shares.items()):
         return False
     return row.tasks.keys() == earlier.tasks.keys() and all(
-        _alike(known.score, score.score)
-        and (known.documents, known.metric) == (score.documents, score.metric)
-        and score.version in (None, known.version)
-        and (known.configuration or not score.configuration)
-        for score, known in ((score, earlier.tasks[task]) for task, score in row.tasks.items())
+        _alike(task_score.score, earlier.tasks[task].score)
+        and task_score.documents == earlier.tasks[task].documents
+        and task_score.metric == earlier.tasks[task].metric
+        and task_score.version in (None, earlier.tasks[task].version)
+        and (earlier.tasks[task].configuration or not task_score.configuration)
+        for task, task_score in row.tasks.items()
     )
 
 
@@ -366,7 +370,7 @@ def _proves(
 
 
 def _alike(score: float, peer: float) -> bool:
-    """Whether two means are one but for the order of the sum."""
+    """Whether two means are equal, except for rounding by another order of the sum."""
     return math.isclose(score, peer, rel_tol=1e-12, abs_tol=1e-12)
 
 
@@ -696,7 +700,7 @@ def init(
     source = source_here if source_here.exists() else located(source)
     exists = (path / RULES).is_file()
     # An existing board keeps the rules that are not stated anew.
-    settled = changed_rules(read_rules(path / RULES) if exists else Rules(), rules)
+    new_rules = changed_rules(read_rules(path / RULES) if exists else Rules(), rules)
     # Banks and results may both be a folder; what lies in it tells them apart.
     has_banks = (
         source != source_here
@@ -721,7 +725,7 @@ def init(
             if exists:
                 _retire_banks(Board(path), bank_of)
             target.mkdir(exist_ok=True)
-            content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
+            content = {"format": FORMAT, "version": VERSION, **asdict(new_rules)}
             suite.save(target / SUITE_FOLDER)
             replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
             replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")

@@ -1,21 +1,23 @@
 """What a board's operator should look at: models that answer alike, and items that were known.
 
 *Copies.* Two models whose scores are equal on nearly every item that both have may be one model, or
-one made of the other. How often chance does that follows from the bank: a model that errs by itself
-is right on an item with the expected score ``a`` of its ability, whatever the other scored there.
-A copy has the other's score but on a share of the items that is not known (one in twenty, say;
-``Beta(1, 19)``). The ratio of the two likelihoods exceeds ``1 / p`` with chance ``p`` at most if
-the model errs by itself; that is said below 1e-6, over all models compared. Relatives share errors,
-and over a thousand items that is no chance either. So two models are said to be alike only if they
-differ on at most a quarter of the items on which models that err by themselves would. Of two placed
-models the answers themselves are compared: who gives another's answers word for word, at nine of
-ten items that either does not get fully right, is said to be it.
+one made of the other. The bank says how often that happens by chance: a model that errs by itself
+is right on an item with probability ``a``, the score that the bank expects of its ability, whatever
+the other model scored there. A copy has the other model's score on all items but some; their share
+is not known, and ``Beta(1, 19)`` is its prior (one in twenty, say). If the model errs by itself,
+the ratio of the two likelihoods exceeds ``1 / p`` with chance ``p`` at most; a likeness is reported
+where this chance, over all models compared, is below 1e-6. Relatives share errors, which over a
+thousand items is no chance either. So two models are said to be alike only if they differ on at
+most a quarter of the items on which models that err by themselves would. Of two placed models the
+answers are compared as well: a model that gives another's answers word for word, on nine of ten
+items that one of the two does not get fully right, is said to be that model.
 
 *Known items.* A model that learned the items which are shown most answers these better than its
 ability on the others predicts. Of the items that a model was asked, those that were shown before
 to more models than the median are compared with the rest: the ability is fitted to the rest, and
-the mean score beyond it on the shown items is compared with that of every model with full results
-on the very same items (Student's t), so that what the bank gets wrong is the same for all.
+the gain is the mean score on the shown items less the score expected at this ability. The gain is
+compared with those of the models with full results on the very same items (Student's t), so that
+what the bank gets wrong is the same for all.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ _COINCIDENCE = 0.1
 _EQUAL = 1e-6
 #: Least chance of a right and of a wrong answer.
 _RARE = 0.02
-#: Of Beta(1, 19): to each answer that a copy changed, so many are those of the other.
+#: Second parameter of Beta(1, 19), the prior of the share of answers that a copy changed.
 _UNCHANGED = 19.0
 #: A copy differs on at most this share of the items on which models that err by themselves do.
 _MAX_UNEQUAL = 0.25
@@ -133,8 +135,8 @@ class PeerScores:
         itself : str, optional
             The new model's name, if its scores are among those of `models`.
         """
-        # Of each model: items in common, those with unequal scores, how many of them a new model
-        # that errs by itself would have, and the log chance of its scores then.
+        # For each peer: the items in common; those with unequal scores; how many of these are
+        # expected if the new model errs by itself; and the log chance of its scores in that case.
         n_items, n_unequal, expected_unequal, log_alone = np.zeros((4, len(self.models)))
         for task, (curves, table) in self._tasks.items():
             if task not in new:
@@ -142,13 +144,13 @@ class PeerScores:
             asked = np.flatnonzero(np.isfinite(new[task]))
             scores, peer_scores = new[task][asked], table[:, asked]
             [right] = curves.expected(fit_abilities(curves, new[task][None]))[:, asked]
-            to_differ = _chance_to_differ(np.clip(right, _RARE, 1.0 - _RARE), peer_scores)
+            p_differ = _chance_to_differ(np.clip(right, _RARE, 1.0 - _RARE), peer_scores)
             is_unequal = np.abs(peer_scores - scores) > _EQUAL
             common = np.isfinite(peer_scores)
             n_items += common.sum(axis=1)
             n_unequal += is_unequal.sum(axis=1)
-            expected_unequal += np.where(common, to_differ, 0.0).sum(axis=1)
-            chances = np.where(is_unequal, to_differ, 1.0 - to_differ)
+            expected_unequal += np.where(common, p_differ, 0.0).sum(axis=1)
+            chances = np.where(is_unequal, p_differ, 1.0 - p_differ)
             log_alone += np.log(chances, where=common, out=np.zeros_like(chances)).sum(axis=1)
         peers = np.array([model != itself for model in self.models], dtype=bool)
         n_equal = n_items - n_unequal
@@ -205,13 +207,12 @@ def alike_in_words(likenesses: Sequence[Likeness]) -> str:
 
 def likely_copies(board: Board, rows: Sequence[BoardRow]) -> dict[str, tuple[str, ...]]:
     """Return for each placed model those whose scores its own equal beyond chance."""
-    full, answers = _scores(board, rows)
-    placed = {model: answered.scores for model, answered in answers.items()}
-    peers = PeerScores(board.banks, {**full, **placed})
+    board_scores = _BoardScores.of(board, rows)
+    peers = PeerScores(board.banks, board_scores.by_model)
     return {
         model: tuple(likeness.model for likeness in likenesses)
-        for model, scores in placed.items()
-        if (likenesses := peers.like(scores, model))
+        for model, placed in board_scores.answers.items()
+        if (likenesses := peers.like(placed.scores, model))
     }
 
 
@@ -348,8 +349,8 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
         Only rows of these; default all that are placed.
     """
     standing_rows = [place.row for place in standing(board).placed]
-    full, answers = _scores(board, standing_rows)
-    scores = {**full, **{model: answered.scores for model, answered in answers.items()}}
+    board_scores = _BoardScores.of(board, standing_rows)
+    scores, answers = board_scores.by_model, board_scores.answers
     banks, rows, sentences = board.banks, board.ledger.rows(), dict[str, list[str]]()
     all_scores = PeerScores(banks, scores)
     line_of = {row.model: rows.index(row) for row in standing_rows}
@@ -364,18 +365,35 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
                 model: placed.texts for model, placed in answers.items() if line_of[model] < line
             }
             warnings.append(same_texts(answers[row.model].texts, texts))
-            warnings.append(knew_items(banks, new, full, shown_items(rows[:line])))
+            warnings.append(knew_items(banks, new, board_scores.full, shown_items(rows[:line])))
         if any(warnings):
             sentences[row.model] = [text for text in warnings if text]
     return sentences
 
 
-def _scores(
-    board: Board, rows: Sequence[BoardRow]
-) -> tuple[dict[str, dict[str, Floats]], dict[str, PlacedAnswers]]:
-    """Return the scores of models with full results, and the answers of the others."""
-    full = _full_results(board, [row for row in rows if not row.estimated])
-    return full, {row.model: _answers(board, row) for row in rows if row.estimated}
+class _BoardScores(NamedTuple):
+    """The scores of models with full results, and the answers of placed models.
+
+    Attributes
+    ----------
+    full : dict of model to (dict of task to ndarray of shape (n_items,))
+        On [0, 1] in bank order; NaN where missing.
+    answers : dict of model to PlacedAnswers
+    """
+
+    full: dict[str, dict[str, Floats]]
+    answers: dict[str, PlacedAnswers]
+
+    @classmethod
+    def of(cls, board: Board, rows: Sequence[BoardRow]) -> _BoardScores:
+        """Read what the evidence of some rows holds."""
+        full = _full_results(board, [row for row in rows if not row.estimated])
+        return cls(full, {row.model: _answers(board, row) for row in rows if row.estimated})
+
+    @property
+    def by_model(self) -> dict[str, dict[str, Floats]]:
+        """The scores of all models."""
+        return {**self.full, **{model: placed.scores for model, placed in self.answers.items()}}
 
 
 def _full_results(board: Board, rows: Sequence[BoardRow]) -> dict[str, dict[str, Floats]]:

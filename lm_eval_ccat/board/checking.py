@@ -37,7 +37,7 @@ from .folder import (
     metric_of,
     without_reserve,
 )
-from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
+from .ledger import ESTIMATE, BoardRow, ScoreInterval, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
 #: What a row needs that cannot be rebuilt from its evidence.
@@ -168,9 +168,9 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     for line, bad in zip(lines, broken):
         verdict = RowVerdict(SOUND)
         if bad is not None:
-            verdict = RowVerdict(REFUSED, bad.reason, bad.file)
+            verdict = RowVerdict(REFUSED, bad.reason, restore=bad.file)
         elif line.damage:
-            verdict = RowVerdict(REFUSED, line.damage, LEDGER)
+            verdict = RowVerdict(REFUSED, line.damage, restore=LEDGER)
         elif line.row is not None:
             verdict = _verdict_on(board, line.row, rebuilt, tables)
         checked.append(Checked(line.number, line.model, *verdict))
@@ -190,13 +190,13 @@ def _verdict_on(
         )
         reason = recomputed if isinstance(recomputed, str) else _difference(row, recomputed)
     except _NONSENSE as error:
-        return RowVerdict(REFUSED, " ".join(str(error).split()), _BANKS)
+        return RowVerdict(REFUSED, " ".join(str(error).split()), restore=_BANKS)
     if not reason:
         return RowVerdict(SOUND)
     # Another version may compute another figure from the same answers; that is no fraud.
     if row.made_by != __version__:
         return RowVerdict(OLDER, f"made by {row.made_by or 'an unknown version'}: {reason}")
-    return RowVerdict(REFUSED, reason, LEDGER)
+    return RowVerdict(REFUSED, reason, restore=LEDGER)
 
 
 def in_words(checked: Sequence[Checked]) -> list[str]:
@@ -234,7 +234,7 @@ def to_restore(checked: Sequence[Checked]) -> str:
     return f"Restore {named} from git or another copy of the board, and check again." * bool(files)
 
 
-def without_rows(board: Board) -> str:
+def unnamed_evidence(board: Board) -> str:
     """Say which scores and journals prove no row of the ledger; "" if each proves one."""
     named = {file for row in board.ledger.rows() for file in row.evidence}
     if not (files := [file for file in board.evidence_files if file not in named]):
@@ -327,8 +327,7 @@ def _row_by_scores(board: Board, row: BoardRow, tables: dict[str, ScoreTable]) -
     # Without the bank of a task its scale, and so the average, is not known.
     if not set(tasks) <= set(board.banks):
         return replace(row, tasks=tasks)
-    score, low, high = average(board, tasks, row.shares)
-    return replace(row, tasks=tasks, score=score, low=low, high=high)
+    return replace(row, tasks=tasks, **average(board, tasks, row.shares)._asdict())
 
 
 def _difference(row: BoardRow, recomputed: BoardRow) -> str:
@@ -419,8 +418,13 @@ def rows_of_journal(
     # Runs of one task and metric state no outcomes.
     if outcomes is None:
         [banks_of_run] = banks.values()
-    of_board = {"confidence": CONFIDENCE, "familywise": False, "question": BENCHMARK}
-    file.header = replace(header, ranker={**header.ranker, **of_board, "looks": "every"})
+    settings_of_board = {
+        "confidence": CONFIDENCE,
+        "familywise": False,
+        "question": BENCHMARK,
+        "looks": "every",
+    }
+    file.header = replace(header, ranker={**header.ranker, **settings_of_board})
     ranking = book_of(banks_of_run, file, records).ranker.result()
     rows: dict[str, BoardRow] = {}
     left_out: dict[str, str] = {}
@@ -431,7 +435,15 @@ def rows_of_journal(
         if model in ranking.set_aside or not ranking.items[model]:
             left_out[model] = ranking.set_aside.get(model, "it was not asked anything")
         else:
-            rows[model] = _row(board, ranking, model, header, banks, bank_hashes, reserve)
+            rows[model] = _row(
+                board,
+                ranking,
+                model,
+                header=header,
+                banks=banks,
+                bank_hashes=bank_hashes,
+                reserve=reserve,
+            )
     return rows, left_out
 
 
@@ -439,6 +451,7 @@ def _row(
     board: Board,
     ranking: Ranking,
     model: str,
+    *,
     header: Header,
     banks: Mapping[str, ItemBank],
     bank_hashes: Mapping[str, str],
@@ -446,10 +459,11 @@ def _row(
 ) -> BoardRow:
     """Return a model's row: on each task, on the task's own scale, and over all tasks."""
 
-    def figures(part: Ranking, scale: Scale) -> tuple[float, float, float]:
-        """Return score, low and high; `part` is the ranking by one task or by all."""
-        low, high = sorted(float(scale.restore(end)) for end in part.interval(model))
-        return float(scale.restore(part.estimates[model])), low, high
+    def score_by(task_ranking: Ranking, scale: Scale) -> dict[str, Any]:
+        """Return the fields of a `ScoreInterval`, by the ranking by one task or by all."""
+        low, high = sorted(float(scale.restore(end)) for end in task_ranking.interval(model))
+        score = float(scale.restore(task_ranking.estimates[model]))
+        return ScoreInterval(score, low, high)._asdict()
 
     # A run of some of the board's tasks may have a scale of its own, if these share one.
     scales = {bank.scale for bank in banks.values()}
@@ -461,25 +475,25 @@ def _row(
     tasks: dict[str, TaskScore] = {}
     asked: dict[str, list[Any]] = {}
     for task, bank in banks.items():
-        part = ranking.tasks.get(task, ranking) if len(banks) > 1 else ranking
-        documents = map(document_of, part.items[model])
+        task_ranking = ranking.tasks.get(task, ranking) if len(banks) > 1 else ranking
+        documents = map(document_of, task_ranking.items[model])
         asked[task] = list(dict.fromkeys(documents))  # a document once, however often it was asked
         version = settings.get(task, settings).get("task_version")
         tasks[task] = TaskScore(
-            *figures(part, bank.scale),
+            **score_by(task_ranking, bank.scale),
             items=len(asked[task]),
             documents=bank.n_items,
             metric=metric_of(bank),
             version=None if version is None else str(version),
             bank=bank_hashes[task],
-            sample=_sample(part, model, bank.scale),
+            sample=_sample(task_ranking, model, bank.scale),
             repeats=int((header.ranker.get("repeats") or {}).get(task, 1)),
             configuration=configurations_in(header, task).get(model, {}),
         )
     return BoardRow(
         model,
         ESTIMATE,
-        *figures(ranking, board.scale if len(scales) > 1 else scales.pop()),
+        **score_by(ranking, board.scale if len(scales) > 1 else scales.pop()),
         tasks=tasks,
         date="",
         signature=ranking.signature,
@@ -491,9 +505,9 @@ def _row(
     )
 
 
-def _sample(part: Ranking, model: str, scale: Scale) -> list[float] | None:
+def _sample(task_ranking: Ranking, model: str, scale: Scale) -> list[float] | None:
     """Return `TaskScore.sample`: what the items drawn at random say alone; None without any."""
-    drawn = part.samples.get(model)
+    drawn = task_ranking.samples.get(model)
     if drawn is None:
         return None
     error = float(scale.restore_error(drawn.standard_error))

@@ -37,7 +37,7 @@ from ..ranker.headline import Lead
 from ..ranker.verdicts import clearly_apart
 from ..scores.reading import BOARD
 from ..shown import first_of, plural, rounded, some
-from .ledger import FULL, BoardLedger, BoardRow, TaskScore, sha256_of
+from .ledger import FULL, BoardLedger, BoardRow, ScoreInterval, TaskScore, sha256_of
 
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, BOARD
 LEDGER, SCORING, SCORES, JOURNALS = "ledger.jsonl", "scoring.json", "scores", "journals"
@@ -359,8 +359,8 @@ def read_rules(path: Path) -> Rules:
 
 def average(
     board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, float]
-) -> tuple[float, float, float]:
-    """Return score, low and high of full results: their weighted mean, on the board's scale."""
+) -> ScoreInterval:
+    """Return the weighted mean of full results over tasks, on the board's scale."""
     total = sum(shares[task] for task in tasks)
     # On [0, 1], how far the interval reaches below the mean and above it.
     mean, below, above = 0.0, 0.0, 0.0
@@ -375,7 +375,7 @@ def average(
         below, above = math.hypot(below, score - min(ends)), math.hypot(above, max(ends) - score)
     restore = board.scale.restore
     low, high = sorted((float(restore(mean - below)), float(restore(mean + above))))
-    return float(restore(mean)), low, high
+    return ScoreInterval(float(restore(mean)), low, high)
 
 
 def metric_of(bank: ItemBank) -> str:
@@ -542,11 +542,15 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
         current.values(), key=lambda row: (-sign * row.score, row.estimated, row.model)
     )
     scores = sign * np.array([row.score for row in ordered])
-    # Half widths of the intervals; that of a lead is the root sum of squares of two.
-    arms = np.array([max(row.high - row.score, row.score - row.low) for row in ordered])
-    n_above, n_below = (counts.tolist() for counts in clearly_apart(scores, arms))
-    gaps, reaches = (scores[:-1] - scores[1:]).tolist(), np.hypot(arms[:-1], arms[1:]).tolist()
-    leads = [Lead(gap, gap - reach, gap + reach) for gap, reach in zip(gaps, reaches)]
+    half_widths = np.array([max(row.high - row.score, row.score - row.low) for row in ordered])
+    n_above, n_below = (counts.tolist() for counts in clearly_apart(scores, half_widths))
+    gaps = (scores[:-1] - scores[1:]).tolist()
+    # The errors of two neighbours are independent, so that their squares add up.
+    lead_half_widths = np.hypot(half_widths[:-1], half_widths[1:]).tolist()
+    leads = [
+        Lead(gap, gap - half_width, gap + half_width)
+        for gap, half_width in zip(gaps, lead_half_widths)
+    ]
     placed = [
         Placed(row, rank=i + 1, best=1 + n_above[i], worst=len(ordered) - n_below[i], lead=lead)
         for i, (row, lead) in enumerate(zip(ordered, [*leads, None]))

@@ -14,13 +14,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import RunError
 from ..files import sync_file, writing
 from ..shown import short
 
 FULL, ESTIMATE = "full", "estimate"
+
+
+class ScoreInterval(NamedTuple):
+    """A score and the ends of its interval: fields of these names of a row and of a task score."""
+
+    score: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -212,7 +220,13 @@ _SOUND_VALUE: dict[str, Callable[[Any], bool]] = {
 
 
 def _fields(kind: type[BoardRow] | type[TaskScore], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those values that are fields of a row or a task score; refuse odd ones by name."""
+    """Return those values that are fields of a row or a task score.
+
+    Raises
+    ------
+    ValueError
+        A value is not of its field's kind; the message names the field.
+    """
     fields = {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
     for name, value in fields.items():
         if not _SOUND_VALUE[name](value):
@@ -326,8 +340,9 @@ class BoardLedger:
         self.rows()
         link, text = self.head(), ""
         for row in rows:
-            link, line = _sealed(row.to_dict(), link)
-            text += f"{line}\n"
+            sealed = _sealed(row.to_dict(), link)
+            link = sealed.link
+            text += f"{sealed.line}\n"
         with (
             writing(self.path, RunError),
             self.path.open("a", encoding="utf-8", newline="\n") as stream,
@@ -368,13 +383,20 @@ def sha256_of(path: Path) -> str:
         return ""
 
 
-def _sealed(values: Mapping[str, Any], before: str) -> tuple[str, str]:
-    """Return a row's link of the chain after the link `before`, and the line that holds both."""
+class _SealedRow(NamedTuple):
+    """The link of the chain that a row ends with, and the line that holds row and link."""
+
+    link: str
+    line: str
+
+
+def _sealed(values: Mapping[str, Any], before: str) -> _SealedRow:
+    """Seal a row: its link covers the row and the link `before` it."""
     body = json.dumps(values, allow_nan=False)
     # Names of models may hold halves of characters, which strict UTF-8 refuses.
     text = f"{before}\n{body}".encode("utf-8", "surrogatepass")
     link = hashlib.sha256(text).hexdigest()
-    return link, f'{body[:-1]}, "chain": "{link}"}}'
+    return _SealedRow(link, f'{body[:-1]}, "chain": "{link}"}}')
 
 
 def _read_line(number: int, text: str, before: str) -> LedgerLine:
@@ -383,7 +405,7 @@ def _read_line(number: int, text: str, before: str) -> LedgerLine:
         values = json.loads(text)
         link, model = str(values.pop("chain", "")), str(values.get("model", ""))
         # Compared as text: another order of keys, or another form of a number, is a change, too.
-        unbroken = text == _sealed(values, before)[1]
+        unbroken = text == _sealed(values, before).line
     except (ValueError, AttributeError, TypeError, RecursionError):
         return LedgerLine(number, None, "", "", "the line is no JSON object of numbers and texts")
     damage = "" if unbroken else "the chain is broken: the row was changed, or rows before it were"

@@ -307,8 +307,8 @@ def _configuration_of_row(board: Board, row: BoardRow) -> Values | None:
     # Only a run's journal states how its models were asked.
     for evidence in row.evidence if row.estimated else ():
         with suppress(RunError):  # `check` reports what is lost
-            header = read_journal(board.path / evidence)[0].header
-            return _configuration_of(header.config, row.in_journal or row.model)
+            journal, _ = read_journal(board.path / evidence)
+            return _configuration_of(journal.header.config, row.in_journal or row.model)
     return None
 
 
@@ -367,7 +367,8 @@ def _mostly_empty(run_dir: Path, max_share: float) -> dict[str, str]:
     A wrong chat template or token limit makes such answers, and a row cannot be withdrawn.
     """
     tally = Tally()
-    for record in read_journal(run_dir / JOURNAL)[1]:
+    _, records = read_journal(run_dir / JOURNAL)
+    for record in records:
         if isinstance(record, Tell):
             tally.count_answer(record)
     counts = {model: tally.empty_outputs[model] + tally.refusals[model] for model in tally.answered}

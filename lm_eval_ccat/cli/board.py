@@ -27,7 +27,7 @@ from pathlib import Path
 
 from .. import board as boards
 from ..board.adding import Added
-from ..board.checking import in_words, to_restore, unpublished_facts, without_rows
+from ..board.checking import in_words, to_restore, unnamed_evidence, unpublished_facts
 from ..board.folder import RULES
 from ..board.scoring import unknown_scoring
 from ..live.result import PARTIAL, Observer, Result
@@ -141,7 +141,7 @@ def check(args: argparse.Namespace) -> int:
     # Of damaged rows nothing can be said but that they are damaged.
     if not counts["refused"]:
         apart = boards.standing(board).weighed_otherwise
-        suspicions += [without_rows(board), apart, *_suspicions(board)]
+        suspicions += [unnamed_evidence(board), apart, *_suspicions(board)]
     suspicions = [text for text in suspicions if text]
     content = {
         "rows": [asdict(finding) for finding in checked],
