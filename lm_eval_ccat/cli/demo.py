@@ -6,7 +6,7 @@ import argparse
 import time
 from functools import partial
 
-from ..demo import DOCUMENTS, LEAST, MOST
+from ..demo import MAX_DOCUMENTS, MIN_DOCUMENTS, N_DOCUMENTS
 from ..report import write_report
 from .live import Display
 from .parsing import Opt, Options
@@ -22,7 +22,7 @@ The page of this ranking: {page}"""
 OPTIONS: Options = {
     "--dir DIR": Opt("where to write", "ccat_demo"),
     "documents=DOCUMENTS?": Opt(
-        f"documents, {LEAST} to {MOST}; fewer decide fewer pairs", DOCUMENTS
+        f"documents, {MIN_DOCUMENTS} to {MAX_DOCUMENTS}; fewer decide fewer pairs", N_DOCUMENTS
     ),
 }
 

@@ -2,8 +2,8 @@
 
 from ..harness.internals.lms import DEMO_TYPE, register_models
 
-#: Documents of the demo. Below the least its calibration has too few to tell its systems apart; the
-#: most are all that the package holds.
-DOCUMENTS, LEAST, MOST = 800, 100, 1792
+#: Number of documents of the demo. Fewer than the minimum do not tell its systems apart, and the
+#: package holds no more than the maximum.
+N_DOCUMENTS, MIN_DOCUMENTS, MAX_DOCUMENTS = 800, 100, 1792
 
 __all__ = ["DEMO_TYPE", "register_models"]

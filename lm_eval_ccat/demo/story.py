@@ -20,7 +20,7 @@ from ..live.result import Observer
 from ..methods import calibrate
 from ..scores import ScoreTable
 from ..upkeep.words import dated
-from . import DEMO_TYPE, DOCUMENTS, LEAST, MOST, register_models
+from . import DEMO_TYPE, MAX_DOCUMENTS, MIN_DOCUMENTS, N_DOCUMENTS, register_models
 from .systems import CALIBRATING, RANKED, stored_documents, write_task
 
 TASK_NAME = "ccat_demo"
@@ -49,7 +49,7 @@ class DemoResult:
 
 def demo(
     folder: str | Path,
-    documents: int = DOCUMENTS,
+    documents: int = N_DOCUMENTS,
     *,
     say: Callable[[str], None] = print,
     observer: Observer | None = None,
@@ -74,10 +74,14 @@ def demo(
     RunError
         If the folder already holds a demo.
     """
-    if not LEAST <= documents <= MOST:
-        raise UsageError(f"{documents} documents: the demo takes {LEAST} to {MOST}")
+    if not MIN_DOCUMENTS <= documents <= MAX_DOCUMENTS:
+        raise UsageError(
+            f"{documents} documents: the demo takes {MIN_DOCUMENTS} to {MAX_DOCUMENTS}"
+        )
     folder = Path(folder)
-    run_dir, logs, bank_file = (folder / n for n in ("rank.run", "logs", f"{TASK_NAME}.bank.json"))
+    run_dir, logs, bank_file = (
+        folder / name for name in ("rank.run", "logs", f"{TASK_NAME}.bank.json")
+    )
     if run_dir.exists():
         raise RunError(f"{folder} already holds a demo; remove it or choose another --dir")
     write_task(folder / "tasks", stored_documents(documents))
@@ -85,16 +89,16 @@ def demo(
         "first line is the reference.")  # fmt: skip
     observer = observer or Observer()
 
-    def in_full(to: Path, systems: tuple[str, ...]) -> dict[str, float]:
+    def run_in_full(systems: tuple[str, ...], logs: Path) -> dict[str, float]:
         with quiet_harness(None, observer.warn), contextlib.redirect_stdout(io.StringIO()):
-            return _evaluate_in_full(folder / "tasks", to, systems)
+            return _evaluate_in_full(folder / "tasks", logs, systems)
 
     say(f"Full runs of {len(CALIBRATING)} known systems, for calibration:")
-    known = in_full(logs, tuple(CALIBRATING))
+    known = run_in_full(tuple(CALIBRATING), logs)
     say(
         "  "
         + ", ".join(
-            f"{name} {score:.3f}" for name, score in sorted(known.items(), key=lambda x: -x[1])
+            f"{name} {known[name]:.3f}" for name in sorted(known, key=lambda name: -known[name])
         )
     )
     bank = dated(calibrate(ScoreTable.read(logs, metric="rougeL", task=TASK_NAME)))
@@ -107,7 +111,7 @@ def demo(
     say(f"\nlm-eval-ccat rank {config}\n")
     content = rank(config, run_dir=run_dir, observer=observer).content
     say(f"\nFull runs of the same {len(RANKED)} systems, to check the ranking:")
-    truth = in_full(folder / "full_logs", tuple(RANKED))
+    truth = run_in_full(tuple(RANKED), folder / "full_logs")
     wrong = _compare(content, truth, documents, say)
     return DemoResult(config, bank_file, run_dir, wrong)
 
@@ -173,14 +177,14 @@ def _compare(
         say(f"  {name:<18}{truth[name]:>10.4f}{block['estimate']:>10.4f}"
             f"{block['n_items']:>8}{documents:>6}")  # fmt: skip
     # Each pair is listed in both orders.
-    sure = [
+    decided = [
         pair for pair in content["pairwise"] if pair["decision"] == "decided" and pair["p"] > 0.5
     ]
-    wrong = [pair for pair in sure if truth[pair["a"]] < truth[pair["b"]]]
+    wrong = [pair for pair in decided if truth[pair["a"]] < truth[pair["b"]]]
     pairs, used = len(order) * (len(order) - 1) // 2, content["items_administered"]
     say(
-        f"\n{len(sure)} of {pairs} pairs were decided, {len(sure) - len(wrong)} of them correctly, "
-        f"with {used} answers instead of {documents * len(order)}."
+        f"\n{len(decided)} of {pairs} pairs were decided, {len(decided) - len(wrong)} of them "
+        f"correctly, with {used} answers instead of {documents * len(order)}."
     )
     for pair in wrong:
         say(f"  wrong: {pair['a']} over {pair['b']} at {100 * pair['p']:.1f}%")

@@ -25,7 +25,7 @@ from ..errors import HarnessError, RunError
 from ..files import replace_text, writing
 from ..harness.internals.bases import LM
 from ..metrics.text_pairs import rouge
-from . import DEMO_TYPE, DOCUMENTS
+from . import DEMO_TYPE, N_DOCUMENTS
 
 #: What `benchmarks/docstrings.py` wrote: the same documents for everybody, whatever their Python.
 DOCUMENTS_FILE = "documents.jsonl.gz"
@@ -40,13 +40,13 @@ class Document:
     summary: str
 
 
-def stored_documents(limit: int = DOCUMENTS) -> list[Document]:
+def stored_documents(limit: int = N_DOCUMENTS) -> list[Document]:
     """Return documents of the package, spread evenly over all of them.
 
     Parameters
     ----------
     limit : int
-        Number of documents, at most `MOST`.
+        Number of documents, at most `MAX_DOCUMENTS`.
 
     Returns
     -------

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
@@ -40,25 +40,34 @@ def example_table(n_models: int = 12, n_items: int = 40, seed: int = 0) -> Score
     )
 
 
-Step = tuple[int, int, "float | None"]
+class Step(NamedTuple):
+    """An item that a model was asked, and the probability with which it was drawn, if it was."""
+
+    model: int
+    item: int
+    probability: float | None
+
+
+#: Banks that suites have calibrated, by suite and models left out.
 _BANKS: dict[tuple[type, tuple[str, ...]], ItemBank] = {}
 
 
-def follow(policy: Policy, scores: Floats, n: int) -> list[Step]:
-    """Give every model `n` items that the policy chooses; return (model, item, probability)."""
+def follow(policy: Policy, scores: Floats, n_items: int) -> list[Step]:
+    """Ask every model `n_items` items that the policy chooses, and tell it their scores."""
     price = np.ones(scores.shape[1])
-    taken: list[Step] = []
+    steps: list[Step] = []
+    # A policy need not know what was asked: the suite notes it on the policy, for later calls.
     asked = policy.__dict__.setdefault("_asked_by_suite", [[] for _ in scores])
-    for _ in range(n):
-        for j, row in enumerate(scores):
+    for _ in range(n_items):
+        for model, model_scores in enumerate(scores):
             available = np.ones(scores.shape[1], dtype=bool)
-            available[asked[j]] = False
-            [choice] = policy.next(j, available, [], price)
-            policy.asked(j, choice.item, choice.probability)
-            policy.told(j, choice.item, float(row[choice.item]))
-            asked[j].append(choice.item)
-            taken.append((j, choice.item, choice.probability))
-    return taken
+            available[asked[model]] = False
+            [choice] = policy.next(model, available, [], price)
+            policy.asked(model, choice.item, choice.probability)
+            policy.told(model, choice.item, float(model_scores[choice.item]))
+            asked[model].append(choice.item)
+            steps.append(Step(model, choice.item, choice.probability))
+    return steps
 
 
 class MethodSuite:
@@ -114,7 +123,7 @@ class MethodSuite:
         assert loaded.sha256 == bank.sha256 and loaded.method == self.method.name
         assert method_of(loaded) is self.method
         scores = self.new_scores()
-        first, second = (self.method.policy(b, 3, seed=1) for b in (bank, loaded))
+        first, second = (self.method.policy(item_bank, 3, seed=1) for item_bank in (bank, loaded))
         assert follow(first, scores, 5) == follow(second, scores, 5)
         assert np.allclose(first.belief().location, second.belief().location)
 
@@ -164,7 +173,7 @@ class MethodSuite:
         live, rebuilt = self.policy(), self.policy()
         steps = follow(live, scores, 8)
         rebuilt.__dict__["_asked_by_suite"] = [
-            [i for model, i, _ in steps if model == j] for j in range(3)
+            [step.item for step in steps if step.model == model] for model in range(3)
         ]
         for model, item, probability in steps:
             rebuilt.asked(model, item, probability)
@@ -215,12 +224,12 @@ class MethodSuite:
         table, bank = self.table(), self.bank()
         names = ["m02", "m06", "m09"]
         ranker = Ranker(bank, dict.fromkeys(names, 1.0), **options)
-        unit = {model: table.select([model]).scores[0] for model in names}
+        scores = dict(zip(names, table.select(names).model_scores()))
         while not ranker.done:
             pairs = ranker.ask(4)
             assert pairs and len(pairs) <= 4
             for model, item in pairs:
-                ranker.tell(model, item, float(unit[model][bank.index[item]]))
+                ranker.tell(model, item, float(scores[model][bank.index[item]]))
         return ranker
 
     def test_models_that_differ_clearly_are_ranked_right(self) -> None:

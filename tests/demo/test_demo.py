@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lm_eval_ccat.demo import DEMO_TYPE, MOST, register_models, systems
+from lm_eval_ccat.demo import DEMO_TYPE, MAX_DOCUMENTS, register_models, systems
 from lm_eval_ccat.demo.story import _compare
 from lm_eval_ccat.demo.systems import (
     CALIBRATING,
@@ -44,9 +44,11 @@ def test_systems_really_differ(documents):
 
 
 def test_all_documents_of_the_package_can_be_asked_for():
-    documents = stored_documents(MOST)
-    assert len({d.summary for d in documents}) == MOST  # a larger number would repeat some
-    assert stored_documents(MOST // 2) == documents[::2]  # fewer are spread over all of them
+    documents = stored_documents(MAX_DOCUMENTS)
+    assert len({d.summary for d in documents}) == MAX_DOCUMENTS  # a larger number would repeat some
+    assert (
+        stored_documents(MAX_DOCUMENTS // 2) == documents[::2]
+    )  # fewer are spread over all of them
 
 
 def test_pairs_are_counted_once_and_those_that_full_runs_contradict_are_named():
