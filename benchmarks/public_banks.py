@@ -108,7 +108,7 @@ def tokens_by_task() -> dict[str, dict[str, float]]:
 
 def public(table: ScoreTable, tokens: Mapping[str, float] | None = None) -> ItemBank:
     """A bank of published scores, which says where they come from and what an item takes."""
-    bank = make_bank(table, keep_scores=True, elsewhere=True)
+    bank = make_bank(table, keep_scores=True, published_elsewhere=True)
     facts = {"sources": [SOURCE], "license": "Apache-2.0", **({"tokens": tokens} if tokens else {})}
     return replace(bank, made=MADE, provenance={**bank.provenance, **facts})
 

@@ -699,8 +699,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a bank that fits no model is one for one",
-            'level = "problem" if join.models > 1',
-            'level = "problem" if join.models > 99',
+            "several = fault.join.models > 1",
+            "several = fault.join.models > 99",
         ),
         (
             "false discoveries are not shared among the tests",
@@ -716,7 +716,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "upkeep/forms": (
         (
             "a form of fewer answers is as certain as a whole one",
-            "np.sqrt(max(left, floor) / floor)",
+            "np.sqrt(max(residual, residual_of_all) / residual_of_all)",
             "1.0",
         ),
         (

@@ -127,12 +127,12 @@ class Observation:
         probabilities, date = content.get("probabilities"), content.get("date")
         return cls(
             _text(content["model"], "model"),
-            content["chosen"],
-            items.astype(np.intp),
-            np.array(content["scores"], dtype=np.float64),
-            None if probabilities is None else np.array(probabilities, dtype=np.float64),
-            _text(content["config"], "config"),
-            None if date is None else _text(date, "date"),
+            chosen=content["chosen"],
+            items=items.astype(np.intp),
+            scores=np.array(content["scores"], dtype=np.float64),
+            probabilities=None if probabilities is None else np.array(probabilities, np.float64),
+            config=_text(content["config"], "config"),
+            date=None if date is None else _text(date, "date"),
         )
 
 

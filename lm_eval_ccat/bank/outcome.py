@@ -56,11 +56,11 @@ class Outcome:
         """Build an outcome; the bank supplies every argument that is left out."""
         return cls(
             bank,
-            metric or Metric(bank.metric, bank.scale),
-            task or bank.task or "",
-            name or bank.metric,
-            filter or bank.filter or "",
-            weight,
+            metric=metric or Metric(bank.metric, bank.scale),
+            task=task or bank.task or "",
+            name=name or bank.metric,
+            filter=filter or bank.filter or "",
+            weight=weight,
         )
 
     @property

@@ -51,7 +51,7 @@ TOKEN_LIMITS = (
 )
 #: All settings that cut an answer off.
 _CUTTING = ("until", *TOKEN_LIMITS)
-#: By which name limits of the answer alone are compared, as the harness takes any of their names.
+#: The name under which limits of the answer alone are compared; the harness takes any of the names.
 _ONE_NAME = dict.fromkeys(TOKEN_LIMITS[:-1], TOKEN_LIMITS[0])
 #: What the harness assumes if a task says nothing.
 _DEFAULTS = {"temperature": 0.0, "do_sample": False}

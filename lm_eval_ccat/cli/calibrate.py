@@ -90,18 +90,18 @@ def calibrate(args: argparse.Namespace) -> int:
         raise UsageError("--models: a bank takes at least 2")
     with ExitStack() as stack:
         with progress("fetching logs") as show:
-            choice = LogRequest(
-                tuple(names_of(args.task)),
-                args.metric,
-                args.models,
-                args.max_gb,
+            request = LogRequest(
+                tasks=tuple(names_of(args.task)),
+                metric=args.metric,
+                models=args.models,
+                max_gb=args.max_gb,
                 say=lambda line: print(line, file=sys.stderr, flush=True),
                 on_progress=show,
             )
-            logs = stack.enter_context(logs_of(args.scores, choice))
+            logs = stack.enter_context(logs_of(args.scores, request))
         # Fetched logs lie in folders that are gone tomorrow: the bank records their names.
-        args.names = choice.names
-        args.elsewhere = any(name.startswith(HELM) for name in args.scores)
+        args.names = request.names
+        args.published_elsewhere = any(name.startswith(HELM) for name in args.scores)
         args.scores = None if logs is None else str(logs)
         # A pattern may mean one metric, but asks for a suite.
         several = set(args.metric or "") & set("*?,")
@@ -120,7 +120,7 @@ def _bank_options(args: argparse.Namespace) -> dict[str, Any]:
         "drop_copies",
         "keep_scores",
         "scale_items",
-        "elsewhere",
+        "published_elsewhere",
         "names",
     )
     return {**{n: getattr(args, n) for n in named}, "exclude": names_of(args.exclude)}

@@ -92,7 +92,15 @@ def fetch(
         than the harness, or more would be fetched than `max_gb`.
     """
     try:
-        return _fetch(name, task, candidates, n_models, max_gb, say, on_progress)
+        return _fetch(
+            name,
+            task,
+            candidates=candidates,
+            n_models=n_models,
+            max_gb=max_gb,
+            say=say,
+            on_progress=on_progress,
+        )
     except CcatError:
         raise
     except (OSError, http.client.HTTPException) as error:
@@ -129,6 +137,7 @@ class _Run(NamedTuple):
 def _fetch(
     name: str,
     task: str,
+    *,
     candidates: Callable[[Sequence[str]], Sequence[str]],
     n_models: int,
     max_gb: float,
@@ -226,7 +235,11 @@ class _Documents:
                 self._by_text.setdefault(text, []).append(doc_id)
 
     def doc_ids(self, instances: Sequence[Mapping[str, Any]]) -> DocIds:
-        """Return the document of each of HELM's instances that has one, which no other has."""
+        """Return the document of each of HELM's instances.
+
+        Left out are instances whose text is that of no document or of several, and those that share
+        their document with another instance.
+        """
         ids: dict[int, list[str]] = {}
         for instance in instances:
             # HELM asks some documents again with other spelling, say, which the harness does not.
@@ -284,11 +297,12 @@ def _groups_with_task(
             continue  # a scenario whose texts HELM may not show
         if len(doc_ids) >= _MIN_DOCUMENTS:
             doc_ids_of[group] = doc_ids
-    return dict(sorted(doc_ids_of.items(), key=lambda entry: -len(groups[entry[0]])))
+    by_size = sorted(doc_ids_of, key=lambda group: -len(groups[group]))
+    return {group: doc_ids_of[group] for group in by_size}
 
 
 def _likeness(group: str, task: str) -> int:
-    """Return how many letters of a scenario's name and its arguments a task's name holds.
+    """Return how many letters of a task's name are words of a scenario's name and arguments.
 
     Examples
     --------
@@ -297,8 +311,14 @@ def _likeness(group: str, task: str) -> int:
     """
     scenario, _, arguments = group.partition(":")
     words = [scenario, *(part.partition("=")[2] for part in arguments.split(","))]
-    squeezed = [re.sub(r"[\W_]", "", word).lower() for word in (task, *words)]
-    return sum(len(word) for word in set(squeezed[1:]) if word and word in squeezed[0])
+    letters_of_task = _letters_and_digits(task)
+    return sum(
+        len(word) for word in set(map(_letters_and_digits, words)) if word in letters_of_task
+    )
+
+
+def _letters_and_digits(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()
 
 
 def _model_in(run: str) -> str:

@@ -84,7 +84,7 @@ class LogRequest:
 
 
 @contextmanager
-def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[Path | None]:
+def logs_of(names: Sequence[str], request: LogRequest | None = None) -> Iterator[Path | None]:
     """Yield one folder with the logs that several names stand for.
 
     Parameters
@@ -93,51 +93,51 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
         Folders; archives of logs (``.zip``, ``.tar.gz``); ``github:OWNER/NAME[@REF]``;
         ``hub:OWNER/NAME[@REVISION]``; ``hub:OWNER[@DATE]``; ``helm:PROJECT[@RELEASE]``. A
         single folder or file of scores is used as it is. Without names, yields None.
-    choice : LogRequest, optional
+    request : LogRequest, optional
 
     Raises
     ------
     BankError
         If something cannot be fetched.
     UsageError
-        If one of several folders does not exist, or more would be fetched than `choice` allows.
+        If one of several folders does not exist, or more would be fetched than `request` allows.
     """
-    choice = choice or LogRequest()
+    request = request or LogRequest()
     if not names or (len(names) == 1 and not _elsewhere(names[0])):
         yield Path(names[0]) if names else None
         return
     # HELM's scores lie in a cache of their own, and are joined by texts, not by ids.
     if helm_names := [name for name in names if name.startswith(HELM)]:
-        yield _of_helm(helm_names[0], names, choice)
+        yield _of_helm(helm_names[0], names, request)
         return
     with TemporaryDirectory() as folder:
         for n, name in enumerate(names):
             stem = re.sub(r"\W+", "_", name.removeprefix("hub:").partition("@")[0])
             # Numbered, as names that differ may be alike but for their signs.
             target = Path(folder) / f"{n:03d}_{stem}"
-            choice.names[str(target)] = name
-            _put(name, target, choice)
-        choice.names[folder] = " and ".join(names)
+            request.names[str(target)] = name
+            _put(name, target, request)
+        request.names[folder] = " and ".join(names)
         try:
             yield Path(folder)
         # Users know the names that they gave, not the folders where these lie for a while.
         except CcatError as error:
-            error.args = tuple(choice.names(str(text)) for text in error.args)
+            error.args = tuple(request.names(str(text)) for text in error.args)
             raise
 
 
-def _put(name: str, target: Path, choice: LogRequest) -> None:
+def _put(name: str, target: Path, request: LogRequest) -> None:
     """Put the logs that a name stands for into a folder: fetched, unpacked or linked."""
     if board := _BOARD.fullmatch(name):
-        _fetch_board(board["owner"], board["run"] or "", choice, target)
+        _fetch_board(board["owner"], board["run"] or "", request, target)
     elif github := _GITHUB.fullmatch(name):
         archive = target.with_name(f"{target.name}.tar.gz")
         url = _ARCHIVE.format(repo=github["repo"], ref=github["ref"] or "HEAD")
-        _download(url, archive, choice, name)
-        _unpack(archive, target, choice, name)
+        _download(url, archive, request, name)
+        _unpack(archive, target, request, name)
         archive.unlink()
     elif name.endswith(_ENDINGS) and Path(name).is_file():
-        _unpack(Path(name), target, choice, name)
+        _unpack(Path(name), target, request, name)
     else:
         source = data_set(name) if name.startswith("hub:") else Path(name)
         if not source.is_dir():
@@ -145,24 +145,24 @@ def _put(name: str, target: Path, choice: LogRequest) -> None:
         _link(source, target)
 
 
-def _of_helm(name: str, names: Sequence[str], choice: LogRequest) -> Path:
+def _of_helm(name: str, names: Sequence[str], request: LogRequest) -> Path:
     """Fetch the scores that HELM published on a task of the harness."""
     from .helm import fetch
 
-    if len(names) > 1 or len(choice.tasks) != 1:
+    if len(names) > 1 or len(request.tasks) != 1:
         raise UsageError(
             f"{name} stands alone, with the harness's name of one task (--task), whose documents "
             "are found by their text"
         )
-    n_models = choice.models or MODELS
+    n_models = request.models or MODELS
     return fetch(
         name,
-        choice.tasks[0],
-        candidates=lambda models: _first_look(models, _CANDIDATES_PER_MODEL * n_models),
+        request.tasks[0],
+        candidates=lambda models: _of_each_family(models, _CANDIDATES_PER_MODEL * n_models),
         n_models=n_models,
-        max_gb=choice.max_gb,
-        say=choice.say,
-        on_progress=choice.on_progress,
+        max_gb=request.max_gb,
+        say=request.say,
+        on_progress=request.on_progress,
     )
 
 
@@ -185,7 +185,7 @@ def _link(source: Path, target: Path) -> None:
 # -- which models ---------------------------------------------------------------------------------
 
 
-def _first_look(models: Sequence[str], n: int) -> list[str]:
+def _of_each_family(models: Sequence[str], n_models: int) -> list[str]:
     """Choose models by name alone: one of each family in turn, in an order without a meaning."""
     families: dict[str, list[str]] = {}
     for model in sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest()):
@@ -197,7 +197,7 @@ def _first_look(models: Sequence[str], n: int) -> list[str]:
         for members in families.values()
         if k < len(members)
     ]
-    return turns[:n]
+    return turns[:n_models]
 
 
 # -- a board of data sets -------------------------------------------------------------------------
@@ -219,12 +219,12 @@ class _BoardRun:
         return sum(self.samples.values())
 
 
-def _fetch_board(owner: str, date: str, choice: LogRequest, target: Path) -> None:
+def _fetch_board(owner: str, date: str, request: LogRequest, target: Path) -> None:
     """Fetch the tasks asked for of some models of a board, and link their files in a folder."""
     # A board holds hundreds of gigabytes.
-    if not choice.tasks:
+    if not request.tasks:
         raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
-    n, limit = choice.models or MODELS, choice.max_gb * 1e9
+    n, limit = request.models or MODELS, request.max_gb * 1e9
     with opened_hub(f"hub:{owner}: the logs cannot be fetched") as hub:
         api = hub.library.HfApi(endpoint=hub.address)
         repo_of = {
@@ -238,25 +238,25 @@ def _fetch_board(owner: str, date: str, choice: LogRequest, target: Path) -> Non
         run_of: dict[str, _BoardRun] = {}
         scores: dict[str, float] = {}
         # Results files are small: they say which models to take before samples are fetched.
-        for model in _first_look(list(repo_of), _CANDIDATES_PER_MODEL * n):
-            if run := _newest_run(api, repo_of[model], choice.tasks, date):
+        for model in _of_each_family(list(repo_of), _CANDIDATES_PER_MODEL * n):
+            if run := _newest_run(api, repo_of[model], request.tasks, date):
                 results = _fetched(hub, run, run.results)
                 fetched_bytes += results.stat().st_size
-                score = _score_of(results, choice)
+                score = _score_of(results, request)
                 if score is not None:
                     run_of[model], scores[model] = run, score
         if not run_of:
             dated = f" of {date}" if date else ""
             n_seen = min(len(repo_of), _CANDIDATES_PER_MODEL * n)
             raise UsageError(
-                f"hub:{owner}: no samples of {', '.join(choice.tasks)}{dated} in the logs of "
+                f"hub:{owner}: no samples of {', '.join(request.tasks)}{dated} in the logs of "
                 f"{plural(n_seen, 'model')} that were looked at"
             )
         runs = [run_of[model] for model in spread(scores, n)]
         total = sum(run.size for run in runs)
         speed = fetched_bytes / max(time.monotonic() - start, 1e-3)
         n_families = len({family_of(model) for model in scores})
-        choice.say(
+        request.say(
             f"hub:{owner}: {len(runs)} of {len(repo_of):,} models ({n_families} families, scores "
             f"{min(scores.values()):.3g} to {max(scores.values()):.3g}), {total / 1e6:,.0f} MB of "
             f"samples, about {max(total / max(speed, 1e5) / 60, 0.1):.1f} minutes; what is cached "
@@ -266,8 +266,8 @@ def _fetch_board(owner: str, date: str, choice: LogRequest, target: Path) -> Non
         if total > limit:
             fewer = int(len(runs) * limit / total)
             raise UsageError(
-                f"hub:{owner}: {total / 1e9:.2f} GB are more than --max_gb {choice.max_gb:g}: take "
-                f"about {fewer} --models, or allow more"
+                f"hub:{owner}: {total / 1e9:.2f} GB are more than --max_gb {request.max_gb:g}: "
+                f"take about {fewer} --models, or allow more"
             )
         done = 0
         for folder, run in _folders_of(target, runs):
@@ -276,8 +276,8 @@ def _fetch_board(owner: str, date: str, choice: LogRequest, target: Path) -> Non
             for path, size in (*run.samples.items(), (run.results, 0)):
                 _link(_fetched(hub, run, path), folder / Path(path).name)
                 done += size
-                if choice.on_progress is not None:
-                    choice.on_progress(done, total)
+                if request.on_progress is not None:
+                    request.on_progress(done, total)
 
 
 def _folders_of(target: Path, runs: Sequence[_BoardRun]) -> Iterator[tuple[Path, _BoardRun]]:
@@ -316,7 +316,7 @@ def _fetched(hub: Hub, run: _BoardRun, path: str) -> Path:
         ) from None
 
 
-def _score_of(results: Path, choice: LogRequest) -> float | None:
+def _score_of(results: Path, request: LogRequest) -> float | None:
     """Return a model's mean score over the tasks asked for, by its results; None without one."""
     try:
         tasks = json.loads(results.read_text(encoding="utf-8"))["results"]
@@ -325,10 +325,10 @@ def _score_of(results: Path, choice: LogRequest) -> float | None:
                 float(value)
                 for key, value in figures.items()
                 if isinstance(value, (int, float)) and not isinstance(value, bool)
-                and "_stderr" not in key and (choice.metric in (None, key.partition(",")[0]))
+                and "_stderr" not in key and (request.metric in (None, key.partition(",")[0]))
             )
             for task, figures in tasks.items()
-            if any(fnmatchcase(task, pattern) for pattern in choice.tasks)
+            if any(fnmatchcase(task, pattern) for pattern in request.tasks)
         ]  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError):
         return None
@@ -339,18 +339,18 @@ def _score_of(results: Path, choice: LogRequest) -> float | None:
 # -- archives -------------------------------------------------------------------------------------
 
 
-def _download(url: str, target: Path, choice: LogRequest, name: str) -> None:
-    """Fetch a file, at most as many bytes as `choice` allows."""
-    limit, done = int(choice.max_gb * 1e9), 0
-    request = urllib.request.Request(url, headers={"User-Agent": "lm-eval-ccat"})
+def _download(url: str, target: Path, request: LogRequest, name: str) -> None:
+    """Fetch a file, at most as many bytes as `request` allows."""
+    limit, done = int(request.max_gb * 1e9), 0
+    download = urllib.request.Request(url, headers={"User-Agent": "lm-eval-ccat"})
     if token := os.environ.get("GITHUB_TOKEN"):
-        request.add_header("Authorization", f"Bearer {token}")
+        download.add_header("Authorization", f"Bearer {token}")
     try:
-        with urllib.request.urlopen(request, timeout=60) as stream, target.open("wb") as out:
+        with urllib.request.urlopen(download, timeout=60) as stream, target.open("wb") as out:
             while chunk := stream.read(1 << 20):
                 done += len(chunk)
                 if done > limit:
-                    raise UsageError(f"{name}: more than --max_gb {choice.max_gb:g}")
+                    raise UsageError(f"{name}: more than --max_gb {request.max_gb:g}")
                 out.write(chunk)
     except (OSError, http.client.HTTPException) as error:
         raise BankError(
@@ -359,9 +359,9 @@ def _download(url: str, target: Path, choice: LogRequest, name: str) -> None:
         ) from None
 
 
-def _unpack(archive: Path, folder: Path, choice: LogRequest, name: str) -> None:
+def _unpack(archive: Path, folder: Path, request: LogRequest, name: str) -> None:
     """Unpack an archive's files into a folder: no links, nothing outside, no more than allowed."""
-    left = int(choice.max_gb * 1e9)
+    left = int(request.max_gb * 1e9)
     try:
         for member in _members(archive):
             parts = [part for part in Path(member.path).parts if part not in ("", ".", "/")]
@@ -370,7 +370,7 @@ def _unpack(archive: Path, folder: Path, choice: LogRequest, name: str) -> None:
                 raise UsageError(f"{name}: it holds a file outside itself ({member.path})")
             left -= member.size
             if left < 0:
-                raise UsageError(f"{name}: it unpacks to more than --max_gb {choice.max_gb:g}")
+                raise UsageError(f"{name}: it unpacks to more than --max_gb {request.max_gb:g}")
             target = folder.joinpath(*parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             with member.opened() as source, target.open("wb") as out:

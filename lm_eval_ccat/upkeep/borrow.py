@@ -1,9 +1,9 @@
 """A bank for a task that few or no models have run, borrowed from tasks on the same documents.
 
 Language pairs, for instance, share their source sentences. Such *donors* share with a new task
-which documents are hard and which are noisy. Every donor plays the new task once: its profile
-(logits of the documents' mean scores) is predicted from those of the other donors and from as many
-of its own runs as the new task has,
+which documents are hard and which are noisy. Each donor in turn takes the place of the new task:
+its profile (logits of the documents' mean scores) is predicted from those of the other donors and
+from as many of its own runs as the new task has,
 
     profile_d = w_1 mean_{e != d} profile_e + w_2 profile of k runs of d + error_d.
 
@@ -44,12 +44,12 @@ LEAST_DONORS = 3
 _LEAST_SHARE = 0.5
 #: Before logits, scores are clipped to this distance from 0 and 1.
 _EDGE = 0.02
-#: How often each donor plays the new task, with other runs as its own.
+#: How often each donor takes the place of the new task, each time with other runs as its own.
 _SPLITS = 3
-#: The donors' level counts like so many of the task's own runs.
+#: The donors' mean level weighs as much as this number of the task's own runs.
 _RUNS_OF_LEVEL = 1.5
-#: A donor must agree with the own runs by so many standard errors of chance, and by this share of
-#: what donors usually agree.
+#: A donor's correlation with the own runs must exceed so many standard errors of a correlation by
+#: chance, and this share of the usual correlation of donors.
 _CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0
 
 
@@ -338,9 +338,9 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
         raise ScoreTableError(
             f"the donors share {len(positions)} documents by doc_id: too few to borrow from"
         )
-    none = first.select([]).take(positions)
+    without_rows = first.select([]).take(positions)
     return replace(
-        none, doc_hashes=None, task=None, settings={}, sources=(), warnings=(), tokens=None
+        without_rows, doc_hashes=None, task=None, settings={}, sources=(), warnings=(), tokens=None
     )
 
 
@@ -385,7 +385,10 @@ def _profile(scores: Floats) -> Floats:
 
 
 def _predictors(profiles: list[Floats], runs: Floats) -> Floats:
-    """Return the columns that a profile is guessed from: donors' mean profile, and own runs'."""
+    """Return the columns from which a profile is predicted.
+
+    They are the mean of the donors' `profiles`, and the profile of the task's own `runs`, if any.
+    """
     mean = np.mean(profiles, axis=0)
     return np.column_stack([mean, _profile(runs)] if len(runs) else [mean])
 
@@ -402,21 +405,25 @@ def _moved(scores_of: Mapping[str, Floats], own_scores: Floats) -> tuple[list[Fl
     rng = np.random.default_rng(0)
     n_runs, n_donors = len(own_scores), len(scores_of)
     profile_of = {name: _profile(scores) for name, scores in scores_of.items()}
-    predictors, profiles, last = [], [], {}
+    # Each split of each donor's runs: its predictors, and the profile that they should predict.
+    all_predictors, all_profiles = [], []
+    predictors_of: dict[str, Floats] = {}
     for name, scores in scores_of.items():
-        peers = [profile for donor, profile in profile_of.items() if donor != name]
+        peer_profiles = [profile for donor, profile in profile_of.items() if donor != name]
+        n_own_runs = min(n_runs, len(scores) - 1)
         for _ in range(_SPLITS):
             order = rng.permutation(len(scores))
-            n_played = min(n_runs, len(scores) - 1)
-            last[name] = _predictors(peers, scores[order[:n_played]])
+            predictors = _predictors(peer_profiles, scores[order[:n_own_runs]])
             # A donor of one run leaves none for a profile of its own; the others' stands for it.
-            if n_runs and not n_played:
-                last[name] = np.column_stack([last[name], last[name]])
-            predictors.append(last[name])
-            profiles.append(_profile(scores[order[n_played:]]))
-    weights = nnls(np.vstack(predictors), np.concatenate(profiles))[0]
+            if n_runs and not n_own_runs:
+                predictors = np.column_stack([predictors, predictors])
+            all_predictors.append(predictors)
+            all_profiles.append(_profile(scores[order[n_own_runs:]]))
+        # The error of a donor is that of its last split.
+        predictors_of[name] = predictors
+    weights, _ = nnls(np.vstack(all_predictors), np.concatenate(all_profiles))
     guess = _predictors(list(profile_of.values()), own_scores) @ weights
-    error_of = {name: profile_of[name] - last[name] @ weights for name in scores_of}
+    error_of = {name: profile_of[name] - predictors_of[name] @ weights for name in scores_of}
     mean_error = np.mean(list(error_of.values()), axis=0)
     level = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in scores_of.values()]))
     if n_runs:
@@ -449,13 +456,13 @@ def _misleading(scores_of: Mapping[str, Floats], own_scores: Floats) -> list[str
 
     misleading = []
     for name in scores_of:
-        usual = np.mean(
+        usual_agreement = np.mean(
             [
                 agreement(name, scores[rng.permutation(len(scores))[: len(own_scores)]])
                 for donor, scores in scores_of.items()
                 if donor != name
             ]
         )
-        if agreement(name, own_scores) < max(chance, _SHARE_OF_USUAL * float(usual)):
+        if agreement(name, own_scores) < max(chance, _SHARE_OF_USUAL * float(usual_agreement)):
             misleading.append(name)
     return misleading

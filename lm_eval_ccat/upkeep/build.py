@@ -23,7 +23,7 @@ from .borrow import borrow_from
 from .score_tables import make_bank, outcomes_meant, spread
 from .words import report
 
-#: Paths keep their names.
+#: Names under which every path keeps its own.
 _AS_THEY_ARE = PathNames()
 
 
@@ -33,7 +33,7 @@ def build(
     metrics: Sequence[str] | None = ("*",),
     query: Query = ANY,
     on_bank: Callable[[str, str, ItemBank | str, Facts], None] | None = None,
-    **how: Any,
+    **bank_options: Any,
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
 
@@ -53,8 +53,8 @@ def build(
     on_bank : callable, optional
         Called with each task and outcome, its bank or the reason why there is none, and what
         `report` says of it.
-    **how
-        See `bank_of`.
+    **bank_options
+        Arguments of `bank_of`.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def build(
     banks: dict[str, dict[str, ItemBank]] = {}
     last_error = ""
     n_filters = Counter((outcome.task, outcome.metric) for outcome in dict.fromkeys(outcomes))
-    results = in_processes(_one_bank, outcomes, _Sources(path, query, how, tables))
+    results = in_processes(_one_bank, outcomes, _Sources(path, query, bank_options, tables))
     for outcome, (bank, facts) in zip(outcomes, results):
         task, several = outcome.task or "task", n_filters[outcome.task, outcome.metric] > 1
         name = f"{outcome.metric},{outcome.filter}" if several else outcome.metric
@@ -102,7 +102,7 @@ class _Sources(NamedTuple):
         Logs or a table.
     query : Query
         Filter and scale of the scores.
-    how : dict
+    bank_options : dict
         Arguments of `bank_of`.
     tables : mapping of outcome to ScoreTable or CcatError
         What was read already.
@@ -110,7 +110,7 @@ class _Sources(NamedTuple):
 
     path: Path
     query: Query
-    how: dict[str, Any]
+    bank_options: dict[str, Any]
     tables: Mapping[Logged, ScoreTable | CcatError]
 
 
@@ -163,16 +163,16 @@ def bank_of(
 
 def _one_bank(outcome: Logged, sources: _Sources) -> tuple[ItemBank | str, Facts]:
     """Return one outcome's bank, or the reason why there is none, and its report."""
-    path, how, query = sources.path, sources.how, outcome.query(sources.query)
+    path, options, query = sources.path, sources.bank_options, outcome.query(sources.query)
     try:
         table = sources.tables.get(outcome) or reader_of(path).read(path, query, None)
         if isinstance(table, CcatError):
             raise table
-        table, bank = bank_of(table, query, **how)
+        table, bank = bank_of(table, query, **options)
     except CcatError as error:
         # An option that is wrong ends all calibrations; an outcome without scores has no bank.
-        lacks_scores = isinstance(error, UnknownScoresError | MetricError) or how.get("borrow")
+        lacks_scores = isinstance(error, UnknownScoresError | MetricError) or options.get("borrow")
         if isinstance(error, UsageError) and not lacks_scores:
             raise
-        return how.get("names", _AS_THEY_ARE)(str(error)), {}
+        return options.get("names", _AS_THEY_ARE)(str(error)), {}
     return bank, report(table, bank)

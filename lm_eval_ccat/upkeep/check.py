@@ -199,12 +199,14 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     scores[:, ~bank.kept] = np.nan
     rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
     scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
-    fault, join = fault_of(bank, scores)
+    fault = fault_of(bank, scores)
     # Curves that belong to other documents make every further test of items meaningless.
-    if fault:
-        level = "problem" if join.models > 1 else "warning"
-        alone = "" if join.models > 1 else ", or this one model is unlike those that calibrated it"
-        return [*findings, Finding("unrelated", level, fault + alone, figures=join._asdict())]
+    if fault.words:
+        several = fault.join.models > 1
+        level = "problem" if several else "warning"
+        alone = "" if several else ", or this one model is unlike those that calibrated it"
+        figures = fault.join._asdict()
+        return [*findings, Finding("unrelated", level, fault.words + alone, figures=figures)]
     curves = method_of(bank).curves(bank)
     # What is wrong in part passes the test of the whole, and makes the tests of items meaningless.
     if share := share_of_others(curves, scores):
@@ -219,10 +221,10 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
             Finding("partly_unrelated", "problem", message, figures={"share": share}),
         ]
     abilities = fit_abilities(curves, scores)
-    shifted, drifted = _drifted_items(bank, curves, abilities, scores)
+    trend, drifted = _drifted_items(bank, curves, abilities, scores)
     findings += drifted
     findings += _negative_items(bank, abilities, scores)
-    findings += _contaminated_items(bank, shifted, scores, names)
+    findings += _contaminated_items(bank, trend, scores, names)
     findings += _too_easy_or_hard(bank, curves, abilities, scores, names)
     return findings
 
@@ -230,9 +232,9 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
 def _drifted_items(
     bank: ItemBank, curves: Curves, abilities: Floats, scores: Floats
 ) -> tuple[Curves, list[Finding]]:
-    """Return the curves moved to where the new models have them, and items that moved otherwise.
+    """Return the curves shifted as the new models have them, and the items that shifted otherwise.
 
-    The curves follow the trend that all items share; a finding is about items off this trend.
+    All curves follow one linear trend; a finding is about the items off this trend.
     """
     expected, present = curves.expected(abilities), np.isfinite(scores)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -250,8 +252,8 @@ def _drifted_items(
     slope, offset = robust_line(old, new, information[scored])
     trend = curves.with_intercept(offset + slope * curves.intercept)
     shifts = new - trend.intercept[scored]
-    # A score test: where an item moved far, the information at its new place is small and a Wald
-    # test would see nothing. The bank's own intercept has an error, too, from its models.
+    # A score test: where an item shifted far, its information at the new intercept is small, and a
+    # Wald test would see nothing. The bank's own intercept has an error, too, from its models.
     own_error = 1.0 + len(scores) / max(len(bank.models), 1)
     expected = trend.expected(abilities)
     variances = curves.noise * expected * (1.0 - expected)
@@ -334,13 +336,13 @@ def _contaminated_items(
     weak = abilities <= np.median(abilities) if len(abilities) > 1 else np.array([True])
     of_weak = np.isfinite(scores) & weak[:, None]
     surprising = of_weak & (scores - expected > EXCESS) & (expected < 0.5)
-    tail = np.ones_like(expected)
+    p_values = np.ones_like(expected)
     # A curve of p coefficients fitted to J models predicts a new score with an error of its own.
     own_error = 1.0 + curves.coefficients.shape[1] / max(len(bank.models), 1)
     noise = np.broadcast_to(np.clip(curves.noise * own_error, 1e-6, 1.0), expected.shape)
-    tail[surprising] = upper_tail(scores[surprising], expected[surprising], noise[surprising])
+    p_values[surprising] = upper_tail(scores[surprising], expected[surprising], noise[surprising])
     flagged = np.zeros_like(surprising)
-    flagged[of_weak] = discoveries(tail[of_weak], FALSE_ALARMS)
+    flagged[of_weak] = discoveries(p_values[of_weak], FALSE_ALARMS)
     if flagged.any():
         items = np.flatnonzero(flagged.any(axis=0))
         models_of_items = [
@@ -368,7 +370,7 @@ def _too_easy_or_hard(
         by_item = mu * (1.0 - mu) * curves.slope(theta) ** 2 / curves.noise
         return np.asarray(by_item[:, bank.kept].sum(axis=1))
 
-    # Information has no unit that a reader knows; its share of the most does.
+    # Readers do not know the unit of information; a share of the largest information needs none.
     highest = float(information(curves.centre + np.linspace(-6.0, 6.0, 61)).max())
     share = information(abilities) / highest
     present = np.isfinite(scores)

@@ -5,8 +5,8 @@ items chosen once for all models, with the linear regression of the benchmark's 
 (not the mean of these scores, which is biased because the items are chosen).
 
 Item scores and the mean over all items have a joint covariance over models. Its sample estimate is
-drawn towards that of one common factor, by a share that is found by leaving models out; the share
-is what makes forms possible with fewer models than items. Items are taken one after the other,
+shrunk towards that of one common factor, by a share that is found by leaving models out; shrinkage
+makes forms possible with fewer models than items. Items are taken one after the other,
 each time the one that leaves the least variance of the mean (forward selection, a pivoted Cholesky
 decomposition, so that no matrix of all pairs of items is needed).
 
@@ -148,16 +148,19 @@ class Form:
         ]
         if not answered:
             raise UsageError("no item of the form has a score")
-        known = np.array([float(scores[self.items[i]]) for i in answered])
+        answers = np.array([float(scores[self.items[i]]) for i in answered])
         # Where answers are missing, the regression on the others is another one.
         covariance = self.covariance[np.ix_(answered, answered)]
         weights = np.linalg.solve(covariance, self.with_mean[answered])
         weights_of_all = np.linalg.solve(self.covariance, self.with_mean)
-        value = self.centre + float(weights @ (known - self.mean[answered]))
+        value = self.centre + float(weights @ (answers - self.mean[answered]))
         # The stated error is that by all items; fewer leave more variance, and err in proportion.
-        left = self.variance - float(self.with_mean[answered] @ weights)
-        floor = max(self.variance - float(self.with_mean @ weights_of_all), _LEAST_VARIANCE)
-        return min(max(value, 0.0), 1.0), self.error * float(np.sqrt(max(left, floor) / floor))
+        residual = self.variance - float(self.with_mean[answered] @ weights)
+        residual_of_all = max(
+            self.variance - float(self.with_mean @ weights_of_all), _LEAST_VARIANCE
+        )
+        widening = float(np.sqrt(max(residual, residual_of_all) / residual_of_all))
+        return min(max(value, 0.0), 1.0), self.error * widening
 
     def interval(self, estimate: float, error: float) -> tuple[float, float]:
         """Return the interval of the mean score at `CONFIDENCE`, cut to [0, 1]."""
@@ -365,7 +368,7 @@ def _left_out_error(
 
 
 class _Covariance:
-    """Covariance of item scores over models, drawn towards one common factor.
+    """Covariance of item scores over models, shrunk towards that of one common factor.
 
     It is ``(1 - share) S + share (l l' + D)``: ``S`` the sample covariance, ``l`` the items'
     loadings on the factor, which is the models' level, and ``D`` diagonal, so that the variances
@@ -475,14 +478,21 @@ def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path)
     # The harness picks documents by number.
     if any(not isinstance(doc_id, int) for doc_id in form.items):
         raise UsageError("the bank's doc_ids are not document numbers of the harness")
-    name, module, before, process = form.name, f"{form.name}_docs", "", "dataset"
+    name, module = form.name, f"{form.name}_docs"
+    # The task may select or order its documents itself, before the form picks some of them.
+    own_selection, documents = "", "dataset"
     if config.get("process_docs"):  # as /folder/module.function
         file, _, function = str(config["process_docs"]).removeprefix("!function ").rpartition(".")
-        before, process = _BEFORE.format(file=f"{file}.py", name=function), "_before(dataset)"
+        own_selection = _OWN_SELECTION.format(file=f"{file}.py", name=function)
+        documents = "_before(dataset)"
     yaml = _YAML.format(name=name, base=base.resolve(), module=module, task=form.task)
     replace_text(folder / f"{name}.yaml", yaml)
     code = _MODULE.format(
-        task=form.task, items=list(form.items), split=str(split), before=before, process=process
+        task=form.task,
+        items=list(form.items),
+        split=str(split),
+        own_selection=own_selection,
+        documents=documents,
     )
     replace_text(folder / f"{module}.py", code)
 
@@ -565,15 +575,15 @@ _MODULE = '''\
 
 ITEMS = {items}
 SPLIT = "{split}"
-{before}
+{own_selection}
 
 def process_docs(dataset):
     """These documents of the split that is scored; few-shot examples come from all of theirs."""
     scored = str(getattr(dataset, "split", SPLIT)).removesuffix("[:]") == SPLIT
-    dataset = {process}
+    dataset = {documents}
     return dataset.select(ITEMS) if scored else dataset
 '''
-_BEFORE = '''
+_OWN_SELECTION = '''
 
 def _before(dataset):
     """What the task does with its documents before they are numbered."""

@@ -10,8 +10,8 @@ wrong items the scores ``y`` of item ``i`` have the likelihood
 ``f_i`` by the item's own curve, ``g`` by that of any item. Unusual models are allowed for: all
 expected logits may be stretched by one factor, an item may depart by a normal amount, and each
 model has the level of its scores; factor and spread are those that fit best, for each ``w`` anew.
-One model that answers in its own way may mimic wrong items, so that none may be left out without
-``w`` staying large.
+One model that answers in its own way may look like wrong items. So ``w`` must stay large whichever
+models are left out.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def share_of_others(curves: Curves, scores: Floats) -> float:
     # Some documents of every benchmark change over the years.
     if likelihoods.max() - small.max() < math.log(ODDS):
         return 0.0
-    parts = min(len(models), 3)
-    # One model that answers in its own way may mimic wrong items.
-    for part in range(parts):
-        staying = np.arange(len(models)) % parts != part
-        alone = _by_share(logits[staying], scores[staying], noise)
-        if _SHARES[alone.argmax()] < WITHOUT_SOME - 1e-9:
+    n_parts = min(len(models), 3)
+    # One model that answers in its own way may look like wrong items.
+    for part in range(n_parts):
+        staying = np.arange(len(models)) % n_parts != part
+        likelihoods_without_part = _by_share(logits[staying], scores[staying], noise)
+        if _SHARES[likelihoods_without_part.argmax()] < WITHOUT_SOME - 1e-9:
             return 0.0
     return share
 
@@ -105,19 +105,20 @@ def _by_share(logits: Floats, scores: Floats, noise: Floats) -> Floats:
     logits, scores : ndarray of shape (n_models, n_items)
     noise : ndarray of shape (n_items,)
     """
-    beyond = logits - logits.mean(axis=1, keepdims=True)
-    order = np.argsort(beyond.mean(axis=0), kind="stable")
-    n = len(order)
-    places = order[np.linspace(0, n - 1, min(_ANY_ITEMS, n)).round().astype(int)]
+    centred = logits - logits.mean(axis=1, keepdims=True)
+    by_ease = np.argsort(centred.mean(axis=0), kind="stable")
+    n = len(by_ease)
+    # Items of all difficulties, whose curves stand for that of any item.
+    any_items = by_ease[np.linspace(0, n - 1, min(_ANY_ITEMS, n)).round().astype(int)]
     best = np.full(len(_SHARES), -np.inf)
     with np.errstate(divide="ignore"):
         log_right, log_wrong = np.log(1.0 - _SHARES)[:, None], np.log(_SHARES)[:, None]
     for spread in _SPREADS:
         for stretch in _STRETCHES:
-            levelled = _levelled(stretch * beyond, scores, spread)
-            of_own = _by_own_curves(levelled, scores, noise, spread)
-            of_any = _by_any_curve(levelled[:, places], scores, noise, spread)
-            mixed = np.logaddexp(log_right + of_own, log_wrong + of_any).sum(axis=1)
+            levelled = _levelled(stretch * centred, scores, spread)
+            by_own_curves = _by_own_curves(levelled, scores, noise, spread)
+            by_any_curve = _by_any_curve(levelled[:, any_items], scores, noise, spread)
+            mixed = np.logaddexp(log_right + by_own_curves, log_wrong + by_any_curve).sum(axis=1)
             best = np.maximum(best, mixed)
     return best
 
@@ -142,8 +143,9 @@ def _by_own_curves(logits: Floats, scores: Floats, noise: Floats, spread: float)
 
     Constants that the logits do not change are left out.
     """
-    places = logits[:, :, None] + spread * _NODES
-    terms = np.nan_to_num(scores)[:, :, None] * places - np.logaddexp(0.0, places)
+    logits_at_nodes = logits[:, :, None] + spread * _NODES
+    terms = np.nan_to_num(scores)[:, :, None] * logits_at_nodes
+    terms -= np.logaddexp(0.0, logits_at_nodes)
     by_node = np.where(np.isfinite(scores)[:, :, None], terms, 0.0).sum(axis=0)
     return np.asarray(logsumexp(by_node / noise[:, None] + _LOG_WEIGHTS, axis=1))
 
@@ -155,7 +157,8 @@ def _by_any_curve(logits: Floats, scores: Floats, noise: Floats, spread: float) 
     ----------
     logits : ndarray of shape (n_models, n_curves)
     """
-    places = (logits[:, :, None] + spread * _NODES).reshape(len(logits), -1)
-    by_node = np.nan_to_num(scores).T @ places - np.isfinite(scores).T @ np.logaddexp(0.0, places)
+    logits_at_nodes = (logits[:, :, None] + spread * _NODES).reshape(len(logits), -1)
+    by_node = np.nan_to_num(scores).T @ logits_at_nodes
+    by_node -= np.isfinite(scores).T @ np.logaddexp(0.0, logits_at_nodes)
     weights = np.tile(_LOG_WEIGHTS, logits.shape[1]) - math.log(logits.shape[1])
     return np.asarray(logsumexp(by_node / noise[:, None] + weights, axis=1))

@@ -80,7 +80,7 @@ def rescore(
     if metric == "judge":
         if judge is None:
             raise UsageError("name the judge's file: --judge FILE")
-        scores, scorer = _rated(answers.answers, answers.models, judge, note)
+        scores, scorer = _rated(answers.answers, models=answers.models, file=judge, note=note)
     elif metric == "comet":
         from ..harness.comet import comet_scores
 
@@ -136,6 +136,7 @@ def _source(answer: LoggedAnswer, field: str | None) -> str:
 
 def _rated(
     answers: Sequence[LoggedAnswer],
+    *,
     models: Sequence[str],
     file: str | Path,
     note: Callable[[str], None],
@@ -150,7 +151,7 @@ def _rated(
     # Answers are rated in portions, so that the user sees the judge at work.
     step = 16 * judge.settings.concurrency
     for start in range(0, len(answers), step):
-        asked = []
+        fields_of_answers = []
         for answer in answers[start : start + step]:
             fields = {
                 name: "\n".join(f"- {entry}" for entry in value)
@@ -162,8 +163,8 @@ def _rated(
             for short in ("correct", "incorrect"):
                 if f"{short}_answers" in fields:
                     fields[short] = fields[f"{short}_answers"]
-            asked.append({**fields, "target": answer.target, "answer": answer.text})
-        scores += [rating.score for rating in judge.rate_all(asked)]
+            fields_of_answers.append({**fields, "target": answer.target, "answer": answer.text})
+        scores += [rating.score for rating in judge.rate_all(fields_of_answers)]
         note(f"rated {len(scores)} of {len(answers)}")
     note(f"judge {judge.settings.model}: {judge.describe()}")
     return scores, settings.identity()

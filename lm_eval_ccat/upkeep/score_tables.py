@@ -28,8 +28,8 @@ from .words import dated
 
 #: Default number of models of a leaderboard that are taken, and of gigabytes that are fetched.
 MODELS, MAX_GB = 60, 5.0
-#: What a model costs if all models that are taken are of its family; the other cost is how far its
-#: score lies from the one that is sought, in ranges of scores.
+#: Cost of a model where all chosen models are of its family. Its other cost is the distance of its
+#: score from the one that is sought, as a share of the range of scores.
 _FAMILY_COST = 0.5
 
 
@@ -38,7 +38,7 @@ def make_bank(
     method: str = "default",
     *,
     scale_items: bool = False,
-    elsewhere: bool = False,
+    published_elsewhere: bool = False,
     **options: Any,
 ) -> ItemBank:
     """Calibrate a bank, dated today.
@@ -50,7 +50,7 @@ def make_bank(
     scale_items : bool, optional
         Scale each item's scores to [0, 1] over the calibration rows first; the bank keeps the ends
         (`lm_eval_ccat.scores.item_scaling`).
-    elsewhere : bool, optional
+    published_elsewhere : bool, optional
         The scores were published, of other prompts than a run's. Every item is then drawn, because
         models that get other prompts may depart from the bank in ways that no model left out of it
         shows: where 30% of a new model's scores are replaced by chance, its estimates after chosen
@@ -73,7 +73,7 @@ def make_bank(
     'score_item_scaled'
     """
     check_column(table.raw, metric=table.metric, task=table.task or "")
-    if elsewhere:
+    if published_elsewhere:
         # The option is that of this method; `sample` draws all items anyway.
         if method == "default":
             options = {"draws": 1.0, **options}
@@ -106,16 +106,18 @@ def spread(scores: Mapping[str, float], n: int) -> list[str]:
     if len(candidates) <= n:
         return sorted(candidates, key=candidates.__getitem__)
     low, high = min(scores.values()), max(scores.values())
-    span, of_family, models = max(high - low, 1e-12), Counter[str](), list[str]()
-    # The ends first: how far a bank reaches is what the choice is for.
+    span, models = max(high - low, 1e-12), list[str]()
+    n_chosen_of_family = Counter[str]()
+    # The ends come first: a bank should reach as far as the models do.
     targets = np.linspace(low, high, n)
     for target in sorted(targets.tolist(), key=lambda value: -abs(value - (low + high) / 2.0)):
         costs = {
-            name: abs(score - target) / span + _FAMILY_COST * of_family[family_of(name)] / n
+            name: abs(score - target) / span
+            + _FAMILY_COST * n_chosen_of_family[family_of(name)] / n
             for name, score in candidates.items()
         }
         model = min(costs, key=costs.__getitem__)
-        of_family[family_of(model)] += 1
+        n_chosen_of_family[family_of(model)] += 1
         models.append(model)
         del candidates[model]
     return sorted(models, key=scores.__getitem__)
@@ -146,11 +148,11 @@ def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> l
 
 def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
     """Return observations of a bank's items as a score table, NaN where not asked."""
-    unit = np.full((len(observations), bank.n_items), np.nan)
-    for row, observation in zip(unit, observations):
+    scores = np.full((len(observations), bank.n_items), np.nan)
+    for row, observation in zip(scores, observations):
         row[observation.items] = observation.scores
     table = ScoreTable.from_arrays(
-        bank.scale.restore(unit),
+        bank.scale.restore(scores),
         [observation.model for observation in observations],
         bank.doc_ids,
         configs=[observation.config for observation in observations],
@@ -171,14 +173,14 @@ def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
     )
 
 
-def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
+def scores_for(bank: ItemBank, path: str | Path, **reading: Any) -> ScoreTable:
     """Read a score table or logs as a bank needs them.
 
     Parameters
     ----------
     bank : ItemBank
     path : path-like
-    **how
+    **reading
         Further arguments of `read_beside`.
 
     Returns
@@ -196,7 +198,7 @@ def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
     """
     scaling = ItemScaling.of_bank(bank.constants)
     name, scale = (bank.metric, bank.scale) if scaling is None else (scaling.metric, scaling.scale)
-    table = read_beside(path, Logged(bank.task, name, bank.filter), "the bank", scale, **how)
+    table = read_beside(path, Logged(bank.task, name, bank.filter), "the bank", scale, **reading)
     # A data set in another order has the same documents under other doc_ids.
     table = table.numbered_as(bank.doc_ids, bank.doc_hashes)
     return table if scaling is None else scaling.apply(table)

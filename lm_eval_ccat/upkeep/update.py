@@ -34,11 +34,11 @@ from ..shown import first_of, plural, some
 from .check import aligned_scores
 from .score_tables import table_of
 
-#: Fewest models from whose observations a response model is made,
+#: Least number of models from whose observations a response model is made.
 MODELS_TO_CALIBRATE = 8
-#: and fewest answers that every item must have for it.
+#: Least number of answers that every item must have for a response model.
 ANSWERS_TO_CALIBRATE = 3
-#: Fewest models with a score on a new document for the bank to include it.
+#: Least number of models with a score on a new document for the bank to include it.
 MODELS_TO_LEARN = 5
 #: Reason of retirement for items that a user named.
 BY_HAND = "by hand"
@@ -283,8 +283,8 @@ def _rows_of(table: ScoreTable, ids: Sequence[Any]) -> Iterator[tuple[_Label, _R
     for number, label in enumerate(_labels(table)):
         raw, marks = np.full(len(ids), np.nan), list[str | None]([None] * len(ids))
         raw[columns] = table.raw[number]
-        for place, mark in zip(columns, table.prompts.of_row(number) if table.prompts else ()):
-            marks[place] = mark
+        for position, mark in zip(columns, table.prompts.of_row(number) if table.prompts else ()):
+            marks[position] = mark
         yield label, _Row(table.chosen[number] if table.chosen else "", raw, marks)
 
 
@@ -396,9 +396,15 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
 
 
 def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
-    """Return the bank without documents that a new version of its task lacks or changes, and notes.
+    """Retire the documents that a new version of the task lacks or changes.
 
     Other differences in settings are not handled here.
+
+    Returns
+    -------
+    bank : ItemBank
+    notes : list of str
+        A line on each kind of documents that were retired.
     """
     # By numbers alone a changed document would pass for the old one.
     if bank.doc_hashes is None or table.doc_hashes is None:
@@ -532,12 +538,12 @@ def _joined(earlier: Observation, later: Observation) -> Observation:
     chosen_alike = later.chosen == earlier.chosen or not stays.any()
     return Observation(
         later.model,
-        later.chosen if chosen_alike else "adaptive",
-        np.concatenate([earlier.items[stays], later.items]),
-        np.concatenate([earlier.scores[stays], later.scores]),
-        probabilities,
-        later.config,
-        later.date or earlier.date,
+        chosen=later.chosen if chosen_alike else "adaptive",
+        items=np.concatenate([earlier.items[stays], later.items]),
+        scores=np.concatenate([earlier.scores[stays], later.scores]),
+        probabilities=probabilities,
+        config=later.config,
+        date=later.date or earlier.date,
     )
 
 

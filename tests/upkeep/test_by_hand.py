@@ -245,7 +245,8 @@ def test_published_scores_are_scaled_as_one_s_own():
     """Where they were published nobody knows the prompts: all items are drawn."""
     table = example_table(14, 40, seed=1)
     own, elsewhere = (
-        make_bank(table, scale_items=True, elsewhere=published) for published in (False, True)
+        make_bank(table, scale_items=True, published_elsewhere=published)
+        for published in (False, True)
     )
     assert own.constants[CONSTANT] == elsewhere.constants[CONSTANT]
     assert elsewhere.provenance["prompts"] == PUBLISHED_ELSEWHERE
