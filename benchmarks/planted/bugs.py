@@ -242,7 +242,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the page shows a result though the journal went on",
         "lm_eval_ccat/report/stored_run",
-        "finished = is_of_journal(stored, journal, timed())",
+        "finished = is_of_journal(stored, journal, noting_times())",
         "finished = stored is not None",
         ("tests/report/test_one_truth.py",),
     ),
@@ -1117,8 +1117,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the two models of one folder are compared the other way round",
         "lm_eval_ccat/cli/compare",
-        "models=(names[0] or None, names[1] or None)",
-        "models=(names[1] or None, names[0] or None)",
+        "models=(sides.baseline_name or None, sides.candidate_name or None)",
+        "models=(sides.candidate_name or None, sides.baseline_name or None)",
         ("tests/live/test_compare.py",),
     ),
     Bug(
@@ -3477,8 +3477,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an axis has a margin at its low end alone",
         "lm_eval_ccat/report/chart",
-        "return between(low - margin, high + margin, count)",
-        "return between(low - margin, high, count)",
+        "return between(low - margin, high + margin, n_ticks=n_ticks)",
+        "return between(low - margin, high, n_ticks=n_ticks)",
         (
             "tests/report/test_evidence.py::test_an_axis_leaves_as_much_room_below_its_values_as_above",
         ),
@@ -3547,8 +3547,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the axis of a comparison cuts the margin's lower side",
         "lm_eval_ccat/report/plain",
-        "axis([*ends, 0.0, -margin, margin], 6)",
-        "axis([*ends, 0.0, margin], 6)",
+        "axis([*ends, 0.0, -margin, margin], n_ticks=6)",
+        "axis([*ends, 0.0, margin], n_ticks=6)",
         (
             "tests/report/test_plain_pages.py::test_the_page_counts_the_metrics_that_say_so_and_shows_the_whole_margin",
         ),
@@ -3597,8 +3597,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "curves of power are those of the first way",
         "lm_eval_ccat/report/plots",
-        "panel.curve(list(by_items), [gaps[way] for",
-        "panel.curve(list(by_items), [gaps[ways[0]] for",
+        "smallest_gaps = [gaps[way] for",
+        "smallest_gaps = [gaps[ways[0]] for",
         ("tests/report/test_plots.py::test_each_way_to_choose_items_has_its_own_curve",),
     ),
     Bug(
@@ -3664,8 +3664,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "two open neighbours have no sum",
         "lm_eval_ccat/report/terminal",
-        "if n_pairs > 1 and not plan.out_of_reach:",
-        "if n_pairs > 2 and not plan.out_of_reach:",
+        "if n_pairs > 1 and not needs.out_of_reach:",
+        "if n_pairs > 2 and not needs.out_of_reach:",
         (
             "tests/report/test_tables.py::test_what_is_open_is_told_once_and_what_would_decide_it_is_added_up",
         ),
@@ -3831,7 +3831,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "cli: a suite has as many tasks as banks",
         "lm_eval_ccat/cli/bank",
-        "plural(len(suite), 'task')",
+        "plural(len(banks.suite), 'task')",
         "plural(len(lines), 'task')",
         ("tests/upkeep/test_suites.py::test_filters_of_one_metric_have_a_bank_each",),
     ),

@@ -184,8 +184,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "neighbours are decided though they are tied",
-            'decided_neighbours=pairs.count((1, "decided")),',
-            "decided_neighbours=sum(distance == 1 for distance, _ in pairs),",
+            'decided_neighbours=sum(pair.get("decision") == "decided" for pair in neighbours),',
+            "decided_neighbours=len(neighbours),",
         ),
         (
             "pairs that do not stand beyond the benchmark count twice",
@@ -361,8 +361,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/plots": (
         (
             "an undecided model's background is not shaded",
-            "        if row.tie is not None:\n            chart.rect",
-            "        if row.tie is None:\n            chart.rect",
+            "        if model.tie is not None:\n            chart.rect",
+            "        if model.tie is None:\n            chart.rect",
         ),
         (
             "the information of an item is that of its slope",
@@ -1378,8 +1378,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "metrics/registry": (
         (
             "NaN means no score whatever the aggregation",
-            "return self.skips_nan and number and math.isnan(value)",
-            "return number and math.isnan(value)",
+            "return self.skips_nan and is_float and math.isnan(value)",
+            "return is_float and math.isnan(value)",
         ),
         (
             "acc of several targets is refused",

@@ -55,6 +55,12 @@ class OpenedBanks(NamedTuple):
     suite: SuiteBank
     several: bool
 
+    @property
+    def only_bank(self) -> ItemBank:
+        """The bank, where the argument names a single one."""
+        [(_, _, bank)] = self.suite.banks()
+        return bank
+
 
 def opened(bank: str) -> OpenedBanks:
     """Open the banks that an argument names."""
@@ -106,8 +112,8 @@ def check(args: argparse.Namespace) -> int:
                     print(f"  {finding['level']}: {finding['message']}")
             warnings[f"{task} {outcome}"] = facts["warnings"]
             if facts["ok"]:
-                looked = args.scores or args.documents_of
-                print("  nothing wrong found" if looked else "  the file is sound")
+                compared = args.scores or args.documents_of
+                print("  nothing wrong found" if compared else "  the file is sound")
     # What several banks have in common is said once.
     for level, texts in (("note", notes), ("warning", warnings)):
         for text in one_line_per_kind(texts):
@@ -165,8 +171,7 @@ def _compare(args: argparse.Namespace) -> int:
             for name, diff in outcomes.items():
                 lines += [f"{task} {name}: {line}" for line in words.diff_in_words(diff)]
     else:
-        [(_, _, old_bank)], [(_, _, new_bank)] = old.suite.banks(), new.suite.banks()
-        difference = words.diff_banks(old_bank, new_bank)
+        difference = words.diff_banks(old.only_bank, new.only_bank)
         lines = words.diff_in_words(difference)
     emit(args.json, difference, lines or ["no difference"])
     return 0 if difference["same"] else WRONG
@@ -199,9 +204,9 @@ def update(args: argparse.Namespace) -> int:
     for task, outcome, bank in suite.banks():
         # Adaptive runs may be among the results: some methods learn from them, others refuse.
         table = scores_for(bank, args.scores, partial=True)
-        before = args.calibrated_on and scores_for(bank, args.calibrated_on)
+        calibrated_on = args.calibrated_on and scores_for(bank, args.calibrated_on)
         new = tasks.setdefault(task, {})[outcome] = words.dated(
-            updating.update(bank, table, before, retired=retired[task])
+            updating.update(bank, table, calibrated_on, retired=retired[task])
         )
         name = f"{task} {outcome}" if several else args.output
         added = [model for model in new.models if model not in set(bank.models)]
@@ -248,10 +253,11 @@ def form(args: argparse.Namespace) -> int:
         folder = f"{args.output}/{task}.{outcome}" if several else args.output
         table = scores_for(bank, args.scores) if args.scores else None
         form = form_of(bank, args.items, table)
-        facts.setdefault(task, {})[outcome], lacking = write_form(form, folder, args.include_path)
+        form_facts, why_no_task = write_form(form, folder, args.include_path)
+        facts.setdefault(task, {})[outcome] = form_facts
         # The form itself is made; a harness without the task cannot run it.
-        if lacking:
-            warn(f"no task for lm_eval: {lacking}; run the doc_ids by other means")
+        if why_no_task:
+            warn(f"no task for lm_eval: {why_no_task}; run the doc_ids by other means")
         if prints_json(args.json):
             continue
         error = form.scale.restore_error(form.error)
@@ -261,7 +267,7 @@ def form(args: argparse.Namespace) -> int:
             f"  doc_ids {','.join(map(str, form.items))}"
         )
         # Without a task there is no command to name.
-        if not lacking:
+        if not why_no_task:
             print(
                 f"{folder}: run with lm_eval --tasks {form.name} --include_path {folder} "
                 f"--log_samples, then lm-eval-ccat bank form {folder} LOGS"
@@ -295,15 +301,13 @@ def _score_form(args: argparse.Namespace) -> int:
         })  # fmt: skip
         lines.append(f"{form.estimand}, estimated; intervals at {100 * CONFIDENCE:g}%")
         width = max(map(len, models))
-        for model, estimate in (
-            (model, estimate) for model, estimates in models.items() for estimate in estimates
-        ):
-            value, deviation = estimate["estimate"], estimate["standard_error"]
-            low, high = estimate["interval"]
-            lines.append(
-                f"  {model:<{width}}  {value:.4g} ± {deviation:.2g}  "
-                f"({low:.4g} to {high:.4g})  form {estimate['form']}, {estimate['items']} items"
-            )
+        for model, estimates in models.items():
+            for facts in estimates:
+                low, high = facts["interval"]
+                lines.append(
+                    f"  {model:<{width}}  {facts['estimate']:.4g} ± {facts['standard_error']:.2g}  "
+                    f"({low:.4g} to {high:.4g})  form {facts['form']}, {facts['items']} items"
+                )
     if refused is not None and not content:
         raise refused
     emit(args.json, content[0] if len(content) == 1 else {"forms": content}, lines)
@@ -360,22 +364,21 @@ def show(args: argparse.Namespace) -> int:
       lm-eval-ccat bank show my_task.bank.json --json
       lm-eval-ccat bank show mmlu.banks             each bank of a suite in one line
     """
-    suite, several = opened(args.bank)
-    if several:
+    banks = opened(args.bank)
+    if banks.several:
         tasks = {
             task: {outcome: words.facts_of(bank) for outcome, bank in outcomes.items()}
-            for task, outcomes in suite.items()
+            for task, outcomes in banks.suite.items()
         }
         lines = [
             f"{task} {outcome}: {words.in_one_line(facts)}; trust: {facts['trust']}"
             for task, outcomes in tasks.items()
             for outcome, facts in outcomes.items()
         ]
-        size = f"{plural(len(lines), 'bank')} of {plural(len(suite), 'task')}"
+        size = f"{plural(len(lines), 'bank')} of {plural(len(banks.suite), 'task')}"
         emit(args.json, {"suite": args.bank, "tasks": tasks}, [f"{args.bank}: {size}", *lines])
         return 0
-    [(_, _, bank)] = suite.banks()
-    facts = words.facts_of(bank)
+    facts = words.facts_of(banks.only_bank)
     warnings = (("warning", text) for text in facts["warnings"])
     emit(args.json, {"file": args.bank, **facts}, columns([*words.in_lines(facts), *warnings]))
     return 0

@@ -87,10 +87,11 @@ def _in_words(checks: list[TaskCheck]) -> str:
         if usable and not first.reason:
             rows = [("metric", "scale", "key of the estimate")]
             rows += [(metric.metric, metric.words, str(metric.key)) for metric in usable]
-            widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+            name_width = max(len(name) for name, _, _ in rows)
+            scale_width = max(len(scale) for _, scale, _ in rows)
             lines += [
-                f"  {metric:<{widths[0]}}  {scale:<{widths[1]}}  {remark}".rstrip()
-                for metric, scale, remark in rows
+                f"  {name:<{name_width}}  {scale:<{scale_width}}  {key}".rstrip()
+                for name, scale, key in rows
             ]
         if not first.reason:
             for reason in dict.fromkeys(

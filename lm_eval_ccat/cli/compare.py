@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import UsageError
 from ..live import compare as comparing
@@ -85,14 +85,15 @@ def compare(args: argparse.Namespace) -> int:
     3: not known. docs/howto/recipes.md has a workflow for CI.
     """
     outputs = [(Path(name), format_of(Path(name))) for name in args.output]
-    sides, names = _two_sides(args)
+    sides = _two_sides(args)
     query, options = reading_of(args), given_by_flags(args, "compare")
     # What a comparison comes to is printed below, in the form that is asked for.
     display = Display(quiet=True)
     compared = comparing.compare(
-        *sides,
+        sides.baseline,
+        sides.candidate,
         margin=args.margin,
-        models=(names[0] or None, names[1] or None),
+        models=(sides.baseline_name or None, sides.candidate_name or None),
         by=args.by,
         cluster=args.cluster,
         run_dir=args.run_dir,
@@ -111,12 +112,13 @@ def compare(args: argparse.Namespace) -> int:
     warnings = list(dict.fromkeys([*display.warned, *compared.warnings, *doubts]))
     compared = replace(compared, warnings=warnings)
     pages = [path for path, _ in outputs if path.suffix == ".html"]
-    live = any(isinstance(side, dict) or str(side).endswith((".yaml", ".yml")) for side in sides)
+    sources = (sides.baseline, sides.candidate)
+    live = any(isinstance(side, dict) or str(side).endswith((".yaml", ".yml")) for side in sources)
     # Only logs hold answers, and reading them again pays where a page shows them.
     if pages and not live:
         models = compared.baseline, compared.candidate
         outcomes = [
-            replace(outcome, losses=with_answers(outcome.losses, outcome.outcome, models, sides))
+            replace(outcome, losses=with_answers(outcome.losses, outcome.outcome, models, sources))
             for outcome in compared.outcomes
         ]
         compared = replace(compared, outcomes=outcomes)
@@ -134,8 +136,17 @@ def compare(args: argparse.Namespace) -> int:
     return compared.exit_code
 
 
-def _two_sides(args: argparse.Namespace) -> tuple[tuple[Any, Any], tuple[str, str]]:
-    """Return what is compared, the baseline first, and the names that ``--models`` gives them.
+class _TwoSides(NamedTuple):
+    """What is compared, and the names that ``--models`` gives the models; "" without names."""
+
+    baseline: Any
+    candidate: Any
+    baseline_name: str
+    candidate_name: str
+
+
+def _two_sides(args: argparse.Namespace) -> _TwoSides:
+    """Return what the arguments ask to compare.
 
     Raises
     ------
@@ -162,7 +173,7 @@ def _two_sides(args: argparse.Namespace) -> tuple[tuple[Any, Any], tuple[str, st
     (baseline, candidate), (name, other_name) = sides, names
     if name and name == other_name and baseline == candidate:
         raise UsageError(f"--models names {name} twice; a model is not compared with itself")
-    return (baseline, candidate), names
+    return _TwoSides(baseline, candidate, baseline_name=name, candidate_name=other_name)
 
 
 def _two_names(text: str, sides: Sequence[Any]) -> tuple[str, str]:

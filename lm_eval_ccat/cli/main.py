@@ -86,7 +86,8 @@ def overview() -> str:
         "",
     ]
     for title, commands in GROUPS.items():
-        lines += [f"{title}:", *(f"  {n:<{width}}  {what}" for n, what in commands.items()), ""]
+        rows = (f"  {name:<{width}}  {summary}" for name, summary in commands.items())
+        lines += [f"{title}:", *rows, ""]
     return "\n".join([*lines, EPILOG])
 
 
@@ -113,7 +114,7 @@ def command_parser(
 
 
 def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
-    """Parse ``argv`` (without the program's name); None if a printed text was all it wanted."""
+    """Parse ``argv``, which lacks the program's name; None if only a text was to be printed."""
     name, *arguments = argv or ["--help"]
     if name in ("-h", "--help", "help"):
         print(overview())

@@ -97,7 +97,7 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         parsed, left = super().parse_known_args(args, namespace)
         # Only flags are refused here; argparse itself refuses surplus arguments.
-        unknown = [argument.split("=", 1)[0] for argument in left if argument.startswith("-")]
+        unknown = [argument.partition("=")[0] for argument in left if argument.startswith("-")]
         if unknown:
             known = self._option_string_actions
             hint = did_you_mean(unknown[0], known, listing=False)
@@ -235,19 +235,20 @@ def add_options(parser: Any, options: Options) -> None:
     >>> parser.parse_args(["x", "--n", "4"])
     Namespace(run='x', kind='near', n=4)
     """
-    for key, row in options.items():
-        if isinstance(row, Mapping):
-            add_options(parser.add_argument_group(key), row)
-        elif callable(row):
-            row(parser.add_argument_group(key))
+    for key, entry in options.items():
+        if isinstance(entry, Mapping):
+            add_options(parser.add_argument_group(key), entry)
+        elif callable(entry):
+            add_to_group = entry
+            add_to_group(parser.add_argument_group(key))
         else:
-            _add_option(parser, key, row)
+            _add_option(parser, key, entry)
 
 
-def _add_option(parser: Any, key: str, row: str | Opt) -> None:
+def _add_option(parser: Any, key: str, help_or_opt: str | Opt) -> None:
     """Add one option, whose key says its form as `add_options` has it."""
     *flags, last = key.split()
-    option = Opt(row) if isinstance(row, str) else row
+    option = Opt(help_or_opt) if isinstance(help_or_opt, str) else help_or_opt
     # A key that ends with a flag takes no value.
     if last.startswith("-"):
         parser.add_argument(*flags, last, action="store_true", help=option.help)
@@ -256,7 +257,8 @@ def _add_option(parser: Any, key: str, row: str | Opt) -> None:
     plain = form.strip("[]").rstrip(".*?,")
     choices = plain.split("|")
     # The first of several choices is meant, unless an `Opt` says that there is no default.
-    default = choices[0] if len(choices) > 1 and isinstance(row, str) else option.default
+    first_is_default = len(choices) > 1 and isinstance(help_or_opt, str)
+    default = choices[0] if first_is_default else option.default
     arguments: dict[str, Any] = {"help": option.help, **_arity_of(form, option)}
     if len(choices) > 1:
         arguments["choices"] = choices

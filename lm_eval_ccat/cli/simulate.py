@@ -91,13 +91,13 @@ def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
     """Return the scores of each task without the models of ``--exclude``."""
     if score_tables.names_one_task(args.scores, args.task):
         table = read_scores(args.scores, args)
-        of_task = {table.task or "": table}
+        table_of = {table.task or "": table}
     else:
         tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
-        of_task = score_tables.tables_of(args.scores, tasks, metrics, reading_of(args))
-        for table in of_task.values():
+        table_of = score_tables.tables_of(args.scores, tasks, metrics, reading_of(args))
+        for table in table_of.values():
             warn(*doubts_of_range(args, table.metric, table.scale.higher_is_better))
-    out = set(names_of(args.exclude))
-    if unknown := out - {model for table in of_task.values() for model in table.models}:
-        next(iter(of_task.values())).select(sorted(unknown))  # its error lists the models
-    return {task: table.without(out & set(table.models)) for task, table in of_task.items()}
+    excluded = set(names_of(args.exclude))
+    if unknown := excluded - {model for table in table_of.values() for model in table.models}:
+        next(iter(table_of.values())).select(sorted(unknown))  # its error lists the models
+    return {task: table.without(excluded & set(table.models)) for task, table in table_of.items()}

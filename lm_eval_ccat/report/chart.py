@@ -82,8 +82,8 @@ class Axis:
         ]
 
 
-def axis(values: Iterable[float], count: int = 5, pad: float = 0.05) -> Axis:
-    """Make an axis that covers all finite values, with about `count` round ticks.
+def axis(values: Iterable[float], *, n_ticks: int = 5, pad: float = 0.05) -> Axis:
+    """Make an axis that covers all finite values, with about `n_ticks` round ticks.
 
     Examples
     --------
@@ -97,18 +97,18 @@ def axis(values: Iterable[float], count: int = 5, pad: float = 0.05) -> Axis:
     if high - low < 1e-12 * max(1.0, abs(high)):
         low, high = low - 0.5, high + 0.5
     margin = pad * (high - low)
-    return between(low - margin, high + margin, count)
+    return between(low - margin, high + margin, n_ticks=n_ticks)
 
 
-def between(low: float, high: float, count: int = 5) -> Axis:
-    """Make an axis from exactly `low` to `high`, with about `count` round ticks inside it.
+def between(low: float, high: float, *, n_ticks: int = 5) -> Axis:
+    """Make an axis from exactly `low` to `high`, with about `n_ticks` round ticks inside it.
 
     Examples
     --------
-    >>> between(-0.01, 0.01, 2).labels
+    >>> between(-0.01, 0.01, n_ticks=2).labels
     ('-0.01', '0.00', '0.01')
     """
-    wanted_step = (high - low) / max(count, 1)
+    wanted_step = (high - low) / max(n_ticks, 1)
     power = 10.0 ** math.floor(math.log10(wanted_step))
     # The next step that is 1, 2, 5 or 10 times a power of ten; sums of floats err a little.
     step = power * next(
@@ -152,18 +152,19 @@ class Box:
         """Return where a value of the vertical axis lies, kept inside; 0 is at the top."""
         return round(self.height * (1.0 - self.up.percent_at(value) / 100.0), 3)
 
-    def _points(self, xs: Iterable[float], ys: Iterable[float]) -> list[tuple[float, str]]:
-        """Return each value and where its point lies, which may be outside."""
+    def _points(self, xs: Iterable[float], ys: Iterable[float]) -> list[str]:
+        """Return where each point lies, as SVG has it; it may lie above or below the area."""
 
         def depth(y: float) -> float:
             return round(self.height * (1.0 - self.up.uncut_percent(y) / 100.0), 3)
 
-        return [(y, f"{self.x(x):g} {depth(y):g}") for x, y in zip(xs, ys)]
+        return [f"{self.x(x):g} {depth(y):g}" for x, y in zip(xs, ys)]
 
     def line(self, xs: Iterable[float], ys: Iterable[float]) -> str:
         """Return an SVG path through points; a NaN breaks it."""
         parts, pen = [], "M"
-        for y, point in self._points(xs, ys):
+        ys = list(ys)
+        for y, point in zip(ys, self._points(xs, ys)):
             if math.isfinite(y):
                 parts.append(pen + point)
             # After a gap the pen is lifted.
@@ -181,7 +182,7 @@ class Box:
             return ""
         xs, high, low = zip(*rows)
         forth, back = self._points(xs, high), reversed(self._points(xs, low))
-        return f"M{'L'.join(point for _, point in (*forth, *back))}Z"
+        return f"M{'L'.join((*forth, *back))}Z"
 
 
 # -- drawings -------------------------------------------------------------------------------------
@@ -348,13 +349,13 @@ class Panel:
         for tick in across.marks():
             position = x + width * tick["at"] / 100.0
             chart.line(position, y, position, y + height)
-            chart.text(position, y + height + 15, tick["label"], "middle", SOFT)
+            chart.text(position, y + height + 15, tick["label"], anchor="middle", fill=SOFT)
         for tick in up.marks(down=True) if up else ():
             position = y + height * tick["at"] / 100.0
             chart.line(x, position, x + width, position)
-            chart.text(x - 6, position + 4, tick["label"], "end", SOFT)
+            chart.text(x - 6, position + 4, tick["label"], anchor="end", fill=SOFT)
         if name:
-            chart.text(x + width, y + height + 30, name, "end", SOFT)
+            chart.text(x + width, y + height + 30, name, anchor="end", fill=SOFT)
 
     def x(self, value: float) -> float:
         """Return where a value of the horizontal axis lies on the chart."""
@@ -373,7 +374,7 @@ class Panel:
         self._inside(path, stroke=stroke, fill="none", stroke_width=stroke_width, **style)
         for x, y in zip(xs, ys) if dots else ():
             if math.isfinite(y):
-                self.chart.dot(self.x(x), self.y(y), 2.8, stroke)
+                self.chart.dot(self.x(x), self.y(y), radius=2.8, fill=stroke)
 
     def band(
         self, xs: Sequence[float], high: Sequence[float], low: Sequence[float] | None = None,

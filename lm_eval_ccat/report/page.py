@@ -366,7 +366,7 @@ class View:
             confidence=f"{100 * result['confidence']:g}%",
             facts=list(_facts(run, spending)),
             warnings=list(warnings(run, with_course=past is not None)),
-            forest=axis(ends, 7),
+            forest=axis(ends, n_ticks=7),
             rows=cells,
             columns=columns_of(columns.PAGE, result, cells),
             progress=None if past is None else progress(run, past),
@@ -655,25 +655,26 @@ class LivePage:
     def _follow(self) -> None:
         pause = 1.0
         while not self._stop.wait(pause):
-            began = time.monotonic()
+            start = time.monotonic()
             try:
                 # A resumed run may still have the result of its earlier part.
                 run = replace(read_run(self._folder), finished=False)
             # No run yet.
             except CcatError:
                 continue
-            # That a page cannot be written, the attempt after the run reports. Until then it takes
-            # as long to render as one that can, and comes as seldom.
+            # An error in writing is reported by the attempt after the run. Until then the failed
+            # attempts take as long as others, and are made as seldom.
             with suppress(CcatError):
                 write_report(run, refresh=self._seconds)
-            pause = max(self._seconds, (time.monotonic() - began) / _WRITING_SHARE)
+            pause = max(self._seconds, (time.monotonic() - start) / _WRITING_SHARE)
 
 
 def own_files(**texts: str) -> dict[str, str]:
     """Return script and style of a page, each with the hash by which the page allows no others."""
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
     hashes = {
-        f"{n}_hash": f"sha256-{base64.b64encode(digest).decode()}" for n, digest in digests.items()
+        f"{name}_hash": f"sha256-{base64.b64encode(digest).decode()}"
+        for name, digest in digests.items()
     }
     return {**texts, **hashes}
 

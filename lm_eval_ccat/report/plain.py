@@ -146,7 +146,7 @@ def _table(comparison: Comparison, outcome: Compared) -> dict[str, Any]:
     return {
         "title": f"{outcome.name} ({outcome.scale})",
         "text": " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers),
-        "places": axis([*ends, 0.0, -margin, margin], 6),
+        "places": axis([*ends, 0.0, -margin, margin], n_ticks=6),
         "margin": margin,
         "rows": rows,
         "losses": outcome.losses,
@@ -227,8 +227,8 @@ def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
         return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, outcome, difference)}"]
     # Sampled answers leave noise, and missing scores leave documents open.
     if outcome.sampled or difference.missing:
-        known = replace(outcome, question=BENCHMARK)
-        return [f"  {about(known)}: {in_words(comparison, outcome, difference)}"]
+        by_benchmark = replace(outcome, question=BENCHMARK)
+        return [f"  {about(by_benchmark)}: {in_words(comparison, outcome, difference)}"]
     # With all documents answered once, the difference itself is exact. It has as many digits as the
     # deciding answer prints, and at least two of its own.
     gap, half = difference.difference, 0.5 * abs(difference.difference)

@@ -75,35 +75,35 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     """
     content = _content(ranking)
     # Models with full results were not measured by this ranking.
-    rows = [row for row in model_cells(content) if row.rank and not row.known]
-    step, several = 20 if len(rows) <= 40 else 14, len(content["order"]) > 1
-    names = [label(row.name) for row in rows]
+    models = [model for model in model_cells(content) if model.rank and not model.known]
+    step, several = 20 if len(models) <= 40 else 14, len(content["order"]) > 1
+    names = [label(model.name) for model in models]
     left, top = round(24 + LETTER * max(map(len, names), default=4)), 24
-    right, bottom = left + _PLOT_WIDTH, top + step * len(rows)
+    right, bottom = left + _PLOT_WIDTH, top + step * len(models)
     words = "Estimates with intervals, possible ranks and P(best) of every model"
     chart = Chart(max(720, right + 190), bottom + 40, words)
     columns = {right + 60: "estimate", right + 115: "rank", right + 175: "P(best)"}
     for position, title in columns.items():
-        chart.text(position, 14, title, "end", SOFT)
-    for n, row in enumerate(rows):
-        if row.tie is not None:
-            chart.rect(left, top + step * n, _PLOT_WIDTH, step, TIE_FILL, fill_opacity=0.6)
-    scale = axis([end for row in rows for end in row.row["interval"]], 5)
+        chart.text(position, 14, title, anchor="end", fill=SOFT)
+    for n, model in enumerate(models):
+        if model.tie is not None:
+            chart.rect(left, top + step * n, _PLOT_WIDTH, step, fill=TIE_FILL, fill_opacity=0.6)
+    scale = axis([end for model in models for end in model.row["interval"]])
     panel = Panel(chart, Area(left, 20, _PLOT_WIDTH, bottom - 20), scale)
-    for n, (name, row) in enumerate(zip(names, rows)):
+    for n, (name, model) in enumerate(zip(names, models)):
         y = top + step * n + step // 2
-        chart.text(left - 8, y + 4, name, "end")
-        low, high = row.row["interval"]
-        chart.line(panel.x(low), y, panel.x(high), y, ACCENT, 2)
-        chart.dot(panel.x(row.row["estimate"]), y)
+        chart.text(left - 8, y + 4, name, anchor="end")
+        low, high = model.row["interval"]
+        chart.line(panel.x(low), y, panel.x(high), y, stroke=ACCENT, width=2)
+        chart.dot(panel.x(model.row["estimate"]), y)
         cells = (
-            row.estimate,
-            row.ranks if several else "",
-            row.chance if several and row.best else "",
+            model.estimate,
+            model.ranks if several else "",
+            model.chance if several and model.best else "",
         )
         for position, text in zip(columns, cells):
-            chart.text(position, y + 4, text, "end")
-    chart.line(left, bottom, right, bottom, SOFT)
+            chart.text(position, y + 4, text, anchor="end")
+    chart.line(left, bottom, right, bottom, stroke=SOFT)
     metric = ranking.facts["metric"] if isinstance(ranking, StoredRun) else "estimate"
     less = isinstance(ranking, StoredRun) and not ranking.scale.higher_is_better
     tied = ", shaded where not decided" if content["ties"] else ""
@@ -137,8 +137,8 @@ def progress(run: StoredRun, past: History) -> dict[str, Any]:
         "ranks": {model: [rank or math.nan for rank in past.ranks[model]] for model in models},
         "estimates": Box(across, axis(ends)),
         "places": Box(across, Axis(size + 0.5, 0.5, (), ())),
-        "undecided": Box(across, between(0, 1.12 * max(1, *past.undecided), 3)),
-        "half_width": Box(across, axis([0.0, *past.half_width[late // 2 :]], 3, pad=0.0)),
+        "undecided": Box(across, between(0, 1.12 * max(1, *past.undecided), n_ticks=3)),
+        "half_width": Box(across, axis([0.0, *past.half_width[late // 2 :]], n_ticks=3, pad=0.0)),
         "bump_height": 30 * size if size <= BUMP_LABELS else 520,
         "bump_labels": size <= BUMP_LABELS,
     }
@@ -276,8 +276,8 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
 def _box_of(grid: Floats, total: Floats) -> Box:
     """Return the axes of an information curve."""
     # A bank whose items tell nothing still needs an axis of some height.
-    up = between(0.0, 1.08 * float(total.max()) or 1.0, 3)
-    return Box(between(float(grid[0]), float(grid[-1]), 6), up)
+    up = between(0.0, 1.08 * float(total.max()) or 1.0, n_ticks=3)
+    return Box(between(float(grid[0]), float(grid[-1]), n_ticks=6), up)
 
 
 def plot_bank(bank: ItemBank) -> Chart:
@@ -291,12 +291,19 @@ def plot_bank(bank: ItemBank) -> Chart:
     grid, total, _ = information_curve(bank, np.array([]))
     axes, xs, ys = _box_of(grid, total), grid.tolist(), total.tolist()
     title = "Information of all items (1 / logit²)"
-    curve = Panel(chart, Area(490, 30, 340, 230), axes.across, axes.up, title, "ability (logits)")
+    curve = Panel(
+        chart,
+        Area(490, 30, 340, 230),
+        axes.across,
+        axes.up,
+        title=title,
+        name="ability (logits)",
+    )
     curve.band(xs, ys, opacity=0.14)
     curve.curve(xs, ys)
     difficulties, discriminations = difficulty(bank)[bank.kept], discrimination(bank)[bank.kept]
     # A few items without a slope lie far out, and would press the others together.
-    across = axis(np.nanquantile(difficulties, [0.01, 0.99]).tolist(), 6)
+    across = axis(np.nanquantile(difficulties, [0.01, 0.99]).tolist(), n_ticks=6)
     # With one discrimination for all items, points would lie on a line; a histogram tells more.
     if np.ptp(discriminations) < 1e-9:
         _draw_histogram(chart, across, difficulties, float(discriminations[0]))
@@ -315,23 +322,24 @@ def _draw_histogram(
     """Draw how many items have each difficulty."""
     known = difficulties[np.isfinite(difficulties)]
     counts, edges = np.histogram(known, 40, (across.low, across.high))
-    up = between(0, max(1, 1.05 * counts.max()), 4)
+    up = between(0, max(1, 1.05 * counts.max()), n_ticks=4)
     title = f"Difficulty of {len(difficulties):,} items, discrimination {discrimination:.2f}"
-    panel = Panel(chart, _ITEMS, across, up, title, "difficulty (logits)")
+    panel = Panel(chart, _ITEMS, across, up, title=title, name="difficulty (logits)")
     for n, low, high in zip(counts.tolist(), edges, edges[1:]):
         top = panel.y(n)
-        chart.rect(panel.x(low), top, panel.x(high) - panel.x(low), panel.y(0) - top, ACCENT)
+        width, height = panel.x(high) - panel.x(low), panel.y(0) - top
+        chart.rect(panel.x(low), top, width, height, fill=ACCENT)
 
 
 def _draw_items(chart: Chart, across: Axis, difficulties: Floats, discriminations: Floats) -> None:
     """Draw items as points; of more than `MAX_POINTS`, every second, third or so."""
     title = f"Difficulty and discrimination of {len(difficulties):,} items"
-    up = axis(discriminations.tolist(), 5)
-    panel = Panel(chart, _ITEMS, across, up, title, "difficulty (logits)")
+    up = axis(discriminations.tolist())
+    panel = Panel(chart, _ITEMS, across, up, title=title, name="difficulty (logits)")
     step = max(1, len(difficulties) // MAX_POINTS)
     for x, y in zip(difficulties[::step].tolist(), discriminations[::step].tolist()):
         if across.low <= x <= across.high:
-            chart.dot(panel.x(x), panel.y(y), 2, fill_opacity=0.4)
+            chart.dot(panel.x(x), panel.y(y), radius=2, fill_opacity=0.4)
 
 
 # -- replays --------------------------------------------------------------------------------------
@@ -361,31 +369,31 @@ def plot_simulation(*simulations: Any) -> Chart:
     confidence = (contents[0].get("settings") or {}).get("confidence")
     taus = [reading for curve in curves.values() for reading in curve.taus]
     shares = [reading for curve in curves.values() for reading in curve.shares]
-    across = between(0.0, 1.04 * max((reading.n_items for reading in taus), default=1.0), 5)
+    across = between(0.0, 1.04 * max((reading.n_items for reading in taus), default=1.0))
     chart = Chart(940, 330, "Agreement with the true order over items per model")
     tau_panel = Panel(
         chart, Area(50, 30, 340, 240), across,
-        between(min(0.0, *(reading.low for reading in taus)) if taus else 0.0, 1.02, 5),
-        "Kendall tau with the true order", "items per model",
+        between(min(0.0, *(reading.low for reading in taus)) if taus else 0.0, 1.02),
+        title="Kendall tau with the true order", name="items per model",
     )  # fmt: skip
     levels = [] if not confidence else [100 * confidence]
     share_panel = Panel(
         chart, Area(450, 30, 340, 240), across,
-        axis([100.0, *levels, *(reading.low for reading in shares)], 5),
-        "Decided pairs in the true order, %", "items per model",
+        axis([100.0, *levels, *(reading.low for reading in shares)]),
+        title="Decided pairs in the true order, %", name="items per model",
     )  # fmt: skip
     for n, (method, curve) in enumerate(curves.items()):
         colour = COLOURS[n % len(COLOURS)]
         for panel, readings in ((tau_panel, curve.taus), (share_panel, curve.shares)):
             if readings:
                 xs, values, low, high = zip(*readings)
-                panel.band(xs, high, low, colour)
-                panel.curve(xs, values, colour, dots=True)
-        chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, colour, 2)
+                panel.band(xs, high, low, fill=colour)
+                panel.curve(xs, values, stroke=colour, dots=True)
+        chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, stroke=colour, width=2)
         chart.text(832, 40 + 18 * n, method)
     for level in levels:
         y = share_panel.y(level)
-        chart.line(450, y, 790, y, SOFT, stroke_dasharray="4 3")
+        chart.line(450, y, 790, y, stroke=SOFT, stroke_dasharray="4 3")
     return chart
 
 
@@ -411,12 +419,18 @@ def plot_power(content: Mapping[str, Any]) -> Chart:
     chart = Chart(560, 310, f"{title} of rankings, over items of each model")
     across, up = between(0.0, 1.02 * max(by_items)), between(0.0, 1.05 * largest)
     panel = Panel(
-        chart, Area(60, 30, 360, 220), across, up, f"{title} of rankings", "items of each model"
+        chart,
+        Area(60, 30, 360, 220),
+        across,
+        up,
+        title=f"{title} of rankings",
+        name="items of each model",
     )
     for number, way in enumerate(ways):
         colour = COLOURS[number % len(COLOURS)]
-        panel.curve(list(by_items), [gaps[way] for gaps in by_items.values()], colour, dots=True)
-        chart.line(436, 36 + 18 * number, 456, 36 + 18 * number, colour, 2)
+        smallest_gaps = [gaps[way] for gaps in by_items.values()]
+        panel.curve(list(by_items), smallest_gaps, stroke=colour, dots=True)
+        chart.line(436, 36 + 18 * number, 456, 36 + 18 * number, stroke=colour, width=2)
         chart.text(462, 40 + 18 * number, way)
     return chart
 

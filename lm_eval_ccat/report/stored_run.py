@@ -72,7 +72,7 @@ class StoredAnswers(Collection[StoredAnswer]):
     def __init__(self, journal: JournalFile, header: Header, result: RankingContent) -> None:
         self._path, tasks = journal.path, header.report.get("outcomes") or {}
         self._several = len(tasks) > 1
-        self._lead = _leading(header, next(iter(tasks))) if tasks else ""
+        self._leading_outcome = _leading_outcome(header, next(iter(tasks))) if tasks else ""
         self._journal = journal
         self._items = {model: row["items"] for model, row in result["models"].items()}
 
@@ -101,8 +101,8 @@ class StoredAnswers(Collection[StoredAnswer]):
             # What came after the deciding answer is in the journal, and not in the result.
             if 0 <= number < len(of_model) and of_model[number]:
                 doc = record.item.document if self._several else record.item.doc_id
-                score, raw = _score(record, self._lead)
-                yield StoredAnswer(record.model, doc, score, raw, record.text)
+                scores = _scores(record, self._leading_outcome)
+                yield StoredAnswer(record.model, doc, scores.score, scores.raw, record.text)
 
 
 class AnswerColumns:
@@ -210,7 +210,7 @@ class StoredRun:
         if isinstance(self.banks, ItemBank):
             return {"": self.banks}
         leading = {
-            task: outcomes[_leading(self.header, task)]
+            task: outcomes[_leading_outcome(self.header, task)]
             for task, outcomes in (self.banks or {}).items()
         }
         return leading if len(leading) > 1 else dict(zip([""], leading.values()))
@@ -316,8 +316,9 @@ class StoredRun:
                         doc = (task, row["doc_id"]) if len(tasks) > 1 else row["doc_id"]
                         if doc not in sources:
                             target = str(row.get("target", ""))
-                            prompt = next(iter(requests_of(row.get("arguments"))), ("", None))[0]
-                            sources[doc] = DocumentTexts(str(prompt), target)
+                            requests = requests_of(row.get("arguments")) or [("", None)]
+                            first_prompt, _ = requests[0]
+                            sources[doc] = DocumentTexts(str(first_prompt), target)
                     except (ValueError, KeyError, TypeError, AttributeError):
                         continue  # a torn or foreign line costs its prompt, not the page
         return sources
@@ -349,15 +350,16 @@ def read_run(path: str | Path) -> StoredRun:
     header = journal.header
     file = folder.path / RESULT
     stored = read_result(file) if file.is_file() else None
-    moments = array("d")
+    times = array("d")
 
-    def timed() -> Iterator[Record]:
+    def noting_times() -> Iterator[Record]:
         for record in records:
-            moments.extend(() if record.time is None else (record.time,))
+            if record.time is not None:
+                times.append(record.time)
             yield record
 
     # Only the journal shows whether a run went on after its result, so that it is not finished.
-    finished = is_of_journal(stored, journal, timed())
+    finished = is_of_journal(stored, journal, noting_times())
     result = stored if stored is not None and finished else state(folder.path).content
     for row in result["models"].values():
         row["draws"] = []  # the page shows none, and those of a long run fill the memory
@@ -368,27 +370,34 @@ def read_run(path: str | Path) -> StoredRun:
         answers=StoredAnswers(journal, header, result),
         banks=_banks(folder.path, header),
         finished=finished,
-        started=min(moments, default=None),
-        ended=max(moments, default=None),
+        started=min(times, default=None),
+        ended=max(times, default=None),
         torn=journal.torn is not None,
         n_lines=journal.count,
     )
 
 
-def _leading(header: Header, task: str) -> str:
+def _leading_outcome(header: Header, task: str) -> str:
     """Return the name of the task's outcome that has the largest weight."""
     outcomes = header.report["outcomes"][task]
     return str(max(outcomes, key=lambda name: outcomes[name]["weight"]))
 
 
-def _score(answer: Tell, lead: str) -> tuple[float, float | None]:
-    """Return an answer's score on [0, 1] and the raw one, by the outcome that leads."""
+class _AnswerScores(NamedTuple):
+    """An answer's score on [0, 1], and the one on the metric's own scale, if it is known."""
+
+    score: float
+    raw: float | None
+
+
+def _scores(answer: Tell, leading_outcome: str) -> _AnswerScores:
+    """Return an answer's scores by the outcome with the largest weight."""
     score, raw = answer.score, answer.raw
-    # The page shows one score an answer: that which weighs most.
+    # An answer of several outcomes has a score by each.
     if isinstance(score, Mapping):
-        name = lead if lead in score else next(iter(score))
+        name = leading_outcome if leading_outcome in score else next(iter(score))
         score, raw = score[name], (raw or {}).get(name)
-    return float(score), None if raw is None else float(raw)
+    return _AnswerScores(float(score), None if raw is None else float(raw))
 
 
 def _banks(folder: Path, header: Header) -> ItemBank | Mapping[str, Mapping[str, ItemBank]] | None:
@@ -441,7 +450,7 @@ class History:
 
 
 class _RecordingBook(Book):
-    """Replays a journal and records the ranking at given numbers of answers, `moments`."""
+    """Replays a journal and records the ranking at each of the `moments`, numbers of answers."""
 
     def __init__(self, run: StoredRun, moments: set[int]) -> None:
         assert run.banks is not None

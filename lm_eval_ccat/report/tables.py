@@ -69,7 +69,9 @@ def rank_rows(result: RankingContent) -> RankRows | None:
     if not cells or size < 2:
         return None
     # A mark right before the last one would overlap it.
-    round_ranks = (round(tick) for tick in between(1, size, 8).ticks if 1 < tick < 0.94 * size)
+    round_ranks = (
+        round(tick) for tick in between(1, size, n_ticks=8).ticks if 1 < tick < 0.94 * size
+    )
     marks = sorted({1, size, *round_ranks})
     labels = tuple(f"{mark:,}" for mark in marks)
     return RankRows(cells, Axis(0, size, tuple(mark - 0.5 for mark in marks), labels))
@@ -92,20 +94,21 @@ def count_pairs(result: RankingContent) -> PairCounts:
     """Count the pairs with a tested model that is in the order."""
     position = {model: i for i, model in enumerate(result["order"])}
     known = {model for model, row in result["models"].items() if row.get("known")}
-    # By the two models' distance in the order; each pair is listed in both orders.
+    # Each pair is listed in both orders; the one with the better model first is counted.
     pairs = [
-        (position[pair["b"]] - position[pair["a"]], pair.get("decision"))
+        pair
         for pair in result["pairwise"]
         if not {pair["a"], pair["b"]} <= known
         and pair["a"] in position
         and position[pair["a"]] < position.get(pair["b"], -1)
     ]
+    neighbours = [pair for pair in pairs if position[pair["b"]] - position[pair["a"]] == 1]
     return PairCounts(
         pairs=len(pairs),
-        decided=sum(decision == "decided" for _, decision in pairs),
-        equivalent=sum(decision == "equivalent" for _, decision in pairs),
-        neighbours=sum(distance == 1 for distance, _ in pairs),
-        decided_neighbours=pairs.count((1, "decided")),
+        decided=sum(pair.get("decision") == "decided" for pair in pairs),
+        equivalent=sum(pair.get("decision") == "equivalent" for pair in pairs),
+        neighbours=len(neighbours),
+        decided_neighbours=sum(pair.get("decision") == "decided" for pair in neighbours),
     )
 
 

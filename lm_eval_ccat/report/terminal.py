@@ -207,9 +207,10 @@ def _fitted(columns: Sequence[_ShownColumn], width: int) -> list[_ShownColumn]:
 
 
 def _shown(rows: Sequence[ModelCells], max_rows: int) -> tuple[list[ModelCells], int]:
-    """Return all rows if they are few, else the first, or the best and the asked with neighbours.
+    """Return the rows that are shown, and the number of the others.
 
-    The second value is the number of other rows.
+    All rows are shown if they are few; else the first ones, or, where some models have full
+    results, the best model and those that were asked with their neighbours.
     """
     if len(rows) <= max_rows:
         return list(rows), 0
@@ -234,7 +235,10 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
     ['1 …struct', '2 …struct']
     """
     half = width // 2
-    short = {n: n if len(n) <= width else f"{n[: width - 1 - half]}…{n[-half:]}" for n in names}
+    short = {
+        name: name if len(name) <= width else f"{name[: width - 1 - half]}…{name[-half:]}"
+        for name in names
+    }
     taken = list(short.values())
     for number, name in enumerate(names, start=1):
         # Models of one family often differ in the middle of their names.
@@ -319,8 +323,8 @@ def notes(content: RankingContent) -> list[str]:
 def _open_pairs(content: RankingContent) -> Iterator[str]:
     """Yield lines on what is open: ties, the cheapest pair to decide, and all pairs together."""
     yield from _open_ties(content)
-    if plan := outlook(content, content["cost_unit"]):
-        yield from _what_would_decide(plan)
+    if needs := outlook(content, content["cost_unit"]):
+        yield from _what_would_decide(needs)
     if why := one_look(content):
         yield why
     for a, b in content.get("withdrawn", ())[:2]:
@@ -352,12 +356,12 @@ def _open_ties(content: RankingContent) -> Iterator[str]:
         yield f"{a} and {b} are separated from each other, but not from the models between them."
 
 
-def _what_would_decide(plan: Outlook) -> Iterator[str]:
+def _what_would_decide(needs: Outlook) -> Iterator[str]:
     """Yield what the cheapest open pair still takes, and what all open neighbours take."""
-    pair, n_pairs = plan.pairs[0], len(plan.pairs)
+    pair, n_pairs = needs.pairs[0], len(needs.pairs)
     pair_price, price = "", ""
-    if plan.cost is not None:
-        pair_price, price = f" ({dollars(pair['cost'])})", f" ({dollars(plan.cost)})"
+    if needs.cost is not None:
+        pair_price, price = f" ({dollars(pair['cost'])})", f" ({dollars(needs.cost)})"
     names = f"{pair['a']} over {pair['b']} ({whole_percent(pair['p'])}%)"
     # To name a number of answers would invite to pay for them in vain.
     if pair.get("out_of_reach"):
@@ -365,9 +369,9 @@ def _what_would_decide(plan: Outlook) -> Iterator[str]:
     else:
         close = ", nearly all that remain," if pair["all_items"] else ""
         yield f"{names}: about {_more_answers(pair['items'])}{pair_price}{close} may decide."
-    if n_pairs > 1 and not plan.out_of_reach:
+    if n_pairs > 1 and not needs.out_of_reach:
         yield (
-            f"About {plan.answers:,} more answers{price} would decide all {n_pairs} open "
+            f"About {needs.answers:,} more answers{price} would decide all {n_pairs} open "
             "neighbours; the page and --json list each pair."
         )
 
@@ -484,19 +488,19 @@ class Progress(Observer):
     def line(self) -> str:
         """Return one log line about the current state: the models asked, with ranks and items."""
         content, waiting = self._current()
-        tested = [row for row in model_cells(content) if not row.known]
-        names = shortened([row.name for row in tested], _NAME_WIDTH)
+        tested = [model for model in model_cells(content) if not model.known]
+        names = shortened([model.name for model in tested], _NAME_WIDTH)
         unit = content["cost_unit"]
-        models = [
-            f"{visible_name(names[row.name])} {(row.has_results and row.ranks) or '-'} "
-            f"({row.row['n_items']}{_cost(row.row, unit)})"
-            for row in tested
+        texts = [
+            f"{visible_name(names[model.name])} {(model.has_results and model.ranks) or '-'} "
+            f"({model.row['n_items']}{_cost(model.row, unit)})"
+            for model in tested
         ]
         items = f"{content['items_administered']} {what_is_asked(content)}"
         unanswered = [f"{sum(waiting.values())} unanswered"] if waiting else []
         held_up = filter(None, [self.book.held_up()])
         # Before the first answer nothing is known of the models.
-        ranks = [first_of(models, MOST_IN_LINE)] if content["items_administered"] else []
+        ranks = [first_of(texts, MOST_IN_LINE)] if content["items_administered"] else []
         return "; ".join([*ranks, items, *self._spending(), *unanswered, *held_up])
 
     def _spending(self) -> list[str]:
