@@ -75,11 +75,11 @@ class BertScoreSettings:
 
         baseline = stated("CCAT_BERTSCORE_BASELINE")
         return cls(
-            stated("CCAT_BERTSCORE_MODEL") or DEFAULT_MODEL,
-            stated("CCAT_BERTSCORE_LAYERS", whole(1)),
-            None if baseline == "none" else baseline,
-            stated("CCAT_BERTSCORE_BATCH", whole(1)) or 64,
-            stated("CCAT_BERTSCORE_DEVICE"),
+            model=stated("CCAT_BERTSCORE_MODEL") or DEFAULT_MODEL,
+            num_layers=stated("CCAT_BERTSCORE_LAYERS", whole(1)),
+            baseline=None if baseline == "none" else baseline,
+            batch_size=stated("CCAT_BERTSCORE_BATCH", whole(1)) or 64,
+            device=stated("CCAT_BERTSCORE_DEVICE"),
         )
 
     @property

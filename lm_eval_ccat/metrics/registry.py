@@ -212,7 +212,8 @@ def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | Non
                 direction = not declaration["lower_is_better"]
             elif isinstance(declaration.get("higher_is_better"), bool):
                 direction = declaration["higher_is_better"]
-            scale = Scale(ends[0], ends[1], direction is None or direction)
+            low, high = ends
+            scale = Scale(low, high, higher_is_better=direction is None or direction)
             return _agreeing(scale, higher, metric)
     raise ScaleError(
         f"the range of metric {metric} (metadata.ccat_scales.{metric}, or beside it in "
@@ -316,8 +317,8 @@ class Metric:
 
     def is_missing(self, value: Any) -> bool:
         """Return whether a value is NaN that means "no score" (see `skips_nan`)."""
-        number = isinstance(value, (float, np.floating))
-        return self.skips_nan and number and math.isnan(value)
+        is_float = isinstance(value, (float, np.floating))
+        return self.skips_nan and is_float and math.isnan(value)
 
     def score(self, value: Any, *, task: str = "", prediction: str | None = None) -> float:
         """Turn a value that ``process_results`` reported for a document into a raw score.
@@ -548,18 +549,22 @@ def find_metric(
     )
     if multiple_targets:
         reported.require_scored_once()
-    if (pairs := reported.as_pairs()) is not None:
+    if (pair_metric := reported.as_pairs()) is not None:
         sentence_scorer(name)  # a missing tokenizer is an error now, not at the first answer
-        return pairs
+        return pair_metric
     reported.require_mean_of_numbers()
     scale = reported.stated_scale or reported.listed_scale()
     if scale is None:
         raise _scale_not_known(reported, config)
-    # A metric with the task's own aggregation gets here only with a declared scale.
-    prefix, skips_nan = "" if declared.averaged else "mean_", declared.aggregation == "nanmean"
-    from_harness = declared.inherited and lower_is_better is None
-    source = declared.source if from_harness else ""
-    return Metric(name, scale, prefix, skips_nan=skips_nan, directed_by=source)
+    inherits_direction = declared.inherited and lower_is_better is None
+    return Metric(
+        name,
+        scale,
+        # A metric with the task's own aggregation gets here only with a declared scale.
+        prefix="" if declared.averaged else "mean_",
+        skips_nan=declared.aggregation == "nanmean",
+        directed_by=declared.source if inherits_direction else "",
+    )
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:
@@ -633,13 +638,12 @@ def _stated_scale(
     """Return the scale that the user or the task's YAML states; None if neither does."""
     higher = None if lower_is_better is None else not lower_is_better
     if range is not None:
+        low, high = range
         of_table = None if known is None else known.higher_is_better
-        directions = [
-            direction
-            for direction in (higher, declared.higher_is_better, of_table)
-            if direction is not None
-        ]
-        return Scale(*range, *directions[:1])
+        # The user's direction goes before the task's, and the task's before the table's.
+        stated = (higher, declared.higher_is_better, of_table)
+        direction = next((direction for direction in stated if direction is not None), True)
+        return Scale(low, high, higher_is_better=direction)
     if declared.scale is not None or (known is not None and higher is not None):
         return _directed(declared.scale or known, higher)
     return Scale(cap=1.0) if lower_is_better else None

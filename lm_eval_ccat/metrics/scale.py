@@ -301,7 +301,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(("rougeL_avg", "bleu_avg"), PERCENT, ("norsumm*",)),
     # realtoxicityprompts/metric.py: Perspective's toxicity, and whether it passed the threshold.
     Entry(
-        ("score", "perspective_api_toxicity_score"), Scale(0, 1, False), ("realtoxicityprompts*",)
+        ("score", "perspective_api_toxicity_score"),
+        Scale(0, 1, higher_is_better=False),
+        ("realtoxicityprompts*",),
     ),
     # scrolls/task.py: acc_norm times 100.
     Entry(("em",), PERCENT, ("scrolls_*",)),
@@ -315,7 +317,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         ("json_validity", "schema_compliance", "r@*", "mrr", "contains", "quasi_exact_match"), UNIT
     ),
-    Entry(("pct_*",), Scale(0, 1, False), tells_direction=False),
+    Entry(("pct_*",), Scale(0, 1, higher_is_better=False), tells_direction=False),
     # Overlap of words or spans. squad-style F1 on 0-100 is a corpus statistic in the harness.
     Entry(("f1", "f1_abstractive", "flexible_f1", "fscore", "precision", "recall"), UNIT),
     Entry(("rouge1", "rouge2", "rougeL", "rougeLsum"), UNIT),

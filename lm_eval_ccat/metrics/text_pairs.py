@@ -343,8 +343,8 @@ _BLOCKS: dict[str, tuple[tuple[int, int], ...]] = {
     "Burmese": ((0x1000, 0x109F),),
     "Khmer": ((0x1780, 0x17FF),),
 }
-#: Shares of a text's letters and marks: from which on it is of a language; and of kana, from which
-#: on Chinese characters are Japanese, too.
+#: Least share of a text's letters and marks that makes it a text of their language, and least share
+#: of kana that makes its Chinese characters Japanese, too.
 _LEAST_SHARE, _LEAST_KANA = 0.3, 0.05
 _FITTING = {
     ("bleu", "Chinese"): "bleu@zh",
