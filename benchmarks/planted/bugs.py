@@ -1291,8 +1291,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "of task versions that equally many models have, any counts",
         "lm_eval_ccat/scores/readers/comparable_runs",
-        "(len(models[text]), latest[text])",
-        "len(models[text])",
+        "(len(models[value]), latest[value])",
+        "len(models[value])",
         ("tests/scores/test_harness_logs.py",),
     ),
     Bug(
@@ -2482,8 +2482,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "answers: the earliest run's answer counts",
         "lm_eval_ccat/scores/answers",
-        "zip(usable, labels_of(usable)), key=lambda pair: pair[0].date\n    )",
-        "zip(usable, labels_of(usable)), key=lambda pair: pair[0].date, reverse=True\n    )",
+        "in by_date(usable, labels_of(usable)):",
+        "in reversed(by_date(usable, labels_of(usable))):",
         (
             "tests/scores/test_harness_logs.py::test_of_the_answers_to_a_document_the_latest_counts_and_its_first_target",
         ),
@@ -2532,8 +2532,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "frameworks: lower is better in Every Eval Ever is higher",
         "lm_eval_ccat/scores/readers/frameworks",
-        'Scale(*ends, not metric.get("lower_is_better"))',
-        "Scale(*ends)",
+        'higher_is_better=not metric.get("lower_is_better"),',
+        "higher_is_better=True,",
         (
             "tests/scores/readers/test_other_logs.py::test_every_eval_ever_states_which_end_of_a_scale_is_better",
         ),

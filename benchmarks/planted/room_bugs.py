@@ -1431,13 +1431,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "scores/grid": (
         (
             "of equally common hashes the oldest counts",
-            "key=lambda value: (counts[value], value), default",
-            "key=lambda value: (counts[value], -value), default",
+            "key=lambda code: (counts[code], code), default",
+            "key=lambda code: (counts[code], -code), default",
         ),
         (
             "two scores of an item in two files are not refused",
-            "repeated = np.flatnonzero(later | ~np.isnan(before))",
-            "repeated = np.flatnonzero(later)",
+            "repeated = np.flatnonzero(replaced | ~np.isnan(before))",
+            "repeated = np.flatnonzero(replaced)",
         ),
         (
             "items are named by the order in which they came",

@@ -23,7 +23,7 @@ from ..scores.prompts import (
     WRITTEN,
     Marks,
     differing,
-    first_place,
+    first_difference,
     generation_of,
     hash_of,
 )
@@ -286,7 +286,7 @@ class Scoring(NamedTuple):
                 words = f"{key} is {text} in {names[0]} and {of_peer} in {names[1]}"
                 yield Discrepancy(words, SCORING_CODE)
                 continue
-            place = first_place(text, of_peer)
+            place = first_difference(text, of_peer)
             words = f"{key} differs between {' and '.join(names)}{place}"
             change = PROMPTS if key in _WRITING else "" if key == _REPEATS else SCORING_CODE
             yield Discrepancy(words, change, change == SCORING_CODE)

@@ -16,7 +16,7 @@ from .configuration import configurations_in
 from .grid import ScoreGrid
 from .prompts import DIGITS
 from .readers import run_journal
-from .readers.comparable_runs import full_runs, labels_of, shared_settings
+from .readers.comparable_runs import by_date, full_runs, labels_of, shared_settings
 from .readers.logged_runs import LoggedRun, find_runs
 from .readers.samples import RunSamples, filter_of, hash_of_row, mark_of_row, rows_of
 from .reading import Query, one_of
@@ -133,9 +133,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     warnings += left_out
     answers: dict[tuple[str, str, Any, str], LoggedAnswer] = {}
     # For the same (model, config, document) the latest run counts.
-    for run, (model, config) in sorted(
-        zip(usable, labels_of(usable)), key=lambda pair: pair[0].date
-    ):
+    for run, (model, config) in by_date(usable, labels_of(usable)):
         skipped = Counter[str]()
         file, n_unnamed = RunSamples(run.samples, run.filters_of() or ["none"]), Counter[Any]()
         for _, row in rows_of(run.samples):
@@ -149,11 +147,14 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
                     if isinstance(target, list):
                         target = target[0] if target else ""
                     answers[model, config, doc_id, name] = LoggedAnswer(
-                        model, config, doc_id, row.get("doc_hash"),
-                        doc if isinstance(doc, dict) else {},
-                        "" if target is None else str(target).strip(),
-                        text.strip(),
-                    )  # fmt: skip
+                        model,
+                        config,
+                        doc_id=doc_id,
+                        doc_hash=row.get("doc_hash"),
+                        doc=doc if isinstance(doc, dict) else {},
+                        target="" if target is None else str(target).strip(),
+                        text=text.strip(),
+                    )
                 case _:
                     skipped["the answer is not text"] += 1
         warnings += [f"{run.samples}: {n} rows left out: {why}" for why, n in skipped.items()]
@@ -282,10 +283,15 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
                 ) if of_task == task:
                     number = int(repeat[0]) if repeat else 1
                     yield EarlierAnswer(
-                        record.model, doc_id, prompt, responses, str(file), repeat=number,
+                        record.model,
+                        doc_id=doc_id,
+                        prompt_hash=prompt,
+                        responses=responses,
+                        source=str(file),
+                        repeat=number,
                         mark=marks.get(doc_id),
                         configuration=configurations.get(record.model, {}),
-                    )  # fmt: skip
+                    )
 
 
 def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
@@ -296,23 +302,28 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
             case str():
                 damaged += 1
             case {"resps": [_, *_] as responses, "doc_id": int(doc_id)}:
-                groups = [[_unwritten(response) for response in group] for group in responses]
+                groups = [[_as_given(response) for response in group] for group in responses]
                 yield EarlierAnswer(
-                    run.model, doc_id, hash_of_row(row), groups, str(run.samples),
-                    row.get("doc_hash"), mark=mark_of_row(row, run.template),
+                    run.model,
+                    doc_id=doc_id,
+                    prompt_hash=hash_of_row(row),
+                    responses=groups,
+                    source=str(run.samples),
+                    doc_hash=row.get("doc_hash"),
+                    mark=mark_of_row(row, run.template),
                     configuration=run.configuration,
-                )  # fmt: skip
+                )
     # Answers that cannot be read were paid for, and will be paid for again.
     if damaged:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")
 
 
-def _unwritten(response: Any) -> Any:
+def _as_given(response: Any) -> Any:
     """Restore a response as the model gave it: the harness logs a log-likelihood as two strings.
 
     Examples
     --------
-    >>> _unwritten(["-1.5", "False"])
+    >>> _as_given(["-1.5", "False"])
     [-1.5, False]
     """
     match response:

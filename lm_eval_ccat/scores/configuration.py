@@ -57,7 +57,7 @@ _CONFIGURING = {
         ("", ""),
     ),
 }  # fmt: skip
-#: The same of how its prompts were written.
+#: Settings that say how its prompts were written, in the same form.
 WRITING = {
     "chat_template": ("", ""), "system_instruction": ("", ""),
     "fewshot_as_multiturn": ("+multiturn", "false"),
@@ -92,16 +92,16 @@ def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> lis
         _writing(results, any((results.get("n-shot") or {}).values())) for _, results in runs
     ]
     values: dict[tuple[str, str], set[str]] = {}
-    of_tasks: dict[tuple[str, str, str], set[str]] = {}
+    values_on_task: dict[tuple[str, str, str], set[str]] = {}
     for (model, results), configuration, writing in zip(runs, configurations, writings):
-        # Without a results file nothing is known, which is no other configuration.
+        # A run without a results file may be of any configuration: it tells none apart.
         for key in _CONFIGURING if results else ():
             values.setdefault((model, key), set()).add(configuration.get(key, ""))
         for key in WRITING:
             for task in results.get("configs") or ():
-                of_tasks.setdefault((model, key, task), set()).add(writing.get(key, ""))
-    # Tasks may each be asked in their own way; one that was asked in two tells configurations.
-    for (model, key, _), texts in of_tasks.items():
+                values_on_task.setdefault((model, key, task), set()).add(writing.get(key, ""))
+    # Each task may be asked in its own way; one that was asked in two tells configurations apart.
+    for (model, key, _), texts in values_on_task.items():
         if len(texts) > 1:
             values.setdefault((model, key), set()).update(texts)
     return [
@@ -169,9 +169,9 @@ def _configuring(name: str, model_args: Any) -> dict[str, str]:
     arguments = _arguments(model_args)
     return {
         key: arguments[key]
-        for key, (_, usual) in _CONFIGURING.items()
+        for key in _CONFIGURING
         if arguments.get(key, "") != name
-        and arguments.get(key, "").lower() not in ("", "none", usual)
+        and arguments.get(key, "").lower() not in ("", "none", _NAMINGS[key].usual)
     }
 
 
@@ -265,11 +265,11 @@ def names_by_model(configurations: Mapping[str, Mapping[str, str]]) -> dict[str,
     {'ck/step-300': 'step-300'}
     """
     # A model with two configurations in a run has no one name.
-    models = Counter(known["model"] for known in configurations.values())
+    models = Counter(configuration["model"] for configuration in configurations.values())
     return {
-        known["model"]: name
-        for name, known in configurations.items()
-        if models[known["model"]] == 1
+        configuration["model"]: name
+        for name, configuration in configurations.items()
+        if models[configuration["model"]] == 1
     }
 
 

@@ -44,7 +44,10 @@ class _Cells:
         self._n_rows, self._n_columns = 0, 0
 
     def grow(self, n_rows: int, n_columns: int) -> None:
-        """Have at least so many rows and columns; by an eighth more at a time, to grow seldom."""
+        """Make room for at least so many rows and columns.
+
+        Each time it grows by an eighth at least, so that it seldom has to.
+        """
         flat, old = self._flat, self._n_columns
         if n_columns > old:
             self._n_columns = width = max(n_columns, old + old // 8)
@@ -61,7 +64,10 @@ class _Cells:
             flat[filled:] = self._missing
 
     def replace(self, rows: Codes, columns: Codes, values: NDArray[Any]) -> NDArray[Any]:
-        """Put values into cells, the last where several are for one, and return what was there."""
+        """Put values into cells, and return what was there before.
+
+        Of several values for one cell the last is put.
+        """
         cells = rows * np.int64(self._n_columns) + columns
         before: NDArray[Any] = self._flat[cells]
         self._flat[cells] = values
@@ -101,13 +107,17 @@ class ScoreGrid:
 
     def __init__(self, labels: Iterable[tuple[str, str]] = ()) -> None:
         self.rows: dict[Any, int] = {}
-        self.placed = 0  # scores taken in
+        #: Number of scores that were taken in.
+        self.n_scores = 0
         self._items: dict[Any, int] = {}
         self._hashes: dict[Any, int] = {None: 0}
         self._marks: dict[Any, int] = {None: 0}
         self._repeated: tuple[int, int] | None = None  # the first cell of two scores
-        self._scores, self._versions = _Cells(np.nan, np.float64), _Cells(0, np.int32)
-        self._prompts, self._first_versions = _Cells(0, np.int32), _Cells(0, np.int32)
+        self._scores = _Cells(np.nan, np.float64)
+        # Numbers of the hash and of the mark that came with each score; 0 where none came.
+        self._hash_codes, self._mark_codes = _Cells(0, np.int32), _Cells(0, np.int32)
+        # Of each item, the number of the hash that came first.
+        self._first_hash_codes = _Cells(0, np.int32)
         _numbers(self.rows, list(labels))
 
     def lay(
@@ -123,36 +133,38 @@ class ScoreGrid:
         One of these may stand for all.
         """
         scores = np.asarray(scores, dtype=np.float64)
-        rows, columns, versions, prompts = (
+        rows, columns, hash_codes, mark_codes = (
             np.broadcast_to(_numbers(known, column), scores.shape)
             for known, column in (
                 (self.rows, labels), (self._items, doc_ids), (self._hashes, hashes),
                 (self._marks, marks),
             )
         )  # fmt: skip
-        self.placed += int(np.count_nonzero(~np.isnan(scores)))
+        self.n_scores += int(np.count_nonzero(~np.isnan(scores)))
         shape = len(self.rows), len(self._items)
         self._scores.grow(*shape)
-        order = np.arange(len(scores))
-        before = self._scores.replace(rows, columns, order)
-        # A score is lost where the batch has a later one for its cell, or the cell held one.
-        later = (self._scores.replace(rows, columns, scores) != order) & ~np.isnan(scores)
-        repeated = np.flatnonzero(later | ~np.isnan(before))
+        # First the number of each score is put, then the score itself: where a cell gives back
+        # another number than the score's own, a later score of this batch is for the same cell.
+        numbers = np.arange(len(scores))
+        before = self._scores.replace(rows, columns, numbers)
+        replaced = (self._scores.replace(rows, columns, scores) != numbers) & ~np.isnan(scores)
+        repeated = np.flatnonzero(replaced | ~np.isnan(before))
         if self._repeated is None and len(repeated):
             self._repeated = int(rows[repeated[0]]), int(columns[repeated[0]])
         if len(self._marks) > 1:
-            self._prompts.grow(*shape)
-            self._prompts.replace(rows, columns, prompts)
+            self._mark_codes.grow(*shape)
+            self._mark_codes.replace(rows, columns, mark_codes)
         if len(self._hashes) > 1:
-            self._versions.grow(*shape)
-            self._versions.replace(rows, columns, versions)
-            # Of several, the first is put last and stays.
-            with_version = np.flatnonzero(versions)[::-1]
-            self._first_versions.grow(1, shape[1])
-            first, row = columns[with_version], np.zeros(len(with_version), dtype=np.int32)
-            earlier = self._first_versions.replace(row, first, versions[with_version])
-            held = earlier > 0
-            self._first_versions.replace(row[held], first[held], earlier[held])
+            self._hash_codes.grow(*shape)
+            self._hash_codes.replace(rows, columns, hash_codes)
+            # In reverse, so that the first hash of an item is put last and stays.
+            with_hash = np.flatnonzero(hash_codes)[::-1]
+            self._first_hash_codes.grow(1, shape[1])
+            items, row = columns[with_hash], np.zeros(len(with_hash), dtype=np.int32)
+            earlier = self._first_hash_codes.replace(row, items, hash_codes[with_hash])
+            # Hashes of earlier batches came before those of this one.
+            had_one = earlier > 0
+            self._first_hash_codes.replace(row[had_one], items[had_one], earlier[had_one])
 
     def finish(
         self,
@@ -205,7 +217,7 @@ class ScoreGrid:
         order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
         raw, codes = self._scores.finish(len(labels), order), None
         if len(self._marks) > 1:
-            codes = self._prompts.finish(len(labels), order)
+            codes = self._mark_codes.finish(len(labels), order)
             codes -= 1
         hashes, notes = self._join_documents(raw, codes, order)
         prompts = None if codes is None else Prompts(tuple(self._marks)[1:], codes)
@@ -266,28 +278,33 @@ class ScoreGrid:
         # No log states a hash, so that ids alone name the documents.
         if len(self._hashes) == 1:
             return None, []
-        [first] = self._first_versions.finish(1, order)
-        settled = first.copy()
-        versions = self._versions.finish(len(raw), order)
+        [first] = self._first_hash_codes.finish(1, order)
+        hash_codes = self._hash_codes.finish(len(raw), order)
+        # The number of the hash of each item's document: at first that which came first.
+        document_codes = first.copy()
         models = [model for model, _ in self.rows]
         ids, texts = sorted(self._items), list(self._hashes)
-        doubtful = np.flatnonzero(((versions > 0) & (versions != settled)).any(axis=0)).tolist()
+        differs = (hash_codes > 0) & (hash_codes != document_codes)
+        doubtful = np.flatnonzero(differs.any(axis=0)).tolist()
         for i in doubtful:
-            present = versions[~np.isnan(raw[:, i]), i]
+            present = hash_codes[~np.isnan(raw[:, i]), i]
             counts = Counter(np.where(present == 0, first[i], present).tolist())
             # Of equally common hashes, the newest.
-            settled[i] = max(
-                counts, key=lambda value: (counts[value], value), default=int(settled[i])
+            document_codes[i] = max(
+                counts, key=lambda code: (counts[code], code), default=int(document_codes[i])
             )
-        hashes = [texts[value] for value in settled.tolist()]
+        hashes = [texts[code] for code in document_codes.tolist()]
         # Logs of one data set, the usual case, need no second matrix of documents.
         if not doubtful:
             return hashes, []
         moved = [
-            row for row in range(len(raw)) if _put_in_order(row, settled, versions, raw, codes)
+            row
+            for row in range(len(raw))
+            if _put_in_order(row, document_codes, hash_codes, raw, codes)
         ]
         # A score without a hash counts as one of the document that was seen first.
-        foreign = (np.where(versions == 0, first, versions) != settled) & ~np.isnan(raw)
+        codes_of_scores = np.where(hash_codes == 0, first, hash_codes)
+        foreign = (codes_of_scores != document_codes) & ~np.isnan(raw)
         raw[foreign] = np.nan
         notes = []
         if moved:
@@ -308,28 +325,29 @@ class ScoreGrid:
 
 
 def _put_in_order(
-    row: int, settled: Codes, versions: Codes, raw: Floats, codes: Codes | None
+    row: int, document_codes: Codes, hash_codes: Codes, raw: Floats, codes: Codes | None
 ) -> bool:
     """Move a row's scores to the columns of their documents, if it has them in another order.
 
     Parameters
     ----------
     row : int
-    settled : ndarray of shape (n_items,)
-        The document of each column.
-    versions : ndarray of shape (n_rows, n_items)
-        The document that each score is of; 0 where that is not known.
+    document_codes : ndarray of shape (n_items,)
+        The number of the hash of each column's document.
+    hash_codes : ndarray of shape (n_rows, n_items)
+        The number of the hash that came with each score; 0 where none came.
     raw, codes : ndarray of shape (n_rows, n_items)
         Scores, and prompts where any is known.
     """
     scored = np.flatnonzero(~np.isnan(raw[row])).tolist()
     column_of = renumbered(
-        {i: int(versions[row, i]) or None for i in scored}, dict(enumerate(settled.tolist()))
+        {i: int(hash_codes[row, i]) or None for i in scored},
+        dict(enumerate(document_codes.tolist())),
     )
     if not column_of:
         return False
     sources, targets = list(column_of), list(column_of.values())
-    for cells, missing in ((raw, np.nan), (versions, 0), (codes, -1)):
+    for cells, missing in ((raw, np.nan), (hash_codes, 0), (codes, -1)):
         if cells is not None:
             values = cells[row, sources]
             cells[row] = missing

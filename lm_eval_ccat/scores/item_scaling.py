@@ -70,11 +70,11 @@ class ItemScaling:
         scores = calibration.scores
         return cls(
             calibration.doc_ids,
-            np.fmin.reduce(scores, axis=0),
-            np.fmax.reduce(scores, axis=0),
-            calibration.metric,
-            calibration.scale,
-            len(scores),
+            low=np.fmin.reduce(scores, axis=0),
+            high=np.fmax.reduce(scores, axis=0),
+            metric=calibration.metric,
+            scale=calibration.scale,
+            rows=len(scores),
         )
 
     def apply(self, table: ScoreTable) -> ScoreTable:
@@ -158,14 +158,21 @@ class ItemScaling:
             if not low.shape == high.shape == (len(doc_ids),):
                 raise ValueError("lengths")
             scale = Scale.from_dict(content["scale"])
-            return cls(doc_ids, low, high, content["metric"], scale, content["rows"])
+            return cls(
+                doc_ids,
+                low=low,
+                high=high,
+                metric=content["metric"],
+                scale=scale,
+                rows=content["rows"],
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise ScoreTableError(f"the bank's item scaling is damaged ({error})") from error
 
 
 def _spread(scores: Floats, low: Any, high: Any) -> Floats:
     """Return scores between the ends of their items, on [0, 1]; beyond the ends they are cut."""
-    # Halfway, as nothing says on which end such an item stands.
+    # An item whose ends are equal becomes 0.5: nothing says which end its score is.
     flat = low == high
     scaled = np.clip((scores - low) / np.where(flat, 1.0, high - low), 0.0, 1.0)
     return np.where(flat & ~np.isnan(scores), 0.5, scaled)

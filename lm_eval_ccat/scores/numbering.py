@@ -29,21 +29,21 @@ def renumbered(
     >>> renumbered({0: "x", 1: "y"}, {0: "y", 1: "z"})
     {}
     """
-    elsewhere = [
+    misplaced = [
         doc_id
         for doc_id, sha256 in hashes.items()
         if sha256 is None or benchmark.get(doc_id) != sha256
     ]
-    # Numbers of the benchmark that are given to documents, by hash; the last of a list first, so
-    # that of documents that are alike the first gets the first number.
+    # The benchmark's doc_ids that are to be given, by hash. They are taken from the end of a list,
+    # so that the first of several equal documents gets the first doc_id.
     free: dict[Hashable | None, list[Any]] = {}
     for doc_id, sha256 in reversed(list(benchmark.items())):
-        # A document that stands in its place keeps its number.
+        # A document that has the benchmark's doc_id keeps it.
         if hashes.get(doc_id) != sha256:
             free.setdefault(sha256, []).append(doc_id)
     numbers = {doc_id: doc_id for doc_id in hashes}
-    for doc_id in elsewhere:
+    for doc_id in misplaced:
         if hashes[doc_id] is None or not free.get(hashes[doc_id]):
             return {}
         numbers[doc_id] = free[hashes[doc_id]].pop()
-    return numbers if elsewhere else {}
+    return numbers if misplaced else {}

@@ -353,8 +353,8 @@ def compare_prompts(
         # A setting changes every prompt, a corrected document its own.
         if 1 < len(changed) == n_compared:
             extent += ", as with a chat template, a system prompt or other examples"
-        place = first_place(*of_both[doc_id]) if doc_id in of_both else ""
-        return PromptComparison(f"the prompt of document {doc_id!r} is {marks}{place}{extent}")
+        difference = first_difference(*of_both[doc_id]) if doc_id in of_both else ""
+        return PromptComparison(f"the prompt of document {doc_id!r} is {marks}{difference}{extent}")
     n_common = len(theirs.keys() & ours.keys())
     if not n_compared:
         unknown = f"prompts unknown: {_why_not_compared(theirs, ours, names)}"
@@ -377,12 +377,14 @@ def _why_not_compared(theirs: Marks, ours: Marks, names: tuple[str, str]) -> str
     return f"{side} knows them only as another chat template wrote them"
 
 
-def first_place(theirs: str, ours: str) -> str:
+def first_difference(theirs: str, ours: str) -> str:
     """Say from which character on two prompts differ."""
     # Of two texts one may be the beginning of the other.
-    place = next(
+    position = next(
         (n for n, (their, our) in enumerate(zip(theirs, ours)) if their != our),
         min(len(theirs), len(ours)),
     )
-    continuations = [visible_line(short(repr(text[place:]), _MAX_SHOWN)) for text in (theirs, ours)]
-    return f", from character {place + 1} on {' and '.join(continuations)}"
+    continuations = [
+        visible_line(short(repr(text[position:]), _MAX_SHOWN)) for text in (theirs, ours)
+    ]
+    return f", from character {position + 1} on {' and '.join(continuations)}"

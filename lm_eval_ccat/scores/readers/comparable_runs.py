@@ -87,21 +87,30 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
         # A setting in which all runs agree needs no word.
         if len(models) < 2:
             continue
-        sizes = Counter({text: len(names) for text, names in models.items()}).most_common(4)
-        counts = ", ".join(f"{short(task)} ({plural(n, 'model')})" for task, n in sizes)
+        sizes = Counter({value: len(names) for value, names in models.items()}).most_common(4)
+        counts = ", ".join(f"{short(value)} ({plural(n, 'model')})" for value, n in sizes)
         differs = f"{key} differs between logs: {counts}"
         if key in _NOTED:
             warnings.append(f"{differs}; all are used")
             continue
         # Of values that equally many models have, the one of the latest run.
-        latest = {value: run.date for run, value in sorted(values, key=lambda pair: pair[0].date)}
-        common = max(models, key=lambda text: (len(models[text]), latest[text]))
+        latest: dict[str, str] = {}
+        for run, value in values:
+            latest[value] = max(run.date, latest.get(value, ""))
+        common = max(models, key=lambda value: (len(models[value]), latest[value]))
         left_out = [run.samples for run, value in values if value != common]
         comparable = [run for run in comparable if run.samples not in left_out]
         warnings.append(
             f"{differs}; runs with another {key} than {common} are left out: {some(left_out, 4)}"
         )
     return comparable, warnings
+
+
+def by_date(
+    runs: Sequence[LoggedRun], labels: Sequence[tuple[str, str]]
+) -> list[tuple[LoggedRun, tuple[str, str]]]:
+    """Return runs, the oldest first, each with its label, the model and config of `labels_of`."""
+    return sorted(zip(runs, labels), key=lambda labelled: labelled[0].date)
 
 
 def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[str, str]]:
@@ -149,10 +158,10 @@ def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:
     ``generation_kwargs`` that is decided key by key.
     """
     runs = [run for run in runs if run.results]
-    known, generation = [run.settings for run in runs], [run.generation for run in runs]
+    all_settings, generation = [run.settings for run in runs], [run.generation for run in runs]
     shared: dict[str, object] = {}
     differing: list[str] = []
-    for key in known[0] if known else ():
+    for key in all_settings[0] if runs else ():
         # One key that differs must not hide that the others agree.
         if key == "generation_kwargs":
             names = dict.fromkeys(name for settings in generation for name in settings)
@@ -161,13 +170,13 @@ def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:
             ]
             shared[key] = {name: generation[0].get(name) for name in alike}
             differing += [f"generation_kwargs.{name}" for name in names if name not in alike]
-        elif _alike(settings[key] for settings in known):
-            shared[key] = known[0][key]
+        elif _alike(settings[key] for settings in all_settings):
+            shared[key] = all_settings[0][key]
         else:
             differing.append(key)
     return shared | ({"differing": differing} if differing else {})
 
 
 def _alike(values: Iterable[object]) -> bool:
-    """Whether all values are one, as JSON."""
+    """Whether all values are equal, as JSON."""
     return len({json.dumps(value, sort_keys=True) for value in values}) == 1

@@ -277,7 +277,7 @@ def helm_rows(log: Path, notes: list[str]) -> Iterator[Row]:
         for stat in () if instance.get("perturbation") else instance["stats"]:
             name = str(stat["name"]["name"])
             if stat.get("count") and stat.get("mean") is not None and not _NO_SCORE.search(name):
-                yield Row(model, task, name, item, float(stat["mean"]), config)
+                yield Row(model, task, name, doc_id=item, score=float(stat["mean"]), config=config)
 
 
 #: Name of a file of lighteval's details.
@@ -324,15 +324,19 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     model, named = model_of(log), _DETAILS.fullmatch(log.name)
     task, date = named.groups() if named else ("", "")
     rows = zip(content[column].to_pylist(), content[text].to_pylist())
-    numbers: dict[str, bool] = {}
+    has_number: dict[str, bool] = {}
     for n, (values, document) in enumerate(rows):
         doc_id, sha = _document_of(n, document)
         for name, score in _values_of(values).items():
-            numbers[name] = numbers.get(name, False) or isinstance(score, (bool, int, float))
-            if isinstance(score, (bool, int, float)):
+            is_number = isinstance(score, (bool, int, float))
+            has_number[name] = has_number.get(name, False) or is_number
+            if is_number:
                 doc_hash = None if text == column else sha
-                yield Row(model, task, name, doc_id, float(score), doc_hash=doc_hash, date=date)
-    notes += _without_numbers(log, numbers)
+                yield Row(
+                    model, task, name, doc_id=doc_id, score=float(score), doc_hash=doc_hash,
+                    date=date,
+                )  # fmt: skip
+    notes += _without_numbers(log, has_number)
 
 
 def _document_of(n: int, doc_or_text: Any) -> tuple[int | str, str | None]:
@@ -480,27 +484,29 @@ def _inspect_scores(
     """Yield the scores of a log of Inspect: a row for each part of each scorer's value."""
     run = header["eval"]
     model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
-    numbers: dict[str, bool] = {}
+    has_number: dict[str, bool] = {}
     for sample in samples:
         config = f"epoch={sample.get('epoch', 1)}"
         for scorer, score in (sample.get("scores") or {}).items():
             value = score.get("value") if isinstance(score, dict) else None
             for part, part_value in (value if isinstance(value, dict) else {"": value}).items():
                 name, number = f"{scorer}/{part}" if part else str(scorer), _number(part_value)
-                numbers[name] = numbers.get(name, False) or number is not None
+                has_number[name] = has_number.get(name, False) or number is not None
                 if number is not None:
-                    yield Row(model, task, name, sample["id"], number, config, date=date)
-
-    notes += _without_numbers(log, numbers)
+                    yield Row(
+                        model, task, name, doc_id=sample["id"], score=number, config=config,
+                        date=date,
+                    )  # fmt: skip
+    notes += _without_numbers(log, has_number)
 
 
 #: Part of a note on metrics that have no number for any document.
 _NO_NUMBER = "came as lists or texts, not as one number per document"
 
 
-def _without_numbers(log: Path, numbers: Mapping[str, bool]) -> list[str]:
+def _without_numbers(log: Path, has_number: Mapping[str, bool]) -> list[str]:
     """Say which metrics have no number for any document of a log, but lists or texts."""
-    names = [name for name, any_number in numbers.items() if not any_number]
+    names = [name for name in has_number if not has_number[name]]
     if not names:
         return []
     words = ", ".join(map(repr, names[:8]))
@@ -547,11 +553,11 @@ def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
             name = record["evaluation_name"]
             result = results.get(record.get("evaluation_result_id")) or results.get(name, {})
             row = Row(
-                str(record["model_id"]),
-                str(name),
-                str(result.get("metric_id") or result.get("metric_name") or "score"),
-                record["sample_id"],
-                float(record["evaluation"]["score"]),
+                model=str(record["model_id"]),
+                task=str(name),
+                metric=str(result.get("metric_id") or result.get("metric_name") or "score"),
+                doc_id=record["sample_id"],
+                score=float(record["evaluation"]["score"]),
                 doc_hash=record.get("sample_hash"),
                 date=str(result.get("date") or ""),
                 scale=result.get("scale"),
@@ -580,8 +586,11 @@ def _results_beside(file: Path, notes: list[str]) -> dict[Any, dict[str, Any]]:
                 date = result.get("evaluation_timestamp") or content.get("retrieved_timestamp")
                 facts = {**metric, "date": date, "scale": None}
                 with contextlib.suppress(ScaleError):
-                    ends = metric.get("min_score"), metric.get("max_score")
-                    facts["scale"] = Scale(*ends, not metric.get("lower_is_better"))
+                    facts["scale"] = Scale(
+                        metric.get("min_score"),
+                        metric.get("max_score"),
+                        higher_is_better=not metric.get("lower_is_better"),
+                    )
                 known.setdefault(result["evaluation_name"], facts)
                 if result.get("evaluation_result_id"):
                     known[result["evaluation_result_id"]] = facts

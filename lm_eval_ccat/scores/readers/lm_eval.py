@@ -28,7 +28,7 @@ from ..configuration import drawing
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, one_of
 from ..table import REPEAT_CONFIG, Reader, ScoreTable
-from .comparable_runs import comparable_runs, full_runs, labels_of, shared_settings
+from .comparable_runs import by_date, comparable_runs, full_runs, labels_of, shared_settings
 from .logged_runs import LoggedRun, can_read, configurations_of, every_run, find_runs, groups_of
 from .samples import FileScores, RunSamples, SampleQuery, read_files, sound_rows, tokens_of_row
 
@@ -107,8 +107,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     unknown, scale = metric.scale is _ANY_NUMBER, metric.scale
     labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
-    by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)
-    contents = _read_into(grid, by_date, SampleQuery(metric, task, filter), on_progress)
+    labelled_runs = by_date(runs, labels)
+    contents = _read_into(grid, labelled_runs, SampleQuery(metric, task, filter), on_progress)
     warnings += [
         *left_out,
         *differing,
@@ -118,7 +118,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     ]
     if contents.filters:
         filter = one_of(path, "filter", None, contents.filters)
-    first_rows = list(islice(sound_rows(by_date[-1][0].samples), _N_ROWS))
+    latest_run, _ = labelled_runs[-1]
+    first_rows = list(islice(sound_rows(latest_run.samples), _N_ROWS))
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
     # The direction that the logs state, whatever the user says of it.
@@ -186,11 +187,11 @@ class _Contents:
 
 def _read_into(
     grid: ScoreGrid,
-    by_date: Sequence[tuple[LoggedRun, tuple[str, str]]],
+    labelled_runs: Sequence[tuple[LoggedRun, tuple[str, str]]],
     query: SampleQuery,
     on_progress: Progress,
 ) -> _Contents:
-    """Lay the scores of all runs into a grid, the oldest first, so that the latest count.
+    """Lay the scores of all runs into a grid; runs stand by date, so that the latest counts.
 
     Raises
     ------
@@ -203,12 +204,12 @@ def _read_into(
     warnings: list[str] = []
     files = [
         RunSamples(run.samples, run.filters_of(metric.source) or [filter or "none"], run.template)
-        for run, _ in by_date
+        for run, _ in labelled_runs
     ]
     # Only a configuration that was run again can contradict itself.
-    counts = Counter(label for _, label in by_date)
+    counts = Counter(label for _, label in labelled_runs)
     earlier: dict[tuple[str, str], dict[Any, float]] = {}
-    for (run, label), rows in zip(by_date, read_files(files, query, on_progress)):
+    for (run, label), rows in zip(labelled_runs, read_files(files, query, on_progress)):
         filters |= rows.filters
         sent[run.samples] = rows.generation
         warnings += rows.notes
@@ -219,8 +220,10 @@ def _read_into(
             warnings += _contradictions(run, rows, earlier.setdefault(label, {}))
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     # Some documents without a number are missing ones; all of them are another metric.
-    if unusable and not grid.placed:
-        raise UnknownMetricError(unusable + _metrics_of_one_number([run for run, _ in by_date]))
+    if unusable and not grid.n_scores:
+        raise UnknownMetricError(
+            unusable + _metrics_of_one_number([run for run, _ in labelled_runs])
+        )
     return _Contents(filters, sent, warnings)
 
 
@@ -247,7 +250,7 @@ def _mean_tokens(runs: Sequence[LoggedRun]) -> dict[str, int] | None:
 
 def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
     """Return a warning if the mean of a run's scores is not what its results file states."""
-    # Of these, the harness reports something else than the plain mean of the scores.
+    # In these cases the harness reports something else than the plain mean of the scores.
     if metric.prefix or run.adaptive or rows.unusable or len(rows.filters) != 1:
         return []
     [filter] = rows.filters

@@ -493,7 +493,9 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
         names = {one_of(path, "task", task, (file.task for file in files))}
     runs, warnings = _runs_of([file for file in files if file.task in names], task)
     # A model has one name in all tasks, whichever of them its other configurations were run on.
-    all_runs, _ = (runs, []) if len(runs) == len(files) else _runs_of(files)
+    all_runs = runs
+    if len(runs) < len(files):
+        all_runs, _ = _runs_of(files)
     warnings += [*_samples_of_no_run(unknown), *_models_without_samples(path, runs)]
     return _by_configuration(runs, all_runs), warnings
 

@@ -547,7 +547,7 @@ def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool
     # One end alone is likelier a mistake than a scale without the other.
     if low is None or high is None:
         raise ScaleError(f"{path}: give both scale_min and scale_max, or neither")
-    return Scale(float(low), float(high), not lower), lower
+    return Scale(float(low), float(high), higher_is_better=not lower), lower
 
 
 def _sources(path: Any) -> list[Source]:
@@ -616,7 +616,10 @@ def _coded(columns: Sequence[Any], n: int) -> Coded:
         np.unravel_index(numbers, [len(column_texts) for column_texts in texts]) if texts else []
     )
     distinct: list[Texts] = [
-        tuple(column_texts[place[i]] for column_texts, place in zip(texts, positions))
+        tuple(
+            column_texts[column_positions[i]]
+            for column_texts, column_positions in zip(texts, positions)
+        )
         for i in range(len(numbers))
     ]
     return Coded(distinct, codes)

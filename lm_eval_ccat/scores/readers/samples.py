@@ -291,7 +291,7 @@ class _Line(NamedTuple):
         ------
         ScoreTableError
         """
-        if self[1:] != line[1:]:
+        if (self.score, self.doc_hash) != (line.score, line.doc_hash):
             raise ScoreTableError(
                 f"{path}: lines {self.number} and {line.number} contradict each other: {what} is "
                 f"{self.score:g} and {line.score:g}"
@@ -402,7 +402,9 @@ def read_files(
         Called with (bytes read, bytes in all).
     """
     sizes = [file.path.stat().st_size for file in files]
-    work = sum(n * (_PACKED if file.path.suffix == ".gz" else 1) for n, file in zip(sizes, files))
+    work = sum(
+        size * (_PACKED if file.path.suffix == ".gz" else 1) for size, file in zip(sizes, files)
+    )
     # Starting processes takes longer than reading a few megabytes.
     processes = None if work >= _WORTH_PROCESSES else 1
     done = 0
