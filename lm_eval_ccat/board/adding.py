@@ -158,7 +158,9 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
         rows = board.ledger.rows()
         full_rows = latest(rows, FULL)
         tables = _named_as_on_board(tables, latest(rows), added)
-        scores = _keep_scores(board, source, tables, added, full_rows, calibrated=calibrated)
+        scores = _keep_scores(
+            board, source, tables, added, full_rows=full_rows, calibrated=calibrated
+        )
         for model, tasks in scores.items():
             row, earlier = _row_of_full_results(board, model, tasks), full_rows.get(model)
             if earlier is not None and _says_nothing_new(row, earlier):
@@ -487,8 +489,8 @@ def _keep_scores(
     source: Path,
     tables: Mapping[str, ScoreTable],
     added: Added,
-    full_rows: Mapping[str, BoardRow],
     *,
+    full_rows: Mapping[str, BoardRow],
     calibrated: bool,
 ) -> dict[str, dict[str, TaskScore]]:
     """Write the full results into the board's folder; return each model's score on each task.
@@ -503,7 +505,9 @@ def _keep_scores(
         Whether the board's banks were calibrated on these scores.
     """
     doubts = {
-        task: _leave_out(board, source, task, table, added, full_rows, calibrated=calibrated)
+        task: _leave_out(
+            board, source, task, table, added, full_rows=full_rows, calibrated=calibrated
+        )
         for task, table in tables.items()
     }
     added.notes += one_line_per_kind(doubts)
@@ -538,8 +542,8 @@ def _leave_out(
     task: str,
     table: ScoreTable,
     added: Added,
-    full_rows: Mapping[str, BoardRow],
     *,
+    full_rows: Mapping[str, BoardRow],
     calibrated: bool,
 ) -> list[str]:
     """Leave out models whose scores on a task are not of all the board's documents.

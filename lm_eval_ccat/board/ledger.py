@@ -407,11 +407,13 @@ def _read_line(number: int, text: str, before: str) -> LedgerLine:
         # Compared as text: another order of keys, or another form of a number, is a change, too.
         unbroken = text == _sealed(values, before).line
     except (ValueError, AttributeError, TypeError, RecursionError):
-        return LedgerLine(number, None, "", "", "the line is no JSON object of numbers and texts")
+        damage = "the line is no JSON object of numbers and texts"
+        return LedgerLine(number, row=None, model="", link="", damage=damage)
     damage = "" if unbroken else "the chain is broken: the row was changed, or rows before it were"
     try:
-        return LedgerLine(number, BoardRow.from_dict(values), model, link, damage)
+        row = BoardRow.from_dict(values)
     except (KeyError, TypeError, ValueError) as error:
         # A broken chain says more than what the change made of the row.
         damage = damage or f"the row is of another form ({error})"
-        return LedgerLine(number, None, model, link, damage)
+        return LedgerLine(number, row=None, model=model, link=link, damage=damage)
+    return LedgerLine(number, row=row, model=model, link=link, damage=damage)

@@ -165,7 +165,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     query = replace(reading_of(args), repeats=True)
-    suite = build(args.scores, tasks, metrics, query, show, **_bank_options(args))
+    suite = build(args.scores, tasks, metrics, query, on_bank=show, **_bank_options(args))
     suite.save(args.output)
     warn(*one_line_per_kind(warnings))
     banks = f"{plural(len(list(suite.banks())), 'bank')} of {plural(len(suite), 'task')}"

@@ -148,7 +148,8 @@ def _evaluate_in_full(task_folder: Path, logs: Path, systems: Sequence[str]) -> 
                 bootstrap_iters=0,
             )
             scores[system] = float(results["results"][TASK_NAME]["rougeL,none"])
-            save_results(str(logs), system, results, results.pop("samples"), {})
+            samples = results.pop("samples")
+            save_results(str(logs), system, results, samples, options={})
     return scores
 
 

@@ -102,7 +102,9 @@ class StoredAnswers(Collection[StoredAnswer]):
             if 0 <= number < len(of_model) and of_model[number]:
                 doc = record.item.document if self._several else record.item.doc_id
                 scores = _scores(record, self._leading_outcome)
-                yield StoredAnswer(record.model, doc, scores.score, scores.raw, record.text)
+                yield StoredAnswer(
+                    record.model, doc, score=scores.score, raw=scores.raw, output=record.text
+                )
 
 
 class AnswerColumns:

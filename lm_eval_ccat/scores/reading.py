@@ -134,7 +134,14 @@ class Query:
         UsageError
             The user turns the direction that the file states, and may not.
         """
-        source = _Source(raw, metric, where, stated_scale, lower_is_better, self._known(metric))
+        source = _Source(
+            raw,
+            metric=metric,
+            where=where,
+            scale=stated_scale,
+            direction_only=lower_is_better,
+            known=self._known(metric),
+        )
         if self.beside is not None:
             return source.beside(self.beside)
         scale, notes = self._read_scale(source)

@@ -95,7 +95,14 @@ class Overview:
             np.divide(scores.sum(axis=1), row_counts, out=mean[models], where=row_counts > 0)
             total += scores.sum(axis=0)
             count += present.sum(axis=0)
-        return cls(mean, per_model, total, count, low, high)
+        return cls(
+            model_mean=mean,
+            model_count=per_model,
+            item_sum=total,
+            item_count=count,
+            item_low=low,
+            item_high=high,
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -243,7 +250,14 @@ class ScoreTable:
             )
         path = Path(path)
         query = Query(
-            metric, task, filter, range, lower_is_better, partial, scale=scale, repeats=repeats
+            metric=metric,
+            task=task,
+            filter=filter,
+            range=range,
+            lower_is_better=lower_is_better,
+            partial=partial,
+            scale=scale,
+            repeats=repeats,
         )
         return reader_of(path).read(path, query, on_progress)
 
@@ -324,7 +338,9 @@ class ScoreTable:
         >>> ScoreTable.from_dataframe(wide, metric="f1")
         <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
         """
-        query = Query(metric, task, None, range, lower_is_better, scale=scale)
+        query = Query(
+            metric=metric, task=task, range=range, lower_is_better=lower_is_better, scale=scale
+        )
         names = list(getattr(frame, "columns", ()))
         # Columns that have a meaning are those of a file; without any, all columns are items.
         if {"doc_id", "id", "model"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):

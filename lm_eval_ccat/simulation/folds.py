@@ -238,7 +238,7 @@ def hold_outs(
         The kind is unknown, or there are too few models for it.
     """
     if kind == "family":
-        return _families(models, size, folds, seed, min_calibrating)
+        return _families(models, size=size, folds=folds, seed=seed, min_calibrating=min_calibrating)
     choice(*KINDS).check(kind, "kind")
     drawn_from = list(models)
     if kind == "frontier":
@@ -260,7 +260,7 @@ def hold_outs(
     whole(1).check(folds, "folds")
     return [
         HoldOut(ranked, _without(models, ranked if kind == "random" else drawn_from))
-        for ranked in _distinct(drawn_from, size, folds, seed)
+        for ranked in _distinct(drawn_from, size=size, folds=folds, seed=seed)
     ]
 
 
@@ -270,7 +270,7 @@ def _without(models: Sequence[str], held_out: Sequence[str]) -> tuple[str, ...]:
     return tuple(model for model in models if model not in names)
 
 
-def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
+def _distinct(models: Sequence[str], *, size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
     """Draw distinct sets of models, at most `folds`, from one seeded partition after another."""
     sets: dict[frozenset[str], tuple[str, ...]] = {}
     partition = idle = 0
@@ -288,7 +288,7 @@ def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[t
 
 
 def _families(
-    models: Sequence[str], size: int, folds: int, seed: int, min_calibrating: int
+    models: Sequence[str], *, size: int, folds: int, seed: int, min_calibrating: int
 ) -> list[HoldOut]:
     """Hold out whole families; rank the first `size` of their models in a seeded order."""
     members_of: dict[str, list[str]] = {}

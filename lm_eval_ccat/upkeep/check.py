@@ -287,11 +287,11 @@ def _about(
     `words` has a place for their number and one for their names; `figures` has one value an item.
     """
     ids = tuple(bank.doc_ids[i] for i in positions.tolist())
-    of_items: dict[str, object] = {
+    by_item: dict[str, object] = {
         key: dict(zip(map(str, ids), value)) for key, value in figures.items()
     }
     text = words.format(plural(len(ids), "item"), some(ids))
-    return Finding(kind, "warning", text, ids, of_items)
+    return Finding(kind, "warning", text, items=ids, figures=by_item)
 
 
 def _negative_items(bank: ItemBank, abilities: Floats, scores: Floats) -> Iterator[Finding]:

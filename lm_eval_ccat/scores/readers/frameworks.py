@@ -163,9 +163,13 @@ def reader_of_rows(
                 yield error
 
     return Reader(
-        name, summary, lambda path: any(True for _ in logs(path)), read, outcomes,
+        name=name,
+        summary=summary,
+        can_read=lambda path: any(True for _ in logs(path)),
+        read=read,
+        outcomes=outcomes,
         read_many=read_many,
-    )  # fmt: skip
+    )
 
 
 def _require_names(row: Row) -> None:

@@ -609,7 +609,9 @@ def _runs_of(
                 (task_name for task_name in known if _in_file_names(task_name) == name), name
             )
         model = model_of(results, samples.parent)
-        runs.append(LoggedRun(samples, task or name, file.date, model, results))
+        runs.append(
+            LoggedRun(samples, task=task or name, date=file.date, model=model, results=results)
+        )
     if without_results:
         warnings.append(
             f"no results_<date>.json beside {some(without_results, 3)}: the model is "
