@@ -40,7 +40,7 @@ def example_table(n_models: int = 12, n_items: int = 40, seed: int = 0) -> Score
     )
 
 
-class Step(NamedTuple):
+class PolicyStep(NamedTuple):
     """An item that a model was asked, and the probability with which it was drawn, if it was."""
 
     model: int
@@ -52,10 +52,10 @@ class Step(NamedTuple):
 _BANKS: dict[tuple[type, tuple[str, ...]], ItemBank] = {}
 
 
-def follow(policy: Policy, scores: Floats, n_items: int) -> list[Step]:
+def follow(policy: Policy, scores: Floats, n_items: int) -> list[PolicyStep]:
     """Ask every model `n_items` items that the policy chooses, and tell it their scores."""
     price = np.ones(scores.shape[1])
-    steps: list[Step] = []
+    steps: list[PolicyStep] = []
     # A policy need not know what was asked: the suite notes it on the policy, for later calls.
     asked = policy.__dict__.setdefault("_asked_by_suite", [[] for _ in scores])
     for _ in range(n_items):
@@ -66,7 +66,7 @@ def follow(policy: Policy, scores: Floats, n_items: int) -> list[Step]:
             policy.asked(model, choice.item, choice.probability)
             policy.told(model, choice.item, float(model_scores[choice.item]))
             asked[model].append(choice.item)
-            steps.append(Step(model, choice.item, choice.probability))
+            steps.append(PolicyStep(model, choice.item, choice.probability))
     return steps
 
 
