@@ -107,7 +107,7 @@ def ranked(
     plan: Any = SimpleNamespace(
         spec=spec, measured={"t": {}}, known=None, seconds=None, rule=None,
         warmup=spec.warmup, charges=SimpleNamespace(
-            currency="items", of_lost=lambda *_: (0.0, None), charge=lambda *_: (1.0, None)
+            currency="items", of_lost_attempt=lambda *_: (0.0, None), charge=lambda *_: (1.0, None)
         ),
     )  # fmt: skip
     bank = ItemBank.blank(range(args.items), metric="m")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-#: The file of a run directory that holds them.
+#: The file of a run directory that holds these keys.
 RESULT = "result.json"
-#: The file of a run directory that shows them, and what in it names the journal it was made of.
-PAGE, PAGE_OF = "report.html", "lm-eval-ccat-journal"
+#: The page of a run directory that shows the result, and the name of the page's ``meta`` tag with
+#: the SHA-256 of the journal that it was made from.
+PAGE, JOURNAL_TAG = "report.html", "lm-eval-ccat-journal"
 #: What is known of a bank, a run or an audit, as JSON values.
 Facts = dict[str, Any]
 
@@ -134,8 +135,9 @@ class FailureContent(TypedDict):
 class TokensContent(TypedDict, total=False):
     """Tokens read and written, and who counted them.
 
-    `cached` of those read were in the server's cache; `outside` of those written stand in its
-    total alone. `usd` is their cost where the server states it with every answer.
+    `cached` are the tokens read that were in the server's cache. `outside` are the tokens written
+    that the server counts in its total, and not among those of the completion. `usd` is the cost
+    where the server states it with every answer.
     """
 
     input: float
@@ -189,7 +191,7 @@ class ModelContent(TypedDict, total=False):
     rank, rank_range
         Place in the order, 1 the best, and the best and worst place that the pairs leave open.
     p_best, p_top
-        Probability of being the best, and of being among the first so many.
+        Probability of being the best; and, by number K, of being among the best K.
     estimate, standard_error, interval
         Of the score in question, on the metric's own scale.
     bound

@@ -13,9 +13,9 @@ from .errors import BankError, CcatError
 
 #: Files of a data set that readers of logs look at.
 _LOGS = ["*.json", "*.jsonl", "*.json.gz", "*.jsonl.gz", "*.parquet", "*.csv"]
-_ABSENT = "check the name at {}, and HF_TOKEN where a token is needed"
-_ANEW = "check the connection to {} (HF_ENDPOINT, HF_HUB_OFFLINE, proxies) and try again"
-_BUSY = "{} limits requests: wait some minutes, or set HF_TOKEN, which allows more, and try again"
+_CHECK_NAME = "check the name at {}, and HF_TOKEN where a token is needed"
+_TRY_AGAIN = "check the connection to {} (HF_ENDPOINT, HF_HUB_OFFLINE, proxies) and try again"
+_WAIT = "{} limits requests: wait some minutes, or set HF_TOKEN, which allows more, and try again"
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
 
@@ -39,7 +39,7 @@ def fetch(name: str, file: str) -> Path:
     with opened_hub(f"hub:{repo}: the bank cannot be fetched") as hub:
         try:
             download = hub.library.hf_hub_download
-            return Path(download(repo, file, revision=revision, **hub.of_data_sets))
+            return Path(download(repo, file, revision=revision, **hub.data_set_arguments))
         # A data set may hold logs in place of a bank, which are read as scores.
         except hub.library.errors.EntryNotFoundError:
             return data_set(name)
@@ -56,7 +56,9 @@ def data_set(name: str) -> Path:
     repo, revision = parts_of(name)
     with opened_hub(f"{name}: the data set cannot be fetched") as hub:
         download = hub.library.snapshot_download
-        return Path(download(repo, revision=revision, allow_patterns=_LOGS, **hub.of_data_sets))
+        return Path(
+            download(repo, revision=revision, allow_patterns=_LOGS, **hub.data_set_arguments)
+        )
 
 
 def parts_of(name: str) -> tuple[str, str | None]:
@@ -65,7 +67,7 @@ def parts_of(name: str) -> tuple[str, str | None]:
     Raises
     ------
     BankError
-        If the name is none of a data set.
+        If the text is not a name of a data set.
     """
     name = name.removeprefix("hub:")
     match = _NAME.fullmatch(name)
@@ -88,7 +90,7 @@ class Hub(NamedTuple):
     address: str
 
     @property
-    def of_data_sets(self) -> dict[str, str]:
+    def data_set_arguments(self) -> dict[str, str]:
         """Arguments of the library's functions that make them look for data sets on this hub."""
         return {"repo_type": "dataset", "endpoint": self.address}
 
@@ -113,10 +115,12 @@ def opened_hub(failure: str) -> Iterator[Hub]:
         raise
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
         reason = f"an answer of another form than the hub's: {type(error).__name__} {error}"
-        raise BankError(f"{failure} ({_short(reason)}); {_ANEW.format(address)}") from error
+        raise BankError(f"{failure} ({_short(reason)}); {_TRY_AGAIN.format(address)}") from error
     except Exception as error:  # of the library, and of whatever it sends requests with
         status = getattr(getattr(error, "response", None), "status_code", None)
-        remedy = _ABSENT if status in (401, 403, 404) else _BUSY if status == 429 else _ANEW
+        remedy = (
+            _CHECK_NAME if status in (401, 403, 404) else _WAIT if status == 429 else _TRY_AGAIN
+        )
         remedy = remedy.format(address)
         raise BankError(f"{failure} ({_short(str(error))}); {remedy}") from None
 

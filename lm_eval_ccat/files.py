@@ -14,7 +14,8 @@ from pathlib import Path
 from .errors import CcatError, UsageError
 
 _LONGEST_NAME = 120
-#: Streams; a file to which the shell redirects one is written to and not replaced.
+#: Beginnings of the paths of streams. A stream is written to and never replaced, even if the shell
+#: redirects it to a file.
 _STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
 #: Windows treats these names as devices, with any extension.
 _DEVICES = {

@@ -83,7 +83,7 @@ class Journal:
         self.header = self.identity = NO_HEADER
         self.count = 0
         self.torn: str | None = None
-        self._alone: str | None = ""  # the only task, whose items are doc_ids in lines
+        self._only_task: str | None = ""  # the only task, whose items are doc_ids in lines
         self._items: dict[Item, Item] = {}  # which all records share
         self._hash = hashlib.sha256()
         self._closed = False
@@ -97,19 +97,19 @@ class Journal:
         return self._hash.hexdigest()
 
     def item(self, value: Any) -> Item:
-        """Return an item from its form in a line or in the Ranker."""
+        """Return the item that a line or the Ranker states."""
         parts = list(value) if isinstance(value, list | tuple) else [value]
         # The only task is left out of lines; (doc_id, repeat) has two parts as (task, doc_id) has.
-        if len(parts) == 1 or (self._alone and parts[0] != self._alone):
-            parts.insert(0, self._alone)
+        if len(parts) == 1 or (self._only_task and parts[0] != self._only_task):
+            parts.insert(0, self._only_task)
         task, doc_id, *repeat = parts
         doc_id = doc_id if isinstance(doc_id, str) else int(doc_id)
         item = Item((str(task), doc_id, *map(int, repeat)))
         return self._items.setdefault(item, item)
 
-    def filed(self, item: Item) -> Any:
-        """Return an item in the form of lines and messages."""
-        if item.task != self._alone:
+    def item_to_json(self, item: Item) -> Any:
+        """Return an item as lines and messages state it."""
+        if item.task != self._only_task:
             return item
         return item[1:] if item.is_repeat else item.doc_id
 
@@ -168,14 +168,14 @@ class Journal:
         del values["sha256"]
         hashed = self._hash.copy()
         hashed.update(line[: seal.start()])
-        right = hashed.hexdigest().encode() == seal[1]
-        return "" if right else "does not fit its seal: it was changed, or one before it"
+        fits = hashed.hexdigest().encode() == seal[1]
+        return "" if fits else "does not fit its seal: it was changed, or one before it"
 
     def _note_identity(self, record: Record) -> None:
         match record:
             case Header():
                 several = "outcomes" in record.report
-                self._alone = None if several else record.task.get("name", "")
+                self._only_task = None if several else record.task.get("name", "")
                 self.header = self.identity = record
             case Change():
                 self.identity = replace(self.identity, **record.identity)
@@ -197,19 +197,19 @@ class Journal:
         # A call that ends after the run would write behind its result.
         if self._closed:
             raise RunError(f"{self} is closed: the run has ended")
-        before = self._alone, self.header, self.identity
+        before = self._only_task, self.header, self.identity
         try:
             return self._append(records)
         # What was refused, or could not be written, must not change how the next lines are read.
         except BaseException:
-            self._alone, self.header, self.identity = before
+            self._only_task, self.header, self.identity = before
             raise
 
     def _append(self, records: Iterable[Record]) -> list[int]:
         hashed, lines = self._hash.copy(), list[bytes]()
         for number, record in enumerate(records, start=self.count):
             self._note_identity(record)
-            values = {"seq": number, **record.to_json(self.filed)}
+            values = {"seq": number, **record.to_json(self.item_to_json)}
             text = _TEXT.encode(values)
             body = text[:-1].encode("utf-8", "surrogatepass")
             hashed.update(body)
@@ -262,7 +262,7 @@ class JournalFile(Journal):
         self.path = Path(path)
         self.size = self._synced = 0  # bytes, and how many of them are durable
         self._file: BinaryIO | None = None
-        self._ends_here = False  # whether the file ends at `size`, and is written there
+        self._is_at_end = False  # whether the file ends at `size`, and is written there
 
     def exists(self) -> bool:
         """Whether the file holds at least one whole record."""
@@ -286,7 +286,7 @@ class JournalFile(Journal):
             If a line before the last is unreadable or out of sequence, or the file cannot be read.
         """
         self.torn = None
-        self._ends_here = False
+        self._is_at_end = False
         try:
             with self.path.open("rb") as stream:
                 stream.seek(self.size)
@@ -315,14 +315,14 @@ class JournalFile(Journal):
         try:
             stream = self._open()
             # A torn line of a crash, or a part of a write that failed, lies behind what was read.
-            if not self._ends_here:
+            if not self._is_at_end:
                 stream.truncate(self.size)
                 stream.seek(self.size)
                 self.torn = None
-                self._ends_here = True
+                self._is_at_end = True
             _write_all(stream, data)
         except OSError as error:
-            self._ends_here = False
+            self._is_at_end = False
             # Best effort on a failing disk: the next reader drops a torn line.
             if self._file is not None:
                 with contextlib.suppress(OSError):
@@ -388,7 +388,8 @@ def no_ranking(path: Path) -> RunError:
 def read_journal(path: Path) -> tuple[JournalFile, Iterator[Record]]:
     """Return a journal, whatever the file's name, and an iterator over all its records.
 
-    The journal knows what the records say once they have been iterated over; its header at once.
+    The journal has its header at once, and its other attributes once all records were iterated
+    over.
 
     Raises
     ------

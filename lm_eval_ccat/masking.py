@@ -139,9 +139,9 @@ def _compile() -> None:
     global _pattern, _forms_in_json
     forms = set(_known)
     for value in _known:
-        once = json.dumps(value)[1:-1]
+        escaped = json.dumps(value)[1:-1]
         forms |= {
-            once, json.dumps(once)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1],
+            escaped, json.dumps(escaped)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1],
             repr(value)[1:-1], quote(value, safe=""), quote(value, safe="/"), quote_plus(value),
             html.escape(value), shlex.quote(value).strip("'"),
         }  # fmt: skip
@@ -219,6 +219,7 @@ def _filled(value: Any) -> bool:
 
 
 def _secrets(value: Any, named: bool = False) -> Iterable[str]:
+    """Yield the credentials in a value; `named` says that its name is that of a credential."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             harmless = _HARMLESS.search(_plain_name(name))
@@ -233,13 +234,13 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
             # A server may repeat the password that the header encodes.
             if value.lower().startswith("basic "):
                 with contextlib.suppress(binascii.Error, UnicodeDecodeError):
-                    user = base64.b64decode(value[6:], validate=True).decode()
-                    yield from (user, *user.split(":", 1)[1:])
-        for user in _USERINFO.findall(value):
-            yield user
-            yield from (unquote(part) for part in user.split(":", 1)[1:])
-            if ":" in user:  # as a server receives it, and may repeat it
-                yield base64.b64encode(unquote(user).encode()).decode()
+                    userinfo = base64.b64decode(value[6:], validate=True).decode()
+                    yield from (userinfo, *userinfo.split(":", 1)[1:])
+        for userinfo in _USERINFO.findall(value):
+            yield userinfo
+            yield from (unquote(part) for part in userinfo.split(":", 1)[1:])
+            if ":" in userinfo:  # as a server receives it, and may repeat it
+                yield base64.b64encode(unquote(userinfo).encode()).decode()
         for name, inner in (*_QUERY.findall(value), *_PAIR.findall(value)):
             # A key in a URL or in `a=b,c=d` has a name as one in a mapping has.
             if _is_secret(name, inner.strip("\"'")):

@@ -34,11 +34,11 @@ class Tokens:
 
     def __add__(self, addend: Tokens) -> Tokens:
         # The sum is only as reliable as its less reliable part.
-        rank = ("usage", "tokenizer", "estimate")
+        sources = ("usage", "tokenizer", "estimate")
         return Tokens(
             self.input + addend.input,
             self.output + addend.output,
-            max(self.source, addend.source, key=rank.index),
+            max(self.source, addend.source, key=sources.index),
             self.cached + addend.cached,
             None if self.usd is None or addend.usd is None else self.usd + addend.usd,
         )
@@ -53,11 +53,15 @@ class Tokens:
         """Whether the server stated them, or their cost."""
         return self.source == "usage" or self.usd is not None
 
-    def part(self, input: float, output: float) -> Tokens:
+    def part(self, input_share: float, output_share: float) -> Tokens:
         """Return the tokens of one of several documents, by its shares of them."""
-        usd = None if self.usd is None else self.usd * 0.5 * (input + output)
+        usd = None if self.usd is None else self.usd * 0.5 * (input_share + output_share)
         return Tokens(
-            self.input * input, self.output * output, self.source, self.cached * input, usd
+            self.input * input_share,
+            self.output * output_share,
+            self.source,
+            self.cached * input_share,
+            usd,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -222,8 +226,8 @@ def spent_in_words(content: RankingContent) -> list[str]:
     """
     columns, sentences = content.get("money"), []
     if content.get("cost_unit") == "usd":
-        spent = f"Spent {{}} in {content['seconds']:.0f} s."
-        sentences += columns_in_words(columns or {**no_money(), BILLED: content["cost"]}, spent)
+        template = f"Spent {{}} in {content['seconds']:.0f} s."
+        sentences += columns_in_words(columns or {**no_money(), BILLED: content["cost"]}, template)
         if any(block.get("tokens", {}).get("estimated") for block in content["models"].values()):
             sentences.append("~ marks costs estimated from the lengths of the texts.")
     elif columns:
@@ -239,9 +243,9 @@ def spent_in_words(content: RankingContent) -> list[str]:
     return sentences
 
 
-def columns_in_words(columns: Mapping[str, float], spent: str = "Spent {}.") -> list[str]:
+def columns_in_words(columns: Mapping[str, float], template: str = "Spent {}.") -> list[str]:
     """State a sum of money, and the part of it that no server has confirmed."""
-    sentences = [spent.format(dollars(columns[BILLED] + columns[ASSUMED]))]
+    sentences = [template.format(dollars(columns[BILLED] + columns[ASSUMED]))]
     if columns[ASSUMED]:
         sentences.append(
             f"{dollars(columns[ASSUMED])} of it is assumed: tokens that the server did not count, "

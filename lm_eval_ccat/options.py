@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,8 +75,8 @@ class Kind:
         Whether its flag takes several values.
     switch : bool
         Whether its flag takes no value.
-    parts : dict of str to (str, str, Kind)
-        Flags that replace the single one, if any: key, help and kind by flag.
+    parts : dict of str to Part
+        Flags that replace the single one, if any: what each gives, by flag.
     """
 
     read: Callable[[Any, OptionPlace], Any]
@@ -85,7 +85,7 @@ class Kind:
     typed: Callable[[str], Any] = str
     many: bool = False
     switch: bool = False
-    parts: Mapping[str, tuple[str, str, Kind]] = field(default_factory=dict)
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     def check(self, value: Any, name: str) -> Any:
         """Read an argument, in which a text stands for no number.
@@ -99,6 +99,14 @@ class Kind:
         if isinstance(value, str) and self.typed is number_of:
             raise OptionPlace(name).refuse("a number", value)
         return self.read(value, OptionPlace(name))
+
+
+class Part(NamedTuple):
+    """One key of an option that is a mapping: what a flag of its own gives, its help and kind."""
+
+    key: str
+    help: str
+    kind: Kind
 
 
 @dataclass(frozen=True)
@@ -187,9 +195,9 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
     for key in values:
         if key not in known:
             parts = (
-                f"{n}.{key}"
-                for n, outcome in known.items()
-                for key, *_ in outcome.kind.parts.values()
+                f"{name}.{part.key}"
+                for name, option in known.items()
+                for part in option.kind.parts.values()
             )
             suggestion = did_you_mean(str(key), [*known, *parts])
             raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
@@ -296,7 +304,7 @@ def number(
     ends = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
     limits = {name: limit for name, limit in zip(ends, (low, high)) if math.isfinite(limit)}
     schema = {"type": "integer" if integral else "number", **limits}
-    return Kind(read, schema, "N" if integral else "X", number_of)
+    return Kind(read, schema, metavar="N" if integral else "X", typed=number_of)
 
 
 def number_of(text: str) -> Any:

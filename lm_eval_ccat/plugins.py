@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def our_extra(name: str) -> str:
-    """Return what pip is to install for an extra: of the checkout this was installed from, if any.
+    """Return what pip is to install for one of this package's extras.
+
+    If the package was installed from a checkout, that is the extra of the checkout.
 
     Examples
     --------
@@ -187,8 +189,8 @@ def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:
     '; choose from default, paper'
     """
     names = list(known)
-    begun = [candidate for candidate in names if len(name) > 3 and candidate.startswith(name)]
-    if close := begun[:2] or get_close_matches(name, names, n=2):
+    completions = [candidate for candidate in names if len(name) > 3 and candidate.startswith(name)]
+    if close := completions[:2] or get_close_matches(name, names, n=2):
         return f"; did you mean {' or '.join(close)}?"
     # Hundreds of names would bury the error.
     if not listing:

@@ -63,9 +63,10 @@ class Item(tuple[Any, ...]):
         return Item(self[:2]) if self.is_repeat else self
 
 
-#: Makes the form of an item that lines and messages have (`Journal.filed`), and an item of it.
-Filed = Callable[[Item], Any]
-ItemOf = Callable[[Any], Item]
+#: Turns an item into what lines and messages state for it (`Journal.item_to_json`).
+ItemToJson = Callable[[Item], Any]
+#: Turns what a line states for an item into the item (`Journal.item`).
+ItemFromJson = Callable[[Any], Item]
 
 
 class NewerRecord(RunError):
@@ -170,8 +171,8 @@ class Record:
     @cache
     def fields(cls) -> list[Field[Any]]:
         """Return the fields in the order in which a line has them, `time` last."""
-        of_line = [entry for entry in fields(cls) if "meaning" in entry.metadata]
-        return sorted(of_line, key=lambda entry: entry.name == "time")
+        line_fields = [entry for entry in fields(cls) if "meaning" in entry.metadata]
+        return sorted(line_fields, key=lambda entry: entry.name == "time")
 
     @classmethod
     @cache
@@ -179,7 +180,7 @@ class Record:
         """Return the names of the fields, and whether a line may lack each."""
         return [(entry.name, optional(entry)) for entry in cls.fields()]
 
-    def to_json(self, filed: Filed = lambda item: item) -> dict[str, Any]:
+    def to_json(self, item_to_json: ItemToJson = lambda item: item) -> dict[str, Any]:
         """Return the JSON values of the line, without optional fields that are empty."""
         line: dict[str, Any] = {"op": self.kind.value}
         values = vars(self)
@@ -188,9 +189,9 @@ class Record:
             if not (may_lack and _empty(value)):
                 line[name] = value
         if "item" in line:
-            line["item"] = filed(line["item"])
+            line["item"] = item_to_json(line["item"])
         if "pairs" in line:
-            line["pairs"] = [(model, filed(item)) for model, item in line["pairs"]]
+            line["pairs"] = [(model, item_to_json(item)) for model, item in line["pairs"]]
         if "tokens" in line:
             line["tokens"] = line["tokens"].to_dict()
         return line
@@ -337,8 +338,8 @@ class Answered(Record):
     def text(self) -> str:
         """The responses to all requests of the item as one text."""
         texts = []
-        for of_request in self.responses if isinstance(self.responses, list) else [self.responses]:
-            for response in of_request if isinstance(of_request, list) else [of_request]:
+        for group in self.responses if isinstance(self.responses, list) else [self.responses]:
+            for response in group if isinstance(group, list) else [group]:
                 if isinstance(response, (list, tuple)):  # log-likelihood, whether it is the argmax
                     texts.append(", ".join(map(str, response)))
                 else:
@@ -514,7 +515,7 @@ RECORDS: dict[str, type[Record]] = {
 
 def record_of(
     line: Mapping[str, Any],
-    item: ItemOf = Item,
+    item: ItemFromJson = Item,
     where: str = "the journal",
     position: int | None = None,
 ) -> Record:

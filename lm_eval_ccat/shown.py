@@ -43,7 +43,7 @@ _FINEST = 1e-6
 #: Number of first words by which the kind of a warning is known.
 _WORDS_OF_KIND = 4
 #: Characters with a meaning in an order; a name that has one is shown in quotation marks.
-_OF_AN_ORDER = re.compile(r"[<>{}~=,\u201c\u201d\"]|^\s|\s$|^$")
+_SIGNS_OF_ORDER = re.compile(r"[<>{}~=,\u201c\u201d\"]|^\s|\s$|^$")
 
 
 class PathNames(dict[str, str]):
@@ -125,18 +125,18 @@ def one_line_per_kind(warnings: Mapping[str, Sequence[str]]) -> list[str]:
     ['2 of 3 (t, u): no prompts are known']
     """
     kinds: dict[tuple[str, ...], dict[str, str]] = {}
-    for name, texts in warnings.items():
+    for task, texts in warnings.items():
         for text in texts:
             words = [word for word in text.split() if not re.search(r"[\d/\\]", word)]
-            kinds.setdefault(tuple(words[:_WORDS_OF_KIND]), {}).setdefault(name, text)
+            kinds.setdefault(tuple(words[:_WORDS_OF_KIND]), {}).setdefault(task, text)
     lines = []
-    for text_of in kinds.values():
-        [(name, text), *further] = text_of.items()
+    for text_by_task in kinds.values():
+        [(tasks, text), *further] = text_by_task.items()
         if further:
-            name = f"{len(text_of)} of {len(warnings)} ({first_of(list(text_of), 3)})"
-            if len(set(text_of.values())) > 1:
-                name, text = f"{name}, the first", re.sub(r" \(doc_id [^()]*\)", "", text)
-        lines.append(text if len(warnings) == 1 else f"{name}: {text}")
+            tasks = f"{len(text_by_task)} of {len(warnings)} ({first_of(list(text_by_task), 3)})"
+            if len(set(text_by_task.values())) > 1:
+                tasks, text = f"{tasks}, the first", re.sub(r" \(doc_id [^()]*\)", "", text)
+        lines.append(text if len(warnings) == 1 else f"{tasks}: {text}")
     return lines
 
 
@@ -193,10 +193,10 @@ def whole_percent(share: float) -> str:
 def difference_texts(low: float, middle: float, high: float, margin: float = 0.0) -> list[str]:
     """Return low, middle and high of a difference as texts, with decimals to match their distance.
 
-    Whether an interval excludes 0 can be read from it: an end that is not 0 is not rounded to 0,
-    nor is the difference where both ends are on one side. What is right beside 0, as a pair that
-    was decided at an earlier look may be, is ">0" or "<0". An end beside the margin, on either
-    side, is not rounded to it.
+    A reader can tell from the texts whether the interval excludes 0. An end that is not 0 gets so
+    many decimals that it is not rounded to 0; so does the difference, if both ends are on one side
+    of 0. Six decimals are the most: what they would show as 0 becomes ">0" or "<0", as for a pair
+    that was decided at an earlier look. Nor is an end rounded to the margin, or to its opposite.
 
     Examples
     --------
@@ -213,21 +213,24 @@ def difference_texts(low: float, middle: float, high: float, margin: float = 0.0
     >>> difference_texts(1e-12, 0.0004, 0.19), difference_texts(1e-9, 2e-9, 3e-9)
     (['>0', '+0.0004', '+0.1900'], ['+1e-09', '+2e-09', '+3e-09'])
     """
-    half, values = (high - low) / 2.0, (low, middle, high)
+    half_width = (high - low) / 2.0
     # Decimals cannot show such an interval, and one without ends has no width to match.
-    if not _FINEST < half < math.inf:
-        return [f"{value + 0.0:+.4g}" for value in values]
-    decimals = decimals_for(half)
-    places = (0, 1, 2) if low > 0.0 or high < 0.0 else (0, 2)
-    sizes = [abs(values[place]) for place in places]
-    sizes += [abs(abs(end) - margin) for end in (low, high) if margin]
-    if sizes := [size for size in sizes if rounded(size, 6).strip("0.")]:
-        decimals = max(decimals, min(6, math.ceil(-math.log10(2.0 * min(sizes)))))
-    texts = [rounded(value, decimals, "+") for value in values]
-    for place in places:
-        if values[place] != 0.0 and not texts[place].strip("+-0."):
-            texts[place] = ">0" if values[place] > 0.0 else "<0"
-    return texts
+    if not _FINEST < half_width < math.inf:
+        return [f"{value + 0.0:+.4g}" for value in (low, middle, high)]
+    decimals = decimals_for(half_width)
+    excludes_0 = low > 0.0 or high < 0.0
+    distances = [abs(low), *([abs(middle)] if excludes_0 else []), abs(high)]
+    distances += [abs(abs(end) - margin) for end in (low, high) if margin]
+    if distances := [size for size in distances if rounded(size, 6).strip("0.")]:
+        decimals = max(decimals, min(6, math.ceil(-math.log10(2.0 * min(distances)))))
+
+    def text(value: float, keeps_sign: bool) -> str:
+        shown = rounded(value, decimals, "+")
+        if keeps_sign and value != 0.0 and not shown.strip("+-0."):
+            return ">0" if value > 0.0 else "<0"
+        return shown
+
+    return [text(low, True), text(middle, excludes_0), text(high, True)]
 
 
 # -- untrusted text ------------------------------------------------------------------------------
@@ -265,7 +268,7 @@ def visible_name(text: Any) -> str:
     """
     name = visible_line(text)
     # Only names that could be read as part of "a > b" need quotation marks.
-    if not _OF_AN_ORDER.search(name):
+    if not _SIGNS_OF_ORDER.search(name):
         return name
     return "“" + name.replace("“", "‹").replace("”", "›") + "”"
 
@@ -285,7 +288,7 @@ def visible_values(value: Any, names: Collection[str] = ()) -> Any:
             visible_values(key, names): visible_values(entry, names) for key, entry in value.items()
         }
     if isinstance(value, list | tuple):
-        return [visible_values(item, names) for item in value]
+        return [visible_values(entry, names) for entry in value]
     return value
 
 
@@ -342,22 +345,22 @@ class SafeStream:
     Parameters
     ----------
     stream : TextIO
-    drawn : bool, optional
-        Let escape sequences pass if the stream is a terminal: tables are drawn with them, from
-        text that was made safe before.
+    escapes : bool, optional
+        Let escape sequences pass if the stream is a terminal: a console draws tables with them,
+        from text that was made safe before.
     """
 
-    def __init__(self, stream: TextIO, drawn: bool = False) -> None:
+    def __init__(self, stream: TextIO, escapes: bool = False) -> None:
         self._stream = stream
-        self._drawn_on = drawn and bool(stream.isatty())
+        self._passes_escapes = escapes and bool(stream.isatty())
 
-    def to_draw(self) -> SafeStream:
+    def with_escapes(self) -> SafeStream:
         """Return the same stream for a console that draws with escape sequences."""
-        return SafeStream(self._stream, drawn=True)
+        return SafeStream(self._stream, escapes=True)
 
     def write(self, text: str) -> int:
         """Make a text safe and write it."""
-        parts = text.split("\x1b") if self._drawn_on else [text]
+        parts = text.split("\x1b") if self._passes_escapes else [text]
         self._stream.write("\x1b".join(visible(mask_text(part)) for part in parts))
         return len(text)
 
@@ -370,19 +373,19 @@ class SafeStream:
         return getattr(self._stream, name)
 
 
-def to_draw(stream: Any) -> Any:
+def with_escapes(stream: Any) -> Any:
     """Return a stream for a console that draws with escape sequences."""
-    return stream.to_draw() if isinstance(stream, SafeStream) else stream
+    return stream.with_escapes() if isinstance(stream, SafeStream) else stream
 
 
 @contextlib.contextmanager
-def safe_streams(drawn: bool = False) -> Iterator[None]:
+def safe_streams(escapes: bool = False) -> Iterator[None]:
     """Make standard output and standard error safe while a command runs.
 
     Parameters
     ----------
-    drawn : bool, optional
-        Whether all escape sequences pass to a terminal, as the harness's own commands need.
+    escapes : bool, optional
+        Whether escape sequences pass to a terminal, as the harness's own commands need.
     """
     before = sys.stdout, sys.stderr
     # A command inside a command: the text would be made safe twice.
@@ -391,7 +394,7 @@ def safe_streams(drawn: bool = False) -> Iterator[None]:
         return
     # In a program without a console both are None.
     out, err = (io.StringIO() if stream is None else stream for stream in before)
-    sys.stdout, sys.stderr = SafeStream(out, drawn), SafeStream(err, drawn)
+    sys.stdout, sys.stderr = SafeStream(out, escapes), SafeStream(err, escapes)
     try:
         yield
     finally:

@@ -140,7 +140,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "only the last part of a credential in a URL is masked",
         "lm_eval_ccat/masking",
-        "            yield user\n            yield from",
+        "            yield userinfo\n            yield from",
         "            yield from",
         ("tests/test_masking.py",),
     ),
@@ -175,8 +175,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the bank on the hub is fetched at its newest revision, whatever was asked",
         "lm_eval_ccat/fetching",
-        "download(repo, file, revision=revision, **hub.of_data_sets)",
-        "download(repo, file, **hub.of_data_sets)",
+        "download(repo, file, revision=revision, **hub.data_set_arguments)",
+        "download(repo, file, **hub.data_set_arguments)",
         ("tests/integrations/test_hub.py",),
     ),
     Bug(
@@ -235,7 +235,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a journal's seal is not compared",
         "lm_eval_ccat/journal",
-        'return "" if right else "does not fit its seal: it was changed, or one before it"',
+        'return "" if fits else "does not fit its seal: it was changed, or one before it"',
         'return ""',
         ("tests/runs/test_journal.py",),
     ),
@@ -4547,8 +4547,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs: answers that wait at the end are to come",
         "lm_eval_ccat/runs/book",
-        "or not (ahead := self.unanswered) or self.ended is not None:",
-        "or not (ahead := self.unanswered):",
+        "or not (unanswered := self.unanswered) or self.ended is not None:",
+        "or not (unanswered := self.unanswered):",
         ("tests/runs/test_book.py::test_answers_that_wait_when_a_run_has_ended_are_not_to_come",),
     ),
     Bug(
@@ -4584,8 +4584,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs: the last open ask holds the others up",
         "lm_eval_ccat/runs/book",
-        "'answer')} will count once {ahead[0].model}",
-        "'answer')} will count once {ahead[-1].model}",
+        "'answer')} will count once {unanswered[0].model}",
+        "'answer')} will count once {unanswered[-1].model}",
         ("tests/runs/test_book.py::test_answers_that_wait_when_a_run_has_ended_are_not_to_come",),
     ),
     Bug(

@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..live.result import Result
 from ..report.following import after_ranking
 from ..report.terminal import Progress, print_result
-from ..shown import plural, to_draw
+from ..shown import plural, with_escapes
 from .parsing import emit, prints_json
 
 #: Width for a file or a pipe, in which no line is wrapped.
@@ -64,7 +64,7 @@ def show(result: Result, target: str | None, out: TextIO) -> None:
     emit(target, content, out=out)
     if prints_json(target):
         return
-    console = Console(file=to_draw(out), highlight=False)
+    console = Console(file=with_escapes(out), highlight=False)
     if not console.is_terminal:
         console.width = _UNBOUND
     print_result(console, content)

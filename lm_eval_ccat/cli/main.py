@@ -158,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Before anything is printed: an error may repeat the command line.
     remember_credentials(arguments)
     harness = bool(arguments) and (arguments[0] in RAW or arguments[0].startswith("-"))
-    with safe_streams(drawn=harness):
+    with safe_streams(escapes=harness):
         try:
             args = parsed(arguments)
             return 0 if args is None else int(args.func(args) or 0)

@@ -29,7 +29,7 @@ from ..plugins import did_you_mean, existing
 from ..scores import ScoreTable
 from ..scores.reading import Query, task_name
 from ..scores.table import reader_of
-from ..shown import plural, to_draw, visible_json
+from ..shown import plural, visible_json, with_escapes
 from ..upkeep import score_tables
 
 WIDTH = 80
@@ -460,7 +460,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    console = Console(file=to_draw(sys.stderr))
+    console = Console(file=with_escapes(sys.stderr))
     with Progress(console=console, auto_refresh=False, transient=True) as bar:
         task = bar.add_task(what, total=None)
 

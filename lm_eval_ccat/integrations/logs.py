@@ -308,7 +308,7 @@ def _newest_run(api: Any, repo: str, tasks: Sequence[str], date: str) -> _BoardR
 def _fetched(hub: Hub, run: _BoardRun, path: str) -> Path:
     """Fetch one file of a run; return the cached copy."""
     try:
-        return Path(hub.library.hf_hub_download(run.repo, path, **hub.of_data_sets))
+        return Path(hub.library.hf_hub_download(run.repo, path, **hub.data_set_arguments))
     except hub.library.errors.GatedRepoError:
         raise BankError(
             f"hub:{run.repo} is gated: with a free account accept its terms at "

@@ -266,7 +266,7 @@ class Channel:
         """Warn once when an answer has arrived and scoring it takes long."""
         if moment - sending.sent > FIRST_PATIENCE and not self._warned_of_scoring:
             self._warned_of_scoring = True
-            doc = self.book.journal.filed(sending.asks[0].item)
+            doc = self.book.journal.item_to_json(sending.asks[0].item)
             what = "%s has answered document %r, and scoring it takes long: is a judge away?"
             logger.warning(what, self.name, doc)
 
@@ -328,7 +328,7 @@ class Channel:
         for answer in answers:
             lost = answer.score is None and bool(answer.unscored)
             self.failed_in_a_row = self.failed_in_a_row + 1 if lost else 0
-            reason, doc = "; ".join(answer.unscored), self.book.journal.filed(answer.item)
+            reason, doc = "; ".join(answer.unscored), self.book.journal.item_to_json(answer.item)
             if lost and self.name not in self.book.tally.set_aside:
                 logger.warning("%s failed on document %r: %s", self.name, doc, reason)
                 self._set_aside_if(self.failed_in_a_row >= self.failure_rule.in_a_row, reason)
@@ -360,12 +360,12 @@ class Channel:
             Whether it is billed, as `Failure.column` says.
         why : str
         charge : Charge, optional
-            What it counts as, if known; default: as `Charges.of_lost` estimates it.
+            What it counts as, if known; default: as `Charges.of_lost_attempt` estimates it.
         """
         attempt = Lost(model=self.name, item=item, why=why)
         if column is not None:
             if charge is None:
-                charge = self.plan.charges.of_lost(self.name, item, column, self.book.tally)
+                charge = self.plan.charges.of_lost_attempt(self.name, item, column, self.book.tally)
             attempt = replace(attempt, column=column, usd=charge.usd, cost=charge.cost)
         self.line.lost(attempt)
 
@@ -533,7 +533,7 @@ class Channel:
             wait = failure.pause(self.failure_rule, call.sending.attempt)
             logger.info(
                 "%s, item %r: %s; attempt %d of %d in %.1f s", self.name,
-                self.book.journal.filed(call.asks[0].item), failure.text, attempt,
+                self.book.journal.item_to_json(call.asks[0].item), failure.text, attempt,
                 failure.attempts(self.failure_rule), wait,
             )  # fmt: skip
             self.retries.append((call.moment + wait, Sending(call.asks, attempt, away)))
@@ -569,14 +569,16 @@ class Channel:
         """Raise for a failed document beyond the bank: a full run needs every document."""
         for ask in asks:
             if ask.is_beyond_bank:
-                document = f"document {self.book.journal.filed(ask.item)!r}, which a full run needs"
+                document = (
+                    f"document {self.book.journal.item_to_json(ask.item)!r}, which a full run needs"
+                )
                 raise RunError(f"{ask.model} does not answer {document}: {failure.text}")
 
     def _give_up(self, call: FailedCall, perhaps_server: bool) -> None:
         """Record a failed item; where the server may be the cause, it says nothing of the model."""
         [ask, *_], reason = call.asks, call.failure.text
         self._refuse_beyond([ask], call.failure)
-        document = self.book.journal.filed(ask.item)
+        document = self.book.journal.item_to_json(ask.item)
         logger.warning("%s failed on document %r: %s", self.name, document, reason)
         failed = Fail(
             n=self._number(ask), model=self.name, item=ask.item,

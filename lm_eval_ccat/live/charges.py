@@ -122,15 +122,15 @@ class Charges:
         """The Ranker's budget, in `currency`; a budget in seconds is not among its arguments."""
         return self.spec.budget.get(self.currency)
 
-    def of_lost(self, model: str, item: Item, column: str, tally: Tally) -> Charge:
+    def of_lost_attempt(self, model: str, item: Item, column: str, tally: Tally) -> Charge:
         """Return what an attempt without an answer counts as.
 
-        The model's answers tell (`Costs.of_lost`); before the first one, its price at the token
-        limit does. An attempt costs no item.
+        The model's answers tell (`Costs.of_lost_attempt`); before the first one, its price at the
+        token limit does. An attempt costs no item.
         """
         usd = self._usd_of_lost(model, item, column, tally)
         if self.currency == "tokens":
-            tokens = tally.lengths[model].of_lost(column)
+            tokens = tally.lengths[model].of_lost_attempt(column)
             return Charge(self.expected(model, item) if tokens is None else tokens, usd)
         return Charge((usd or 0.0) if self.currency == "usd" else 0.0, usd)
 
@@ -147,7 +147,7 @@ class Charges:
         return 1.0 if self.units is None else self.units[item]
 
     def _usd_of_lost(self, model: str, item: Item, column: str, tally: Tally) -> float | None:
-        if (usd := tally.costs[model].of_lost(column)) is not None:
+        if (usd := tally.costs[model].of_lost_attempt(column)) is not None:
             return usd
         assumed = self.expected_usd(model, item)
         unknown = column == UNKNOWN and assumed is not None

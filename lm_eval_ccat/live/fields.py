@@ -22,6 +22,7 @@ from ..options import (
     TEXTS,
     Kind,
     OptionPlace,
+    Part,
     Values,
     listed,
     number_of,
@@ -315,7 +316,7 @@ BUDGET = Kind(
     },
     # A budget in tokens stands in configurations alone.
     parts={
-        f"budget_{kind}": (kind, help, ABOVE_0)
+        f"budget_{kind}": Part(kind, help, ABOVE_0)
         for kind, help in BUDGETS.items()
         if kind != "tokens"
     },
@@ -324,14 +325,14 @@ HARNESS = Kind(
     _harness,
     {"type": "object"},
     parts={
-        "include_path": ("include_path", "folder of task configurations", FOLDER),
-        "num_fewshot": ("num_fewshot", "few-shot examples", whole(0)),
-        "apply_chat_template": (
+        "include_path": Part("include_path", "folder of task configurations", FOLDER),
+        "num_fewshot": Part("num_fewshot", "few-shot examples", whole(0)),
+        "apply_chat_template": Part(
             "apply_chat_template",
             "format prompts with the models' chat templates",
             SWITCH,
         ),
-        "batch_size": ("batch_size", "as lm_eval takes it", BATCH),
-        "device": ("device", "as lm_eval takes it, such as cuda:0", TEXT),
+        "batch_size": Part("batch_size", "as lm_eval takes it", BATCH),
+        "device": Part("device", "as lm_eval takes it, such as cuda:0", TEXT),
     },
 )

@@ -223,8 +223,8 @@ class Line:
         """
         ranker = self.book.ranker
         active = [model for model in self.windows if model not in self.book.tally.set_aside]
-        answers = np.array([self.book.told_of[model] for model in active])
-        untold = np.array([self.book.untold[model] for model in active])
+        answers = np.array([self.book.n_told_by_model[model] for model in active])
+        untold = np.array([self.book.n_untold_by_model[model] for model in active])
         warming = bool(((untold > 0) & (answers < self.warmup)).any())
         # What the warm-up asks is paid anyway, so it counts before a verdict may end the run.
         decided = self.ends_at_goal and not warming and ranker.decided
@@ -263,7 +263,7 @@ class Line:
         While some model is `warming` up, which may decide the run, nobody is asked more than the
         first window in all.
         """
-        answers = np.array([self.book.told_of[model] for model in models])
+        answers = np.array([self.book.n_told_by_model[model] for model in models])
         windows = np.array([self.windows[model] for model in models])
         if self.warmup_at_once:
             growth = np.array([self.growth.get(model, 0.0) for model in models])

@@ -589,8 +589,8 @@ def check_session(
         )
     ]
     for outcome in outcomes.values():
-        # What a template wrote is known only now that there is a model. Settings on_result first:
-        # another number of examples explains why every prompt differs.
+        # What a template wrote is known only now that there is a model. Settings were compared
+        # first: another number of examples explains why every prompt differs.
         if any(str(mark).startswith(WRITTEN) for mark in outcome.bank.prompts or ()):
             check_prompts(outcome.bank, session.marks_like(outcome.bank.marks), accepts_prompts)
     return warnings

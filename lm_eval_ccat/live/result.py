@@ -49,7 +49,7 @@ from ..records import (
 from ..runs.book import Book
 from ..runs.differences import CUT_SHORT, SERVER
 from ..runs.directory import RunDirectory, read_result, rebuild
-from ..runs.tally import CUT, ScoreRange, Tally
+from ..runs.tally import CUT_REASONS, ScoreRange, Tally
 from ..shown import Shown, ShownTable, some
 from .copies import doubts_of_repeats
 from .line import ALL_ASIDE
@@ -297,7 +297,7 @@ def result_of(
     limit = math.inf if fail_on_empty is None else fail_on_empty
     partial = (
         book.interrupted
-        or set(ranking.set_aside) - tally.left
+        or set(ranking.set_aside) - tally.leaving_models
         or any(share > limit for share in share_empty.values())
     )
     warnings = [
@@ -369,7 +369,8 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
         last_line=last_line,
         finished=book.done,
         in_flight=[
-            {"model": ask.model, "doc_id": book.journal.filed(ask.item)} for ask in book.unanswered
+            {"model": ask.model, "doc_id": book.journal.item_to_json(ask.item)}
+            for ask in book.unanswered
         ],
         # Pairs that are decided now may be reopened.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,
@@ -612,9 +613,9 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
         for name, reasons in tally.unscored.items()
     ]
     sentences += [
-        f"the bank was calibrated on other requests: {name} was asked {' and '.join(unlike)}"
+        f"the bank was calibrated on other requests: {name} was asked {' and '.join(unlike_pairs)}"
         for name, sent in tally.sent.items()
-        if of_bank and (unlike := _unlike(sent, of_bank))
+        if of_bank and (unlike_pairs := _unlike(sent, of_bank))
     ]
     sentences += _of_changed_servers(tally, accepted)
     sentences += _of_cut_answers(tally, accepted)
@@ -645,7 +646,7 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
 
 def _of_changed_servers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each server that named another model, or fingerprint, during the run."""
-    for name in sorted(tally.changed):
+    for name in sorted(tally.changed_models):
         named = [
             " ".join(filter(None, (model, fingerprint and f"({fingerprint})"))) or "no name"
             for model, fingerprint in tally.served[name]
@@ -656,8 +657,8 @@ def _of_changed_servers(tally: Tally, accepted: Collection[str]) -> Iterator[str
 
 def _of_cut_answers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each reason by which answers of models ended at different rates."""
-    for reason, words in CUT.items():
-        if pairs := tally.unlike(reason):
+    for reason, words in CUT_REASONS.items():
+        if pairs := tally.unlike_pairs(reason):
             shares = ", ".join(
                 f"{ends.get(reason, 0) / tally.answered[name]:.0%} of those of {name}"
                 for name, ends in tally.finished.items()
@@ -699,10 +700,10 @@ def scored_alike(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
         # That some models are right everywhere and others are not casts no doubt on the task.
         if models and (all_models or end == 0.0):
             answers, raw = sum(scores[model].count for model in models), scores[models[0]].raw
-            unlike = "" if all_models else ", unlike those of other models"
+            unlike_pairs = "" if all_models else ", unlike those of other models"
             warnings.append(
                 f"all {answers:,} answers of {some(models, 4)} score "
-                f"{end if raw is None else raw:g} on {where}{unlike}: {doubt}"
+                f"{end if raw is None else raw:g} on {where}{unlike_pairs}: {doubt}"
             )
     return warnings
 

@@ -436,7 +436,7 @@ class Run:
             # Without a line of windows one may have been sent.
             remaining[ask.model] = remaining.get(ask.model, 1) - 1
             if remaining[ask.model] >= 0:
-                usd = self.plan.charges.of_lost(*ask.pair, UNKNOWN, book.tally).usd
+                usd = self.plan.charges.of_lost_attempt(*ask.pair, UNKNOWN, book.tally).usd
                 book.event(
                     Lost(model=ask.model, item=ask.item, why="killed", column=UNKNOWN, usd=usd)
                 )

@@ -330,7 +330,7 @@ class Sender:
         self._reserved_for = None
 
     def _wait_for_node(self, channel: Channel, moment: float) -> None:
-        """Say what a model waits for, and set it aside once it has minutes_reported too long."""
+        """Say what a model waits for, and set it aside once it has waited too long."""
         if not (missing := channel.model.missing):
             self._waiting_for_node.pop(channel.name, None)  # it is loading
             return
@@ -517,7 +517,7 @@ class Sender:
             return
         if moment >= channel.resend_at(calls[0]):
             what = "%s, item %r holds up the others and is sent again"
-            logger.info(what, channel.name, self.book.journal.filed(head.item))
+            logger.info(what, channel.name, self.book.journal.item_to_json(head.item))
             self.feed(channel, again=Sending([head], calls[0].attempt, extra=True))
 
     def _others_are_done(self) -> bool:
@@ -539,7 +539,7 @@ class Sender:
                 waits.append(channel.gate.wait(moment))
             may_send = channel.opened and channel.gate.state is State.OPEN
             if may_send and self.line.has_next(channel.name) and channel.free > 0:
-                # A first contact ends by an answer, which is minutes_reported for.
+                # A first contact ends by an answer, and an answer ends the pause.
                 waits.append(
                     POLL if self._awaits_first_contact(channel, moment) else channel.wait(moment)
                 )
@@ -631,7 +631,7 @@ class Sender:
         """
         aside = self.book.tally.set_aside
         if not self._capped or any(
-            self.book.told_of[name] < self.line.warmup
+            self.book.n_told_by_model[name] < self.line.warmup
             for name in self.channels
             if name not in aside
         ):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from .. import __version__
-from ..content import PAGE, PAGE_OF, RESULT, RankingContent
+from ..content import JOURNAL_TAG, PAGE, RESULT, RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_bytes, sync_folder, writing
 from ..journal import JournalFile, no_ranking, read_journal
@@ -222,7 +222,7 @@ def _of_other_page(folder: Path, digest: str) -> str:
     if not page.is_file():
         return ""
     head = page.read_text("utf-8", errors="replace")
-    named = re.search(rf'<meta name="{PAGE_OF}" content="(\w*)">', head)
+    named = re.search(rf'<meta name="{JOURNAL_TAG}" content="(\w*)">', head)
     if named and named[1] == digest:
         return ""
     return f"\n{PAGE} shows another result: `lm-eval-ccat report {folder}` writes it anew."

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from .. import __version__
-from ..content import PAGE, PAGE_OF, ModelContent, RankingContent
+from ..content import JOURNAL_TAG, PAGE, ModelContent, RankingContent
 from ..errors import CcatError, RunError
 from ..files import replace_text, writing
 from ..harness.internals.lms import DEMO_TYPE
@@ -161,7 +161,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     content: dict[str, Any] = vars(View.of(run, past)) | {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
-        "page_of": PAGE_OF,
+        "page_of": JOURNAL_TAG,
         "written": tables.date(time.time()),
         "n_documents": n_documents,
         "data": data,

@@ -46,11 +46,11 @@ from ..shown import (
     first_of,
     plural,
     some,
-    to_draw,
     visible,
     visible_name,
     visible_values,
     whole_percent,
+    with_escapes,
 )
 from .tables import (
     Outlook,
@@ -430,7 +430,7 @@ class Progress(Observer):
     """
 
     def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(file=to_draw(sys.stderr), no_color=quiet or None)
+        self.console = Console(file=with_escapes(sys.stderr), no_color=quiet or None)
         self.plain = quiet or not self.console.is_terminal
         self._live: Any = None
         self.warned: list[str] = []

@@ -39,7 +39,7 @@ from ..records import (
 from ..shown import plural
 from .differences import COMPARED, CUT_SHORT, NO_LIMIT, SERVER, Differences
 from .kept_answers import KeptAnswers, Pair
-from .tally import CUT, Tally
+from .tally import CUT_REASONS, Tally
 
 #: States of an ask.
 OPEN, ANSWERED, TOLD, LEFT = "open", "answered", "told", "left"
@@ -110,9 +110,9 @@ class Book:
         The answers that the Ranker was told, and those to items beyond its bank.
     waiting : dict of (model, item) to Answered
         Answers that the Ranker was not told yet.
-    told_of : dict of model to int
+    n_told_by_model : dict of model to int
         `n_told` by model.
-    untold : dict of model to int
+    n_untold_by_model : dict of model to int
         `n_untold` by model.
     ended : End or None
         With what the last session ended.
@@ -135,8 +135,8 @@ class Book:
         self.waiting: dict[Pair, Answered] = {}
         self.ended: End | None = None
         self.tally = Tally()
-        self.told_of: dict[str, int] = defaultdict(int)
-        self.untold: dict[str, int] = defaultdict(int)
+        self.n_told_by_model: dict[str, int] = defaultdict(int)
+        self.n_untold_by_model: dict[str, int] = defaultdict(int)
         self._open: dict[Pair, Ask] = {}  # neither told nor left
         self._failed: set[Pair] = set()  # without an answer
         self._beyond: set[Pair] = set()  # answered, and not told to the Ranker
@@ -214,11 +214,11 @@ class Book:
         Answers count in the order in which they were asked.
         """
         # Once the run has ended, what waits never counts, and nothing is to come.
-        if not self.waiting or not (ahead := self.unanswered) or self.ended is not None:
+        if not self.waiting or not (unanswered := self.unanswered) or self.ended is not None:
             return ""
         return (
-            f"{plural(len(self.waiting), 'answer')} will count once {ahead[0].model} answers an "
-            "item that was asked before theirs"
+            f"{plural(len(self.waiting), 'answer')} will count once {unanswered[0].model} answers "
+            "an item that was asked before theirs"
         )
 
     def has(self, pair: Pair) -> bool:
@@ -274,7 +274,7 @@ class Book:
             scores = answer.score.values() if isinstance(answer.score, Mapping) else [answer.score]
         for score in scores:
             if not (isinstance(score, int | float) and math.isfinite(score) and 0 <= score <= 1):
-                item = self.journal.filed(answer.item)
+                item = self.journal.item_to_json(answer.item)
                 raise RunError(
                     f"score {score!r} of {answer.model} on item {item!r} is not in [0, 1]"
                 )
@@ -303,12 +303,12 @@ class Book:
 
     def add_ask(self, model: str, item: Any) -> Ask:
         """Add an ask that the Ranker has just made; `write_asks` records it."""
-        _ = self.head  # what is told leaves
+        _ = self.head  # looking for it removes the asks before it, which are told or left
         ask = Ask(self.n_asks, model, self.journal.item(item))
         self.n_asks += 1
         self.asks.append(ask)
         self._open[ask.pair] = ask
-        self.untold[model] += 1
+        self.n_untold_by_model[model] += 1
         if (late := self.waiting.get(ask.pair)) is not None:
             ask.state, ask.answer = ANSWERED, late  # it came after its model was set aside
         return ask
@@ -345,7 +345,7 @@ class Book:
                 self.ranker.fail(*pair, answer.reason, cost=answer.cost)
         self.tally.count_answer(answer)
         self.n_told += 1
-        self.told_of[answer.model] += 1
+        self.n_told_by_model[answer.model] += 1
         self.waiting.pop(pair, None)
         if isinstance(answer, Tell) or answer.responses:
             self._beyond.discard(pair)
@@ -365,13 +365,13 @@ class Book:
             tested = self.tally.answered
             pairs = {
                 (model, other_model)
-                for model in self.tally.changed
+                for model in self.tally.changed_models
                 for other_model in tested
                 if model != other_model
             }
         # Where one model is cut off more often, the limit is compared, not the models.
         if CUT_SHORT not in self.accepted:
-            pairs = pairs.union(*map(self.tally.unlike, CUT))
+            pairs = pairs.union(*map(self.tally.unlike_pairs, CUT_REASONS))
         if pairs != self._barred:
             self.ranker.bar(pairs)
             self._barred = pairs
@@ -390,7 +390,7 @@ class Book:
     def _close(self, ask: Ask, state: str) -> None:
         ask.state = state
         del self._open[ask.pair]
-        self.untold[ask.model] -= 1
+        self.n_untold_by_model[ask.model] -= 1
 
     def _apply(self, record: Record) -> None:
         # After a deadline the answers behind gaps count too, but only where the run is settled.
@@ -456,7 +456,7 @@ class Book:
 
     def change_limits(self, arguments: Mapping[str, Any]) -> None:
         """Change the Ranker's limits, prices or models."""
-        self.ranker.change(**_of_ranker(arguments))
+        self.ranker.change(**_ranker_arguments(arguments))
 
     def require_change(self, arguments: Mapping[str, Any]) -> None:
         """Refuse what `change_limits` would refuse, so that it is not written.
@@ -466,13 +466,13 @@ class Book:
         UsageError
             Repeats fall, or cannot be.
         """
-        changed = _of_ranker(arguments)
+        changed = _ranker_arguments(arguments)
         if "repeats" in changed:
             limits = {name: changed.get(name) for name in ("budget", "max_items", "stop")}
             self.ranker.require_repeats(changed["repeats"], **limits)
 
 
-def _of_ranker(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _ranker_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return changes as the Ranker takes them."""
     changed = dict(arguments)
     if changed.get("budget") == NO_LIMIT:

@@ -19,7 +19,7 @@ PROMPTS, SCORING_CODE, SERVER, CUT_SHORT = CHANGES = "prompts", "scoring", "serv
 COMPARED = ("config", "bank_sha256", "task", "versions")
 #: Path of a model in a header.
 MODEL = r"config\.models\[(.*)\]"
-#: What a change says of a model that no answer was had of, and that is named no longer.
+#: What a change says of a model that gave no answer and that the configuration no longer names.
 LEAVES = "leaves"
 #: Arguments of the Ranker that may change, besides models and their prices.
 _LIMITS = ("budget", "max_items", "stop")

@@ -90,9 +90,9 @@ class RunDirectory:
         Remove a folder that `take` created if no run began in it.
         """
         self.journal.close()
-        begun = {path.name for path in self.path.iterdir()} - {_LOCK, LOG}
+        files_of_run = {path.name for path in self.path.iterdir()} - {_LOCK, LOG}
         # A folder of the user's is left as it was found.
-        if begun or not self._created:
+        if files_of_run or not self._created:
             self.tighten()
             self._lock.release()
             return
@@ -174,19 +174,20 @@ def _in_lines(content: Mapping[str, Any]) -> Iterator[str]:
     With ``indent``, which the C encoder lacks, the pairs of 300 models take eight times as long; as
     one text, those of 1,000 models take half a gigabyte.
     """
-    text = _masked_json
     separator = "{\n"
     for key, value in content.items():
-        yield f"{separator}  {text(key)}: "
+        yield f"{separator}  {_masked_json(key)}: "
         separator = ",\n"
         if value and isinstance(value, Mapping):
-            rows = (f"{text(str(name))}: {text(row)}" for name, row in value.items())
+            rows = (
+                f"{_masked_json(str(name))}: {_masked_json(row)}" for name, row in value.items()
+            )
             yield from _in_rows("{", rows, "}")
         elif isinstance(value, list) and any(isinstance(row, Mapping) for row in value):
             batches = (value[start : start + _BATCH] for start in range(0, len(value), _BATCH))
             yield from _in_rows("[", map(_rows_in_lines, batches), "]")
         else:
-            yield text(value)
+            yield _masked_json(value)
     yield "\n}\n"
 
 
@@ -200,9 +201,9 @@ def _masked_json(value: Any) -> str:
 def _rows_in_lines(rows: list[Any]) -> str:
     """Return rows of a table as JSON, each in a line, without the brackets around them.
 
-    They are written at once, which takes less time, and parted before the first key of each. No
-    text within a row looks like that: its quotation marks are escaped, and after its last one comes
-    no key.
+    The rows are encoded together, which is faster, and the text is split wherever a row begins: at
+    a brace before the row's first key. No text in a row has these characters, as quotation marks in
+    it are escaped.
     """
     line = _masked_json(rows)[1:-1]
     first_key = next(iter(rows[0]), "") if isinstance(rows[0], Mapping) else ""
@@ -249,8 +250,8 @@ BANKS_FOLDER = "banks"
 
 def banks_at(folder: Path) -> Path:
     """Return the path of a run directory's copy of its bank or banks."""
-    several = folder / BANKS_FOLDER
-    return several if several.is_dir() else folder / BANK_FILE
+    banks_folder = folder / BANKS_FOLDER
+    return banks_folder if banks_folder.is_dir() else folder / BANK_FILE
 
 
 def save_banks(banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], folder: Path) -> None:

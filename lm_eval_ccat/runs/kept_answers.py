@@ -16,8 +16,8 @@ Pair = tuple[str, Item]
 class AnswersOfModel(Mapping[Item, Answered]):
     """One model's answers by item; see `KeptAnswers`.
 
-    `numbers` are those of the items, to which all models add: so an answer takes 16 bytes, where an
-    entry of a dictionary takes 70.
+    `numbers` holds the number of each item. All models share it and add to it, so that an answer
+    takes 16 bytes, where an entry of a dictionary takes 70.
     """
 
     def __init__(self, journal: Journal, numbers: dict[Item, int]) -> None:

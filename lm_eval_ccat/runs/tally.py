@@ -32,7 +32,7 @@ from ..records import (
 from .differences import LEAVES, MODEL
 
 #: Ways in which an answer ends other than by the model's choice, in words.
-CUT = {"length": "cut at the token limit", "content_filter": "withheld by a content filter"}
+CUT_REASONS = {"length": "cut at the token limit", "content_filter": "withheld by a content filter"}
 #: Difference of such shares, absolute and in standard errors, from which two models are not
 #: comparable; and the fewest answers of each for this test.
 UNLIKE, UNLIKE_ERRORS, FEWEST_ENDS = 0.2, 2.5, 8
@@ -70,7 +70,7 @@ class Costs:
         self.answers, self.total = self.answers + 1, self.total + amount
         self.largest = max(self.largest, amount)
 
-    def of_lost(self, column: str) -> float | None:
+    def of_lost_attempt(self, column: str) -> float | None:
         """Return what to count for an attempt without an answer; None before the first answer.
 
         Where it was presumably billed, the mean, which is counted as spent; where it may have been,
@@ -249,18 +249,18 @@ class Tally:
         self.seconds[model] += answer.seconds or 0.0
 
     @property
-    def left(self) -> set[str]:
-        """Models without an answer that a later configuration names no longer."""
+    def leaving_models(self) -> set[str]:
+        """Models that gave no answer and that a later configuration no longer names."""
         texts = [text for change in self.changes for text in change.settings]
         leaving = [re.fullmatch(f"{MODEL}: {LEAVES}", text) for text in texts]
         return {match[1] for match in leaving if match}
 
     @property
-    def changed(self) -> set[str]:
+    def changed_models(self) -> set[str]:
         """Models whose server named another model or fingerprint during the run."""
         return {name for name, identities in self.served.items() if len(identities) > 1}
 
-    def unlike(self, reason: str) -> set[tuple[str, str]]:
+    def unlike_pairs(self, reason: str) -> set[tuple[str, str]]:
         """Return the pairs of models whose answers end for a reason too unequally often.
 
         Of n answers of a model k do.
@@ -273,7 +273,7 @@ class Tally:
             if self.answered[name] >= FEWEST_ENDS
         }
         shares = [k / n for k, n in counts.values()]
-        # As after nearly every answer.
+        # This is so after nearly every answer, and saves the comparison of all pairs.
         if not shares or max(shares) - min(shares) < UNLIKE:
             return set()
         names, (k, n) = list(counts), np.array(list(counts.values()), dtype=float).T

@@ -18,7 +18,7 @@ from lm_eval_ccat.money import dollars
 from lm_eval_ccat.ranker.columns import ranking_grid
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report.terminal import notes, print_result
-from lm_eval_ccat.shown import safe_streams, to_draw
+from lm_eval_ccat.shown import safe_streams, with_escapes
 
 LONG = "ccat-demo:system=titled-keywords-of-a-model-whose-name-is-longer-than-eighty-columns-are"
 HOSTILE = "a > b\x1b[2J\u202e"
@@ -252,7 +252,7 @@ def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", out)
     with safe_streams():
         print("\x1b[2Jgone")
-        to_draw(sys.stdout).write("\x1b[1mbold")
+        with_escapes(sys.stdout).write("\x1b[1mbold")
     assert out.getvalue() == "␛[2Jgone\n\x1b[1mbold"
 
 

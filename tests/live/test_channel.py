@@ -49,7 +49,7 @@ def channel(**of_model: Any) -> Any:
     tally = SimpleNamespace(failures={}, answered={}, set_aside={})
     book = SimpleNamespace(
         tally=tally, unanswered=[], n_told=0, has=lambda pair: False,
-        journal=SimpleNamespace(filed=lambda item: item[1]),
+        journal=SimpleNamespace(item_to_json=lambda item: item[1]),
     )  # fmt: skip
     line: Any = SimpleNamespace(
         book=book,
@@ -63,7 +63,7 @@ def channel(**of_model: Any) -> Any:
     line.arrive = line.arrived.extend
     line.set_aside = lambda name, reason, back: line.aside.append(reason)
     charges = SimpleNamespace(
-        charge=lambda *_, **__: Charge(1.0, 0.5), of_lost=lambda *_: Charge(0.0, None)
+        charge=lambda *_, **__: Charge(1.0, 0.5), of_lost_attempt=lambda *_: Charge(0.0, None)
     )
     spec = SimpleNamespace(failures=FailureRule())
     plan: Any = SimpleNamespace(spec=spec, charges=charges, most_repeats=1)

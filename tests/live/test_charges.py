@@ -44,8 +44,8 @@ def test_a_lost_attempt_costs_what_is_usual_and_may_cost_the_most():
     """Before the first answer tells, of a document half as long again as the mean."""
     made = charges(PRICE)
     for column in (BILLED, ASSUMED):
-        assert made.of_lost("a", Item(("t", 0)), column, Tally()) == (3.0, 3.0)
-    assert made.of_lost("a", Item(("t", 0)), UNKNOWN, Tally()) == (9.0, 9.0)
+        assert made.of_lost_attempt("a", Item(("t", 0)), column, Tally()) == (3.0, 3.0)
+    assert made.of_lost_attempt("a", Item(("t", 0)), UNKNOWN, Tally()) == (9.0, 9.0)
 
 
 def test_a_document_reads_the_prompts_of_all_its_requests(monkeypatch):
@@ -65,9 +65,9 @@ def test_a_document_reads_the_prompts_of_all_its_requests(monkeypatch):
 
 def test_before_the_first_answer_a_lost_attempt_counts_the_tokens_that_are_expected():
     made, tally, item = charges(PRICE, "tokens"), Tally(), Item(("t", 0))
-    assert made.of_lost("a", item, BILLED, tally)[0] == made.expected("a", item) == 3.0
-    tally.lengths["a"] = SimpleNamespace(of_lost=lambda column: 120.0)
-    assert made.of_lost("a", item, BILLED, tally)[0] == 120.0
+    assert made.of_lost_attempt("a", item, BILLED, tally)[0] == made.expected("a", item) == 3.0
+    tally.lengths["a"] = SimpleNamespace(of_lost_attempt=lambda column: 120.0)
+    assert made.of_lost_attempt("a", item, BILLED, tally)[0] == 120.0
 
 
 BY_TOKENS = {"input": 1000.0, "output": 4000.0}

@@ -123,7 +123,7 @@ def test_models_that_take_turns_are_loaded_a_few_times_and_asked_little_too_much
             loaded, loads = head.model, loads + 1
         asks = line.next(loaded, 8)
         answered[loaded] += len(asks)
-        assert answered[loaded] <= 1.5 * book.told_of[loaded] + 16
+        assert answered[loaded] <= 1.5 * book.n_told_by_model[loaded] + 16
         line.arrive([
             Tell(n=ask.number, model=loaded, item=ask.item, score=0.5)
             for ask in asks
@@ -142,7 +142,7 @@ def test_a_run_to_its_limits_lets_no_model_wait_for_another():
     while line.over is None:
         open_asks = Counter(ask.model for ask in book.unanswered)
         for model in "abc":
-            assert open_asks[model] == min(12, 40 - book.told_of[model])
+            assert open_asks[model] == min(12, 40 - book.n_told_by_model[model])
         [ask] = book.unanswered[:1]
         score = means[ask.model] + 0.3 * (scores.random() - 0.5) * (ask.model != "a")
         line.arrive([Tell(n=ask.number, model=ask.model, item=ask.item, score=score)])
@@ -282,7 +282,7 @@ def test_a_run_waits_for_a_model_that_is_away_and_ends_without_one_that_is_gone(
     line.set_aside("b", "HTTP 503", away=True)
     while waiting := [model for model in "ac" if line.has_next(model)]:
         answer(line, waiting[0])
-    assert line.book.told_of["a"] == line.book.told_of["c"] == 12
+    assert line.book.n_told_by_model["a"] == line.book.n_told_by_model["c"] == 12
     assert line.over is None and line.away == {"b"}
     line.set_aside("b", "away for 30 minutes")
     assert line.over == "" and not line.away

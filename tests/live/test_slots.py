@@ -151,7 +151,9 @@ def test_scores_above_a_cap_are_refused_once_all_models_that_are_left_have_their
     """Of b, which is set aside, nothing is to come."""
     answers = {("a", Item(("t", n))): SimpleNamespace(raw=250.0) for n in range(9)}
     book = SimpleNamespace(
-        tally=SimpleNamespace(set_aside={"b": "gone"}), told_of={"b": 0, **told}, answers=answers
+        tally=SimpleNamespace(set_aside={"b": "gone"}),
+        n_told_by_model={"b": 0, **told},
+        answers=answers,
     )
     checking = sender(
         book=book, _capped=[("t", "ter", 100.0)], channels=dict.fromkeys("ab"),

@@ -195,8 +195,11 @@ def test_only_what_was_sent_counts_as_asked_and_as_a_price_of_answers():
     tally.count(answer("a", 2, usd=9.0, prior="earlier.run"))
     assert tally.asked["a"] == 2 and tally.costs["a"].answers == 2
     # An attempt that presumably was billed costs what answers do; one that may have been, at most.
-    assert tally.costs["a"].of_lost("assumed") == 2.0 and tally.costs["a"].of_lost("unknown") == 3.0
-    assert tally.costs["b"].of_lost("unknown") is None
+    assert (
+        tally.costs["a"].of_lost_attempt("assumed") == 2.0
+        and tally.costs["a"].of_lost_attempt("unknown") == 3.0
+    )
+    assert tally.costs["b"].of_lost_attempt("unknown") is None
 
 
 def test_the_time_of_a_run_is_neither_that_of_a_pause_nor_of_completing_it():
@@ -226,7 +229,7 @@ def test_models_are_unlike_by_a_difference_of_shares_that_is_large_and_sure(n, c
     for model, answers, ends in zip("ab", n, cut):
         tally.answered[model] = answers
         tally.finished[model] = {"length": ends, "stop": answers - ends}
-    assert tally.unlike("length") == unlike and tally.unlike("content_filter") == set()
+    assert tally.unlike_pairs("length") == unlike and tally.unlike_pairs("content_filter") == set()
 
 
 def test_of_two_records_of_an_answer_the_later_one_is_read_and_it_is_one_answer():
