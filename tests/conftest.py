@@ -154,8 +154,8 @@ def few_plays(monkeypatch):
     from lm_eval_ccat.live import rehearsal
     from lm_eval_ccat.simulation import power
 
-    monkeypatch.setattr(rehearsal, "FEWEST", 2)
-    monkeypatch.setattr(rehearsal, "RANKINGS", 2)
+    monkeypatch.setattr(rehearsal, "FEWEST_RANKINGS", 2)
+    monkeypatch.setattr(rehearsal, "MOST_RANKINGS", 2)
     monkeypatch.setattr(power, "N_RANKINGS", 2)
     monkeypatch.setattr(power, "STOPS", tuple(n for n in power.STOPS if n <= 220))
 

@@ -333,8 +333,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the difference of two models of a run is rebuilt from what is stated of each alone",
         "lm_eval_ccat/live/mean_scores",
-        "row = first.pair(names[1], names[0]) if first.source == second.source else None",
-        "row = None",
+        "pair = first.pair(names[1], names[0]) if first.source == second.source else None",
+        "pair = None",
         ("tests/live/test_compare_looks.py",),
     ),
     Bug(
@@ -515,7 +515,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a rate that is refused at once is not lowered",
         "lm_eval_ccat/live/failures",
-        "self.rate *= SLOWER if self._settled else SLOWER_AT_FIRST",
+        "self.rate *= SLOWER if self._is_measured else SLOWER_AT_FIRST",
         "self.rate *= 1.0",
         (
             "tests/live/test_rates.py",
@@ -1084,7 +1084,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models of one session score at the same time",
         "lm_eval_ccat/harness/session",
-        "with self._scoring:",
+        "with self._scoring_lock:",
         "if True:",
         (
             "tests/harness/test_harness_session.py::test_models_of_one_session_keep_their_answers_and_score_one_after_the_other",
@@ -1256,7 +1256,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "what is not played on goes to the limit beyond what was played",
         "lm_eval_ccat/live/rehearsal",
-        "min(left, limit - paid[model])",
+        "min(remaining, limit - n_answers[model])",
         "limit",
         ("tests/live/test_rank.py",),
     ),
@@ -1494,8 +1494,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a second judge rates as often as the first",
         "lm_eval_ccat/harness/judge/judge_settings",
-        '{**content, "repeats": 1, **differs}',
-        "{**content, **differs}",
+        '{**content, "repeats": 1, **second_content}',
+        "{**content, **second_content}",
         ("tests/task_configs/test_judge.py",),
     ),
     Bug(
@@ -1529,7 +1529,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "settings of prompts are compared though the prompts themselves are",
         "lm_eval_ccat/live/outcomes",
-        "elif difference.change != PROMPTS or model not in prompted:",
+        "elif difference.change != PROMPTS or model not in with_prompts:",
         "elif True:",
         ("tests/live/test_known_logs.py",),
     ),
@@ -2405,8 +2405,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "task: code of a task's own file scores alike when it changes",
         "lm_eval_ccat/harness/internals/task",
-        'if Path(file).is_file() and not ours else ""',
-        'if Path(file).is_file() and ours else ""',
+        "has_own_code = Path(file).is_file() and not is_harness_code",
+        "has_own_code = Path(file).is_file() and is_harness_code",
         (
             "tests/harness/test_harness_internals.py::test_the_code_of_a_task_s_own_file_is_part_of_how_it_scores",
         ),
@@ -2818,8 +2818,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "minutes of a plan are those of the fastest model",
         "lm_eval_ccat/live/forecast",
-        "n / min(map(_at_once",
-        "n / max(map(_at_once",
+        "n / min(map(_concurrent_items",
+        "n / max(map(_concurrent_items",
         ("tests/live/test_rank.py",),
     ),
     Bug(
@@ -3175,7 +3175,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a target's items are fewer than a run asks at least",
         "lm_eval_ccat/live/forecast",
-        "        n = _at_least(plan, n)\n",
+        "        n = _items_asked(plan, n)\n",
         "",
         ("tests/live/test_rank.py",),
     ),
@@ -3189,8 +3189,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores by several metrics are compared as one",
         "lm_eval_ccat/live/logs_of_run",
-        "by_outcome[_ALL] = None if by_outcome else record.raw",
-        "by_outcome[_ALL] = record.raw",
+        "by_outcome[_ONLY_OUTCOME] = None if by_outcome else record.raw",
+        "by_outcome[_ONLY_OUTCOME] = record.raw",
         ("tests/live/test_several_metrics.py",),
     ),
     Bug(
@@ -4273,8 +4273,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "shared documents: a hash that is not known is another text",
         "lm_eval_ccat/live/shared_documents",
-        "second[doc_id][1]} - {None}) < 2]",
-        "second[doc_id][1]}) < 2]",
+        "len(hashes[doc_id] - {None}) < 2]",
+        "len(hashes[doc_id]) < 2]",
         ("tests/live/test_compare.py::test_a_document_is_another_only_where_both_texts_are_known",),
     ),
     Bug(
@@ -4497,8 +4497,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "live comparison: two models of one name are exchanged",
         "lm_eval_ccat/live/live_comparison",
-        "for side, part, asked, name in zip(sides, SIDES, live, models)",
-        "for side, part, asked, name in zip(sides, SIDES[::-1], live, models)",
+        "for side, role, is_live, name in zip(sides, SIDES, live, models)",
+        "for side, role, is_live, name in zip(sides, SIDES[::-1], live, models)",
         (
             "tests/live/test_versus.py::test_one_model_at_two_addresses_is_called_baseline_and_candidate",
         ),

@@ -846,7 +846,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a run that is over ends again",
-            "        if self.over is None:\n            self._finish(reason, gaps=True)",
+            "        if self.end_reason is None:\n            self._finish(reason, gaps=True)",
             "        self._finish(reason, gaps=True)",
         ),
     ),
@@ -898,7 +898,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "twins take turns as first attempts",
-            "twin.attempt = max(twin.attempt, sending.attempt + 1)",
+            "second_request.attempt = max(second_request.attempt, sending.attempt + 1)",
             "pass",
         ),
     ),
@@ -920,7 +920,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a document with many requests reads one prompt",
-            "sum(map(estimate_tokens, prompts)) * repeats",
+            "sum(map(estimate_tokens, prompts)) * requests_per_prompt",
             "estimate_tokens(prompts[0])",
         ),
         (
@@ -941,7 +941,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "if name not in by_model or model not in (ANY, name):",
             "if name not in by_model:",
         ),
-        ("a model that is ranked is known as well", "if name not in new})", "})"),
+        ("a model that is ranked is known as well", "if name not in ranked})", "})"),
     ),
     "live/result": (
         ("known models have too few items", "and model not in known\n", "and model in known\n"),
@@ -987,8 +987,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "another temperature than the bank's is not told",
-            "if None not in (of_bank, of_run) and of_bank != of_run:",
-            "if None not in (of_bank, of_run) and of_bank == of_run:",
+            "if None not in (calibrated_value, sent_value) and calibrated_value != sent_value:",
+            "if None not in (calibrated_value, sent_value) and calibrated_value == sent_value:",
         ),
     ),
     "live/complete": (
@@ -1022,8 +1022,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a journal that lost lines is sound",
-            "if answers_came_later or lines > condition.records:",
-            "if lines < 0:",
+            "if answers_came_later or last_line > condition.records:",
+            "if last_line < 0:",
         ),
         (
             "a repair keeps the torn part",
@@ -1057,7 +1057,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a model whose repeats differ gives copies",
-            " and n_differing <= DIFFERING * (n_equal + n_differing)",
+            " and n_differing <= MOST_DIFFERING * (n_equal + n_differing)",
             "",
         ),
     ),
@@ -1175,7 +1175,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "every document of a call gets the whole bill",
-            "text.input / total.input if total.input else 1 / len(texts),",
+            "document_tokens.input / total.input if total.input else 1 / len(by_texts),",
             "1.0,",
         ),
         (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..live import verify as verifying
-from ..live.asked import full_results_otherwise
+from ..live.asked import doubts_of_full_results
 from ..live.stored import stored_ranking
 from ..scores.table import read_beside
 from ..simulation.audit import audit
@@ -93,7 +93,7 @@ def _against_full_results(args: argparse.Namespace) -> int:
         for logs, table in zip(args.full, tables)
         for model in stored.models
         if (logged_name := names.get(model, model)) in table.models
-        for text in full_results_otherwise(stored, table, logs, model, logged_name)
+        for text in doubts_of_full_results(stored, table, logs, model, logged_name)
     ]
     # A run directory is verified against its journal; a lone file can only contradict itself.
     if verifying.stands_alone(Path(stored.source)):

@@ -110,7 +110,7 @@ def _answers_of(run: TaskRun) -> dict[str, object]:
         for metrics in reduced.values():
             for metric, value in metrics.items():
                 raw.setdefault((metric, filter), []).append(value)
-    samples = [answer.samples[flt] for flt in session.filters for answer in answers]
+    samples = [answer.samples[filter_name] for filter_name in session.filters for answer in answers]
     return {"task": session.task, "logged_samples": samples, "raw_metrics": raw}
 
 

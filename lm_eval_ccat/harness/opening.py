@@ -13,7 +13,7 @@ from . import internals
 from .session import TaskSession
 
 
-def open_session(task: Any, lm: Any, **how: Any) -> TaskSession:
+def open_session(task: Any, lm: Any, **options: Any) -> TaskSession:
     """Load one task and bind it to a model; see `open_sessions` for several.
 
     Parameters
@@ -22,7 +22,7 @@ def open_session(task: Any, lm: Any, **how: Any) -> TaskSession:
         A task's name, its configuration, or a loaded task.
     lm : LM
         The model.
-    **how
+    **options
         See `open_sessions`.
 
     Raises
@@ -30,7 +30,7 @@ def open_session(task: Any, lm: Any, **how: Any) -> TaskSession:
     HarnessError
         If the name is unknown or stands for several tasks, or the task cannot be used.
     """
-    sessions, _ = open_sessions([task], lm, **how)
+    sessions, _ = open_sessions([task], lm, **options)
     if len(sessions) != 1:
         named = some(list(sessions), 6)
         raise HarnessError(f"{task} is {len(sessions)} tasks ({named}); name one of them")
@@ -81,13 +81,13 @@ def open_sessions(
             tasks, groups = internals.load_tasks(manager, names)
         except (KeyError, ValueError, OSError) as error:
             listing = ", ".join(map(repr, names))
-            answer = " ".join(str(error.args[0] if error.args else error).split())
-            answer += start_of_path(error)
+            reason = " ".join(str(error.args[0] if error.args else error).split())
+            reason += start_of_path(error)
             if folders := [name for name in names if Path(str(name)).is_dir()]:
                 raise UsageError(
                     f"{folders[0]} is a folder: name a task in it, and the folder by --include_path"
                 ) from error
-            raise HarnessError(f"cannot load task {listing}: {answer}") from error
+            raise HarnessError(f"cannot load task {listing}: {reason}") from error
         except IndexError as error:  # the harness takes the first document of a task
             raise HarnessError(
                 f"cannot load task {', '.join(map(repr, names))}: {error}, as of a "
@@ -201,7 +201,7 @@ def task_file(name: str, include_path: Any = None) -> tuple[dict[str, object], P
     try:
         manager = internals.task_manager([name], folders)
         config = internals.static_configs(manager, name)[name]
-        path = internals.listed(manager, name).file
+        path = internals.index_entry(manager, name).file
     except (KeyError, OSError, CcatError):
         raise HarnessError(f"the harness has no task {name!r} (--include_path?)") from None
     # Tasks that are made in code have none.

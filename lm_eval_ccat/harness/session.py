@@ -178,12 +178,12 @@ class TaskSession:
         if self.fewshot_seed is None:
             self.fewshot_seed = internals.fewshot_seed(self.task)
         self._requests = internals.Requests(self.task, self.lm, self.options, self.fewshot_seed)
-        self._scoring = threading.Lock()
+        self._scoring_lock = threading.Lock()
         self.scoring = Calls(f"scoring {self.name}", max_threads=1)
         self._prompt_hashes: dict[int, str] = {}
-        self._bind()
+        self._bind_anew()
 
-    def _bind(self) -> None:
+    def _bind_anew(self) -> None:
         self._batch_size: int | None = None
         self.bind(self.lm)
         self.settle_batch()
@@ -192,9 +192,9 @@ class TaskSession:
         """Ask another instance of the same model from now on, or none, so that it can be freed."""
         self.lm = lm
         counts = self.count_tokens and lm is not None
-        self._tokens = internals.token_counter(lm) if counts else None
+        self._token_counter = internals.token_counter(lm) if counts else None
 
-    def bound(self, lm: Any, count_tokens: bool) -> TaskSession:
+    def with_model(self, lm: Any, count_tokens: bool) -> TaskSession:
         """Return a session of the same task with another model; it shares documents and requests.
 
         Not for requests that are shaped by a model's chat template.
@@ -203,7 +203,7 @@ class TaskSession:
         announce(lm)
         session = copy.copy(self)
         session.lm, session.count_tokens = lm, count_tokens
-        session._bind()
+        session._bind_anew()
         return session
 
     # -- the task and its documents -----------------------------------------------------------
@@ -368,9 +368,9 @@ class TaskSession:
             doc_ids = self.doc_ids
             sample = doc_ids[:: math.ceil(len(doc_ids) / _PROMPTS_LOOKED_AT)]
             prompts = [prompt for doc_id in sample for prompt in self.prompts(doc_id)]
-            answer = self.token_limit if self._generates else 1
+            answer_tokens = self.token_limit if self._generates else 1
             longest = max((len(model.tok_encode(prompt)) for prompt in prompts), default=1)
-            tokens = min(int(model.max_length), int(longest * _MARGIN) + answer)
+            tokens = min(int(model.max_length), int(longest * _MARGIN) + answer_tokens)
             # A request as the harness has it: its texts, the tokens read, and those to be rated.
             request = (None, [0] * max(1, tokens), [0])
             self._batch_size = int(model._detect_batch_size([request], 0))
@@ -420,7 +420,7 @@ class TaskSession:
             return list
         if lm is None:
             self.settle_batch()
-            internals.hear_answers(self.lm)
+            internals.note_server_reports(self.lm)
         lm = self.lm if lm is None else lm
         cached = [all(internals.in_cache(lm, request) for request in group) for group in groups]
         started = time.perf_counter()
@@ -429,7 +429,7 @@ class TaskSession:
         seconds = time.perf_counter() - started
         tokens = self._tokens_of(groups, notes.served, cached)
         call = AnsweredCall(doc_ids, groups, cached, tokens, notes.served, seconds)
-        return partial(self._scored_call, call)
+        return partial(self._score_call, call)
 
     @property
     def sends_texts(self) -> bool:
@@ -482,7 +482,7 @@ class TaskSession:
             served, cached = [answer.served for answer in answers], [False] * len(groups)
             tokens = self._tokens_of(groups, served, cached)
             call = AnsweredCall(doc_ids, groups, cached, tokens, served, seconds)
-            return self._scored_call(call)
+            return self._score_call(call)
 
         on_result(read)
 
@@ -514,7 +514,7 @@ class TaskSession:
             groups.append(group)
         return groups
 
-    def _scored_call(self, call: AnsweredCall) -> list[Administered]:
+    def _score_call(self, call: AnsweredCall) -> list[Administered]:
         """Score documents whose requests have been answered, by the response cache or the model."""
         requests = [instance for group in call.groups for instance in group]
         asked = [group for group, is_cached in zip(call.groups, call.cached) if not is_cached]
@@ -522,7 +522,7 @@ class TaskSession:
         seconds_per_request = call.seconds / max(1, n_asked)
         withheld = any(served.null and "content_filter" in served.finish for served in call.served)
         administered = []
-        with self._scoring:  # metric objects of HF `evaluate` are not thread-safe
+        with self._scoring_lock:  # metric objects of HF `evaluate` are not thread-safe
             for pipeline in internals.pipelines(self.task):
                 internals.attribute(pipeline, "apply|apply_filter")(requests)
             for doc_id, group, is_cached, tokens in zip(
@@ -532,7 +532,7 @@ class TaskSession:
                 values: dict[tuple[str, str], Any] = {}
                 with noting() as notes:
                     for pipeline in internals.pipelines(self.task):
-                        row, metrics = self._scored(doc_id, group, pipeline)
+                        row, metrics = self._score_document(doc_id, group, pipeline)
                         samples[pipeline.name] = row
                         values.update(
                             {(name, pipeline.name): value for name, value in metrics.items()}
@@ -560,7 +560,7 @@ class TaskSession:
                 )
         return administered
 
-    def _scored(
+    def _score_document(
         self, doc_id: int, group: list[Any], pipeline: Any
     ) -> tuple[Row, Mapping[str, Any]]:
         """Return the row that the harness logs for a document, and its metrics."""
@@ -617,9 +617,9 @@ class TaskSession:
 
     def _counted(self, groups: Sequence[list[Any]], served: Sequence[Served]) -> list[Tokens]:
         """Return the tokens of documents that were asked, from the most reliable source."""
-        count = self._tokens or estimate_tokens
-        source = "estimate" if self._tokens is None else "tokenizer"
-        texts = []
+        count = self._token_counter or estimate_tokens
+        source = "estimate" if self._token_counter is None else "tokenizer"
+        by_texts = []
         for group in groups:
             read: float = 0
             written: float = 0
@@ -631,19 +631,19 @@ class TaskSession:
                     read += instance.repeats * count(
                         internals.prompt(instance) + str(instance.args[1])
                     )
-            texts.append(Tokens(read, written, source))
+            by_texts.append(Tokens(read, written, source))
         bills = [call.usage for call in served if call.usage is not None]
         if not bills or len(bills) < len(served):  # some requests were not billed
-            return texts
+            return by_texts
         bill = sum(bills[1:], bills[0])
         # The server bills the call; a document's share follows the length of its texts.
-        total = sum(texts[1:], texts[0])
+        total = sum(by_texts[1:], by_texts[0])
         return [
             bill.part(
-                text.input / total.input if total.input else 1 / len(texts),
-                text.output / total.output if total.output else 1 / len(texts),
+                document_tokens.input / total.input if total.input else 1 / len(by_texts),
+                document_tokens.output / total.output if total.output else 1 / len(by_texts),
             )
-            for text in texts
+            for document_tokens in by_texts
         ]
 
 

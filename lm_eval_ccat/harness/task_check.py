@@ -147,11 +147,11 @@ def check_tasks(
         return True
 
     for name in internals.expand_names(manager, names):
-        of_name = internals.static_configs(manager, name)
-        configs.update(of_name)
+        name_configs = internals.static_configs(manager, name)
+        configs.update(name_configs)
         # One task that cannot be loaded hides the others of its group: load them one by one.
-        if not load(name, of_name) and len(of_name) > 1:
-            for task in of_name:
+        if not load(name, name_configs) and len(name_configs) > 1:
+            for task in name_configs:
                 load(task, [task])
     return [
         _check_loaded(loaded[name], metric)
@@ -297,13 +297,13 @@ def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[
 
 #: Standard output and the logging level belong to the process; two threads must not restore each
 #: other's settings.
-_ALONE = threading.RLock()
+_OUTPUT_LOCK = threading.RLock()
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the output of loading tasks off standard output, which carries the answer."""
-    with _ALONE, contextlib.redirect_stdout(sys.stderr):
+    with _OUTPUT_LOCK, contextlib.redirect_stdout(sys.stderr):
         level = logging.root.manager.disable
         logging.disable(logging.ERROR)
         try:
@@ -377,7 +377,7 @@ def write_variants(folder: Path, names: Sequence[str], include_path: Any = None)
 
 def _write_variant(variants: Variants, manager: Any, name: str) -> list[str]:
     """Write the variant of a name, or those of a tag's tasks; return the variants' names."""
-    entry = internals.listed(manager, name)
+    entry = internals.index_entry(manager, name)
     name = str(entry.config.get(entry.kind, name))
     if entry.kind == "tag":
         return [n for member in entry.members for n in _write_variant(variants, manager, member)]

@@ -33,7 +33,14 @@ from ..shown import short
 from . import internals
 from .served import Served, note_served, pause_of, seconds_to_wait
 
-__all__ = ["ServerError", "Transport", "begin", "pooled", "seconds_to_wait", "server_calls"]
+__all__ = [
+    "ServerError",
+    "Transport",
+    "begin",
+    "seconds_to_wait",
+    "server_calls",
+    "uses_template_api",
+]
 
 #: Statuses that a retry cannot fix, because they are about the model: wrong key, no permission, no
 #: such model or address.
@@ -162,7 +169,7 @@ class Target(NamedTuple):
     timeout: Any
 
 
-def pooled(lm: Any) -> bool:
+def uses_template_api(lm: Any) -> bool:
     """Whether a model sends its requests as the harness's own `TemplateAPI` does."""
     inner, sending = internals.unwrapped(lm), internals.SENDING
     changed = any(name in vars(inner) for name in sending.split())
@@ -182,7 +189,7 @@ class Transport:
     Parameters
     ----------
     lm : LM
-        A model for which `pooled` is true.
+        A model for which `uses_template_api` is true.
     in_flight : int, optional
         Largest number of requests at once; by default the model's ``num_concurrent``.
 
@@ -239,13 +246,13 @@ class Transport:
         task, progress = asyncio.current_task(), RequestProgress()
         _PROGRESS.set(progress)
         try:
-            url, headers, limit = self._target()
+            url, headers, timeout = self._target()
             data = json.dumps(call.payload).encode()
         except (ValueError, TypeError) as error:
             why = f"the request cannot be sent: {_reason(error)}"
             raise ServerError("request", why, sent=False) from error
         options: dict[str, Any] = {
-            "headers": headers, "proxy": self._proxy, "timeout": limit, "allow_redirects": False
+            "headers": headers, "proxy": self._proxy, "timeout": timeout, "allow_redirects": False
         }  # fmt: skip
 
         def failed(kind: str, why: str, address: str = "") -> ServerError:
@@ -266,7 +273,7 @@ class Transport:
         except asyncio.CancelledError:
             failure = failed("cancelled", "the request was cancelled")
         except TimeoutError:
-            failure = failed("timeout", f"no answer within {limit.total:g} s")
+            failure = failed("timeout", f"no answer within {timeout.total:g} s")
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             why = f"the request cannot be sent: {_reason(error)} (base_url begins with http://)"
             failure = failed("request", why)
@@ -634,7 +641,7 @@ def _close(session: Any) -> None:
 
 
 def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
-    """Return the calls for requests of one type, of a model for which `pooled` is true."""
+    """Return the calls for requests of one type, of a model that `uses_template_api`."""
     lm = internals.unwrapped(lm)
     # Their texts are encoded with the model's tokenizer, together.
     if requests and requests[0].request_type == "loglikelihood":

@@ -41,7 +41,7 @@ from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import ModelRuns, refuse_file
 from .models import HarnessModel, check_session
-from .outcomes import asked_as_banks, measure, weights_in
+from .outcomes import compare_with_banks, measure, weights_in
 from .plan import Plan, plan_of
 from .result import Observer, ProgressBar, Result
 from .run import Run
@@ -224,7 +224,7 @@ def prepare(
     outcomes, bank_warnings = measure(spec.bank, spec.metrics, session, names, only_task)
     accepts_prompts = PROMPTS in spec.accept_change
     warnings = check_session(outcomes, session, accepts_prompts) if spec.bank else []
-    asked = asked_as_banks(outcomes, session, spec.accept_change)
+    asked = compare_with_banks(outcomes, session, spec.accept_change)
     measured, accepted = {name: outcomes}, asked.accepted
     warnings += [*bank_warnings, *asked.doubts]
     session.scores_each_answer = not internals.scores_answers_together(session.task)
@@ -265,9 +265,9 @@ def refuse_early(
     settings = {key: value for key in SESSION_KEYS if (value := harness.get(key)) is not None}
     spec = Spec.read(options.spec, {"tasks": names, "harness": settings})
     folders = harness.get("include_path")
-    where = {"include_path": folders} if folders else {}
+    folder_argument = {"include_path": folders} if folders else {}
     sessions, _ = open_sessions(
-        names, internals.PlaceholderLM(), **{**session_options(spec), **where}
+        names, internals.PlaceholderLM(), **{**session_options(spec), **folder_argument}
     )
     logged: dict[str, None] = {}
     for session in sessions.values():
@@ -275,7 +275,7 @@ def refuse_early(
         outcomes = measure(spec.bank, spec.metrics, session, (), only_task).outcomes
         if spec.bank:
             warnings = check_session(outcomes, session, PROMPTS in spec.accept_change)
-            warnings += asked_as_banks(outcomes, session, spec.accept_change).doubts
+            warnings += compare_with_banks(outcomes, session, spec.accept_change).doubts
             logged |= {f"{session.name}: {warning}": None for warning in warnings}
     for text in logged:
         log.warning(text)
@@ -351,7 +351,7 @@ def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -
         plans = [tasks[name].plan for name in names]
         spec, metric = plans[0].spec, plans[0].outcome.metric
         bounded = spec.budget or spec.target_se is not None
-        alike = {
+        signatures = {
             (
                 id(plan.spec),
                 outcome.metric.name,
@@ -364,7 +364,7 @@ def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -
         }
         # Without a common limit nothing is gained by one ranking; unlike tasks have no common
         # score.
-        if not bounded or spec.known is not None or len(alike) > 1:
+        if not bounded or spec.known is not None or len(signatures) > 1:
             continue
         sizes = {name: float(len(tasks[name].plan.documents())) for name in names}
         if (weights := weights_in(group, [metric.name], sizes)) is not None:
@@ -386,7 +386,9 @@ def _run(
     """Run one ranking: of one task, or of several with a common score."""
     plans = joint_tasks.plans
     outcomes = {
-        task: of_task for task_plan in plans for task, of_task in task_plan.measured.items()
+        task: task_outcomes
+        for task_plan in plans
+        for task, task_outcomes in task_plan.measured.items()
     }
     sessions = {
         task: session for task_plan in plans for task, session in task_plan.sessions.items()
@@ -528,7 +530,7 @@ def adaptive_evaluate(
     names = {*options_of(Spec), *ALIASES, "run_dir", "resume"}
     names -= {"task", "tasks", "models", "harness"}
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
-    where = {"model": model, "model_args": model_args, "tasks": tasks}
+    positional = {"model": model, "model_args": model_args, "tasks": tasks}
     logged: frozenset[str] = frozenset()
     if "include_path" in arguments:
         # The metadata that the harness would pass to a task manager of its own.
@@ -537,7 +539,7 @@ def adaptive_evaluate(
         arguments["task_manager"] = internals.task_manager(
             tasks or [], arguments.pop("include_path"), metadata
         )
-    return _call(options, observer, {**where, **arguments}, logged)
+    return _call(options, observer, {**positional, **arguments}, logged)
 
 
 def simple_evaluate(
@@ -566,8 +568,8 @@ def simple_evaluate(
     {'original': 120, 'effective': 15}
     """
     options = None if adaptive is None else Adaptive.read(adaptive)
-    where = {"model": model, "model_args": model_args, "tasks": tasks}
-    return _call(options, None, {**where, **arguments})
+    positional = {"model": model, "model_args": model_args, "tasks": tasks}
+    return _call(options, None, {**positional, **arguments})
 
 
 def _call(
@@ -583,10 +585,10 @@ def _call(
             arguments = {"apply_chat_template": True, "fewshot_as_multiturn": True, **arguments}
         if arguments.get("task_manager") is None:
             logged = refuse_early(options, arguments["model"], arguments["tasks"] or [], arguments)
-    adaptive = nullcontext() if options is None else adaptively(
+    context = nullcontext() if options is None else adaptively(
         options, arguments.get("num_fewshot"), observer, logged
     )  # fmt: skip
-    with adaptive:
+    with context:
         results: Results | None = internals.stock_simple_evaluate(**arguments)
     return results
 
@@ -656,9 +658,9 @@ def install_hook() -> None:
 
 def _evaluate(evaluation: Evaluation) -> Results | None:
     call, tasks = _CURRENT.get(), evaluation.tasks
-    by_class = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
-    options_of = dict.fromkeys(tasks, call.options) if call else by_class
-    adaptive = {name: options for name, options in options_of.items() if options is not None}
+    options_of_classes = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
+    options_by_task = dict.fromkeys(tasks, call.options) if call else options_of_classes
+    adaptive = {name: options for name, options in options_by_task.items() if options is not None}
     if not adaptive:
         return None
     subsets = evaluation.arguments["limit"], evaluation.arguments["samples"]
@@ -732,9 +734,9 @@ class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has n
     {'original': 120, 'effective': 15}
     """
 
-    def __new__(cls, *arguments: Any, **named: Any) -> AdaptiveTask:
-        kind = stock_class(named.get("config") or {})
-        adapted = cls if issubclass(cls, kind) else type(cls.__name__, (cls, kind), {})
+    def __new__(cls, *arguments: Any, **keywords: Any) -> AdaptiveTask:
+        stock = stock_class(keywords.get("config") or {})
+        adapted = cls if issubclass(cls, stock) else type(cls.__name__, (cls, stock), {})
         task: AdaptiveTask = object.__new__(adapted)
         return task
 

@@ -27,6 +27,7 @@ class AskedSide(NamedTuple):
     Attributes
     ----------
     marks : mapping of doc_id to (str or None)
+        What tells each document's prompt from another, such as a hash of it; None if unknown.
     source : path, ScoreTable or anything else
         Logs, or a table of them: they alone hold the prompts as texts.
     settings : mapping of str to object
@@ -64,12 +65,14 @@ class AskedSide(NamedTuple):
     def scoring(self, name: str, outcome: Logged, task: str | None) -> Scoring | None:
         """Return how answers of a model on a task were asked for and scored; None if unknown."""
         runs = self.runs_of(name, task)
-        of_settings = Scoring.of_settings(self.settings)
-        scoring = Scoring.of(runs, outcome) if runs else of_settings
+        stated = Scoring.of_settings(self.settings)
+        scoring = Scoring.of(runs, outcome) if runs else stated
         if scoring is None:
             return None
-        version = of_settings.settings if of_settings else {}
-        return scoring._replace(settings={**version, **scoring.settings, **self.scoring_code})
+        stated_settings = stated.settings if stated else {}
+        return scoring._replace(
+            settings={**stated_settings, **scoring.settings, **self.scoring_code}
+        )
 
 
 def compared_prompts(
@@ -118,7 +121,7 @@ def checked_prompts(
     return compared
 
 
-def full_results_otherwise(
+def doubts_of_full_results(
     run: StoredRanking, table: ScoreTable, source: Any, model: str, logged_name: str
 ) -> list[str]:
     """Compare how full results were asked and scored with their run; return what is not known.
@@ -148,13 +151,13 @@ def full_results_otherwise(
         texts = [*([doubt] if doubt else []), *differences]
     except OtherScoringError as error:
         raise UsageError(
-            f"full results of {model}: {_of_full(error.difference)}. Give full results that were "
-            "asked and scored as the run was"
+            f"full results of {model}: {_about_full_results(error.difference)}. Give full results "
+            "that were asked and scored as the run was"
         ) from None
-    return [f"full results: {_of_full(text)}" for text in texts]
+    return [f"full results: {_about_full_results(text)}" for text in texts]
 
 
-def _of_full(text: str) -> str:
+def _about_full_results(text: str) -> str:
     """Return a difference between two sides as one between a run and full results."""
     for side, name in zip(_THE_SIDES, ("the run", "the logs")):
         text = text.replace(side, name)

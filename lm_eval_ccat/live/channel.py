@@ -50,7 +50,7 @@ class Sending:
         Asks of one task.
     attempt : int
         Number of the attempt, from 1.
-    away : int
+    attempts_away : int
         Attempts that found the server away.
     sent : float
         Time at which it went out.
@@ -60,7 +60,7 @@ class Sending:
 
     asks: list[Ask]
     attempt: int = 1
-    away: int = 0
+    attempts_away: int = 0
     sent: float = 0.0
     extra: bool = False
 
@@ -104,8 +104,10 @@ class Channel:
 
     Attributes
     ----------
-    gate : Availability
+    availability : Availability
+        Whether the model can be asked.
     pace : Pace
+        When the next request may go out.
     wire : list of Sending
         Calls in flight.
     retries : list of (float, Sending)
@@ -156,7 +158,7 @@ class Channel:
     def __post_init__(self) -> None:
         rule = self.failure_rule = self.plan.spec.failures
         self.outage_limit = 60.0 * rule.outage_minutes  # in seconds
-        self.gate = Availability(self.outage_limit, rule.backoff, rule.max_backoff)
+        self.availability = Availability(self.outage_limit, rule.backoff, rule.max_backoff)
         self.name, self.book = self.model.name, self.line.book
         self.copies = Copies(self.model.title)
         if self.plan.most_repeats > 1:  # a resumed run has answers already
@@ -164,7 +166,7 @@ class Channel:
                 self.copies.note(item, answer.responses)
 
     @property
-    def free(self) -> int:
+    def free_slots(self) -> int:
         """Calls that may go out: second requests and answers that are being scored take no slot."""
         scoring = self.model.scoring
         busy = (
@@ -202,18 +204,18 @@ class Channel:
         )
         self._latencies.append(moment - sending.sent)
         self._median = None
-        probing = self.gate.state is State.PROBING
+        probing = self.availability.state is State.PROBING
         self._note_reply(sending, moment)
         # A server that has just come back may bear little. After the first answer of all it gets as
         # many requests as there are slots: what is wrong with its entry has shown by then.
-        if probing and self.gate.state is State.OPEN and len(self._latencies) > 1:
+        if probing and self.availability.state is State.OPEN and len(self._latencies) > 1:
             self.pace.begin_again(len(self.wire))
         self.pace.answered()
 
     def _note_reply(self, sending: Sending, moment: float) -> None:
         """Note that the server has replied to a call, if only by a refusal."""
         self.failed_since_answer.clear()
-        self.gate.succeeded(moment, sending.sent)
+        self.availability.succeeded(moment, sending.sent)
 
     @property
     def median(self) -> float | None:
@@ -256,7 +258,10 @@ class Channel:
 
     def has_been_away(self, moment: float, longer: float = 0.0) -> bool:
         """Whether the server has been away for longer than `SILENCE` plus `longer`."""
-        return self.gate.state is not State.OPEN and self.gate.outage(moment) > SILENCE + longer
+        return (
+            self.availability.state is not State.OPEN
+            and self.availability.outage(moment) > SILENCE + longer
+        )
 
     def refused_for(self, moment: float) -> float:
         """Return for how many seconds the server has refused every request for its rate."""
@@ -367,7 +372,7 @@ class Channel:
             if charge is None:
                 charge = self.plan.charges.of_lost_attempt(self.name, item, column, self.book.tally)
             attempt = replace(attempt, column=column, usd=charge.usd, cost=charge.cost)
-        self.line.lost(attempt)
+        self.line.record_lost(attempt)
 
     def failed(self, sending: Sending, error: Exception, moment: float) -> None:
         """Record what a failed call cost, and do what its failure calls for."""
@@ -375,7 +380,7 @@ class Channel:
         if failure.remedy is Remedy.CANCELLED:
             return
         self._lose_attempts(sending, failure, getattr(error, "served", ()))
-        call = FailedCall(sending, self._asks_without_twins(sending), failure, moment)
+        call = FailedCall(sending, self._asks_without_second_request(sending), failure, moment)
         # An entry that has worked is right: its server has gone, and may return.
         if failure.address and not self.has_answered:
             self._refuse_address(call)
@@ -399,7 +404,7 @@ class Channel:
         if takes_part and self._fails_alone(call):
             self._give_up(call, perhaps_server=True)
         elif remedy is Remedy.MODEL:
-            self._refuse_beyond(asks, failure)
+            self._refuse_beyond_bank(asks, failure)
             self.set_aside(failure.text)
         elif paced:
             self._slow_down(call)
@@ -413,7 +418,7 @@ class Channel:
         else:
             if not failure.on_the_way:
                 self._note_reply(call.sending, call.moment)
-            self._try_again(call, call.sending.away)
+            self._try_again(call, call.sending.attempts_away)
 
     def _remedy(self, call: FailedCall) -> Remedy:
         """Return the remedy of a failure; the refusal of a server that answered may be a hiccup."""
@@ -424,12 +429,12 @@ class Channel:
         return remedy
 
     def displaced(self, sending: Sending, error: Exception) -> None:
-        """Put what was asked at a place that is lost back into the line."""
+        """Put the asks of a model whose node was lost back into the line."""
         failure = Failure(error)
         self._lose_attempts(sending, failure, ())
-        asks = [*self._asks_without_twins(sending), *self._take_all()]
-        self._refuse_beyond(asks, failure)
-        self.line.back(asks)
+        asks = [*self._asks_without_second_request(sending), *self._take_waiting_asks()]
+        self._refuse_beyond_bank(asks, failure)
+        self.line.put_back(asks)
 
     @property
     def has_answered(self) -> bool:
@@ -440,26 +445,28 @@ class Channel:
         """Record what a failed call cost: its answered `parts`, and an attempt of each ask."""
         for part in parts:
             if part.usage is not None:
-                paid = self.plan.charges.of_part(self.name, part.usage)
+                paid = self.plan.charges.of_answered_request(self.name, part.usage)
                 if paid.cost or paid.usd:
                     self.lose(sending.asks[0].item, BILLED, "part of a call", paid)
         for ask in sending.asks:
             self.lose(ask.item, failure.column, failure.kind)
 
-    def _asks_without_twins(self, sending: Sending) -> list[Ask]:
+    def _asks_without_second_request(self, sending: Sending) -> list[Ask]:
         """Return the open asks of a failed call that no second request carries."""
         calls = [*self.wire, *(waiting for _, waiting in self.retries)]
-        twins = [
+        second_requests = [
             call
             for call in calls
             if call is not sending and any(ask in call.asks for ask in sending.asks)
         ]
-        for twin in twins:  # else two that take turns would be the first attempt for ever
-            twin.attempt = max(twin.attempt, sending.attempt + 1)
+        # Else two calls that take turns would be the first attempt for ever.
+        for second_request in second_requests:
+            second_request.attempt = max(second_request.attempt, sending.attempt + 1)
         return [
             ask
             for ask in sending.asks
-            if ask.state in (OPEN, LEFT) and not any(ask in twin.asks for twin in twins)
+            if ask.state in (OPEN, LEFT)
+            and not any(ask in second_request.asks for second_request in second_requests)
         ]
 
     def _slow_down(self, call: FailedCall) -> None:
@@ -470,7 +477,7 @@ class Channel:
         wait = None if wait is None else min(wait, self.outage_limit)
         self.pace.refused(call.moment, sent, len(self.wire), wait)
         self._note_reply(call.sending, call.moment)
-        self.line.back(call.asks)
+        self.line.put_back(call.asks)
 
     def _note_failure(self, call: FailedCall) -> bool:
         """Note a failure; return whether the server still counts as there.
@@ -479,8 +486,8 @@ class Channel:
         answered, or if it fails again after an outage; items that fail alone speak against the
         server only once they are as many as the model has slots.
         """
-        item, opened = call.sending.asks[0].item, self.gate.state is State.OPEN
-        if self._of_item_or_server(call.failure):
+        item, opened = call.sending.asks[0].item, self.availability.state is State.OPEN
+        if self._blames_item_or_server(call.failure):
             others_answered = call.sending.sent < self._youngest_answered
             failed_before_outage = opened and item in self._earlier_attempts
             if others_answered or failed_before_outage:
@@ -488,12 +495,12 @@ class Channel:
             if not others_answered:
                 self.failed_since_answer.add(item)
         against_server = len(self.failed_since_answer - self.failing_alone)
-        most = self.failure_rule.in_a_row
-        most_in_all = max(most, self.model.slots)
-        return opened and against_server < most and len(self.failed_since_answer) < most_in_all
+        limit = self.failure_rule.in_a_row
+        limit_in_all = max(limit, self.model.slots)
+        return opened and against_server < limit and len(self.failed_since_answer) < limit_in_all
 
     @staticmethod
-    def _of_item_or_server(failure: Failure) -> bool:
+    def _blames_item_or_server(failure: Failure) -> bool:
         """Whether a failure is of the item or of the server; a rate limit is of neither."""
         return failure.remedy in (Remedy.AWAY, Remedy.RETRY) and failure.status != 429
 
@@ -501,7 +508,9 @@ class Channel:
         """Whether an item has failed at all attempts, before and after others were answered."""
         asked = call.sending.asks
         alone = bool(call.asks) and len(asked) == 1 and asked[0].item in self.failing_alone
-        return alone and self._of_item_or_server(call.failure) and call.is_last(self.failure_rule)
+        return (
+            alone and self._blames_item_or_server(call.failure) and call.is_last(self.failure_rule)
+        )
 
     def new_sending(self, asks: list[Ask]) -> Sending:
         """Return a call with asks of the line; attempts of a single one before an outage count."""
@@ -515,18 +524,19 @@ class Channel:
         several failures in a row or a probe that fails mean that the server is away.
         """
         told_to_wait = call.failure.wait is not None
-        if call.sending.away or told_to_wait or unreachable or call.is_last(self.failure_rule):
+        away_before = call.sending.attempts_away > 0
+        if away_before or told_to_wait or unreachable or call.is_last(self.failure_rule):
             self._note_outage(call)
         else:
-            self._try_again(call, away=1)
+            self._try_again(call, attempts_away=1)
 
     def _refuse_address(self, call: FailedCall) -> None:
         """Set a model aside at first contact: waiting will not mend what its entry says."""
-        self._refuse_beyond(call.asks, call.failure)
+        self._refuse_beyond_bank(call.asks, call.failure)
         self.set_aside(f"wrong address {call.failure.address} ({call.failure.text})")
 
-    def _try_again(self, call: FailedCall, away: int) -> None:
-        """Let a call's asks go out again after a pause; for `away` see `Sending`."""
+    def _try_again(self, call: FailedCall, attempts_away: int) -> None:
+        """Let a call's asks go out again after a pause; for `attempts_away` see `Sending`."""
         # Another call may have answered them, or carries them still.
         if call.asks:
             attempt, failure = call.sending.attempt + 1, call.failure
@@ -536,36 +546,37 @@ class Channel:
                 self.book.journal.item_to_json(call.asks[0].item), failure.text, attempt,
                 failure.attempts(self.failure_rule), wait,
             )  # fmt: skip
-            self.retries.append((call.moment + wait, Sending(call.asks, attempt, away)))
+            self.retries.append((call.moment + wait, Sending(call.asks, attempt, attempts_away)))
 
     def _note_outage(self, call: FailedCall) -> None:
         """Stop asking a model that is away; keep its open asks until it is back."""
-        gate, failure, moment = self.gate, call.failure, call.moment
-        self._refuse_beyond(call.asks, failure)
-        if gate.state is not State.PROBING:  # a probe that fails says nothing about its item
+        availability, failure, moment = self.availability, call.failure, call.moment
+        self._refuse_beyond_bank(call.asks, failure)
+        # A probe that fails says nothing about its item.
+        if availability.state is not State.PROBING:
             self._earlier_attempts |= {ask.item: call.sending.attempt for ask in call.asks}
             self._earlier_attempts |= {
                 ask.item: retry.attempt - 1 for _, retry in self.retries for ask in retry.asks
             }
-        self.line.back([*call.asks, *self._take_all()])
-        before = gate.state
-        gate.failed(moment, call.sending.sent, failure.text, failure.wait, failure.hung)
-        if gate.state is State.CLOSED:
-            self.set_aside_for_outage(gate.reason)
-        elif before is State.OPEN or gate.first_failure:
+        self.line.put_back([*call.asks, *self._take_waiting_asks()])
+        before = availability.state
+        availability.failed(moment, call.sending.sent, failure.text, failure.wait, failure.hung)
+        if availability.state is State.CLOSED:
+            self.set_aside_for_outage(availability.reason)
+        elif before is State.OPEN or availability.first_failure:
             logger.warning(
                 "%s does not answer (%s); the run waits for it for up to %g minutes", self.name,
-                gate.reason, self.failure_rule.outage_minutes,
+                availability.reason, self.failure_rule.outage_minutes,
             )  # fmt: skip
             self.minutes_reported = 0
-        elif (minutes := int(gate.outage(moment) // 60)) > self.minutes_reported:
+        elif (minutes := int(availability.outage(moment) // 60)) > self.minutes_reported:
             self.minutes_reported = minutes
             logger.warning(
                 "%s has not answered for %d of %g minutes", self.name, minutes,
                 self.failure_rule.outage_minutes,
             )  # fmt: skip
 
-    def _refuse_beyond(self, asks: Sequence[Ask], failure: Failure) -> None:
+    def _refuse_beyond_bank(self, asks: Sequence[Ask], failure: Failure) -> None:
         """Raise for a failed document beyond the bank: a full run needs every document."""
         for ask in asks:
             if ask.is_beyond_bank:
@@ -577,7 +588,7 @@ class Channel:
     def _give_up(self, call: FailedCall, perhaps_server: bool) -> None:
         """Record a failed item; where the server may be the cause, it says nothing of the model."""
         [ask, *_], reason = call.asks, call.failure.text
-        self._refuse_beyond([ask], call.failure)
+        self._refuse_beyond_bank([ask], call.failure)
         document = self.book.journal.item_to_json(ask.item)
         logger.warning("%s failed on document %r: %s", self.name, document, reason)
         failed = Fail(
@@ -623,10 +634,10 @@ class Channel:
             logger.warning("%s is set aside: %s", name, reason)
             self.probe_asks.clear()
             self.refused_since = None
-        self._take_all()
+        self._take_waiting_asks()
         self.line.set_aside(name, reason, away)
 
-    def _take_all(self) -> list[Ask]:
+    def _take_waiting_asks(self) -> list[Ask]:
         """Take the asks of all waiting attempts, so that they are not retried by themselves."""
         asks = [ask for _, sending in self.retries for ask in sending.asks]
         self.retries.clear()

@@ -153,7 +153,7 @@ class Charges:
         unknown = column == UNKNOWN and assumed is not None
         return self.forecasts[model].largest if unknown else assumed
 
-    def of_part(self, model: str, tokens: Tokens) -> Charge:
+    def of_answered_request(self, model: str, tokens: Tokens) -> Charge:
         """Return what an answered request of a lost document counts as."""
         charge = self.charge(model, tokens, seconds=0.0, judge_usd=0.0)
         # The document is no item that counts, and is asked again.
@@ -225,13 +225,13 @@ def expected_tokens(
     expected = {}
     for doc in docs:
         prompts = session.prompts(doc)
-        repeats = session.n_requests(doc) / len(prompts)
+        requests_per_prompt = session.n_requests(doc) / len(prompts)
         written = 0.0
         if generates:
             target = internals.target(session.task, documents[doc])
             text = target[0] if isinstance(target, list) and target else target
             written = max(1.0, estimate_tokens(str(text))) * session.n_requests(doc)
-        read = sum(map(estimate_tokens, prompts)) * repeats
+        read = sum(map(estimate_tokens, prompts)) * requests_per_prompt
         limit = session.token_limit * session.n_requests(doc) if generates else 0.0
         expected[doc] = ExpectedTokens(
             Tokens(read, written, "estimate"), Tokens(read, limit, "estimate")
@@ -241,11 +241,11 @@ def expected_tokens(
 
 def _sizes(spec: Spec, expected: Mapping[Item, ExpectedTokens]) -> dict[Item, float] | None:
     """Return the relative cost of each document if every model is paid by the token; mean 1."""
-    read = sum(model.price.input or 0.0 for model in spec.models)
-    written = sum(model.price.output or 0.0 for model in spec.models)
+    input_prices = sum(model.price.input or 0.0 for model in spec.models)
+    output_prices = sum(model.price.output or 0.0 for model in spec.models)
     return _relative(
         {
-            item: read * tokens.usual.input + written * tokens.usual.output
+            item: input_prices * tokens.usual.input + output_prices * tokens.usual.output
             for item, tokens in expected.items()
         }
     )

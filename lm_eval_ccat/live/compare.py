@@ -19,22 +19,22 @@ from ..shown import whole_percent
 from .asked import AskedSide, compared_prompts
 from .comparison import Compared, Comparison, Gate, require_margin
 from .live_comparison import compare_live
-from .losses import size_of
+from .losses import n_documents_of
 from .mean_scores import compare_estimates
 from .result import Observer
-from .run_documents import beside_each_other, require_one_order
+from .run_documents import on_same_documents, require_one_order
 from .scored import differing_scoring
 from .shared_documents import Grouping, LoggedSide, SharedDocuments
 from .sides import (
     SIDES,
     Fields,
-    Held,
+    ScoresOrRanking,
     Side,
     doubt_of_scale,
-    require_one_promise,
+    names_by_paths,
+    require_comparable_intervals,
     require_one_scale,
     shared_outcomes,
-    told_apart,
     warnings_of_lacking,
     without_files,
 )
@@ -61,7 +61,9 @@ def compare(
     observer: Observer | None = None,
     **options: Any,
 ) -> Comparison:
-    """Compare a candidate with a baseline, document by document; a missing score may be any.
+    """Compare a candidate with a baseline, document by document.
+
+    If a document lacks a score, the interval allows for any score of the scale.
 
     Parameters
     ----------
@@ -202,7 +204,7 @@ class _StoredComparison:
         baseline, candidate = names
         if baseline == candidate:
             first_side, second_side = self.sides
-            names = told_apart(first_side.source, second_side.source, names)
+            names = names_by_paths(first_side.source, second_side.source, names)
         warnings = list(dict.fromkeys(self.warnings))
         return Comparison(*names, self.gate.margin, self.gate.confidence, outcomes, warnings)
 
@@ -227,18 +229,18 @@ class _StoredComparison:
                 )
 
     def _compared(
-        self, outcome: Logged, held: tuple[Held, Held], names: tuple[str, str]
+        self, outcome: Logged, held: tuple[ScoresOrRanking, ScoresOrRanking], names: tuple[str, str]
     ) -> Compared:
         """Compare two models on an outcome, by what their sides hold of it."""
         (first, second), sources = held, [side.source for side in self.sides]
         scale = require_one_scale(outcome.metric, first, second)
         require_margin(self.gate.margin, outcome.metric, scale)
         if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
-            require_one_promise(first, second)
+            require_comparable_intervals(first, second)
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             require_one_order(first, second)
         accepted = self.spec.accept_change
-        self.warnings.extend(_asked_otherwise(outcome, held, names, sources, accepted))
+        self.warnings.extend(_differences_in_asking(outcome, held, names, sources, accepted))
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             scale_by_user = self.query.range is not None
             if doubt := doubt_of_scale((first, second), names, sources, scale_by_user):
@@ -250,16 +252,16 @@ class _StoredComparison:
             compared = documents.compared(self.gate, self.grouping, sources, self.warnings)
             # No difference was seen, which is not the same as none.
             if np.array_equal(documents.baseline, documents.candidate):
-                self.warnings.extend(_open_of_equal_scores(compared, scale.span))
-            return replace(compared, n_items=size_of(sources, outcome.task))
+                self.warnings.extend(_doubt_of_equal_scores(compared, scale.span))
+            return replace(compared, n_items=n_documents_of(sources, outcome.task))
         # Estimates are of the whole benchmark, not of its parts.
         if self.grouping:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
-        first, second = beside_each_other(first, second, names, self.warnings)
+        first, second = on_same_documents(first, second, names, self.warnings)
         return compare_estimates(first, second, names, self.gate)
 
 
-def _open_of_equal_scores(compared: Compared, span: float) -> list[str]:
+def _doubt_of_equal_scores(compared: Compared, span: float) -> list[str]:
     """Warn that equal scores of two models do not show that all other documents' are equal."""
     overall, share = compared.overall, compared.overall.high / span
     if compared.question != POPULATION or share == 1.0:
@@ -310,9 +312,9 @@ def _question(sides: Sequence[Side], question: str | None) -> str:
     return question or POPULATION
 
 
-def _asked_otherwise(
+def _differences_in_asking(
     outcome: Logged,
-    held: tuple[Held, Held],
+    held: tuple[ScoresOrRanking, ScoresOrRanking],
     names: tuple[str, str],
     paths: Sequence[Any],
     accepted: Collection[str],

@@ -154,9 +154,9 @@ class Comparison(Shown):
             "verdict",
         )  # fmt: skip
         rows = [
-            [outcome.name, group, *(getattr(of_group, name) for name in figures)]
+            [outcome.name, group, *(getattr(difference, name) for name in figures)]
             for outcome in self.outcomes
-            for group, of_group in (("all", outcome.overall), *outcome.groups.items())
+            for group, difference in (("all", outcome.overall), *outcome.groups.items())
         ]
         title = f"{self.candidate} against {self.baseline}: {self.verdict}"
         return ShownTable(title, ("outcome", "group", *figures), rows, tuple(self.notes))

@@ -76,7 +76,7 @@ def complete(
     --------
     >>> complete("my_task.run", ["gpt2"])                       # doctest: +SKIP
     """
-    folder, watcher = directory_of(run_dir), observer or Observer()
+    folder, observer = directory_of(run_dir), observer or Observer()
     is_run_directory = folder == Path(run_dir)
     if config is not None:
         spec = Spec.read(config).require_ranking()
@@ -110,7 +110,7 @@ def complete(
         return book
 
     resume = begun or is_run_directory
-    with Run(spec, folder, watcher, resume=resume, asked=names, book=ended_book) as run:
+    with Run(spec, folder, observer, resume=resume, asked=names, book=ended_book) as run:
         # A full run in the harness's form has one answer to each document.
         if run.plan.most_repeats > 1:
             raise UsageError(
@@ -195,6 +195,14 @@ def _complete(
         raise RunError(f"{name} lacks documents of {', '.join(lacking)}; complete it again")
     entry = plan.spec.model(name)
     for task, task_run in runs.items():
-        arguments = mask(entry.model_args)
-        save_model(folder, name, {task: task_run}, {}, str(entry.model), arguments, {}, BOOTSTRAP)
+        save_model(
+            folder,
+            name,
+            {task: task_run},
+            groups={},
+            model=str(entry.model),
+            model_args=mask(entry.model_args),
+            hub={},
+            bootstrap_iters=BOOTSTRAP,
+        )
     return runs

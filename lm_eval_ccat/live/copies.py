@@ -1,8 +1,10 @@
 """Copies are no repeats: a cache, a fixed seed or a server without temperature gives them.
 
 A model is refused once the long answers to ten documents are equal word for word in every repeat,
-and those to at most a tenth of the documents asked again differ. Who gives another long answer to
-half of its documents is refused in .6% of runs: ``2^-10 + 10 2^-11`` and what comes after the 20th.
+and those to at most a tenth of the documents asked again differ. A model that gives another long
+answer to half of its documents is refused in .6% of runs: with a chance of ``2^-10`` none of its
+first ten documents differs, with ``10 2^-11`` one of the first eleven does, and the rest of the
+chance lies beyond the 20th document.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from ..runs.book import Book
 
 logger = logging.getLogger(__name__)
 
-#: Tokens from which equal answers are no chance, and documents whose repeats all agree.
-LONG, DOCUMENTS = 20, 10
-#: Share of documents asked again whose repeats may differ and the others are copies all the same.
-DIFFERING = 0.1
+#: Tokens from which an answer is too long to be equal by chance, and the fewest documents with
+#: equal answers that show copies.
+LONG_ANSWER, FEWEST_COPIES = 20, 10
+#: Largest share of the documents asked again whose answers may differ: below it, the equal answers
+#: to the others still count as copies.
+MOST_DIFFERING = 0.1
 
 
 class CopiesError(RunError):
@@ -47,7 +51,7 @@ class _Repeated:
     @property
     def are_copies(self) -> bool:
         n_equal, n_differing = len(self.equal), len(self.differing)
-        return n_equal >= DOCUMENTS and n_differing <= DIFFERING * (n_equal + n_differing)
+        return n_equal >= FEWEST_COPIES and n_differing <= MOST_DIFFERING * (n_equal + n_differing)
 
 
 @dataclass
@@ -90,7 +94,7 @@ class Copies:
         first = self._first.setdefault(document, text)
         if first is text:  # the first that came: after a resume not the document's first answer
             return
-        long = estimate_tokens(first) >= LONG
+        long = estimate_tokens(first) >= LONG_ANSWER
         repeated = self._long if long else self._short
         repeated.note(document, as_first=text == first)
         if not repeated.are_copies:

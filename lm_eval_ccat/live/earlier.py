@@ -32,12 +32,12 @@ from ..scores.readers.logged_runs import LoggedRun, every_run
 from ..shown import some
 from ..upkeep.score_tables import scores_for
 from .fields import ANY
-from .outcomes import known_as_asked
+from .outcomes import compare_with_known
 from .scored import Discrepancy, has_sampled_answers
 from .spec import Spec
 
 #: Suffix that turns the name of an output folder into that of the run directory next to it.
-SUFFIX = ".run"
+RUN_SUFFIX = ".run"
 
 
 def latest_prior_answers(
@@ -56,8 +56,8 @@ def latest_prior_answers(
     models : iterable of str
         Models to be ranked.
     repeats : mapping of task to int
-        Most answers of an item, by task: of a task with several, each answer of a log is one of
-        its own.
+        Most answers of an item, by task. Where it is above 1, each repeat in a log is an answer by
+        itself; otherwise all repeats of a document in a log are one answer.
     warn : callable
         Called for all that was skipped: damaged files and lines, tasks without answers, answers of
         other configurations; and for answers that are used although they name another model.
@@ -71,7 +71,7 @@ def latest_prior_answers(
     ScoreTableError
         Logs cannot be read, or answer none of the tasks.
     """
-    ranked = _Ranked(list(models), configurations)
+    ranked = _RankedModels(list(models), configurations)
     unknown = sorted(set(prior) - {ANY, *ranked.names})
     if unknown:
         raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
@@ -108,8 +108,8 @@ def latest_prior_answers(
     return by_model
 
 
-class _Ranked:
-    """The models of a ranking, by which the answers of logs are known as theirs."""
+class _RankedModels:
+    """The models of a ranking; tells which of them gave an answer that a log holds."""
 
     def __init__(
         self, names: list[str], configurations: Mapping[str, Mapping[str, Mapping[str, str]]]
@@ -214,7 +214,7 @@ def _answers_by_task(
 def run_beside(output: Path) -> Path:
     """Return the run directory next to an output folder, which keeps what the folder lacks."""
     folder = output.resolve()
-    return folder.with_name(folder.name + SUFFIX)
+    return folder.with_name(folder.name + RUN_SUFFIX)
 
 
 def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
@@ -274,15 +274,15 @@ def _entry(name: str, run: LoggedRun) -> Values:
 def _harness(runs: Mapping[str, LoggedRun]) -> Values:
     """Return the harness's settings of a model's tasks as a ranking's ``harness:`` block."""
     run = next(iter(runs.values()))
-    known, config = run.settings, run.results.get("config") or {}
+    settings, config = run.settings, run.results.get("config") or {}
     shots = {run.settings.get("num_fewshot") for run in runs.values()}
     options = {
         "num_fewshot": shots.pop() if len(shots) == 1 else None,  # else the tasks' defaults
-        "apply_chat_template": known.get("chat_template") or None,
-        "fewshot_as_multiturn": known.get("fewshot_as_multiturn") or None,
-        "system_instruction": known.get("system_instruction"),
+        "apply_chat_template": settings.get("chat_template") or None,
+        "fewshot_as_multiturn": settings.get("fewshot_as_multiturn") or None,
+        "system_instruction": settings.get("system_instruction"),
         "gen_kwargs": config.get("gen_kwargs") or None,
-        "seed": known.get("fewshot_seed"),
+        "seed": settings.get("fewshot_seed"),
     }
     return {key: value for key, value in options.items() if value is not None}
 
@@ -316,7 +316,7 @@ def read_known(source: Any, bank: ItemBank, model: str | None = None) -> ScoreTa
 def known_means(
     spec: Spec,
     measured: Mapping[str, Mapping[str, Outcome]],
-    new: Collection[str],
+    ranked: Collection[str],
     weights: Mapping[str, float],
     model: str | None = None,
     *,
@@ -333,7 +333,7 @@ def known_means(
         Options, whose ``known`` are harness logs (a folder may hold several tasks) or score tables,
         for all tasks or by task.
     measured : mapping of task to (mapping of name to Outcome)
-    new : collection of str
+    ranked : collection of str
         Models to be ranked.
     weights : mapping of task to float
         Weights of several tasks.
@@ -366,11 +366,11 @@ def known_means(
             table = read_known(source, outcome.bank, model)
             for line in table.warnings:
                 warn(f"known: {line}")
-            others = [name for name in table.models if name not in new]
+            others = [name for name in table.models if name not in ranked]
             scores = _ScoresOnBank(table, outcome.bank)
             if session := sessions.get(task):
                 scores = scores.as_task_numbers_them(session)
-                compared = known_as_asked(
+                compared = compare_with_known(
                     scores.table, others, outcome, session, spec.accept_change
                 )
                 for doubt in compared.doubts:
@@ -378,7 +378,7 @@ def known_means(
                 for difference in compared.accepted:
                     accept(difference)
             means = scores.means(others, spec.question, sampled)
-        by_task.append({name: mean for name, mean in means.items() if name not in new})
+        by_task.append({name: mean for name, mean in means.items() if name not in ranked})
     overall = _means_over_tasks(by_task, [weights.get(task, 1.0) for task in measured])
     if not overall and len(by_task) > 1:
         raise UsageError("no model of `known:` has results on every task of the ranking")
@@ -410,7 +410,10 @@ class _ScoresOnBank(NamedTuple):
         return _ScoresOnBank(table, replace(self.bank, doc_hashes=doc_hashes))
 
     def means(self, models: Sequence[str], question: str, sampled: bool) -> dict[str, KnownMean]:
-        """Return the means of all models; of `models`, those of draws have the noise of draws."""
+        """Return the means of all models of the table.
+
+        The errors of those among `models` whose answers are sampled include the noise of sampling.
+        """
         population = question == POPULATION
         means = means_of_known(self.table, self.bank, population, sampled=sampled)
         # A sampled answer is one draw, whether or not those of the models to be ranked are.

@@ -30,8 +30,8 @@ from .spec import FailureRule
 #: Packages whose exceptions mean that the request failed on the way to the model.
 _CLIENTS = frozenset({"aiohttp", "requests", "urllib3", "httpx", "httpcore", "openai", "anthropic"})
 
-#: Times as many attempts a document gets whose refusals may be of a full server.
-WHILE_FULL = 3
+#: Factor on the attempts of a document, if its server refuses it perhaps because it is full.
+MORE_ATTEMPTS_WHILE_FULL = 3
 
 
 class ModelGone(ConnectionError):
@@ -105,7 +105,7 @@ class Signs:
             unsendable = kind == "request"
             ends_model, sent = unsendable or error.final, error.sent and not unsendable
         else:
-            (status, wait), kind, address = _of_http(causes), "", ""
+            (status, wait), kind, address = _status_and_wait(causes), "", ""
             names = [type(cause).__name__ for cause in causes]
             disconnected = any(isinstance(cause, ConnectionError) for cause in causes)
             disconnected = disconnected or any("Connect" in name for name in names)
@@ -209,7 +209,7 @@ class Failure:
         costs nothing, so it takes more refusals until the document is to blame.
         """
         if self.may_be_full:
-            return WHILE_FULL * rule.attempts
+            return MORE_ATTEMPTS_WHILE_FULL * rule.attempts
         return rule.attempts if self.on_the_way else min(rule.attempts, 2)
 
     def pause(self, rule: FailureRule, attempt: int) -> float:
@@ -250,7 +250,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or current.__context__
 
 
-def _of_http(causes: Sequence[BaseException]) -> tuple[int | None, float | None]:
+def _status_and_wait(causes: Sequence[BaseException]) -> tuple[int | None, float | None]:
     """Return the HTTP status and the requested wait of the first errors that have them."""
     status, wait = None, None
     # Clients keep them on the error, or on the response that it holds.
@@ -324,7 +324,7 @@ class Availability:
             return True
         return self.state is State.OPEN
 
-    def not_known_yet(self) -> None:
+    def require_probe(self) -> None:
         """Let a single request find out whether the model works before any other goes out."""
         self.state, self._probe_due, self._pauses = State.WAITING, float("-inf"), 0
 
@@ -418,12 +418,14 @@ class Availability:
 #: Longest pause, in seconds, between two requests that ask whether a server is back: a run goes on
 #: so soon after its return.
 LONGEST_PROBE_PAUSE = 2.0
-#: The same where requests time out: each may be billed, and 15 minutes take about 15.
+#: The same where requests time out. Each of them may be billed; an outage of 15 minutes takes about
+#: 15 of them.
 LONGEST_HUNG_PAUSE = 75.0
 #: Factor on the rate at a refusal, once the limit is known and before.
 SLOWER, SLOWER_AT_FIRST = 0.95, 0.6
-#: Answers in which the rate is back where it was refused: so many, or so many for each answer that
-#: the pause after the refusal costs, if these are more.
+#: Number of answers after which the rate has grown back to where it was refused. The second
+#: constant is a number for each answer that could have come in the pause after the refusal; the
+#: larger number of the two holds.
 RECOVERY, RECOVERY_PER_ANSWER = 65.0, 10.0
 #: After every `DOUBLING` answers without a refusal the rate grows twice as fast, up to `FASTEST`:
 #: the limit may have been raised, or set too low.
@@ -467,20 +469,20 @@ class Pace:
         self._refusal: float | None = None  # time of the last one
         self._accepted = 0  # answers since the last refusal
         # Answers and seconds until the first refusal, while there is no further one.
-        self._first: tuple[int, float] | None = None
+        self._until_first_refusal: tuple[int, float] | None = None
         self._growth = FASTEST
-        self._settled = False  # whether the limit was measured
-        self._in_vain = 0  # refusals in a row without an answer between them
-        self._longest = 0.0  # pause that the server asked for
+        self._is_measured = False  # whether the limit was measured
+        self._refusals_in_a_row = 0  # refusals in a row without an answer between them
+        self._longest_pause = 0.0  # pause that the server asked for
         self._idle = 0.0  # seconds since the last refusal in which the server was asked nothing
-        self._next = -math.inf  # when the rate allows the next request
-        self._pause = -math.inf  # until when none goes out
+        self._next_request = -math.inf  # when the rate allows the next request
+        self._paused_until = -math.inf  # until when none goes out
 
     def wait(self, moment: float, in_flight: int) -> float:
         """Return the seconds until a request may go out; infinite if only an answer allows one."""
         if in_flight >= self._at_once:
             return math.inf
-        return max(0.0, self._pause - moment, self._next - moment)
+        return max(0.0, self._paused_until - moment, self._next_request - moment)
 
     def begin_again(self, in_flight: int) -> None:
         """Begin with few requests again, besides those in flight: the server is back."""
@@ -496,9 +498,9 @@ class Pace:
             self._began = moment
         if self._refusal is not None:
             # Requests that the run makes late say nothing about the rate.
-            due = max(self._next, self._pause)
+            due = max(self._next_request, self._paused_until)
             self._idle += max(moment - due, 0.0)
-            self._next = max(due, moment) + 1.0 / self.rate
+            self._next_request = max(due, moment) + 1.0 / self.rate
 
     def answered(self) -> None:
         """Note that a request was answered."""
@@ -518,46 +520,48 @@ class Pace:
         """
         if self._refusal is None or sent >= self._refusal:
             self._note_refusal(moment, pause or 0.0)
-        if self._first is not None:
-            answers, seconds = self._first
+        if self._until_first_refusal is not None:
+            answers, seconds = self._until_first_refusal
             taken = max(answers + self._accepted + in_flight, 1)
             self.rate = self._not_too_slow(taken / seconds)
         if pause is None:
-            pause = doubled(1.0 / self.rate, self._in_vain, LONGEST_PAUSE)
-        self._pause = max(self._pause, moment + pause)
-        self._next = max(self._next, moment)
+            pause = doubled(1.0 / self.rate, self._refusals_in_a_row, LONGEST_PAUSE)
+        self._paused_until = max(self._paused_until, moment + pause)
+        self._next_request = max(self._next_request, moment)
 
     def _note_refusal(self, moment: float, pause: float) -> None:
         """Note a refusal that is no part of the last one, and let the rate recover from it."""
-        self._longest = max(self._longest, pause)
+        self._longest_pause = max(self._longest_pause, pause)
         # The first one may be of many requests that went out together: those that are in flight, or
         # were answered, and are not refused as well, are what the server takes.
-        self._first = (self._accepted, self._seconds(moment)) if self._refusal is None else None
-        if self._first is None:
+        self._until_first_refusal = (
+            (self._accepted, self._seconds(moment)) if self._refusal is None else None
+        )
+        if self._until_first_refusal is None:
             self._lower_rate(moment)
         self._growth = FASTEST
-        if self._settled:
+        if self._is_measured:
             answers = max(RECOVERY_PER_ANSWER * self.rate * pause, RECOVERY)
             self._growth = -math.log(SLOWER) / answers
         self._refusal, self._accepted, self._idle = moment, 0, pause
 
     def _lower_rate(self, moment: float) -> None:
         """Lower the rate at a further refusal, by what the server accepted since the one before."""
-        self._in_vain = 0 if self._accepted else self._in_vain + 1
+        self._refusals_in_a_row = 0 if self._accepted else self._refusals_in_a_row + 1
         measures = self._accepted >= ENOUGH_TO_MEASURE
         if measures:
             self.rate = min(SLOWER * self.rate, self._accepted_rate(moment))
         # A limit per minute, say: pause longer rather than send more slowly.
-        elif self._in_vain <= 1:
-            self.rate *= SLOWER if self._settled else SLOWER_AT_FIRST
-        self.rate, self._settled = self._not_too_slow(self.rate), measures
+        elif self._refusals_in_a_row <= 1:
+            self.rate *= SLOWER if self._is_measured else SLOWER_AT_FIRST
+        self.rate, self._is_measured = self._not_too_slow(self.rate), measures
 
     def _not_too_slow(self, rate: float) -> float:
         """Return a rate of at least a request in two of the longest pauses asked for.
 
         A server that is full, whoever asks, refuses as many at any rate.
         """
-        return max(rate, 0.5 / self._longest) if self._longest else rate
+        return max(rate, 0.5 / self._longest_pause) if self._longest_pause else rate
 
     def _accepted_rate(self, moment: float) -> float:
         """Return the requests a second that the server accepted since the last refusal."""

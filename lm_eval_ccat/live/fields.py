@@ -95,13 +95,13 @@ HUB = "hf_hub_log_args"
 ANY = ""
 _BOUND_INSTEAD = "an adaptive run chooses its documents; use `budget:` or `max_items:`"
 #: Settings of the harness that choose documents, with what to use instead.
-CHOOSING = {"limit": _BOUND_INSTEAD, "samples": _BOUND_INSTEAD}
+CHOOSE_DOCUMENTS = {"limit": _BOUND_INSTEAD, "samples": _BOUND_INSTEAD}
 #: Settings of the harness that `harness:` must not hold, with what to use instead.
 NOT_OF_HARNESS = {
     "tasks": "write `task:` at the top level",
     "model": "list the models under `models:`",
     "model_args": "write them with each model under `models:`",
-    **CHOOSING,
+    **CHOOSE_DOCUMENTS,
     "output_path": "use --run_dir",
 }
 _PATHS = {"anyOf": [*TEXTS.schema["anyOf"], {"type": "object"}]}
@@ -141,7 +141,7 @@ def own_task(name: str, folder: Path, searched: Sequence[str]) -> str:
     # Else a file that lies here by chance would change what a task of the harness means.
     if internals.is_known(name, with_shipped_tasks(searched)):
         return name
-    return str(*internals.only_one(name, files))
+    return str(internals.defining_file(name, files))
 
 
 def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:

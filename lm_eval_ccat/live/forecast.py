@@ -54,20 +54,20 @@ def forecast(
     `on_progress` see `rehearse`.
     """
     spec, least_items = plan.spec, _least_items(plan)
-    banks = plan if spec.bank else with_public_bank(plan)
-    ways = powers(banks or plan)
+    plan_with_bank = plan if spec.bank else with_public_bank(plan)
+    ways = powers(plan_with_bank or plan)
     power = ways.get("bank")
-    if banks is not None and power is not None and not spec.bank:
-        ways = {f"bank {banks.spec.bank}": power, "random": ways["random"]}
+    if plan_with_bank is not None and power is not None and not spec.bank:
+        ways = {f"bank {plan_with_bank.spec.bank}": power, "random": ways["random"]}
     models = {
-        entry.name: _of_model(plan, entry, most_items)
+        entry.name: _model_forecast(plan, entry, most_items)
         for entry, most_items in zip(spec.models, _most_items(plan))
     }
-    together = _together(plan, list(models.values()))
+    totals = _totals(plan, list(models.values()))
     budget = _budget_in_money(plan)
-    limits = [limit for limit in (together.most_cost, budget) if limit is not None]
+    limits = [limit for limit in (totals.most_cost, budget) if limit is not None]
     hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
-    in_flight = sum(
+    in_flight_cost = sum(
         (model["most_expensive_item"] or 0.0) * model["in_flight_at_most"]
         for model in models.values()
     )
@@ -80,18 +80,18 @@ def forecast(
         "models": models,
         **prospects(plan, ways, gap),
         "least_items": least_items * len(models),
-        "most_items": together.most_items,
-        "least_cost": together.least_cost,
+        "most_items": totals.most_items,
+        "least_cost": totals.least_cost,
         "most_cost": min(limits) if limits else None,
         "rehearsal": _rehearsal(
             plan,
-            banks,
+            plan_with_bank,
             [model["most_items"] for model in models.values()],
             power,
             on_progress,
         ),
         "overspend_at_most": (
-            in_flight if budget is not None and together.least_cost is not None else None
+            in_flight_cost if budget is not None and totals.least_cost is not None else None
         ),
         "judge_cost_per_item": spec.judge.item,
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
@@ -102,25 +102,25 @@ def forecast(
 
 def _rehearsal(
     plan: Plan,
-    banks: Plan | None,
+    plan_with_bank: Plan | None,
     most_items: Sequence[int],
     power: Power | None,
     on_progress: Callable[[int, int], None] | None,
 ) -> RehearsalContent | None:
     """Play rankings of models as the banks know them; None without a bank that tells."""
     # A bank has one score of each item, and does not say how repeats vary.
-    if banks is None or plan.most_repeats > 1:
+    if plan_with_bank is None or plan.most_repeats > 1:
         return None
     newcomers = Newcomers.if_possible(
         {
             name_of(task, name): outcome.bank
-            for task, outcomes in banks.measured.items()
+            for task, outcomes in plan_with_bank.measured.items()
             for name, outcome in outcomes.items()
         }
     )
     if newcomers is None:
         return None
-    slots = {entry.name: _at_once(entry) for entry in plan.spec.models}
+    slots = {entry.name: _concurrent_items(entry) for entry in plan.spec.models}
     return rehearse(plan, newcomers, slots, most_items, power, on_progress)
 
 
@@ -163,10 +163,10 @@ def _most_items(plan: Plan) -> list[int]:
     ]
 
 
-def _of_model(plan: Plan, entry: ModelSpec, most_items: int) -> ModelForecastContent:
+def _model_forecast(plan: Plan, entry: ModelSpec, most_items: int) -> ModelForecastContent:
     """Return what asking one model takes, with `most_items` items at most."""
     cost, least_items = plan.charges.forecasts[entry.name], _least_items(plan)
-    at_once = 1 if plan.spec.ahead == 1 else _at_once(entry)
+    concurrent_items = 1 if plan.spec.ahead == 1 else _concurrent_items(entry)
     return {
         "price_known": cost.known,
         "cost_per_item": cost.mean if cost.known else None,
@@ -177,13 +177,13 @@ def _of_model(plan: Plan, entry: ModelSpec, most_items: int) -> ModelForecastCon
         "least_cost": cost.mean * least_items if cost.known else None,
         "most_cost": cost.mean * most_items if cost.known else None,
         "full_evaluation_cost": cost.mean * plan.n_answers if cost.known else None,
-        "in_flight_at_most": at_once,
+        "in_flight_at_most": concurrent_items,
         # Models work concurrently, unless the run asks one item at a time.
-        "most_seconds_at_1s": most_items / at_once,
+        "most_seconds_at_1s": most_items / concurrent_items,
     }
 
 
-class _Together(NamedTuple):
+class _Totals(NamedTuple):
     """What all models take: most items, and least and most cost before the budget, if known."""
 
     most_items: int
@@ -191,7 +191,7 @@ class _Together(NamedTuple):
     most_cost: float | None = None
 
 
-def _together(plan: Plan, models: Sequence[ModelForecastContent]) -> _Together:
+def _totals(plan: Plan, models: Sequence[ModelForecastContent]) -> _Totals:
     """Return what all models take within the budget."""
     least_items, n_models = _least_items(plan), len(models)
     most_items = sum(model["most_items"] for model in models)
@@ -206,12 +206,12 @@ def _together(plan: Plan, models: Sequence[ModelForecastContent]) -> _Together:
         affordable = (further.cumsum() - further < left) | (further == 0.0)
         most_items = min(most_items, least_items * n_models + int(affordable.sum()))
     if (costs := _mean_costs(plan)) is None:
-        return _Together(most_items)
+        return _Totals(most_items)
     least_cost = least_items * sum(costs)
     prices = np.sort(np.repeat(costs, further_items))
     # So many answers cost most if the dearest models give them.
     dearest = prices[::-1][: most_items - least_items * n_models]
-    return _Together(most_items, least_cost, least_cost + float(dearest.sum()))
+    return _Totals(most_items, least_cost, least_cost + float(dearest.sum()))
 
 
 def _loads(spec: Spec, models: Sequence[ModelForecastContent]) -> LoadsContent | None:
@@ -249,7 +249,7 @@ def powers(plan: Plan) -> dict[str, Power]:
             for way in ("bank", "random")
         }
     kinds = PUBLISHED
-    if {outcome.metric.name for outcome in plan.steering} <= RIGHT_OR_WRONG:
+    if {outcome.metric.name for outcome in plan.weighted_outcomes} <= RIGHT_OR_WRONG:
         # The metric says which of the two kinds of scores it has.
         kinds = {kind: PUBLISHED[kind] for kind in ("right or wrong",)}
     return {
@@ -279,8 +279,8 @@ def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -
     """
     spec, size, scale = plan.spec, len(plan.items()), plan.scale
     repeated = plan.most_repeats > 1
-    limits = {*(n for n in ITEMS if n < size), *filter(None, [spec.max_items]), size}
-    counts = [] if repeated else sorted(limits)
+    item_counts = {*(n for n in ITEMS if n < size), *filter(None, [spec.max_items]), size}
+    counts = [] if repeated else sorted(item_counts)
     smallest = {
         n: {
             way: float(scale.restore_error(power.smallest_difference(n)))
@@ -302,7 +302,7 @@ def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -
     by_gap: dict[str, dict[str, WayContent]] = {}
     for difference in () if repeated else GAPS if gap is None else [gap / unit]:
         items = {
-            way: _at_least(plan, n)
+            way: _items_asked(plan, n)
             for way, power in ways.items()
             if (n := power.items_for_difference(difference)) is not None
         }
@@ -316,7 +316,7 @@ def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -
                 "output_tokens": round(n * len(spec.models) * tokens.output),
                 "usd": None if usd is None else n * usd,
                 # Models work at the same time.
-                "minutes_at_1s": n / min(map(_at_once, spec.models)) / 60.0,
+                "minutes_at_1s": n / min(map(_concurrent_items, spec.models)) / 60.0,
             }
             for way, n in items.items()
         }
@@ -343,7 +343,8 @@ def _tokens_per_item(plan: Plan) -> Tokens:
     return Tokens(read, written, "estimate")
 
 
-def _at_least(plan: Plan, items: int) -> int:
+def _items_asked(plan: Plan, items: int) -> int:
+    """Return the items that a model is asked where `items` decide: the warm-up at least."""
     return min(max(items, plan.warmup_items), len(plan.items()))
 
 
@@ -361,7 +362,7 @@ def need_in_words(plan: Plan) -> str:
     for gap in GAPS:
         needed = [power.items_for_difference(gap) for power in ways]
         numbers = dict.fromkeys(
-            f"more than {size}" if n is None else str(_at_least(plan, n)) for n in needed
+            f"more than {size}" if n is None else str(_items_asked(plan, n)) for n in needed
         )
         on_scale = float(plan.scale.restore_error(gap))
         parts.append(f"{' to '.join(numbers)} if they differ by {on_scale:g}")
@@ -376,7 +377,8 @@ def offer_in_words(plan: Plan) -> str:
     """Say in one line what a public bank would save; "" if none fits, or it would save nothing."""
     if plan.spec.bank or (public := with_public_bank(plan)) is None:
         return ""
-    by_bank, at_random = powers(public).values()
+    power_by_way = powers(public)
+    by_bank, at_random = power_by_way["bank"], power_by_way["random"]
     unit, size = float(plan.scale.restore_error(1.0)), len(plan.items())
     saved: list[str] = []
     for gap in GAPS:
@@ -419,7 +421,7 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
         # Of sampled answers not even one to every document makes the error 0.
         all_documents = f"more than {size}" if plan.noisy else f"{size}"
         by_kind = {
-            kind: all_documents if n is None else str(_at_least(plan, n))
+            kind: all_documents if n is None else str(_items_asked(plan, n))
             for kind, n in items.items()
         }
         number = by_kind.popitem()[1]
@@ -427,7 +429,7 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
             number = f"{by_kind['graded']} (graded scores) to {number} (right or wrong)"
         number += f" of {size} documents"
     elif (n := items["bank"]) is not None:
-        n = _at_least(plan, n)
+        n = _items_asked(plan, n)
         number = f"about {n} of {size} documents, more if the model departs from its bank"
     else:
         item_cap = plan.new_ranker().item_cap
@@ -435,17 +437,21 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
         if plan.noisy or item_cap > STOPS[-1]:
             bound = f"more than {min(item_cap, STOPS[-1])}"
         number = f"{bound} of {size} documents"
-    goes = f"the run stops at a standard error of {target:g} (on a scale of 0 to 1), which "
+    sentence = f"the run stops at a standard error of {target:g} (on a scale of 0 to 1), which "
     if plan.noisy and not any(items.values()):
-        goes += f"one sampled answer to each of {size} documents is not expected to reach"
+        sentence += f"one sampled answer to each of {size} documents is not expected to reach"
         if plan.most_repeats > 1:
-            goes += f" (up to {plan.most_repeats} are asked)"
+            sentence += f" (up to {plan.most_repeats} are asked)"
     else:
-        goes += f"is expected to take {number}"
-    return f"by default {goes}; stop, max_items or a budget set another" if by_default else goes
+        sentence += f"is expected to take {number}"
+    return (
+        f"by default {sentence}; stop, max_items or a budget set another"
+        if by_default
+        else sentence
+    )
 
 
-def _at_once(entry: ModelSpec) -> int:
+def _concurrent_items(entry: ModelSpec) -> int:
     """Return the number of concurrent documents that a model's configuration states, else 1."""
     for value in (entry.concurrency, entry.model_args.get("num_concurrent"), entry.batch_size):
         try:

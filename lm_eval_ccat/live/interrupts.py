@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-#: Signals that end a run: Ctrl-C, a batch system's polite kill, and a lost terminal.
+#: Signals that end a run: Ctrl-C, that of a batch system before it kills, and a lost terminal's.
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -39,25 +39,26 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             return self
         ours = (signal.SIG_DFL, signal.default_int_handler)
-        for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
-            before = signal.getsignal(number)  # None: not set from Python, so not to be restored
-            # Who handles Ctrl-C, or ignores a hangup, means it; a batch system's SIGTERM ends every
-            # run.
-            if before in ours or (number == signal.SIGTERM and before is not None):
-                self._before[number] = signal.signal(number, self._handle)
+        for signal_number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
+            # None if it was not set from Python, so that it cannot be restored.
+            before = signal.getsignal(signal_number)
+            # Code that handles Ctrl-C, or ignores a hangup, does so on purpose. SIGTERM comes from
+            # a batch system and ends every run.
+            if before in ours or (signal_number == signal.SIGTERM and before is not None):
+                self._before[signal_number] = signal.signal(signal_number, self._handle)
         return self
 
-    def _handle(self, number: int, frame: Any) -> None:
+    def _handle(self, signal_number: int, frame: Any) -> None:
         # Noted in any case: Python ignores what is raised during garbage collection.
         first, self._signalled = not self._signalled, True
-        if number not in (signal.SIGINT, signal.SIGTERM):
+        if signal_number not in (signal.SIGINT, signal.SIGTERM):
             _leave_terminal()
         # The run is writing its result, which half an interrupt would lose.
         if self.held:
             return
         if first and self.wait:
             self.wake()
-        elif first or number == signal.SIGINT:
+        elif first or signal_number == signal.SIGINT:
             raise KeyboardInterrupt
 
     def heed(self) -> None:
@@ -66,8 +67,8 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def __exit__(self, *exc: Any) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
+        for signal_number, before in self._before.items():
+            signal.signal(signal_number, before)
         self._before.clear()
         self.wait = self.held = self._signalled = False
 

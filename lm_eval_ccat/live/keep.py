@@ -150,9 +150,9 @@ def grow_banks(
         other_tasks = {task: old for task, old in _banks_in(target).items() if task not in banks}
         # Banks of one folder are ranked by one method: if not all have enough answers for a
         # response model yet, none gets one.
-        grown = _grown_banks(plan, book, models, banks, names, join=True)
+        grown = _grown_banks(plan, book, models, banks, names, response_model=True)
         if len(_methods_of({**other_tasks, **grown})) > 1:
-            grown = _grown_banks(plan, book, models, banks, names, join=False)
+            grown = _grown_banks(plan, book, models, banks, names, response_model=False)
         smallest = min(
             (bank for outcomes in grown.values() for bank in outcomes.values()),
             key=lambda bank: len(bank.models),
@@ -177,9 +177,9 @@ def _grown_banks(
     models: Sequence[HarnessModel],
     banks: Mapping[str, Mapping[str, ItemBank]],
     names: Mapping[str, str],
-    join: bool,
+    response_model: bool,
 ) -> dict[str, dict[str, ItemBank]]:
-    """Return banks with what a run observed; for `join` see `grow`."""
+    """Return banks with what a run observed; `response_model` is the argument of `grow`."""
     opened = next((model.sessions for model in models if model.sessions), plan.sessions)
     return {
         task: {
@@ -188,7 +188,7 @@ def _grown_banks(
                 _observed(plan, book, task, name, bank, names),
                 opened[task].settings,
                 plan.sessions[task],
-                join,
+                response_model,
             )
             for name, bank in outcomes.items()
         }
@@ -206,16 +206,16 @@ def _grown(
     observed: Sequence[Observation],
     settings: Mapping[str, Any],
     session: TaskSession,
-    join: bool,
+    response_model: bool,
 ) -> ItemBank:
     """Return a bank with what a run observed; a new one has the run's settings and marks."""
-    of_run = {key: value for key, value in settings.items() if key != "chat_template_sha"}
-    base = replace(bank, settings=bank.settings or of_run)
+    run_settings = {key: value for key, value in settings.items() if key != "chat_template_sha"}
+    base = replace(bank, settings=bank.settings or run_settings)
     if not bank.models:
         base = replace(base, prompts=tuple(map(session.marks.get, bank.doc_ids)))
     if not (observed or base.observations):
         return base
-    return grow(base, observed, date.today().isoformat(), response_model=join)
+    return grow(base, observed, date.today().isoformat(), response_model=response_model)
 
 
 class _ObservedScore(NamedTuple):
@@ -252,9 +252,11 @@ def _observed(
             selection, order = "all", np.argsort(positions)
             positions, scores = positions[order], scores[order]
             probabilities = np.full_like(probabilities, np.nan)
-        known = probabilities if np.isfinite(probabilities).any() else None
+        stated_probabilities = probabilities if np.isfinite(probabilities).any() else None
         name, positions = names.get(model, model), positions.astype(np.intp)
-        observations.append(Observation(name, selection, positions, scores, known, "", today))
+        observations.append(
+            Observation(name, selection, positions, scores, stated_probabilities, date=today)
+        )
     return observations
 
 
@@ -277,11 +279,11 @@ class ModelRuns:
     def __init__(self, plan: Plan, book: Book) -> None:
         self.plan, self.book = plan, book
         self._ranking = book.ranker.result()
-        self._rankings = {task: self._of_outcomes(task) for task in plan.measured}
+        self._rankings = {task: self._rankings_by_outcome(task) for task in plan.measured}
         # Other scores of all models, by task, once `further` has ranked them together.
-        self._together: dict[str, Further] = {}
+        self._further_of_all: dict[str, Further] = {}
 
-    def _of_outcomes(self, task: str) -> dict[str, Ranking]:
+    def _rankings_by_outcome(self, task: str) -> dict[str, Ranking]:
         """Return the ranking by each outcome of a task, on the outcome's own scale."""
         ranking, why = self._ranking.tasks.get(task, self._ranking), self._ranking.stopped_because
         return {
@@ -294,12 +296,12 @@ class ModelRuns:
     def of(self, model: HarnessModel) -> dict[str, TaskRun]:
         """Return one model's documents and estimates by task; score answers again if necessary."""
         runs = {}
-        for task, drawn_run in self._measured(model).items():
+        for task, drawn_run in self._drawn_runs(model).items():
             run = drawn_run.run
             # If every document was run, the harness has every score.
             further: Further = {}
             if not run.complete:
-                further = self._together.get(task) or _further([drawn_run])
+                further = self._further_of_all.get(task) or _further([drawn_run])
             further_runs = (
                 replace(run, outcome=outcome, ranking=ranking, further=())
                 for outcome, ranking in further.values()
@@ -310,16 +312,16 @@ class ModelRuns:
 
     def further(self, models: Sequence[HarnessModel]) -> dict[str, RankingContent]:
         """Return the other scores of the same answers, at weight 0, as JSON by their keys."""
-        runs = [self._measured(model) for model in models if self.book.answers.of(model.name)]
+        runs = [self._drawn_runs(model) for model in models if self.book.answers.of(model.name)]
         blocks = {}
         for task in self.plan.measured:
-            self._together[task] = _further([by_task[task] for by_task in runs])
-            for key, (outcome, ranking) in self._together[task].items():
+            self._further_of_all[task] = _further([by_task[task] for by_task in runs])
+            for key, (outcome, ranking) in self._further_of_all[task].items():
                 name = key if len(self.plan.measured) == 1 else f"{task} {key}"
                 blocks[name] = outcome_block(ranking.to_dict(), facts_of_outcome(outcome))
         return blocks
 
-    def _measured(self, model: HarnessModel) -> dict[str, DrawnRun]:
+    def _drawn_runs(self, model: HarnessModel) -> dict[str, DrawnRun]:
         """Return one model's documents by task, for the run's outcomes."""
         book, several = self.book, len(self._rankings) > 1
         answers = dict(book.answers.of(model.name))
@@ -331,17 +333,17 @@ class ModelRuns:
         drawn = [(item, probability) for item, probability in draws if not item.is_repeat]
         runs = {}
         for task, outcomes in self.plan.measured.items():
-            of_task = {item: answer for item, answer in answers.items() if item.task == task}
-            repeated = [answer for item, answer in of_task.items() if item.is_repeat]
+            task_answers = {item: answer for item, answer in answers.items() if item.task == task}
+            repeated = [answer for item, answer in task_answers.items() if item.is_repeat]
             shared_parts: dict[str, Any] = {
                 "session": model.sessions[task],
                 "name": model.name,
-                "administered": _administered(model, of_task, repeated),
+                "administered": _administered(model, task_answers, repeated),
                 "money": book.tally.money(model.name, task if several else None),
-                "seconds": sum(answer.seconds or 0.0 for answer in of_task.values()),
+                "seconds": sum(answer.seconds or 0.0 for answer in task_answers.values()),
                 "repeated": tuple(repeated),
             }
-            of_outcomes = {
+            runs_by_outcome = {
                 name: TaskRun(outcome=outcome, ranking=self._rankings[task][name], **shared_parts)
                 for name, outcome in outcomes.items()
             }
@@ -350,8 +352,8 @@ class ModelRuns:
                 for group in ("", *self._ranking.groups)
             }
             lead = next(name for name, outcome in outcomes.items() if outcome is leading(outcomes))
-            run = of_outcomes.pop(lead)
-            run = replace(run, further=tuple(of_outcomes.values()), covariances=shared)
+            run = runs_by_outcome.pop(lead)
+            run = replace(run, further=tuple(runs_by_outcome.values()), covariances=shared)
             draws_of_task = {
                 item.doc_id: probability for item, probability in drawn if item.task == task
             }
@@ -381,11 +383,13 @@ def _further(runs: Sequence[DrawnRun]) -> Further:
     Returns
     -------
     dict of key to FurtherRanking
-        None if the bank's method allows no other outcome.
+        Empty if the answers have no other scores, or the bank's method allows none.
     """
     runs = [drawn_run for drawn_run in runs if len(drawn_run.draws) >= FEWEST_DRAWS]
     outcomes = {
-        key: outcome for drawn_run in runs for key, outcome in _unasked(drawn_run.run).items()
+        key: outcome
+        for drawn_run in runs
+        for key, outcome in _further_outcomes(drawn_run.run).items()
     }
     if not outcomes:
         return {}
@@ -426,7 +430,7 @@ def _further(runs: Sequence[DrawnRun]) -> Further:
     }
 
 
-def _unasked(run: TaskRun) -> dict[str, Outcome]:
+def _further_outcomes(run: TaskRun) -> dict[str, Outcome]:
     """Return the outcomes of the answers, by key, that are not among those of the run."""
     reported_by_run = {
         (outcome.metric.source, outcome.filter)
@@ -440,12 +444,12 @@ def _unasked(run: TaskRun) -> dict[str, Outcome]:
                 outcome = blank_outcome(run.session, metric, filter)
             except CcatError:  # an outcome without a score per document
                 continue
-            of_items = ItemBank.blank(
+            blank_bank = ItemBank.blank(
                 run.outcome.bank.doc_ids,
                 task=outcome.task,
                 metric=outcome.metric.name,
                 filter=filter,
                 scale=outcome.metric.scale,
             )
-            outcomes[outcome.results_key] = replace(outcome, bank=of_items, weight=0.0)
+            outcomes[outcome.results_key] = replace(outcome, bank=blank_bank, weight=0.0)
     return outcomes

@@ -28,8 +28,8 @@ from ..runs.book import BEYOND_BANK, OPEN, Ask, Book, NewAsk
 #: Asks of one model that may run ahead of the processed answers, however many its server takes:
 #: all of them are paid, and those behind the deciding answer for nothing.
 WINDOW = 16
-#: By this share of its processed answers it may run ahead in addition: a long run is a close one,
-#: and is asked at most that much too much.
+#: By this share of its processed answers a model may run ahead in addition. A run is long where
+#: models are close; at most this share of what it asks is then asked for nothing.
 GROWTH = 0.15
 #: The same for a model that takes turns: it is loaded once for half as many answers again.
 GROWTH_IN_TURNS = 0.5
@@ -80,7 +80,7 @@ class Line:
 
     Attributes
     ----------
-    over : str or None
+    end_reason : str or None
         Why the run ended, "" if the Ranker has the reason; None while it goes on.
     """
 
@@ -96,7 +96,7 @@ class Line:
     ends_at_goal: bool = True
 
     def __post_init__(self) -> None:
-        self.over: str | None = None
+        self.end_reason: str | None = None
         # Asks that are to be sent, by model and number.
         self._waiting: dict[str, deque[Ask]] = {model: deque() for model in self.windows}
         self._new: list[NewAsk] = []
@@ -136,7 +136,7 @@ class Line:
                 return [ask]
         return []
 
-    def back(self, asks: Iterable[Ask]) -> None:
+    def put_back(self, asks: Iterable[Ask]) -> None:
         """Put asks that could not be sent back into the line, by their numbers."""
         for ask in asks:
             if ask.state == OPEN:
@@ -149,22 +149,22 @@ class Line:
             waiting.popleft()
         return bool(waiting)
 
-    def beyond(self, model: str, items: Iterable[Item]) -> None:
+    def ask_beyond_bank(self, model: str, items: Iterable[Item]) -> None:
         """Ask a model items that the Ranker does not offer, and nothing else."""
-        self.over = self.over or ""
+        self.end_reason = self.end_reason or ""
         self._waiting[model].extend(Ask(BEYOND_BANK, model, item) for item in items)
 
     @property
     def head(self) -> Ask | None:
         """The oldest ask without an answer, which holds up all others."""
-        return self.book.head if self.over is None else None
+        return self.book.head if self.end_reason is None else None
 
     def arrive(self, records: Sequence[Record]) -> None:
         """Write answers and failures to the journal, then process them in order."""
         self.book.write(records)
         self._advance()
 
-    def lost(self, attempt: Lost) -> None:
+    def record_lost(self, attempt: Lost) -> None:
         """Record an attempt without an answer; give back asks that the budget no longer covers.
 
         Those that were sent stay: the last of those that were not are given back.
@@ -172,7 +172,9 @@ class Line:
         self.book.event(attempt)
         ranker, unsent = self.book.ranker, (ask for asks in self._waiting.values() for ask in asks)
         for ask in (
-            sorted(unsent, key=lambda unsent_ask: -unsent_ask.number) if self.over is None else ()
+            sorted(unsent, key=lambda unsent_ask: -unsent_ask.number)
+            if self.end_reason is None
+            else ()
         ):
             if ranker.committed <= ranker.budget * (1.0 + SLACK):
                 break
@@ -202,16 +204,16 @@ class Line:
 
     def end(self, reason: str) -> None:
         """End the run at a deadline or by hand: keep the answers so far, release open asks."""
-        if self.over is None:
+        if self.end_reason is None:
             self._finish(reason, gaps=True)
 
     # -- what happens ------------------------------------------------------------------------
 
     def _advance(self) -> None:
         """Pass on the answers that are due; after each one, make the asks that it allows."""
-        if self.over is None:
+        if self.end_reason is None:
             self._fill()
-            while self.over is None and (ask := self.book.next_told) is not None:
+            while self.end_reason is None and (ask := self.book.next_told) is not None:
                 self.book.tell(ask)
                 self._fill()
         self._write_new()
@@ -230,7 +232,7 @@ class Line:
         decided = self.ends_at_goal and not warming and ranker.decided
         if decided or len(active) < (2 if self.compares_only else 1):
             if not self.away:
-                self._finish("" if decided else _alone(active))
+                self._finish("" if decided else _why_too_few(active))
             return
         free = (self._windows(active, warming) - untold).tolist()
         self._ask({model: n for model, n in zip(active, free) if n > 0})
@@ -274,7 +276,7 @@ class Line:
     def _finish(self, reason: str, gaps: bool = False) -> None:
         """End the run; without a `reason` the Ranker has one. For `gaps` see `End`."""
         self._write_new()
-        self.over = reason
+        self.end_reason = reason
         self.book.event(End(reason=reason, gaps=gaps))
         self.book.settle()
 
@@ -287,7 +289,7 @@ class Line:
 ALL_ASIDE = "every model was set aside"
 
 
-def _alone(active: Sequence[str]) -> str:
+def _why_too_few(active: Sequence[str]) -> str:
     """Explain why a run ends that has too few models left."""
     if not active:
         return ALL_ASIDE

@@ -222,14 +222,14 @@ def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str
     """
     live = [isinstance(side, Mapping) for side in sides]
     first, second = (
-        name or (Spec.read({"models": [side]}).models[0].name if asked else Path(side).name)
-        for side, asked, name in zip(sides, live, models)
+        name or (Spec.read({"models": [side]}).models[0].name if is_live else Path(side).name)
+        for side, is_live, name in zip(sides, live, models)
     )
     # Such as a server's old and new weights: they are called baseline and candidate.
     if first == second:
         first, second = (
-            part if asked and not (name or side.get("name")) else first
-            for side, part, asked, name in zip(sides, SIDES, live, models)
+            role if is_live and not (name or side.get("name")) else first
+            for side, role, is_live, name in zip(sides, SIDES, live, models)
         )
     if first == second:
         raise UsageError(f"both models are called {first}; name them: --models A,B")
@@ -363,9 +363,9 @@ class StoredSides:
 
     def _fewest(self, item: Item, repeats: int) -> int:
         """Return how many answers to an item the logs of all sides have, at most `repeats`."""
-        answers = (item, *(Item((*item, repeat)) for repeat in range(2, repeats + 1)))
+        items = (item, *(Item((*item, repeat)) for repeat in range(2, repeats + 1)))
         return min(
-            sum(1 for _ in takewhile(self.prior_answers[name].__contains__, answers))
+            sum(1 for _ in takewhile(self.prior_answers[name].__contains__, items))
             for name in self.logs
         )
 
@@ -417,7 +417,7 @@ class StoredSides:
                 scored = "the answers of both models are scored as the task does now"
                 yield Discrepancy(f"{difference.text}; {scored}")
             elif difference.change != PROMPTS:  # which are compared by themselves
-                yield difference._replace(text=difference.accepted_by(spec.accept_change))
+                yield difference._replace(text=difference.warning_if_accepted(spec.accept_change))
 
     def models(self, run: Run) -> list[HarnessModel]:
         """Return the models that are asked, and those that answer from their logs."""

@@ -22,19 +22,19 @@ from ..scores.table import read_beside
 from .stored import StoredRanking, stored_rankings
 
 #: Name of the outcome of an answer that is scored by one metric alone.
-_ALL = ""
+_ONLY_OUTCOME = ""
 #: Scores on the metric's own scale by task, outcome and document.
 _Answers = dict[tuple[Any, ...], list[float]]
 
 
-def contradictions_in_logs(folder: Path, close: float) -> list[str]:
+def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
     """Return where the logs of a run's models contradict its journal.
 
     Parameters
     ----------
     folder : Path
         A run directory.
-    close : float
+    tolerance : float
         Difference up to which figures count as equal.
     """
     answers: dict[str, _Answers] = {}
@@ -42,29 +42,29 @@ def contradictions_in_logs(folder: Path, close: float) -> list[str]:
     for record in read_journal(RunDirectory(folder).journal.path)[1]:
         if isinstance(record, Answered):
             by_outcome = dict(record.raw) if isinstance(record.raw, Mapping) else {}
-            by_outcome[_ALL] = None if by_outcome else record.raw
+            by_outcome[_ONLY_OUTCOME] = None if by_outcome else record.raw
             task, doc_id, *_ = record.item
-            of_model = answers.setdefault(record.model, {})
+            model_answers = answers.setdefault(record.model, {})
             texts_of.setdefault((record.model, task, doc_id), set()).update(
                 _texts(record.responses)
             )
             for outcome, raw in by_outcome.items():
-                of_model.setdefault((task, outcome, doc_id), []).append(raw)
+                model_answers.setdefault((task, outcome, doc_id), []).append(raw)
     rankings = [ranking for ranking in stored_rankings(folder) if not ranking.terms]
     texts: list[str] = []
-    for model, of_model in answers.items():
+    for model, model_answers in answers.items():
         logs = folder / safe_name(model)
         if logs.is_dir() and can_read(logs):
             for ranking in rankings:
-                texts += _other_scores(logs, model, ranking, of_model, close)
+                texts += _other_scores(logs, model, ranking, model_answers, tolerance)
             for task in dict.fromkeys(ranking.outcome.task for ranking in rankings):
                 texts += _other_texts(logs, model, str(task), texts_of)
-            texts += _other_estimates(logs, model, rankings, close)
+            texts += _other_estimates(logs, model, rankings, tolerance)
     return texts
 
 
 def _other_scores(
-    logs: Path, model: str, ranking: StoredRanking, answers: _Answers, close: float
+    logs: Path, model: str, ranking: StoredRanking, answers: _Answers, tolerance: float
 ) -> Iterator[str]:
     """Yield the first document whose score in the logs of a model is not that of its answers."""
     outcome = ranking.outcome
@@ -73,31 +73,31 @@ def _other_scores(
     except CcatError:  # such as of a metric that only the run computes
         return
     by_document: dict[Any, list[float]] = {}
-    for name in (_ALL, outcome.metric, f"{outcome.metric},{outcome.filter or 'none'}"):
+    for name in (_ONLY_OUTCOME, outcome.metric, f"{outcome.metric},{outcome.filter or 'none'}"):
         for (task, key, doc_id), scores in answers.items():
             if (task, key) == (outcome.task, name):
                 by_document.setdefault(doc_id, []).extend(scores)
     if not by_document:
         return
     logged = table.model_scores()[0]
-    place = f"{logs.name}: the samples of {outcome.name}"
+    prefix = f"{logs.name}: the samples of {outcome.name}"
     for doc_id, score in zip(table.doc_ids, logged.tolist()):
         if doc_id not in by_document:
-            yield f"{place} have document {doc_id!r}, which the journal has not"
+            yield f"{prefix} have document {doc_id!r}, which the journal has not"
             return
         known = np.asarray(
             ranking.scale.normalise([raw for raw in by_document[doc_id] if raw is not None])
         )
         means = np.cumsum(known) / np.arange(1, known.size + 1)  # logs need not have all that came
         # A log has the mean of the answers that had come when it was written.
-        if known.size and not np.isclose(means, score, rtol=close, atol=close).any():
+        if known.size and not np.isclose(means, score, rtol=tolerance, atol=tolerance).any():
             raw = float(ranking.scale.restore(score))
-            yield f"{place} give document {doc_id!r} {raw:.6g}, the journal {known.mean():.6g}"
+            yield f"{prefix} give document {doc_id!r} {raw:.6g}, the journal {known.mean():.6g}"
             return
     block = ranking.content["models"].get(model)
     items = map(document_of, block["items"] if block and block.get("items") else ())
-    if lost := [doc_id for doc_id in items if doc_id in by_document.keys() - {*table.doc_ids}]:
-        yield f"{place} lack document {lost[0]!r}, which the result counts"
+    if missing := [doc_id for doc_id in items if doc_id in by_document.keys() - {*table.doc_ids}]:
+        yield f"{prefix} lack document {missing[0]!r}, which the result counts"
 
 
 def _other_texts(
@@ -110,8 +110,8 @@ def _other_texts(
     for answer in answers:
         texts = texts_of.get((model, task, answer.doc_id))
         if texts and not texts >= {*_texts(answer.responses)}:
-            place = f"{logs.name}: the samples of {task}"
-            yield f"{place} have another answer to document {answer.doc_id!r} than the journal"
+            prefix = f"{logs.name}: the samples of {task}"
+            yield f"{prefix} have another answer to document {answer.doc_id!r} than the journal"
             return
 
 
@@ -123,7 +123,7 @@ def _texts(responses: Any) -> Iterator[str]:
 
 
 def _other_estimates(
-    logs: Path, model: str, rankings: Sequence[StoredRanking], close: float
+    logs: Path, model: str, rankings: Sequence[StoredRanking], tolerance: float
 ) -> Iterator[str]:
     """Yield where the latest results file of a model contradicts the run's result."""
     files = sorted(results_files(logs), key=lambda file: file.name)
@@ -134,6 +134,6 @@ def _other_estimates(
         for peer in (peer for peer in rankings if peer.outcome == ranking.outcome):
             # Intervals of parts of a run hold for other looks than those of the whole.
             sides = ranking.content["models"], peer.content["models"]
-            was, value = (side[model]["estimate"] if model in side else 0.0 for side in sides)
-            if not math.isclose(was, value, rel_tol=close, abs_tol=close):
-                yield f"{files[-1].name} of {model}: estimate {was}, the run's {value}"
+            logged, value = (side[model]["estimate"] if model in side else 0.0 for side in sides)
+            if not math.isclose(logged, value, rel_tol=tolerance, abs_tol=tolerance):
+                yield f"{files[-1].name} of {model}: estimate {logged}, the run's {value}"

@@ -75,7 +75,7 @@ def with_answers(
     losses: Sequence[Loss], outcome: Logged, names: tuple[str, str], sources: Sequence[Any]
 ) -> tuple[Loss, ...]:
     """Add both models' answers, as far as `sources` are logs of the harness that hold them."""
-    of_sides: list[dict[Any, str]] = []
+    texts_by_side: list[dict[Any, str]] = []
     for source, name in zip(sources, names):
         texts: dict[Any, str] = {}
         if isinstance(source, str | Path) and can_read(Path(source)):
@@ -87,14 +87,14 @@ def with_answers(
                     for answer in logged.answers
                     if answer.model == name or len(models) == 1
                 }
-        of_sides.append(texts)
-    first, second = of_sides
+        texts_by_side.append(texts)
+    first, second = texts_by_side
     return tuple(
         replace(loss, answers=(first.get(loss.doc_id), second.get(loss.doc_id))) for loss in losses
     )
 
 
-def size_of(sources: Sequence[Any], task: str | None) -> int | None:
+def n_documents_of(sources: Sequence[Any], task: str | None) -> int | None:
     """Return the number of documents of a task, where logs of the harness state it."""
     sizes = []
     for source in sources:

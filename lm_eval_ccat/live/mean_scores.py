@@ -36,13 +36,13 @@ def compare_estimates(
         MeanScore.of(side, name, question, gate) for side, name in zip((first, second), names)
     )
     sampled = any(map(_is_sampled, (first, second), names))
-    row = None
+    pair = None
     if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
-        row = first.pair(names[1], names[0]) if first.source == second.source else None
-    if row is not None:
+        pair = first.pair(names[1], names[0]) if first.source == second.source else None
+    if pair is not None:
         stated = StatedPair(
-            baseline.mean, candidate.mean, (row["low"], row["high"]), row["p"], row["decision"],
-            barred=row.get("barred", False),
+            baseline.mean, candidate.mean, (pair["low"], pair["high"]), pair["p"], pair["decision"],
+            barred=pair.get("barred", False),
         )  # fmt: skip
         overall = Difference.stated(stated, baseline.asked_with(candidate), scale, gate.margin)
         # The ranking itself states what would decide.
@@ -50,7 +50,7 @@ def compare_estimates(
     else:
         exact = _is_exact(question, sampled)
         size = float(content["items_of_benchmark"]) if exact else math.inf
-        overall = _independent(baseline, candidate, scale, gate, size)
+        overall = _difference_of_independent(baseline, candidate, scale, gate, size)
     return Compared(
         outcome.task, outcome.metric, outcome.filter, scale.describe(), overall, {},
         question=question, sampled=sampled,
@@ -114,8 +114,8 @@ class MeanScore:
             if n >= FEWEST_ITEMS:
                 error = _error_of_equal_values(largest, n, gate.confidence)
         error = 0.0 if _is_exact(question, _is_sampled(side, name)) else error
-        half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
-        return cls(mean, error, mean - half, mean + half, n)
+        half_width = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
+        return cls(mean, error, mean - half_width, mean + half_width, n)
 
     def asked_with(self, second: MeanScore, n_items: float = math.inf) -> Asked:
         """Return what the side with fewer documents, or answers, was asked, of `n_items`."""
@@ -125,17 +125,18 @@ class MeanScore:
         return Asked(min(side.documents for side in sides), answers, n_items)
 
 
-def _error_of_equal_values(size: float, n: float, confidence: float) -> float:
+def _error_of_equal_values(largest_gap: float, n: float, confidence: float) -> float:
     """Return the standard error of a mean of `n` equal values, which do not prove no variance.
 
-    By Student's quantile it gives an interval that ends where a live model's does: as many others
-    could still come as a score of 0 in place of `size`. For 300 values of 1 these are 0.014.
+    With Student's quantile it gives the interval that a live model with the same answers has. That
+    interval allows for values not seen yet, which differ from these by `largest_gap`, the most that
+    the scale allows. For 300 values of 1 its half width is 0.014.
     """
-    reach = zeros_to_come(1.0 - confidence, 0.0) * size / n
+    reach = zeros_to_come(1.0 - confidence, 0.0) * largest_gap / n
     return float(reach / stdtrit(n - 1.0, 0.5 + 0.5 * confidence))
 
 
-def _independent(
+def _difference_of_independent(
     baseline: MeanScore, candidate: MeanScore, scale: Scale, gate: Gate, size: float
 ) -> Difference:
     """Compare two means that were estimated apart.

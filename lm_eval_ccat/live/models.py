@@ -23,7 +23,7 @@ from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
 from ..harness.calls import Calls
 from ..harness.task_metrics import RawAndScore, leading, not_reported, score_of
-from ..harness.transport import Transport, begin, pooled
+from ..harness.transport import Transport, begin, uses_template_api
 from ..money import Price, Tokens
 from ..records import Answered, Item, ServedContent
 from ..runs.differences import PROMPTS
@@ -179,7 +179,7 @@ class Model(ABC):
         return
 
 
-class Recorded:
+class RecordedModel:
     """A stand-in for a model of the harness that plays back a recorded answer."""
 
     world_size = 1
@@ -231,8 +231,8 @@ class HarnessModel(Model):
         self.prior_answers: dict[Item, EarlierAnswer] = {}
         self._spec = spec
         self._warn = warn
-        self._loaded = dict(sessions or {})
-        self.sessions = self._loaded if entry.model is None else {}
+        self._loaded_sessions = dict(sessions or {})
+        self.sessions = self._loaded_sessions if entry.model is None else {}
         self._scored: set[tuple[str, str]] = set()  # (task, outcome) with a score so far
         self._lm: Any = None  # while it is open
         self._client_attempts: int | None = (
@@ -256,10 +256,10 @@ class HarnessModel(Model):
             self.sessions = self._checked_sessions(lm)
         # Switch off the client's retries: the channel retries, and journals each attempt.
         self._client_attempts = internals.set_client_attempts(lm, 1)
-        if self._transport is None and pooled(lm):
+        if self._transport is None and uses_template_api(lm):
             self._transport = Transport(lm, self.entry.concurrency)
         self.remote = self._transport is not None
-        self._set_width(lm)
+        self._set_slots_and_batch(lm)
 
     def _loaded_lm(self) -> Any:
         """Return the harness's model: that of the sessions, or a new one by the entry."""
@@ -288,7 +288,7 @@ class HarnessModel(Model):
             self._warn(warning)
         return sessions
 
-    def _set_width(self, lm: Any) -> None:
+    def _set_slots_and_batch(self, lm: Any) -> None:
         """Set ``slots`` and ``batch``; all requests of a document count towards the limit."""
         width = internals.requests_at_once(lm)
         session = next(iter(self.sessions.values()))
@@ -300,11 +300,19 @@ class HarnessModel(Model):
             self.slots = max(1, self.slots * width.requests // max(per_document, width.requests))
 
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
-        counts, template = self._spec.counts_tokens(self.entry), self._spec.template_for(self.entry)
-        judged = any(session.judged for session in self._loaded.values())
-        if self._loaded and not (template or judged):
-            return {name: session.bound(lm, counts) for name, session in self._loaded.items()}
-        return open_tasks(self._spec, lm, count_tokens=counts, apply_chat_template=template)[0]
+        counts_tokens, applies_template = (
+            self._spec.counts_tokens(self.entry),
+            self._spec.template_for(self.entry),
+        )
+        judged = any(session.judged for session in self._loaded_sessions.values())
+        if self._loaded_sessions and not (applies_template or judged):
+            return {
+                name: session.with_model(lm, counts_tokens)
+                for name, session in self._loaded_sessions.items()
+            }
+        return open_tasks(
+            self._spec, lm, count_tokens=counts_tokens, apply_chat_template=applies_template
+        )[0]
 
     def start(self, items: Sequence[Item], on_result: OnResult, extra: bool = False) -> None:
         """As `ask`, without waiting; `extra`: in addition to what ``slots`` allow.
@@ -486,7 +494,7 @@ class HarnessModel(Model):
         session = self.sessions[item.task]
         if session.scores_each_answer:  # a log of a full run may have more answers than are asked
             responses = [group[:1] for group in responses]
-        [administered] = session.administer([item.doc_id], Recorded(responses))
+        [administered] = session.administer([item.doc_id], RecordedModel(responses))
         self.administered[item] = administered
         return administered
 

@@ -41,7 +41,7 @@ class Measurement(NamedTuple):
     warnings: list[str]
 
 
-class AskedAlike(NamedTuple):
+class AskingDifferences(NamedTuple):
     """How a task is asked, beside its banks or known results.
 
     Attributes
@@ -118,15 +118,19 @@ def outcomes_of_banks(
         )
     outcomes = {}
     for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
-        for key, known in banks.items():
-            if name in (key, known.metric, f"{known.metric},{known.filter or 'none'}"):
+        for key, metric_bank in banks.items():
+            if name in (
+                key,
+                metric_bank.metric,
+                f"{metric_bank.metric},{metric_bank.filter or 'none'}",
+            ):
                 break
         else:
             raise UsageError(
                 f"there is no bank of metric {name} for task {task}, only of "
                 f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
             )
-        outcomes[name] = Outcome.of(known, task, name, weight=weight)
+        outcomes[name] = Outcome.of(metric_bank, task, name, weight=weight)
     return outcomes
 
 
@@ -151,9 +155,9 @@ def tasks_of_bank(bank: Bank, named: Collection[str] = ()) -> list[str]:
     return [task for name in named for task in suites.get(name, [name])]
 
 
-def asked_as_banks(
+def compare_with_banks(
     outcomes: dict[str, Outcome], session: TaskSession, accept_change: Collection[str]
-) -> AskedAlike:
+) -> AskingDifferences:
     """Compare the prompts of a task's banks with those of its session.
 
     Banks whose prompts differ, which the user accepts, get a wide prior in `outcomes`.
@@ -177,16 +181,16 @@ def asked_as_banks(
         # Of prompts published elsewhere `check_bank` warns.
         elif doubt and bank.provenance.get("prompts") != PUBLISHED_ELSEWHERE:
             doubts[doubt] = None
-    return AskedAlike(list(accepted), list(doubts))
+    return AskingDifferences(list(accepted), list(doubts))
 
 
-def known_as_asked(
+def compare_with_known(
     table: ScoreTable,
     models: Collection[str],
     outcome: Outcome,
     session: TaskSession,
     accept_change: Collection[str],
-) -> AskedAlike:
+) -> AskingDifferences:
     """Compare how some models of known results were asked and scored with how a run does it.
 
     Raises
@@ -201,7 +205,7 @@ def known_as_asked(
     if not table.doc_hashes or not any(table.doc_hashes):
         doubt = "the source states no hashes of documents, so ids alone name them"
         doubtful[doubt] = list(models)
-    prompted: set[str] = set()
+    with_prompts: set[str] = set()
     for model in models:
         prompts = _prompts_of_known(table, model, session, accept_change)
         if prompts.difference:
@@ -210,7 +214,7 @@ def known_as_asked(
         if prompts.doubt:
             doubtful.setdefault(prompts.doubt, []).append(model)
         else:
-            prompted.add(model)
+            with_prompts.add(model)
     logged = Logged(table.task or session.name, outcome.metric.name, outcome.filter)
     runs = runs_by_model(table, logged.task)
     doc_ids = [doc_id for doc_id in table.doc_ids if runs and doc_id in session.marks]
@@ -219,18 +223,22 @@ def known_as_asked(
     settings = table.settings.get(session.name)
     settings = settings if isinstance(settings, Mapping) else table.settings
     for model in models:
-        of_runs = Scoring.of(runs[model], logged) if model in runs else None
-        of_model = of_runs or Scoring.of_settings(settings)
-        for difference in of_model.differences(scoring, _KNOWN_AND_RUN) if of_model else ():
+        logged_scoring = Scoring.of(runs[model], logged) if model in runs else None
+        model_scoring = logged_scoring or Scoring.of_settings(settings)
+        for difference in (
+            model_scoring.differences(scoring, _KNOWN_AND_RUN) if model_scoring else ()
+        ):
             if not difference.change:
-                text = difference.accepted_by(accept_change)
+                text = difference.warning_if_accepted(accept_change)
                 doubtful.setdefault(text, []).append(model)
             # Where prompts are compared word for word, what they are made of says nothing more.
-            elif difference.change != PROMPTS or model not in prompted:
-                of_known = difference._replace(text=f"known model {model}: {difference.text}")
-                text = of_known.accepted_by(accept_change, _REMEDY_OF_KNOWN)
-                accepted.append(of_known._replace(text=text))
-    return AskedAlike(accepted, in_words(doubtful, len(models)))
+            elif difference.change != PROMPTS or model not in with_prompts:
+                named_difference = difference._replace(
+                    text=f"known model {model}: {difference.text}"
+                )
+                text = named_difference.warning_if_accepted(accept_change, _REMEDY_OF_KNOWN)
+                accepted.append(named_difference._replace(text=text))
+    return AskingDifferences(accepted, in_words(doubtful, len(models)))
 
 
 def _prompts_of_known(
@@ -329,7 +337,7 @@ def _outermost(
     sizes: Collection[str], group_weights: Mapping[str, Mapping[str, float]]
 ) -> list[str]:
     """Return the groups that are no part of another, and the tasks of no group."""
-    members = {name: set(of_group) for name, of_group in group_weights.items() if of_group}
+    members = {name: set(group_tasks) for name, group_tasks in group_weights.items() if group_tasks}
     outer = [
         name
         for name, tasks in members.items()

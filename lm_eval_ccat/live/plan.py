@@ -37,8 +37,8 @@ from .fields import Donors
 from .models import check_session
 from .outcomes import (
     Bank,
-    asked_as_banks,
     banks_of,
+    compare_with_banks,
     measure,
     outcomes_of_banks,
     own_weights,
@@ -158,23 +158,23 @@ class Plan:
 
     @property
     def scale(self) -> Scale:
-        """Scale of the ranking: the one that all steering outcomes share, else [0, 1]."""
-        return scale_of(self.steering)
+        """Scale of the ranking: the one that all weighted outcomes share, else [0, 1]."""
+        return scale_of(self.weighted_outcomes)
 
     @property
     def label(self) -> str:
         """The metric of the ranking, in a few words."""
-        labels = list(dict.fromkeys(outcome.metric.label for outcome in self.steering))
+        labels = list(dict.fromkeys(outcome.metric.label for outcome in self.weighted_outcomes))
         return labels[0] if len(labels) == 1 else f"{WEIGHTED_MEAN} of {', '.join(labels)}"
 
     @property
     def key(self) -> str:
         """The key of the ranked score in results: of one outcome, or of a weighted mean."""
-        keys = list(dict.fromkeys(outcome.results_key for outcome in self.steering))
+        keys = list(dict.fromkeys(outcome.results_key for outcome in self.weighted_outcomes))
         return keys[0] if len(keys) == 1 else f"{WEIGHTED_MEAN} of {' and '.join(keys)}"
 
     @property
-    def steering(self) -> list[Outcome]:
+    def weighted_outcomes(self) -> list[Outcome]:
         """The outcomes that count in the ranking."""
         return [outcome for outcome in self.all_outcomes if outcome.weight > 0.0]
 
@@ -299,14 +299,14 @@ def make_plan(spec: Spec) -> Plan:
     accepted: list[Discrepancy] = []
     only_task = len(sessions) == 1
     for task, session in sessions.items():
-        outcomes, of_banks = measure(bank, spec.metrics, session, names, only_task)
+        outcomes, warnings_of_task = measure(bank, spec.metrics, session, names, only_task)
         # A model repeats it with its own template; a bank that fits none loads no weights.
         if bank:
             check_session(outcomes, session, PROMPTS in spec.accept_change)
-        asked = asked_as_banks(outcomes, session, spec.accept_change)
+        asked = compare_with_banks(outcomes, session, spec.accept_change)
         measured[task] = outcomes
         accepted += asked.accepted
-        bank_warnings += of_banks
+        bank_warnings += warnings_of_task
         doubts |= dict.fromkeys(asked.doubts)
         metrics = [outcome.metric.name for outcome in outcomes.values()]
         doubts |= dict.fromkeys(writing_system_note(session.task, metric) for metric in metrics)
@@ -321,9 +321,9 @@ def make_plan(spec: Spec) -> Plan:
         weights = task_weights(spec.weights, sizes, group_weights)
         # The score of a group of all tasks is the ranking's own, that of one task is the task's.
         reported_groups = {
-            name: of_tasks
-            for name, of_tasks in group_weights.items()
-            if 1 < len(of_tasks) < len(measured)
+            name: weights_of_group
+            for name, weights_of_group in group_weights.items()
+            if 1 < len(weights_of_group) < len(measured)
         }
     sampled = is_sampled(spec, sessions.values())
     known = known_means(
@@ -352,7 +352,7 @@ def plan_of_banks(spec: Spec) -> Plan | None:
         if not (banks := banks_of(bank, task, only_task=False)):
             return None
         # Without the documents nothing else says what an item takes.
-        if any(known.tokens is None for known in banks.values()):
+        if any(metric_bank.tokens is None for metric_bank in banks.values()):
             return None
         measured[task] = outcomes_of_banks(bank, spec.metrics, task, only_task=False)
     sizes = {task: float(leading(outcomes).bank.n_items) for task, outcomes in measured.items()}
@@ -412,7 +412,7 @@ def with_public_bank(plan: Plan) -> Plan | None:
                 only_task = len(plan.sessions) == 1
                 outcomes = measure(name, spec.metrics, session, names, only_task).outcomes
                 check_session(outcomes, session)
-                asked_as_banks(outcomes, session, spec.accept_change)
+                compare_with_banks(outcomes, session, spec.accept_change)
                 measured[task] = outcomes
         except CcatError:
             continue

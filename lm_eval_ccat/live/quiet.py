@@ -37,7 +37,7 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
     warn : callable
         Receives the text of warnings and errors.
     """
-    ours: list[logging.Handler] = [_Telling(warn)]
+    ours: list[logging.Handler] = [_WarningHandler(warn)]
     if log_file is not None:
         with contextlib.suppress(OSError):  # a log that cannot be written must not stop the run
             ours.append(_LogFile(log_file, encoding="utf-8"))
@@ -75,7 +75,7 @@ def _quiet() -> Iterator[None]:
         logger.handlers[:], logger.propagate = [], True
     root.setLevel(logging.INFO)
     # A log line that cannot be written (full disk) does not deserve a traceback on the screen.
-    complain, logging.raiseExceptions = logging.raiseExceptions, False
+    raises, logging.raiseExceptions = logging.raiseExceptions, False
     std.tqdm.__init__ = functools.partialmethod(bar, disable=True)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
@@ -83,7 +83,7 @@ def _quiet() -> Iterator[None]:
             warnings.simplefilter("ignore", DeprecationWarning)
             yield
     finally:
-        std.tqdm.__init__, logging.raiseExceptions = bar, complain
+        std.tqdm.__init__, logging.raiseExceptions = bar, raises
         for logger, handlers, propagate, level in before:
             logger.handlers[:], logger.propagate = handlers, propagate
             logger.setLevel(level)
@@ -104,7 +104,7 @@ class _LogFile(logging.FileHandler):
         return visible(mask_text(_FORMAT.format(record))).replace("\r", "␍")
 
 
-class _Telling(logging.Handler):
+class _WarningHandler(logging.Handler):
     """Passes on warnings and errors, each text once."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:

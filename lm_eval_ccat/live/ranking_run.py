@@ -90,29 +90,29 @@ def rank(
     >>> sorted(result.ranking.order), result.ranking.items["a"] == result.ranking.items["b"]
     (['a', 'b'], True)
     """
-    watcher = observer or Observer()
+    observer = observer or Observer()
     spec = Spec.read(config or {}, options).require_ranking()
     trackers = trackers_of(spec.harness)
     if resume and run_dir and spec.save_bank and spec.bank:
         # Use the bank that the run began with: the run may have added to the file since.
         spec = replace(spec, bank=str(banks_at(Path(run_dir))))
-    models = None if executor == "local" else _on_ray(address_of(executor))
+    models = None if executor == "local" else _ray_models_at(address_of(executor))
     if models is not None and spec.prior:
         raise UsageError("prior: needs --executor local")
-    with Run(spec, run_dir, watcher, resume=resume, retry=retry, models=models) as run:
+    with Run(spec, run_dir, observer, resume=resume, retry=retry, models=models) as run:
         for warning in (f"bank: {text}" for text in run.plan.outcome.bank.warnings[:3]):
             run.warn_once(warning)
         if not resume:  # a resumed run printed this when it began
-            _settle_before_start(run.plan, watcher)
+            _settle_before_start(run.plan, observer)
         run.ask()
         result = run.finish(further=True)
         run.write_model_files()
         if run.ended:
-            track(result.content, trackers, watcher.warn)
+            track(result.content, trackers, observer.warn)
     return result
 
 
-def _on_ray(address: str | None) -> Callable[[Run], list[RayModel]]:
+def _ray_models_at(address: str | None) -> Callable[[Run], list[RayModel]]:
     """Return what makes the models of a run on a Ray cluster."""
     from .ray import ray_models
 
@@ -140,27 +140,27 @@ def dry_run(
     on_progress : callable, optional
         Called with the rankings played by the bank so far, and the most that are.
     """
-    watcher = observer or Observer()
+    observer = observer or Observer()
     spec = Spec.read(config)
     bank_names_tasks = not spec.tasks and not documents
     if bank_names_tasks:
         spec = replace(spec, tasks=tuple(tasks_of_bank(spec.bank)))
     spec.require_ranking()
-    forecast_of = partial(_forecast, observer=watcher, gap=gap, on_progress=on_progress)
+    forecast_of = partial(_forecast, observer=observer, gap=gap, on_progress=on_progress)
     if not documents and (plan := plan_of_banks(spec)) is not None:
-        return forecast_of(spec, of_banks=plan)
+        return forecast_of(spec, bank_plan=plan)
     try:
         return forecast_of(spec)
     except (PromptMismatchError, OtherScoringError) as error:
         # Nothing is asked, so there is nothing to refuse.
         accepted = (*spec.accept_change, getattr(error, "change", PROMPTS))
         spec = replace(spec, accept_change=accepted)
-        return dry_run(spec, watcher, gap, documents, on_progress)
+        return dry_run(spec, observer, gap, documents, on_progress)
     except HarnessError as error:
         if (plan := plan_of_banks(spec)) is None:
             raise
-        watcher.warn(str(error))
-        return forecast_of(spec, of_banks=plan)
+        observer.warn(str(error))
+        return forecast_of(spec, bank_plan=plan)
     except UsageError as error:
         if not (bank_names_tasks and str(error).startswith("cannot load task")):
             raise
@@ -175,13 +175,13 @@ def _forecast(
     observer: Observer,
     gap: float | None,
     on_progress: Callable[[int, int], None] | None,
-    of_banks: Plan | None = None,
+    bank_plan: Plan | None = None,
 ) -> ForecastContent:
-    if of_banks is not None:
+    if bank_plan is not None:
         observer.note(
             "The bank alone tells items and tokens: no document was loaded, and none was compared."
         )
-    with Run(spec, observer=observer, plan=of_banks or make_plan) as run:
+    with Run(spec, observer=observer, plan=bank_plan or make_plan) as run:
         for difference in run.plan.accepted:
             observer.warn(difference.text)
         _require_warmup(run.plan, observer)
@@ -199,7 +199,7 @@ def _settle_before_start(plan: Plan, observer: Observer) -> None:
         observer.warn(warning)
     _require_warmup(plan, observer)
     if not plan.spec.bank:
-        filters = {outcome.filter for outcome in plan.steering}
+        filters = {outcome.filter for outcome in plan.weighted_outcomes}
         label = f"{plan.label} (filter {plan.outcome.filter})" if len(filters) == 1 else plan.key
         observer.note(f"No bank: every model gets the same random documents, ranked by {label}.")
         observer.note(need_in_words(plan))
@@ -256,10 +256,13 @@ def _ceiling(plan: Plan) -> _Ceiling:
     if any(entry.price.output for entry in spec.models):
         # Models that reason write pages where the reference has a letter; logs behind a bank know.
         dearest = dollars(cap * sum(cost.largest for cost in costs))
-        whose, means = "their references", [outcome.bank.tokens for outcome in plan.steering]
-        if known := [mean for mean in means if mean is not None]:
+        whose, means = (
+            "their references",
+            [outcome.bank.tokens for outcome in plan.weighted_outcomes],
+        )
+        if stated := [mean for mean in means if mean is not None]:
             whose = "those of the bank's models"
-            read, written = (fmean(counts) for counts in zip(*known))
+            read, written = (fmean(counts) for counts in zip(*stated))
             tokens = Tokens(read, written, "estimate")
             judge_usd = spec.judge.item or 0.0
             usd = cap * sum(entry.price.cost(tokens, 1.0) + judge_usd for entry in spec.models)
@@ -275,14 +278,14 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     UsageError
         The budget is too small; the message names the least that is enough.
     """
-    first, limit, ignored = plan.warmup_items, plan.spec.max_items, plan.warmup_ignores_limits
+    first_items, limit, ignored = plan.warmup_items, plan.spec.max_items, plan.warmup_ignores_limits
     name = plan.outcome.bank.method
-    whatever = f"the method {name} gives every model its first {first} items whatever"
-    if ignored and limit is not None and limit < first:
+    whatever = f"the method {name} gives every model its first {first_items} items whatever"
+    if ignored and limit is not None and limit < first_items:
         observer.warn(f"{whatever} max_items is")
     if plan.charges.budget is None or plan.most_repeats > 1:  # the ranker requires a whole pass
         return
-    cost = first * sum(plan.charges.prices.values())
+    cost = first_items * sum(plan.charges.prices.values())
     if plan.charges.budget >= cost * (1.0 - SLACK):
         return
     currency = plan.charges.currency
@@ -294,7 +297,7 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     digits = 1e4 if currency == "usd" else 1.0  # never less than it takes
     enough = math.ceil(cost * digits - 1e-6) / digits
     raise UsageError(
-        f"the budget is too small for the first {first} items of each of {len(plan.spec.models)} "
-        f"models: give at least {{{currency}: {enough:.12g}}}, or "
-        "a smaller warmup:"
+        f"the budget is too small for the first {first_items} items of each of "
+        f"{len(plan.spec.models)} models: give at least {{{currency}: {enough:.12g}}}, or a "
+        "smaller warmup:"
     )

@@ -78,7 +78,7 @@ class Nodes:
         return self._amounts
 
     @property
-    def scaled(self) -> list[dict[str, float]] | None:
+    def addable_nodes(self) -> list[dict[str, float]] | None:
         """Amounts of each resource, by kind of node that an autoscaler may add, if there is one."""
         with suppress(ImportError, AttributeError):  # Ray tells it to its own libraries alone
             state = import_module("ray._private.state").state
@@ -89,11 +89,11 @@ class Nodes:
 
     def may_ever_hold(self, bundle: Mapping[str, float]) -> bool:
         """Whether a node holds it, or may join that does: without an autoscaler, any may."""
-        scaled = self.scaled
+        addable_nodes = self.addable_nodes
         # Without an autoscaler's word people may add nodes by hand.
-        return scaled is None or any(
+        return addable_nodes is None or any(
             all(node.get(kind, 0.0) >= amount for kind, amount in bundle.items())
-            for node in (*self.amounts, *scaled)
+            for node in (*self.amounts, *addable_nodes)
         )
 
     def hold(self, bundles: Sequence[Mapping[str, float]]) -> bool:
@@ -102,7 +102,9 @@ class Nodes:
         sizes = [(bundle.get("GPU", 0.0), bundle.get("CPU", 0.0)) for bundle in bundles]
         for size in sorted(sizes, reverse=True):
             bundle = dict(zip(("GPU", "CPU"), size))
-            able = (n for n in free if all(n.get(kind, 0.0) >= bundle[kind] for kind in bundle))
+            able = (
+                node for node in free if all(node.get(kind, 0.0) >= bundle[kind] for kind in bundle)
+            )
             if (node := next(able, None)) is None:
                 return False
             node.update({kind: node.get(kind, 0.0) - bundle[kind] for kind in bundle})
@@ -125,7 +127,7 @@ class RayModel(HarnessModel):
         self._actor: Any = None
         self._opening: Any = None  # what the actor will return once it has loaded the model
         # When the actor was started, and when Ray was last asked for the place.
-        self._began = self._looked = 0.0
+        self._began = self._last_look = 0.0
         self._losses = 0
         self._lock = threading.Lock()
 
@@ -158,7 +160,7 @@ class RayModel(HarnessModel):
         moment = time.monotonic()
         if self._losses > LOSSES:
             return True  # `open` says so
-        if self._actor is None and not self._placed(moment):
+        if self._actor is None and not self._reserve(moment):
             return False
         if self._actor is None:
             self._start()
@@ -166,12 +168,12 @@ class RayModel(HarnessModel):
         if ray.wait([self._opening], timeout=0)[0]:
             return True
         # A node that is gone takes its place along, whether or not Ray knows that yet.
-        if self.bundle and moment - self._looked > POLL_SECONDS and not self._placed(moment):
+        if self.bundle and moment - self._last_look > POLL_SECONDS and not self._reserve(moment):
             self._leave()
             return False
         return moment - self._began > OPEN_SECONDS
 
-    def _placed(self, moment: float) -> bool:
+    def _reserve(self, moment: float) -> bool:
         """Whether its resources are reserved on a node; ask for them if nobody has."""
         from ray.util.placement_group import placement_group, placement_group_table
 
@@ -179,25 +181,25 @@ class RayModel(HarnessModel):
             return True
         # A request for a place is what an autoscaler adds a node for.
         if self._place is None:
-            self._place, self._looked = placement_group([self.bundle]), 0.0
-        if moment - self._looked <= POLL_SECONDS:
+            self._place, self._last_look = placement_group([self.bundle]), 0.0
+        if moment - self._last_look <= POLL_SECONDS:
             return False
-        self._looked = moment
+        self._last_look = moment
         return bool(placement_group_table(self._place)["state"] == "CREATED")
 
     def _start(self) -> None:
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        where: dict[str, Any] = {}
+        scheduling: dict[str, Any] = {}
         if self._place is not None:
-            where["scheduling_strategy"] = PlacementGroupSchedulingStrategy(self._place)
+            scheduling["scheduling_strategy"] = PlacementGroupSchedulingStrategy(self._place)
         remote = ray.remote(ModelActor).options(
             num_cpus=self.entry.cpus,
             num_gpus=self.entry.num_gpus,
             max_concurrency=ACTOR_THREADS,
             max_restarts=0,
-            **where,
+            **scheduling,
         )
         actor: Any = remote.remote(self._arguments)
         self._actor, self._opening = actor, actor.open.remote()

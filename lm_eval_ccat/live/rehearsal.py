@@ -22,17 +22,17 @@ from .plan import Plan
 from .sender import new_line
 
 #: Fewest and most rankings that are played, and answers in all after which the fewest are enough.
-FEWEST, RANKINGS, ENOUGH_ANSWERS = 8, 20, 3000
-#: Answers after which a single ranking is not played on, divided by the number of tasks: an answer
-#: takes the longer, the more tasks there are.
-LONGEST = 2500
+FEWEST_RANKINGS, MOST_RANKINGS, ENOUGH_ANSWERS = 8, 20, 3000
+#: Most answers of a ranking of one task that is played; with several tasks a ranking is played up
+#: to this number divided by theirs, because an answer then takes longer.
+MOST_ANSWERS = 2500
 #: The points of what rankings take that are stated.
-POINTS = (0.1, 0.9)
+QUANTILES = (0.1, 0.9)
 
 
 @dataclass(frozen=True)
 class Played:
-    """What one ranking took: answers by model, and whether it met its goal."""
+    """What one ranking took: answers by model, and dollars; and whether it met its goal."""
 
     answers: Mapping[str, int]
     usd: float | None
@@ -72,12 +72,12 @@ def rehearse(
     """
     limits = dict(zip(slots, most_items))
     rankings: list[Played] = []
-    while len(rankings) < RANKINGS:
-        if len(rankings) >= FEWEST and sum(map(_total, rankings)) >= ENOUGH_ANSWERS:
+    while len(rankings) < MOST_RANKINGS:
+        if len(rankings) >= FEWEST_RANKINGS and sum(map(_total, rankings)) >= ENOUGH_ANSWERS:
             break
         rankings.append(_play(plan, newcomers, slots, limits, len(rankings), power))
         if on_progress:
-            on_progress(len(rankings), RANKINGS)
+            on_progress(len(rankings), MOST_RANKINGS)
     costs = [ranking.usd for ranking in rankings if ranking.usd is not None]
     return {
         "rankings": len(rankings),
@@ -98,7 +98,7 @@ def _total(ranking: Played) -> int:
 
 def _spread(values: Sequence[float]) -> SpreadContent:
     # Between other points of so few rankings the next one lies in two of three cases.
-    low, high = (float(point) for point in np.quantile(values, POINTS, method="weibull"))
+    low, high = (float(point) for point in np.quantile(values, QUANTILES, method="weibull"))
     return {"expected": float(np.mean(values)), "low": low, "high": high}
 
 
@@ -127,32 +127,35 @@ def _play(
     journal.append([header_of_plan(plan)])
     book = Book(plan.new_ranker(), journal)
     line = new_line(plan, book, slots)
-    paid = dict.fromkeys(slots, 0)
+    n_answers = dict.fromkeys(slots, 0)
     dollars = []
     line.start()
-    while line.over is None and sum(paid.values()) < LONGEST // len(plan.measured):
+    while line.end_reason is None and sum(n_answers.values()) < MOST_ANSWERS // len(plan.measured):
         answers: list[Record] = []
         for model, n in slots.items():
             for ask in line.next(model, n):
                 answers.append(answer(*ask.pair, ask.number))
                 dollars.append(charges.expected_usd(*ask.pair))
-                paid[model] += 1
+                n_answers[model] += 1
         if not answers:
             break
         line.arrive(answers)
     decided = book.ranker.decided
     # It was not played on: its models take what decides their true differences, or all they may.
-    if line.over is None:
+    if line.end_reason is None:
         needed = _needed(plan, scores, power) if power and plan.spec.stop == "decided" else {}
         for model, limit in limits.items():
-            forecast, left = charges.forecasts[model], needed.get(model, limit) - paid[model]
-            left = max(math.ceil(min(left, limit - paid[model])), 0)
-            dollars.append(forecast.mean * left if forecast.known else None)
-            paid[model] += left
+            forecast, remaining = (
+                charges.forecasts[model],
+                needed.get(model, limit) - n_answers[model],
+            )
+            remaining = max(math.ceil(min(remaining, limit - n_answers[model])), 0)
+            dollars.append(forecast.mean * remaining if forecast.known else None)
+            n_answers[model] += remaining
         decided = bool(needed) and all(needed[model] <= limit for model, limit in limits.items())
     known = [usd for usd in dollars if usd is not None]
     usd = sum(known) if len(known) == len(dollars) else None
-    return Played(paid, usd, decided)
+    return Played(n_answers, usd, decided)
 
 
 def _needed(
@@ -161,14 +164,14 @@ def _needed(
     """Return the items of each model that decide its true differences from its neighbours."""
     weights = {
         name_of(task, name): weight
-        for task, of_task in plan.outcome_weights().items()
-        for name, weight in of_task.items()
+        for task, weights_of_task in plan.outcome_weights().items()
+        for name, weight in weights_of_task.items()
     }
     total = sum(weights.values())
     means = {
-        model: sum(weight * float(of_model[name].mean()) for name, weight in weights.items())
+        model: sum(weight * float(model_scores[name].mean()) for name, weight in weights.items())
         / total
-        for model, of_model in scores.items()
+        for model, model_scores in scores.items()
     }
     order = sorted(means, key=means.__getitem__)
     needed = dict.fromkeys(order, 0.0)

@@ -532,11 +532,11 @@ def contradictory_pairs(result: RankingContent) -> Iterator[str]:
         if not {a, b} <= models.keys():
             yield f"{a} over {b}: no such model"
             continue
-        of_estimates = models[a]["estimate"] - models[b]["estimate"]
+        gap = models[a]["estimate"] - models[b]["estimate"]
         uncut = not (_is_cut(models[a]) or _is_cut(models[b]))
         # An estimate that is cut to what is possible no longer differs by the pair's difference.
-        if uncut and not math.isclose(difference, of_estimates, rel_tol=CLOSE, abs_tol=CLOSE):
-            yield f"{a} over {b}: difference {difference}, of the estimates {of_estimates}"
+        if uncut and not math.isclose(difference, gap, rel_tol=CLOSE, abs_tol=CLOSE):
+            yield f"{a} over {b}: difference {difference}, of the estimates {gap}"
         if not low - CLOSE <= difference <= high + CLOSE:
             yield f"{a} over {b}: difference {difference} outside {low} to {high}"
         excludes_0 = low > 0 or high < 0
@@ -606,19 +606,19 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
     accepted : collection of str, optional
         Changes that the user accepts, as `accept_change` takes them.
     """
-    of_bank = calibrated if isinstance(calibrated, Mapping) else {}
+    bank_settings = calibrated if isinstance(calibrated, Mapping) else {}
     sentences = [
         f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one metric; "
         f"last: {reasons[-1]}"
         for name, reasons in tally.unscored.items()
     ]
     sentences += [
-        f"the bank was calibrated on other requests: {name} was asked {' and '.join(unlike_pairs)}"
+        f"the bank was calibrated on other requests: {name} was asked {' and '.join(unlike)}"
         for name, sent in tally.sent.items()
-        if of_bank and (unlike_pairs := _unlike(sent, of_bank))
+        if bank_settings and (unlike := _unlike(sent, bank_settings))
     ]
-    sentences += _of_changed_servers(tally, accepted)
-    sentences += _of_cut_answers(tally, accepted)
+    sentences += _doubts_of_changed_servers(tally, accepted)
+    sentences += _doubts_of_cut_answers(tally, accepted)
     sentences += [
         f"{n} of {tally.answered[name]} answers of {name} ({n / tally.answered[name]:.0%}) are "
         'refusals (such as "I cannot help with that") and were scored as they are'
@@ -636,7 +636,7 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
         if n
     ]
     for (task, outcome), by_model in tally.scores.items():
-        sentences += scored_alike(by_model, f"{task}/{outcome}" if outcome else task)
+        sentences += warnings_of_equal_scores(by_model, f"{task}/{outcome}" if outcome else task)
     return sentences + [
         f"the server of {name} reports impossible token counts ({counts}); they are estimated from "
         "the texts"
@@ -644,7 +644,7 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
     ]
 
 
-def _of_changed_servers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:
+def _doubts_of_changed_servers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each server that named another model, or fingerprint, during the run."""
     for name in sorted(tally.changed_models):
         named = [
@@ -655,7 +655,7 @@ def _of_changed_servers(tally: Tally, accepted: Collection[str]) -> Iterator[str
         yield _unless_accepted(SERVER, change, f"with {name}", accepted)
 
 
-def _of_cut_answers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:
+def _doubts_of_cut_answers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each reason by which answers of models ended at different rates."""
     for reason, words in CUT_REASONS.items():
         if pairs := tally.unlike_pairs(reason):
@@ -675,15 +675,15 @@ def _unless_accepted(kind: str, change: str, pairs: str, accepted: Collection[st
     return f"{change}; no pair {pairs} is decided unless you accept that (accept_change: {kind})"
 
 
-def scored_alike(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
-    """Warn if all answers of all models have the lowest score, or the highest, or some the lowest.
+def warnings_of_equal_scores(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
+    """Warn where all answers of a model have the lowest score, or those of all models the highest.
 
     Examples
     --------
     >>> a, b, c = ScoreRange(50, 0.0, 0.0), ScoreRange(50, 0.0, 0.0), ScoreRange(50, 0.0, 1.0)
-    >>> scored_alike({"a": a, "b": b}, "t/acc")
+    >>> warnings_of_equal_scores({"a": a, "b": b}, "t/acc")
     ['all 100 answers of a, b score 0 on t/acc: answers may be extracted wrongly']
-    >>> scored_alike({"a": a, "c": c}, "acc")[0].partition(": answers")[0]
+    >>> warnings_of_equal_scores({"a": a, "c": c}, "acc")[0].partition(": answers")[0]
     'all 50 answers of a score 0 on acc, unlike those of other models'
     """
     warnings = []
@@ -700,10 +700,10 @@ def scored_alike(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
         # That some models are right everywhere and others are not casts no doubt on the task.
         if models and (all_models or end == 0.0):
             answers, raw = sum(scores[model].count for model in models), scores[models[0]].raw
-            unlike_pairs = "" if all_models else ", unlike those of other models"
+            unlike = "" if all_models else ", unlike those of other models"
             warnings.append(
                 f"all {answers:,} answers of {some(models, 4)} score "
-                f"{end if raw is None else raw:g} on {where}{unlike_pairs}: {doubt}"
+                f"{end if raw is None else raw:g} on {where}{unlike}: {doubt}"
             )
     return warnings
 
@@ -712,15 +712,15 @@ def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]
     """Return how the requests sent to a model differ from those of the calibration."""
     differences = []
     for what, keys in {"temperature": ("temperature",), "token limit": TOKEN_LIMITS}.items():
-        of_bank, of_run = (
+        calibrated_value, sent_value = (
             next((settings[key] for key in keys if key in settings), None)
             for settings in (calibrated, sent)
         )
         # The harness sends 0 if a task sets none.
         if what == "temperature":
-            of_bank, of_run = of_bank or 0, of_run or 0
-        if None not in (of_bank, of_run) and of_bank != of_run:
-            differences.append(f"with {what} {of_run} in place of {of_bank}")
+            calibrated_value, sent_value = calibrated_value or 0, sent_value or 0
+        if None not in (calibrated_value, sent_value) and calibrated_value != sent_value:
+            differences.append(f"with {what} {sent_value} in place of {calibrated_value}")
     if calibrated.get("until") and not sent.get("stop"):
         differences.append("without its stop sequences")
     return differences

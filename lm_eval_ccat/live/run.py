@@ -38,7 +38,7 @@ from .models import HarnessModel
 from .plan import Plan, make_plan
 from .quiet import quiet_harness
 from .result import Observer, Result, result_of
-from .sender import Sender, settled_heap
+from .sender import Sender, frozen_heap
 from .spec import Spec
 from .surfaces import may_change
 from .tasks import require_fitting, require_model_types
@@ -195,7 +195,9 @@ class Run:
         }
         sentences = [f"Earlier answers found: {_counts_in_words(counts)}."]
         if changed := _counts_in_words(asked_anew):
-            answers = (answer for of_model in by_model.values() for answer in of_model.values())
+            answers = (
+                answer for model_answers in by_model.values() for answer in model_answers.values()
+            )
             silent = any(answer.prompt_hash is None for answer in answers)
             prompt = "another prompt" + (" or one that the logs do not state" if silent else "")
             sentences.append(f"Of these {changed} are to {prompt} and are asked anew.")
@@ -269,19 +271,19 @@ class Run:
         line, interrupts = sender.line, self.interrupts
         self.observer.begin(self.plan, self.book)
         try:
-            with settled_heap():
+            with frozen_heap():
                 sender.open_first()
                 sender.start()
-                while line.over is None and not out_of_time:
+                while line.end_reason is None and not out_of_time:
                     interrupts.heed()
                     sender.check_servers(clock())
                     sender.take_turns()
                     for channel in sender.channels.values():
                         sender.feed(channel)
-                    if line.over is None:
+                    if line.end_reason is None:
                         sender.collect(sender.pause(clock()), asking=True)
                         sender.tick()
-                    out_of_time = line.over is None and sender.is_out_of_time()
+                    out_of_time = line.end_reason is None and sender.is_out_of_time()
                 sender.finish(out_of_time)
             self.ended = True
         except (KeyboardInterrupt, CopiesError) as stopped:
@@ -295,8 +297,8 @@ class Run:
         return self.ended
 
     def ask_beyond(self, model: str, items: Sequence[Item]) -> None:
-        """Ask an open model items that the Ranker does not offer; see `Sender.beyond`."""
-        self._sender().beyond(model, items)
+        """Ask an open model items that the Ranker does not offer; see `Sender.ask_beyond_bank`."""
+        self._sender().ask_beyond_bank(model, items)
 
     def _sender(self) -> Sender:
         models = self.models  # may refuse, so make them before the run directory
@@ -350,10 +352,17 @@ class Run:
         hub = self.spec.harness.get(HUB) or {}
         model_runs, groups = self._model_runs, self.plan.harness_groups
         for model in (model for model in self.models if self.book.answers.of(model.name)):
-            name, kind, arguments = model.name, str(model.entry.model), mask(model.entry.model_args)
+            name = model.name
             try:
-                runs = model_runs.of(model)
-                save_model(self.directory.path, name, runs, groups, kind, arguments, hub)
+                save_model(
+                    self.directory.path,
+                    name,
+                    model_runs.of(model),
+                    groups=groups,
+                    model=str(model.entry.model),
+                    model_args=mask(model.entry.model_args),
+                    hub=hub,
+                )
             except OSError as error:
                 self.observer.warn(f"no results files for {name}: {error}")
             except NotPushed as error:

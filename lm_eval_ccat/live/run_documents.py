@@ -23,7 +23,7 @@ _UNKNOWN = (
 )
 
 
-def beside_each_other(
+def on_same_documents(
     first: ScoreTable | StoredRanking,
     second: ScoreTable | StoredRanking,
     names: tuple[str, str],
@@ -63,11 +63,11 @@ def _require_same(
     first: StoredRanking, second: StoredRanking, names: tuple[str, str], warnings: list[str]
 ) -> None:
     """Refuse two runs of other documents; what is not known or differs goes to `warnings`."""
-    size, of_second = (side.content["items_of_benchmark"] for side in (first, second))
-    if size != of_second:
+    size, second_size = (side.content["items_of_benchmark"] for side in (first, second))
+    if size != second_size:
         raise UsageError(
             f"the {SIDES[0]} estimates the mean over {plural(size, 'document')}, the {SIDES[1]} "
-            f"over {of_second:,}. Run both models on the same documents"
+            f"over {second_size:,}. Run both models on the same documents"
         )
     for task in first.tasks:
         warnings += differing_settings(
@@ -81,7 +81,7 @@ def _require_same(
             silent = first.source_of(names[0]) if baseline is None else second.source_of(names[1])
             warnings.append(_UNKNOWN.format(silent))
             continue
-        compared = _unchanged(candidate, baseline, SIDES[::-1])
+        compared = _require_unchanged(candidate, baseline, SIDES[::-1])
         # Samples of a run know only what was asked.
         if compared.missing and baseline.n_items == candidate.n_items == size:
             raise UsageError(
@@ -98,13 +98,13 @@ def require_one_order(first: ScoreTable, second: ScoreTable) -> None:
     ------
     UsageError
     """
-    hashes, of_second = (
+    hashes, second_hashes = (
         dict(zip(table.doc_ids, table.doc_hashes or ())) for table in (first, second)
     )
-    changed = [doc_id for doc_id, sha in hashes.items() if of_second.get(doc_id, sha) != sha]
+    changed = [doc_id for doc_id, sha in hashes.items() if second_hashes.get(doc_id, sha) != sha]
     # Texts that differ at a few places only may have been corrected; in another order they stand
     # elsewhere.
-    if changed and (renumbered(of_second, hashes) or renumbered(hashes, of_second)):
+    if changed and (renumbered(second_hashes, hashes) or renumbered(hashes, second_hashes)):
         raise UsageError(
             f"the {SIDES[0]} and the {SIDES[1]} are of {OTHER_ORDER}: doc_id {some(changed, 3)} "
             f"({len(changed)} of {len(hashes)}) is another document in each (doc_hash). Run both "
@@ -112,7 +112,7 @@ def require_one_order(first: ScoreTable, second: ScoreTable) -> None:
         )
 
 
-def _unchanged(
+def _require_unchanged(
     scored: ScoreTable | ItemBank, documents: ItemBank, sides: tuple[str, str]
 ) -> DocumentComparison:
     """Return how the documents of two sides compare.
@@ -125,14 +125,14 @@ def _unchanged(
     compared = documents.compare(scored.doc_ids, scored.doc_hashes)
     if compared.changed:
         doc_id = compared.changed[0]
-        marks = [
+        doc_hashes = [
             str(dict(zip(side.doc_ids, side.doc_hashes or ()))[doc_id])[:DIGITS]
             for side in (scored, documents)
         ]
         count = len(compared.changed) + len(compared.same)
         differ = f"are {OTHER_ORDER}" if compared.reordered else "differ"
         raise UsageError(
-            f"document {doc_id!r} is {marks[0]} in the {sides[0]} and {marks[1]} in the "
+            f"document {doc_id!r} is {doc_hashes[0]} in the {sides[0]} and {doc_hashes[1]} in the "
             f"{sides[1]}; {len(compared.changed)} of {count} documents {differ} (doc_hash). Run "
             "both models on the same documents"
         )
@@ -158,11 +158,11 @@ def _cut_to_run(
         _require_all(table, size, (), sides)
         warnings.append(_UNKNOWN.format(ranking.source_of(model)))
         return table
-    compared = _unchanged(table, documents, sides)
+    compared = _require_unchanged(table, documents, sides)
     # Samples of a run know only what was asked: documents that they lack prove nothing.
     if compared.new and documents.n_items == size:
-        of_task = ranking.prompt_marks(model, task)
-        if foreign := [doc_id for doc_id in compared.new if doc_id not in of_task]:
+        task_marks = ranking.prompt_marks(model, task)
+        if foreign := [doc_id for doc_id in compared.new if doc_id not in task_marks]:
             raise UsageError(
                 f"{len(foreign)} of {plural(table.n_items, 'document')} of the {sides[0]} are none "
                 f"of {task} as the {sides[1]} has it (doc_id {some(foreign, 3)}). Give scores on "

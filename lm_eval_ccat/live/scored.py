@@ -58,14 +58,14 @@ class Discrepancy(NamedTuple):
     change : str
         What accepts it, as `accept_change` takes it; "" for what is only told.
     rescored : bool
-        Whether it is none where the answers of both sides are scored anew.
+        Whether scoring the answers of both sides anew removes it.
     """
 
     text: str
     change: str = ""
     rescored: bool = False
 
-    def accepted_by(
+    def warning_if_accepted(
         self, accepted: Collection[str], remedy: str = "Ask and score both sides alike"
     ) -> str:
         """Return a warning of it.
@@ -109,7 +109,7 @@ def differing_scoring(
     differences = baseline.differences(candidate, ("the baseline", "the candidate"))
     ignored = {PROMPTS} if prompts_known else set()
     return [
-        difference.accepted_by(accepted)
+        difference.warning_if_accepted(accepted)
         for difference in differences
         if difference.change not in ignored
     ]
@@ -172,8 +172,8 @@ def how_drawn(settings: Mapping[str, Any]) -> Sampling:
     >>> how_drawn({"do_sample": False, "temperature": 0.7}), how_drawn({}).how
     (Sampling(how='sampled', temperature=0.7), 'greedy')
     """
-    of_server = sampling({"temperature": settings.get("temperature")})
-    return of_server if of_server.is_sampled else sampling(settings)
+    server_sampling = sampling({"temperature": settings.get("temperature")})
+    return server_sampling if server_sampling.is_sampled else sampling(settings)
 
 
 class Scoring(NamedTuple):
@@ -208,13 +208,13 @@ class Scoring(NamedTuple):
         earlier: list[Scoring] = []
         scored: dict[str, set[Any]] = {}  # documents of later runs, by their generation settings
         for run in (last, *reversed(before)):
-            of_run = _documents_of(run.samples, run.samples.stat().st_mtime_ns)
+            run_documents = _documents_of(run.samples, run.samples.stat().st_mtime_ns)
             # A run counts only for documents that no later run with the same settings has answered.
             documents = scored.setdefault(json.dumps(run.generation, sort_keys=True), set())
-            counts = not run.adaptive and of_run.targets.keys() - documents
+            counts = not run.adaptive and run_documents.targets.keys() - documents
             if run is not last and counts:
                 earlier.append(cls._of_latest([run], outcome))
-            documents.update(of_run.targets)
+            documents.update(run_documents.targets)
         return cls._of_latest(runs, outcome)._replace(earlier=tuple(earlier))
 
     @classmethod
@@ -222,8 +222,12 @@ class Scoring(NamedTuple):
         """Return how the latest run asked and scored, with the documents of all runs."""
         logged = [_documents_of(run.samples, run.samples.stat().st_mtime_ns) for run in runs]
         documents = LoggedDocuments(
-            {name: mark for of_run in logged for name, mark in of_run.texts.items()},
-            {name: mark for of_run in logged for name, mark in of_run.targets.items()},
+            {name: mark for run_documents in logged for name, mark in run_documents.texts.items()},
+            {
+                name: mark
+                for run_documents in logged
+                for name, mark in run_documents.targets.items()
+            },
             logged[-1].generation,
         )
         config, run = runs[-1].of_task("configs"), runs[-1]
@@ -315,7 +319,7 @@ class LoggedDocuments(NamedTuple):
 
 
 @lru_cache(maxsize=64)  # every metric of a task has the same targets
-def _documents_of(samples: Path, changed: int) -> LoggedDocuments:
+def _documents_of(samples: Path, modified: int) -> LoggedDocuments:
     texts: dict[Any, str | None] = {}
     targets: dict[Any, str | None] = {}
     generation: Mapping[str, object] = {}

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 #: Seconds between two checks of the clock, and between two ticks of the observer.
 POLL, TICK = 0.25, 0.1
 #: Seconds to wait for requests in flight at the deadline, and after Ctrl-C.
-GRACE, FAREWELL = 0.6, 2.0
+WAIT_AT_DEADLINE, WAIT_AFTER_INTERRUPT = 0.6, 2.0
 #: Seconds between two reports of what is missing while a model waits for a node.
 REPORT = 10.0
 #: Seconds at the start in which every server gets a single request, to show that it works.
@@ -211,18 +211,18 @@ class Sender:
     def finish(self, out_of_time: bool) -> None:
         """Wait briefly for requests in flight after the deciding answer, or at the deadline."""
         wait = max((channel.last_wait() for channel in self.channels.values()), default=0.0)
-        self._collect_for(GRACE if out_of_time else wait)
+        self._collect_for(WAIT_AT_DEADLINE if out_of_time else wait)
         self._abandon("deadline" if out_of_time else "behind the deciding answer")
         if out_of_time:
             self.line.end(f"the budget of {self.plan.seconds:g} seconds is used up")
 
     def leave(self) -> None:
         """Wait a moment for requests in flight, keep their answers, and ask nothing more."""
-        self._collect_for(FAREWELL)
+        self._collect_for(WAIT_AFTER_INTERRUPT)
         self._abandon("interrupted")
         self.book.write([Interrupt()])
 
-    def beyond(self, model: str, items: Sequence[Item]) -> None:
+    def ask_beyond_bank(self, model: str, items: Sequence[Item]) -> None:
         """Ask an open model items that the Ranker does not offer, without telling the Ranker.
 
         Raises
@@ -231,8 +231,8 @@ class Sender:
             An item gets no answer: a full run needs all of them.
         """
         channel = self.channels[model]
-        self.line.beyond(model, items)
-        channel.gate.state, channel.opened = State.OPEN, True
+        self.line.ask_beyond_bank(model, items)
+        channel.availability.state, channel.opened = State.OPEN, True
         try:
             self.interrupts.wait = True
             while self.line.has_next(model) or channel.wire or channel.retries:
@@ -244,7 +244,7 @@ class Sender:
                 self.feed(channel)
                 self.collect(self.pause(clock()))
         except BaseException:
-            end = clock() + FAREWELL
+            end = clock() + WAIT_AFTER_INTERRUPT
             while channel.wire and (left := end - clock()) > 0:
                 with suppress(RunError):  # a further document without an answer
                     self._collect_for(left)
@@ -307,7 +307,7 @@ class Sender:
 
     def _is_busy(self, holder: Channel) -> bool:
         """Whether a model has something to do besides having its last answers scored."""
-        if holder.to_open or holder.free < holder.model.slots:
+        if holder.to_open or holder.free_slots < holder.model.slots:
             return True
         return holder.opened and bool(holder.retries or self.line.has_next(holder.name))
 
@@ -359,15 +359,15 @@ class Sender:
             self._open(channel)
             if not channel.opened:
                 return
-        free = channel.free  # counted once: with hundreds in flight, that is a walk
-        sending = again or self._next(channel, free, clock())
+        free = channel.free_slots  # counted once: with hundreds in flight, that is a walk
+        sending = again or self._next_sending(channel, free, clock())
         while sending is not None:
             sending.extra = sending.extra or free <= 0
             free -= not sending.extra
             channel.sent(sending, clock())
             on_result = partial(self._queue_result, channel, sending)
             channel.model.start([ask.item for ask in sending.asks], on_result, sending.extra)
-            sending = self._next(channel, free, clock())
+            sending = self._next_sending(channel, free, clock())
 
     def _open(self, channel: Channel) -> None:
         """Open a model, or set it aside if it cannot be loaded; a signal interrupts the loading."""
@@ -391,18 +391,18 @@ class Sender:
             channel.opened = True
             # A wrong address, key or name shows at the first item, at the cost of one.
             if channel.model.remote and channel.median is None:
-                channel.gate.not_known_yet()
+                channel.availability.require_probe()
 
-    def _next(self, channel: Channel, free: int, moment: float) -> Sending | None:
+    def _next_sending(self, channel: Channel, free: int, moment: float) -> Sending | None:
         """Return what to send a model now: an attempt that is due, else its next asks."""
-        if not self._takes_a_call(channel, free, moment) or not channel.gate.admit(moment):
+        if not self._takes_a_call(channel, free, moment) or not channel.availability.admit(moment):
             return None
         if (retry := channel.take_due(moment)) is not None:
             return retry
-        if channel.gate.state is State.PROBING:
+        if channel.availability.state is State.PROBING:
             asks = self._ask_to_probe(channel, moment)
             if not asks:
-                channel.gate.give_up_probe(moment)
+                channel.availability.give_up_probe(moment)
         elif free > len(channel.retries):  # waiting attempts keep their slots
             asks = self._asks_of_a_task(channel)
         else:
@@ -414,7 +414,7 @@ class Sender:
         may_return = channel.name in self.line.away
         takes_part = may_return or channel.name not in self.book.tally.set_aside
         # A probe takes no slot, as calls that hang may hold all of them.
-        probe_is_next = may_return and channel.gate.state is State.WAITING
+        probe_is_next = may_return and channel.availability.state is State.WAITING
         if not (channel.opened and takes_part and (free > 0 or probe_is_next)):
             return False
         return not self._awaits_first_contact(channel, moment) and not channel.wait(moment)
@@ -427,7 +427,7 @@ class Sender:
         """Take a model's next asks off the line; the harness evaluates one task per call."""
         asks = self.line.next(channel.name, channel.model.batch)
         tasks = [ask.item.task for ask in asks]
-        self.line.back([ask for ask, task in zip(asks, tasks) if task != tasks[0]])
+        self.line.put_back([ask for ask, task in zip(asks, tasks) if task != tasks[0]])
         return [ask for ask, task in zip(asks, tasks) if task == tasks[0]]
 
     def _ask_to_probe(self, channel: Channel, moment: float) -> list[Ask]:
@@ -435,7 +435,7 @@ class Sender:
 
         After a failure it is of another item: perhaps the server fails on that one alone.
         """
-        after_failure = channel.gate.outage(moment) > 0.0
+        after_failure = channel.availability.outage(moment) > 0.0
         if after_failure:
             asks = self.line.probe(
                 channel.name, {*channel.failed_since_answer, *channel.failing_alone}
@@ -459,7 +459,8 @@ class Sender:
             channel for channel in self.channels.values() if channel.model.remote and channel.opened
         )
         return any(
-            channel.gate.state is State.PROBING and channel.median is None for channel in remote
+            channel.availability.state is State.PROBING and channel.median is None
+            for channel in remote
         )
 
     def check_servers(self, moment: float) -> None:
@@ -471,7 +472,7 @@ class Sender:
 
     def _check_server(self, channel: Channel, moment: float) -> None:
         """Set a model aside whose server is away or silent; for good after too long."""
-        name, gate, limit = channel.name, channel.gate, channel.outage_limit
+        name, availability, limit = channel.name, channel.availability, channel.outage_limit
         # Refusals for the rate are answers, so the model never counts as away by them.
         if channel.refused_for(moment) > limit:
             channel.set_aside_for_outage(
@@ -479,16 +480,16 @@ class Sender:
             )
         elif name in self.line.away:
             if channel.has_been_away(moment, limit):
-                channel.set_aside_for_outage(gate.reason)
+                channel.set_aside_for_outage(availability.reason)
             # Nothing but this model is left to wait for, and each probe of it may be billed.
             elif channel.hangs and self._others_are_done():
-                channel.set_aside(gate.reason)
+                channel.set_aside(availability.reason)
         elif name in self.book.tally.set_aside:
             return  # for good
         elif channel.silent(moment):
             self._note_silence(channel, moment)
         elif channel.has_been_away(moment):
-            channel.set_aside(gate.reason, away=True)
+            channel.set_aside(availability.reason, away=True)
 
     def _note_silence(self, channel: Channel, moment: float) -> None:
         """Give up the ask that a model leaves unanswered, or set the model aside for now."""
@@ -497,9 +498,9 @@ class Sender:
         if head and head.model == channel.name and channel.give_up_if_alone(head, moment):
             return
         silence = "no answer, not even to a second request"
-        channel.gate.failed(moment, moment, silence, hung=True)
+        channel.availability.failed(moment, moment, silence, hung=True)
         channel.hangs = True
-        channel.set_aside(channel.gate.reason, away=True)
+        channel.set_aside(channel.availability.reason, away=True)
 
     def _resend(self, head: Ask, moment: float) -> None:
         """Send the ask that holds up the line a second time, if its only call takes long."""
@@ -511,7 +512,7 @@ class Sender:
         # The answer is there, and a judge holds it up: a second request would not help.
         if calls and head.item in channel.model.scoring:
             channel.warn_of_scoring(calls[0], moment)
-        waiting = channel.gate.state is State.WAITING
+        waiting = channel.availability.state is State.WAITING
         # A second request is out already, or could not be answered, or would be one too many.
         if len(calls) != 1 or waiting or calls[0].attempt >= max(2, self.failure_rule.attempts):
             return
@@ -535,10 +536,10 @@ class Sender:
         waits = [POLL]
         for channel in self.channels.values():
             waits += [due - moment for due, _ in channel.retries]
-            if channel.gate.state is State.WAITING:
-                waits.append(channel.gate.wait(moment))
-            may_send = channel.opened and channel.gate.state is State.OPEN
-            if may_send and self.line.has_next(channel.name) and channel.free > 0:
+            if channel.availability.state is State.WAITING:
+                waits.append(channel.availability.wait(moment))
+            may_send = channel.opened and channel.availability.state is State.OPEN
+            if may_send and self.line.has_next(channel.name) and channel.free_slots > 0:
                 # A first contact ends by an answer, and an answer ends the pause.
                 waits.append(
                     POLL if self._awaits_first_contact(channel, moment) else channel.wait(moment)
@@ -587,7 +588,7 @@ class Sender:
         self.line.arrive(arrived.records)
         self._require_below_caps()
         for channel, _, answers in arrived.answered:
-            if channel.name in self.line.away and channel.gate.state is State.OPEN:
+            if channel.name in self.line.away and channel.availability.state is State.OPEN:
                 channel.take_up()
             channel.count_unscored(answers)
         for channel, sending, error in arrived.failed:
@@ -714,7 +715,7 @@ def _may_end_early(plan: Plan, n_models: int) -> bool:
 
 
 @contextmanager
-def settled_heap() -> Iterator[None]:
+def frozen_heap() -> Iterator[None]:
     """Exempt loaded objects from garbage collection: walking through them takes a sixth of a run.
 
     Objects that other code has frozen stay frozen. New ones are looked at less often.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,13 @@ from ..scores.readers.comparable_runs import COMPARED
 from ..scores.reading import Logged
 from ..shown import plural, some
 from .comparison import Compared, Gate
-from .losses import losses_of, size_of
-from .result import scored_alike
+from .losses import losses_of, n_documents_of
+from .result import warnings_of_equal_scores
 from .scored import documents_of, runs_by_model, sampling_of
 from .sides import NO_VALUE, SIDES, Fields, fields_of, values_of_field
 
 #: What two sides must have alike, unless that is accepted: a scorer, and what `Scoring` compares.
-_BY_THEMSELVES = ("scorer", "task_version")
+_COMPARED_ELSEWHERE = ("scorer", "task_version")
 _UNKNOWN = (
     "{} a score on {}: the interval allows for any. Score them, or leave out of both sides what "
     "was not asked"
@@ -146,11 +146,12 @@ class SharedDocuments:
         if repeated:
             warnings += _unequal_answers(ids, sides)
         asked = [_documents_asked(side, outcome.task) for side in sides]
-        size = size_of([side.source for side in sides], outcome.task)
+        size = n_documents_of([side.source for side in sides], outcome.task)
         # A document without a score may be one that the model failed on: it counts as any score.
-        ids += _unknown(scored, asked, size, warnings)
+        ids += _documents_without_score(scored, asked, size, warnings)
         baseline, candidate = (
-            np.array([side.get(doc_id, (math.nan, None))[0] for doc_id in ids]) for side in scored
+            np.array([side[doc_id].score if doc_id in side else math.nan for doc_id in ids])
+            for side in scored
         )
         answers = None
         if repeated:
@@ -180,8 +181,8 @@ class SharedDocuments:
         }
         # Clusters make documents like these less telling; the documents themselves are all there.
         if clusters is not None and gate.question == POPULATION:
-            for place, rows in {"": all_documents, **rows_of_groups}.items():
-                warnings += _too_few_clusters(Clusters.of(clusters[rows]), gate.confidence, place)
+            for group, rows in {"": all_documents, **rows_of_groups}.items():
+                warnings += _too_few_clusters(Clusters.of(clusters[rows]), gate.confidence, group)
         other_question = BENCHMARK if gate.question == POPULATION else POPULATION
         return Compared(
             self.outcome.task, self.outcome.metric, self.outcome.filter, self.scale.describe(),
@@ -215,8 +216,8 @@ class SharedDocuments:
             repeats = None
             if self.answers is not None:
                 answers = (
-                    np.where(np.isnan(side), fill, of_side[:, rows])
-                    for side, fill, of_side in zip(known, scores, self.answers)
+                    np.where(np.isnan(known_scores), fill, side_answers[:, rows])
+                    for known_scores, fill, side_answers in zip(known, scores, self.answers)
                 )
                 repeats = RepeatSums.of_answers(*answers).figures()
             return compare_scores(
@@ -233,8 +234,15 @@ class SharedDocuments:
         return likely.with_missing(extremes, missing, self.scale, gate.margin)
 
 
-#: The score of each document, and the hash of its text where one is known.
-_Scored = dict[Any, tuple[float, str | None]]
+class _DocumentScore(NamedTuple):
+    """The score of a document, and the hash of its text where one is known."""
+
+    score: float
+    doc_hash: str | None
+
+
+#: By doc_id.
+_Scored = dict[Any, _DocumentScore]
 
 
 def _one_side_is_sampled(sides: Sequence[LoggedSide]) -> Iterator[str]:
@@ -257,10 +265,10 @@ def _suspiciously_alike(
     """Warn of a side whose scores on the common documents are all the same."""
     scale, ranges = sides[0].table.scale, dict[str, ScoreRange]()
     for side, score_of in zip(sides, scored):
-        scores = np.array([score_of[doc_id][0] for doc_id in ids])
+        scores = np.array([score_of[doc_id].score for doc_id in ids])
         low, high, raw = float(scores.min()), float(scores.max()), float(scale.restore(scores[0]))
         ranges[side.name] = ScoreRange(len(scores), low, high, raw)
-    return scored_alike(ranges, outcome.name)
+    return warnings_of_equal_scores(ranges, outcome.name)
 
 
 def _scored(side: LoggedSide, warnings: list[str]) -> _Scored:
@@ -275,7 +283,11 @@ def _scored(side: LoggedSide, warnings: list[str]) -> _Scored:
         )
     hashes = table.doc_hashes or (None,) * table.n_items
     rows = zip(table.doc_ids, table.model_scores()[0], hashes)
-    return {doc_id: (score, hash) for doc_id, score, hash in rows if np.isfinite(score)}
+    return {
+        doc_id: _DocumentScore(score, doc_hash)
+        for doc_id, score, doc_hash in rows
+        if np.isfinite(score)
+    }
 
 
 def _in_common(
@@ -291,14 +303,15 @@ def _in_common(
     first, second = scored
     shared = [doc_id for doc_id in first if doc_id in second]
     # A hash that is not known is no other text.
-    ids = [doc_id for doc_id in shared if len({first[doc_id][1], second[doc_id][1]} - {None}) < 2]
+    hashes = {doc_id: {first[doc_id].doc_hash, second[doc_id].doc_hash} for doc_id in shared}
+    ids = [doc_id for doc_id in shared if len(hashes[doc_id] - {None}) < 2]
     if changed := len(shared) - len(ids):
         warnings.append(
             f"{plural(changed, 'document')} left out: the same doc_id, but different text"
         )
     if not ids:
         held = (some([repr(doc_id) for doc_id in side], 3) or "none" for side in scored)
-        first_ids = "; ".join(f"the {which} has {ids}" for which, ids in zip(SIDES, held))
+        first_ids = "; ".join(f"the {role} has {ids}" for role, ids in zip(SIDES, held))
         raise UnknownScoresError(
             f"{' and '.join(side.name for side in sides)} have no document of {metric} in common: "
             f"{warnings[-1] if changed else first_ids}"
@@ -330,7 +343,7 @@ def _too_few_clusters(clusters: Clusters, confidence: float, group: str) -> list
     ]
 
 
-def _unknown(
+def _documents_without_score(
     scored: Sequence[Mapping[Any, Any]],
     asked: Sequence[Container[Any]],
     size: int | None,
@@ -349,20 +362,21 @@ def _unknown(
     warnings : list of str
     """
     unknown: list[Any] = []
-    for which, of_side, side, peer in zip(SIDES, asked, scored, scored[::-1]):
+    for role, asked_by_side, side, peer in zip(SIDES, asked, scored, scored[::-1]):
         alone = [doc_id for doc_id in peer if doc_id not in side]
-        unscored = [doc_id for doc_id in alone if doc_id in of_side]
+        unscored = [doc_id for doc_id in alone if doc_id in asked_by_side]
         if count := len(alone) - len(unscored):
-            warnings.append(f"{plural(count, 'score')} left out: the {which} was not asked these")
+            warnings.append(f"{plural(count, 'score')} left out: the {role} was not asked these")
         if unscored:
             documents = f"{plural(len(unscored), 'document')} (doc_id {some(unscored, 3)})"
-            warnings.append(_UNKNOWN.format(f"the {which} lacks", documents))
+            warnings.append(_UNKNOWN.format(f"the {role} lacks", documents))
         unknown += unscored
     first, second = scored
     lost = [
         number
         for number in range(size or 0)
-        if not (number in first or number in second) and all(number in of_side for of_side in asked)
+        if not (number in first or number in second)
+        and all(number in asked_by_side for asked_by_side in asked)
     ]
     if lost:
         documents = f"{plural(len(lost), 'document')} (doc_id {some(lost, 3)})"
@@ -370,7 +384,7 @@ def _unknown(
     return unknown + lost
 
 
-class _Every(Container[Any]):
+class _AllDocuments(Container[Any]):
     """All documents of a task."""
 
     def __contains__(self, doc_id: object) -> bool:
@@ -386,7 +400,7 @@ def _documents_asked(side: LoggedSide, task: str | None) -> Container[Any]:
     # Documents that are called by texts have no order, so no limit can have left some out.
     doc_ids = [doc_id for doc_id in side.table.doc_ids if isinstance(doc_id, int)]
     if len(doc_ids) < side.table.n_items:
-        return _Every()
+        return _AllDocuments()
     # Without logs only the numbers tell.
     if not (by_model := runs_by_model(side.source, task)):
         return range(min(doc_ids), max(doc_ids) + 1)
@@ -395,12 +409,14 @@ def _documents_asked(side: LoggedSide, task: str | None) -> Container[Any]:
         if run.adaptive:  # is not read
             continue
         reason, usable = run.why_not_full()
-        of_run = documents_of(run) if reason and not usable else None
+        run_documents = documents_of(run) if reason and not usable else None
         # Rows that a results file counts and that are not here may be of any document.
-        if run.counts is None or (of_run is not None and len(of_run) < run.counts.effective):
-            return _Every()
-        asked |= set(range(int(run.counts.effective))) if of_run is None else of_run
-    return asked or _Every()
+        if run.counts is None or (
+            run_documents is not None and len(run_documents) < run.counts.effective
+        ):
+            return _AllDocuments()
+        asked |= set(range(int(run.counts.effective))) if run_documents is None else run_documents
+    return asked or _AllDocuments()
 
 
 def _fillings(baseline: Floats, candidate: Floats) -> Iterator[tuple[Floats, Floats]]:
@@ -466,7 +482,7 @@ def differing_settings(
         )
     for key in COMPARED:
         if (
-            key not in _BY_THEMSELVES
+            key not in _COMPARED_ELSEWHERE
             and key in first
             and key in second
             and first[key] != second[key]

@@ -42,7 +42,7 @@ NO_VALUE = "(none)"
 #: Fields of documents by doc_id.
 Fields = Mapping[Any, Mapping[str, Any]]
 #: What a side holds of an outcome: scores, or what adaptive runs state of it.
-Held = ScoreTable | StoredRanking
+ScoresOrRanking = ScoreTable | StoredRanking
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Side:
     source : ScoreTable or path
     role : str
         ``"baseline"`` or ``"candidate"``.
-    named : str or None
+    requested_model : str or None
         The model to compare, if the user names one.
     rankings : dict of Logged to StoredRanking
         What adaptive runs state; empty if the side holds scores.
@@ -64,7 +64,7 @@ class Side:
 
     source: ScoreTable | str | Path
     role: str
-    named: str | None = None
+    requested_model: str | None = None
     rankings: dict[Logged, StoredRanking] = field(default_factory=dict)
     warning: str = ""
 
@@ -103,7 +103,7 @@ class Side:
                 latest[ranking.outcome, model] = ranking.source
             before = self.rankings.get(ranking.outcome, ranking)
             require_one_scale(ranking.outcome.metric, before, ranking)
-            require_one_promise(before, ranking)
+            require_comparable_intervals(before, ranking)
             models = {**before.content["models"], **ranking.content["models"]}  # the latest counts
             merged: RankingContent = {**ranking.content, "models": models}
             sources = {**before.sources, **ranking.sources}
@@ -134,7 +134,7 @@ class Side:
                 f"({error.remedy})"
             ) from None
 
-    def of(self, outcome: Logged, query: Query) -> Held:
+    def of(self, outcome: Logged, query: Query) -> ScoresOrRanking:
         """Return what it holds of an outcome, read on the scale that a query states.
 
         Raises
@@ -181,18 +181,18 @@ class Side:
         UsageError
             The side holds several models and the user names none, or no model has that name.
         """
-        known = list(models)
-        if self.named is None and len(known) == 1:
-            return known[0]
-        if self.named is None:
+        names = list(models)
+        if self.requested_model is None and len(names) == 1:
+            return names[0]
+        if self.requested_model is None:
             raise UsageError(
-                f"the {self.role} holds {len(known)} models ({some(known, 8)}); name the two with "
+                f"the {self.role} holds {len(names)} models ({some(names, 8)}); name the two with "
                 "--models BASELINE,CANDIDATE"
             )
-        if self.named not in known:
-            suggestion = did_you_mean(self.named, known)
-            raise UsageError(f"the {self.role} has no model {self.named!r}{suggestion}")
-        return self.named
+        if self.requested_model not in names:
+            suggestion = did_you_mean(self.requested_model, names)
+            raise UsageError(f"the {self.role} has no model {self.requested_model!r}{suggestion}")
+        return self.requested_model
 
 
 def models_in(source: str | Path) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ def require_one_scale(
     UsageError
         Ends or direction differ, so that one score does not mean the same on both sides.
     """
-    sides = ((_named(side), side.scale) for side in (first_side, second_side))
+    sides = ((_name_of(side), side.scale) for side in (first_side, second_side))
     if difference := differing_scales(metric, *sides):
         raise UsageError(
             f"the two sides have {difference}; state the scale that both have: --range "
@@ -316,7 +316,7 @@ def _refuse_two_scales(
         )
 
 
-def require_one_promise(first_run: StoredRanking, second_run: StoredRanking) -> None:
+def require_comparable_intervals(first_run: StoredRanking, second_run: StoredRanking) -> None:
     """Refuse adaptive runs whose intervals do not mean the same.
 
     Raises
@@ -333,7 +333,7 @@ def require_one_promise(first_run: StoredRanking, second_run: StoredRanking) -> 
             )
 
 
-def _named(side: ScoreTable | StoredRanking) -> str:
+def _name_of(side: ScoreTable | StoredRanking) -> str:
     return side.source if isinstance(side, StoredRanking) else ", ".join(side.models[:3])
 
 
@@ -346,9 +346,9 @@ def _content(path: Path) -> dict[str, Any]:
 def _is_estimate(file: Path) -> bool:
     """Whether a results file comes from an adaptive run that left out documents."""
     blocks = (_content(file).get("adaptive") or {}).values()
-    estimated = [b for b in blocks if isinstance(b, dict) and "estimate" in b]
+    estimated = [block for block in blocks if isinstance(block, dict) and "estimate" in block]
     # Repeats are an estimate even with all documents asked: the samples have first answers alone.
-    return any(b["items"] < b["items_total"] or "answers" in b for b in estimated)
+    return any(block["items"] < block["items_total"] or "answers" in block for block in estimated)
 
 
 def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[list[Any], Values]:
@@ -369,10 +369,10 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
                 raise UsageError(
                     f"{side}: a side of a comparison is one model; leave one under `models:`"
                 )
-            [side], names = content["models"], without_aliases(content)
+            [side], options = content["models"], without_aliases(content)
             files.append(str(file))
             given_keys = [
-                key for key, name in names.items() if name is not None and key != "models"
+                key for key, value in options.items() if value is not None and key != "models"
             ]
             for key, value in _flat({key: getattr(spec, key) for key in given_keys}).items():
                 if key not in by_flags and joined.setdefault(key, value) != value:
@@ -381,16 +381,16 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
                         "are asked the same way, so write one value in both files"
                     )
         sources.append(side)
-    of_harness = [key for key in joined if key.startswith("harness.")]
-    harness = {key.removeprefix("harness."): joined.pop(key) for key in of_harness}
+    harness_keys = [key for key in joined if key.startswith("harness.")]
+    harness = {key.removeprefix("harness."): joined.pop(key) for key in harness_keys}
     return sources, {**joined, **({"harness": harness} if harness else {})}
 
 
 def _flat(values: Mapping[str, Any]) -> Values:
     """Return options in one level, those of ``harness`` by their paths."""
-    of_run = {key: value for key, value in values.items() if key != "harness"}
-    of_harness = values.get("harness") or {}
-    return of_run | {f"harness.{key}": value for key, value in of_harness.items()}
+    run_options = {key: value for key, value in values.items() if key != "harness"}
+    harness_options = values.get("harness") or {}
+    return run_options | {f"harness.{key}": value for key, value in harness_options.items()}
 
 
 class _Request(NamedTuple):
@@ -434,7 +434,7 @@ def shared_outcomes(
     """
     requests = [_Request(name, task) for name in metrics or ("",)]
     first, second = (_outcomes_of(side, requests, task) for side in sides)
-    in_both = [outcome for outcome in first if any(_may_be_same(outcome, twin) for twin in second)]
+    in_both = [outcome for outcome in first if any(_may_be_same(outcome, peer) for peer in second)]
     shared: dict[Logged, str] = {}
     for outcome in in_both:
         if names := [request.name for request in requests if request.includes(outcome)]:
@@ -451,8 +451,8 @@ def _outcomes_of(side: Side, requests: Sequence[_Request], task: str | None) -> 
     outcomes = side.outcomes or requested
     # A file whose column is merely called "score" is of the metric that is asked for; a run or a
     # table in memory has the scale of its own metric.
-    of_file = not (side.rankings or isinstance(side.source, ScoreTable))
-    unnamed = of_file and {outcome.metric for outcome in outcomes} == {UNNAMED}
+    is_of_file = not (side.rankings or isinstance(side.source, ScoreTable))
+    unnamed = is_of_file and {outcome.metric for outcome in outcomes} == {UNNAMED}
     if len(requested) == 1 and unnamed:
         outcomes = [replace(outcome, metric=requested[0].metric) for outcome in outcomes]
     if not outcomes and not isinstance(side.source, ScoreTable):
@@ -474,12 +474,12 @@ def _nothing_shared(
     what, hint = f"no metric {unmet[0].name!r}" if unmet else "nothing", ""
     # The task is missing, so that a word about metrics would mislead.
     if task is not None and not {outcome.task for outcome in outcomes} & {task, None}:
-        what, of_group = f"no task {task!r}", _tasks_of_group(sides, task)
-        if of_group:
-            hint = f"; {task!r} is a group: compare one of its tasks, {some(of_group)}"
+        what, group_tasks = f"no task {task!r}", _tasks_of_group(sides, task)
+        if group_tasks:
+            hint = f"; {task!r} is a group: compare one of its tasks, {some(group_tasks)}"
     # They would share a metric if its answers were filtered in the same way.
     elif not unmet and any(
-        _may_be_same(outcome, replace(twin, filter=None)) for outcome in first for twin in second
+        _may_be_same(outcome, replace(peer, filter=None)) for outcome in first for peer in second
     ):
         hint = "; they differ in the filter, so score the answers of both by the same"
     names = sorted({outcome.name for outcome in outcomes})
@@ -510,7 +510,7 @@ def warnings_of_lacking(sides: Sequence[Side], shared: Collection[Logged]) -> li
         names = [
             outcome.name
             for outcome in peer.outcomes
-            if not any(_may_be_same(outcome, of_both) for of_both in shared)
+            if not any(_may_be_same(outcome, shared_outcome) for shared_outcome in shared)
         ]
         # A side that states no outcomes is read for those of the other.
         if names and side.outcomes:
@@ -528,7 +528,7 @@ def _may_be_same(first: Logged, second: Logged) -> bool:
     )
 
 
-def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
+def names_by_paths(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
     """Name two sides whose models share a name by the parts in which their paths differ."""
     if isinstance(a, ScoreTable) or isinstance(b, ScoreTable) or Path(a) == Path(b):
         return names
@@ -556,8 +556,8 @@ def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> F
     if items is not None:
         return items
     fields: dict[Any, Mapping[str, Any]] = {}
-    of_sides = (runs_by_model(side, task, other_versions=True) for side in sides)
-    for run in chain.from_iterable(runs for by_model in of_sides for runs in by_model.values()):
+    runs_by_side = (runs_by_model(side, task, other_versions=True) for side in sides)
+    for run in chain.from_iterable(runs for by_model in runs_by_side for runs in by_model.values()):
         for row in sound_rows(run.samples):  # the reader of the scores reports damage
             if isinstance(row.get("doc"), dict):
                 fields.setdefault(row.get("doc_id"), row["doc"])
@@ -601,4 +601,6 @@ def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[An
             f"no document has a field {name!r}"
             + (f"; there are {some(known, 20)}" if known else "; give items= in Python")
         )
-    return np.array([NO_VALUE if none else str(value) for value, none in zip(values, empty)])
+    return np.array(
+        [NO_VALUE if is_empty else str(value) for value, is_empty in zip(values, empty)]
+    )

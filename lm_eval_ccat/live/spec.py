@@ -50,7 +50,7 @@ from .fields import (
     BANK,
     BATCH,
     BUDGET,
-    CHOOSING,
+    CHOOSE_DOCUMENTS,
     HARNESS,
     KNOWN,
     MAPPING,
@@ -351,7 +351,7 @@ class Spec:
     def read(
         cls,
         source: Mapping[str, Any] | str | Path | Spec,
-        over: Mapping[str, Any] | None = None,
+        overrides: Mapping[str, Any] | None = None,
         *,
         folder: Path | None = None,
         recorded: bool = False,
@@ -363,7 +363,7 @@ class Spec:
         Parameters
         ----------
         source : mapping, path or Spec
-        over : mapping, optional
+        overrides : mapping, optional
             Options that replace those given (flags, keyword arguments); ``harness`` is merged
             setting by setting.
         folder : Path, optional
@@ -376,7 +376,7 @@ class Spec:
         UsageError
             A value is invalid; the message names the key and what it may hold.
         """
-        replacing = read_values(cls, without_aliases(over or {}), OptionPlace())
+        replacing = read_values(cls, without_aliases(overrides or {}), OptionPlace())
         task_folder = folder or Path()  # where the file of a task may lie
         if isinstance(source, Spec):
             values = {field.name: getattr(source, field.name) for field in fields(cls)}
@@ -527,8 +527,8 @@ def without_aliases(options: Mapping[str, Any]) -> Values:
     """
     remember_credentials(options)
     values = dict(options)
-    for key in set(CHOOSING) & set(values):
-        raise UsageError(f"`{key}:` is no key here: {CHOOSING[key]}")
+    for key in set(CHOOSE_DOCUMENTS) & set(values):
+        raise UsageError(f"`{key}:` is no key here: {CHOOSE_DOCUMENTS[key]}")
     for alias, name in ALIASES.items():
         if alias in values:
             if values.get(name) not in (None, "", [], {}) and values[alias]:

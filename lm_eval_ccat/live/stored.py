@@ -131,8 +131,8 @@ class StoredRanking:
             if not RunDirectory(file.parent).journal.exists():
                 return None
             banks = load_banks(file.parent)
-            of_task = {"": banks} if isinstance(banks, ItemBank) else banks.get(task, {})
-            return next(iter(of_task.values()), None)
+            task_banks = {"": banks} if isinstance(banks, ItemBank) else banks.get(task, {})
+            return next(iter(task_banks.values()), None)
         hashes: dict[Any, str | None] = {}
         with suppress(ScoreTableError):
             for run in find_runs(file, self.names_in_logs.get(task, task))[0]:
@@ -195,15 +195,15 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
         files = files or results_files(file)
         if len(files) > 1:
             raise RunError(f"{file}: {len(files)} results files; name one of them")
-        if not files and (of_board := board_in_words(file)):
-            raise UsageError(of_board)
+        if not files and (board := board_in_words(file)):
+            raise UsageError(board)
         if not files:
             raise RunError(f"{file}: no {RESULT} and no journal; name the folder of a run")
         file = files[0]
     try:
         # The journal is what is true; a result file beside it may be older, or edited.
-        of_journal = file.name == RESULT and RunDirectory(file.parent).journal.exists()
-        content = dict(latest_content(file.parent)) if of_journal else read_object(file)
+        has_journal = file.name == RESULT and RunDirectory(file.parent).journal.exists()
+        content = dict(latest_content(file.parent)) if has_journal else read_object(file)
         if not (file.is_file() or content.get("finished", True)):
             raise RunError(
                 f"{file.parent}: no {RESULT}; the run has not ended: go on with its command and "
@@ -287,11 +287,11 @@ def _rankings_of_results_file(
 ) -> Iterator[StoredRanking]:
     """Yield the estimates of an adaptive `run`: of one model, by each metric of each task."""
     model, outcomes = name or model_of(content, file.parent), 0
-    for logged, block in content["adaptive"].items():
+    for logged_task, block in content["adaptive"].items():
         # A task without an answer has no estimate, and one of a full run needs none.
         if not isinstance(block, dict) or "estimate" not in block:
             continue
-        task = _task_of(logged, content)
+        task = _task_of(logged_task, content)
         for outcome in block.get("outcomes") or [block]:
             outcomes, total = outcomes + 1, block.get("answers_total")
             ranking: RankingContent = {
@@ -316,8 +316,8 @@ def _rankings_of_results_file(
                 "items_of_benchmark": int(block["items_total"]),
                 **({"answers_of_benchmark": total} if total is not None else {}),
             }  # fmt: skip
-            named = {task: logged}
-            yield StoredRanking(str(file), ranking, sources={model: str(file)}, names_in_logs=named)
+            names = {task: logged_task}
+            yield StoredRanking(str(file), ranking, sources={model: str(file)}, names_in_logs=names)
     if not outcomes:
         raise RunError(f"{file}: no adaptive estimate")
 

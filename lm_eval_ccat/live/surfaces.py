@@ -29,12 +29,12 @@ _PREFIX = "option_"
 def may_change(*patterns: str) -> re.Pattern[str]:
     """Match the paths of a run's identity that may change on resuming, and further patterns."""
     names = [name for name, option in options_of(Spec).items() if option.live]
-    of_model = [name for name, option in options_of(ModelSpec).items() if option.live]
+    model_names = [name for name, option in options_of(ModelSpec).items() if option.live]
     return re.compile(
         rf"versions\..*|config\.({'|'.join(names)})([.\[].*)?|"
         r"config\.harness\.(batch_size|max_batch_size|device|use_cache|cache_requests|include_path)"
         r"(\[.*)?|config\.harness\.(hf_hub_log|wandb|mlflow|trackio)_args(\..*)?|"
-        rf"{MODEL}\.({'|'.join(of_model)})(\..*)?|"
+        rf"{MODEL}\.({'|'.join(model_names)})(\..*)?|"
         rf"{MODEL}\.model_args\.(base_url|ca_cert_path|verify_certificate|num_concurrent|"
         r"timeout|max_retries|batch_size|device)" + "".join(f"|{pattern}" for pattern in patterns)
     )
@@ -42,13 +42,13 @@ def may_change(*patterns: str) -> re.Pattern[str]:
 
 def schema() -> Schema:
     """Return the JSON schema of a configuration file."""
-    of_spec = schema_of(Spec)
-    task = {**of_spec["properties"]["tasks"], "description": "As `tasks`."}
+    spec_schema = schema_of(Spec)
+    task = {**spec_schema["properties"]["tasks"], "description": "As `tasks`."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Configuration of lm-eval-ccat rank",
-        **of_spec,
-        "properties": {"task": task, **of_spec["properties"]},
+        **spec_schema,
+        "properties": {"task": task, **spec_schema["properties"]},
         "required": ["models"],
         "anyOf": [{"required": ["task"]}, {"required": ["tasks"]}],
     }
@@ -93,7 +93,7 @@ def starter(spec: Spec) -> str:
         key = "task" if name == "tasks" else name
         value = value[0] if name == "tasks" and len(value) == 1 else value
         text = _yaml({key: value.stated if isinstance(value, Price) else value})
-        lines += [*_comment(known[name].help), *_comment(text, name not in changed), ""]
+        lines += [*_comment(known[name].help), *_comment(text, commented=name not in changed), ""]
     parts = {n: option for n, option in options_of(ModelSpec).items() if "rank" in option.flags}
     lines += ["# Each model:"]
     for name, option in parts.items():

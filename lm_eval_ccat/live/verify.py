@@ -131,7 +131,7 @@ def verify(run: str | Path) -> Verification:
     folder = path.parent if path.name == RESULT else path
     # Without a journal nothing says whether the figures are those of the answers.
     if stands_alone(folder / RESULT):
-        return _of_itself(folder / RESULT)
+        return _verify_alone(folder / RESULT)
     file = folder / RESULT  # read before the journal, to which a run under way adds lines
     recorded = read_result(file) if file.is_file() else None
     condition = _examined(RunDirectory(folder))
@@ -148,25 +148,27 @@ def _recomputed(
     folder: Path, condition: Condition, recorded: RankingContent | None
 ) -> Verification:
     """Compare the result that a run has recorded, if any, with what its sound journal gives."""
-    sound, directory = state(folder, condition.records), RunDirectory(folder)
-    made_by = str(sound.header.versions.get("lm_eval_ccat", ""))
+    result, directory = state(folder, condition.records), RunDirectory(folder)
+    made_by = str(result.header.versions.get("lm_eval_ccat", ""))
     # The result is of the first so many lines: ignore those after it, such as of `complete`.
-    lines = (recorded or cast(RankingContent, {})).get("last_line") or 0
-    of_result = state(folder, lines).content if 0 < lines < condition.records else sound.content
+    last_line = (recorded or cast(RankingContent, {})).get("last_line") or 0
+    result_content = (
+        state(folder, last_line).content if 0 < last_line < condition.records else result.content
+    )
     contradictions = _Contradictions([], [])
     if recorded is not None:
-        of_journal = json.loads(json.dumps(mask_values(of_result)))
-        contradictions = _contradictions(recorded, of_journal, made_by)
+        recomputed = json.loads(json.dumps(mask_values(result_content)))
+        contradictions = _contradictions(recorded, recomputed, made_by)
         contradictions.judged.extend(contradictions_in_logs(folder, CLOSE))
     counted, judged = contradictions
-    judged += _of_other_config(directory)
-    answers_came_later = 0 < lines and any(
+    judged += _differences_of_config(directory)
+    answers_came_later = 0 < last_line and any(
         not isinstance(record, NOT_OF_THE_RANKING)
-        for record in itertools.islice(read_journal(directory.journal.path)[1], lines, None)
+        for record in itertools.islice(read_journal(directory.journal.path)[1], last_line, None)
     )
     # Or lines of the journal that it counts are gone.
-    if answers_came_later or lines > condition.records:
-        counted.insert(0, f"lines of the journal: recorded {lines}, now {condition.records}")
+    if answers_came_later or last_line > condition.records:
+        counted.insert(0, f"lines of the journal: recorded {last_line}, now {condition.records}")
     if counted or judged:
         words = "The journal gives another result:"
         # The very same counts: only the judgement of another version differs.
@@ -174,20 +176,20 @@ def _recomputed(
             words = f"Made by {made_by}; {__version__} comes to other verdicts:"
         if answers_came_later:
             words = (
-                f"The result is of {of_result['items_administered']} answers, the journal has "
-                f"{sound.content['items_administered']}: rank --resume writes it anew, and report "
+                f"The result is of {result_content['items_administered']} answers, the journal has "
+                f"{result.content['items_administered']}: rank --resume writes it anew, and report "
                 "reads the journal:"
             )
         words = _with_lines(words, [*counted, *judged])
         return Verification(condition, counted, judged, made_by, words)
-    words = _sound_in_words(condition, sound.content, has_result=recorded is not None)
-    words += _of_other_page(folder, of_result["journal_sha256"])
+    words = _sound_in_words(condition, result.content, has_result=recorded is not None)
+    words += _page_doubt(folder, result_content["journal_sha256"])
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)
 
 
-def _of_other_config(directory: RunDirectory) -> list[str]:
+def _differences_of_config(directory: RunDirectory) -> list[str]:
     """Return in what a run directory's configuration differs from that of its journal."""
     file = directory.path / CONFIG
     if not file.is_file():
@@ -216,7 +218,7 @@ def _sound_in_words(condition: Condition, content: RankingContent, has_result: b
     return words + ("; they give the recorded result." if has_result else "; no result yet.")
 
 
-def _of_other_page(folder: Path, digest: str) -> str:
+def _page_doubt(folder: Path, digest: str) -> str:
     """Return that the page in a run directory shows another result; "" if it does not."""
     page = folder / PAGE
     if not page.is_file():
@@ -233,7 +235,7 @@ def stands_alone(file: Path) -> bool:
     return file.name == RESULT and file.is_file() and not RunDirectory(file.parent).journal.exists()
 
 
-def _of_itself(file: Path) -> Verification:
+def _verify_alone(file: Path) -> Verification:
     """Return what a result says of itself, where no journal tells whether it is true."""
     texts = self_contradictions(read_result(file))
     alone = f"{file} stands without its journal, so nothing but self-consistency was checked"
@@ -274,8 +276,8 @@ def _self_contradictions(result: RankingContent) -> Iterator[str]:
     # Why nothing is ranked yet, the figures do not tell.
     nothing_ranked = "nothing is ranked yet"
     words = result.get("headline", nothing_ranked)
-    if not words.startswith(nothing_ranked) and words != (of_figures := headline(result)):
-        yield f"headline: {_text(words)}, of the figures {_text(of_figures)}"
+    if not words.startswith(nothing_ranked) and words != (computed := headline(result)):
+        yield f"headline: {_text(words)}, of the figures {_text(computed)}"
 
 
 class _Contradictions(NamedTuple):

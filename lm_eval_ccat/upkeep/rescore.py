@@ -146,7 +146,7 @@ def _rated(
 
     settings = JudgeSettings.read(str(file))
     judge = Judge(settings)
-    judge.judges(models)
+    judge.add_judged_models(models)
     scores: list[float] = []
     # Answers are rated in portions, so that the user sees the judge at work.
     step = 16 * judge.settings.concurrency

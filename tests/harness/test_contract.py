@@ -30,7 +30,7 @@ import lm_eval_ccat
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.errors import HarnessError
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.internals import Listed, names
+from lm_eval_ccat.harness.internals import IndexEntry, names
 from lm_eval_ccat.harness.judge import JudgeSettings
 from lm_eval_ccat.harness.judge.rater import Usage
 from lm_eval_ccat.harness.served import Served
@@ -212,7 +212,7 @@ def test_every_attribute_that_is_read_is_listed():
         types.CodeType, io.StringIO, os.path, subprocess.Popen, hashlib.sha256(), Path,
         threading.Lock(),
         string.Template(""), datetime.timedelta, functools.partial(int),
-        Ranking, ItemBank, Metric, MetricName, Scale, Listed,
+        Ranking, ItemBank, Metric, MetricName, Scale, IndexEntry,
         internals.Requests, JudgeSettings, Usage, Served, ServerCall, ServerError("", ""), Tokens,
     ]  # fmt: skip
     listed = set(" ".join([*ATTRIBUTES.values(), *STOCK.values()]).split())

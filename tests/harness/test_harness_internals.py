@@ -272,7 +272,7 @@ def test_a_group_of_one_task_has_that_task_as_its_member(tmp_path):
     (tmp_path / "alone.yaml").write_text("task: alone\noutput_type: generate_until\n")
     (tmp_path / "group.yaml").write_text("group: g\ntask: alone\n")
     manager = internals.task_manager(["g"], str(tmp_path))
-    assert task_index.listed(manager, "g").members == ("alone",)
+    assert task_index.index_entry(manager, "g").members == ("alone",)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_failed_call_counts_for_nothing(bench):
 
 def test_models_of_one_session_keep_their_answers_and_score_one_after_the_other(bench):
     opened = session(bench, lm=Copyist(1.0, "one"))
-    other, steps, found = opened.bound(Copyist(0.0, "two"), False), [], []
+    other, steps, found = opened.with_model(Copyist(0.0, "two"), False), [], []
     late = Thread(target=lambda: found.extend(other.administer([5])), daemon=True)
     stock = opened.task.process_results
 

@@ -23,7 +23,13 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness import transport as transport_module
 from lm_eval_ccat.harness.served import Served
-from lm_eval_ccat.harness.transport import ServerAnswer, ServerError, Transport, begin, pooled
+from lm_eval_ccat.harness.transport import (
+    ServerAnswer,
+    ServerError,
+    Transport,
+    begin,
+    uses_template_api,
+)
 from lm_eval_ccat.live.failures import Failure, Remedy
 from lm_eval_ccat.money import Tokens
 
@@ -114,7 +120,7 @@ def test_bodies_and_answers_are_those_of_the_harness(kind, words, at_once, batch
             if words:
                 arguments |= {"tokenizer_backend": "huggingface", "tokenizer": tokenizer}
             lm, requests = make(server, **arguments), instances(kind, texts)
-            assert pooled(lm)
+            assert uses_template_api(lm)
             with contextlib.closing(Transport(lm)) if ours else contextlib.nullcontext():
                 internals.send(lm, requests)
             found.append((sent(server), [request.resps for request in requests]))
@@ -451,8 +457,8 @@ def test_models_with_a_loop_of_their_own_are_left_alone():
         stock = type(lm)
         changed = type("Changed", (stock,), {"model_call": lambda self, *a, **k: None})
         lm.__class__ = changed
-        assert not pooled(lm)
-    assert not pooled(internals.make_lm("dummy", {}))
+        assert not uses_template_api(lm)
+    assert not uses_template_api(internals.make_lm("dummy", {}))
 
 
 @pytest.mark.parametrize("bypassed", [False, True])

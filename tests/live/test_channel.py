@@ -57,8 +57,8 @@ def channel(**of_model: Any) -> Any:
         arrival=False,
         aside=[],
         arrived=[],
-        lost=lambda record: None,
-        back=list,
+        record_lost=lambda record: None,
+        put_back=list,
     )
     line.arrive = line.arrived.extend
     line.set_aside = lambda name, reason, back: line.aside.append(reason)
@@ -79,9 +79,9 @@ def call(*numbers: int, **about: Any) -> Sending:
 def test_a_slot_is_taken_by_calls_that_wait_for_the_model_and_by_no_other():
     made = channel(scoring={ITEMS[1]})
     made.wire += [call(0), call(1), call(2, extra=True)]
-    assert made.free == 3
+    assert made.free_slots == 3
     made.model.scoring.clear()  # it was scored, and another takes the slot
-    assert made.free == 2
+    assert made.free_slots == 2
 
 
 def test_a_server_is_silent_if_a_second_request_gets_no_answer_either():
@@ -174,9 +174,9 @@ def test_documents_that_fail_with_no_answer_between_them_mean_that_the_server_is
         if answered is not None:
             made.answered(call(9, sent=answered), 5.0)
         for number in range(made.failure_rule.in_a_row):
-            assert made.gate.state is State.OPEN
+            assert made.availability.state is State.OPEN
             made.failed(call(number, sent=sent), BUSY, 6.0)
-        assert (made.gate.state is State.WAITING) == away
+        assert (made.availability.state is State.WAITING) == away
         assert len(made.retries) == (
             0 if away else made.failure_rule.in_a_row
         )  # else each by itself
@@ -189,17 +189,17 @@ def test_a_server_that_is_back_gets_few_requests_at_once():
     assert not made.pace.wait(2.0, in_flight=20)
     for number in range(3):
         made.failed(call(number, sent=2.0), BUSY, 3.0)
-    assert made.gate.admit(9.0)
+    assert made.availability.admit(9.0)
     made.answered(call(0, sent=9.0), 9.5)
     assert not made.pace.wait(9.5, in_flight=2) and made.pace.wait(9.5, in_flight=3)
 
 
 def test_all_of_128_slots_are_in_use_after_the_first_answer():
     made = channel()
-    made.gate.not_known_yet()
-    assert made.gate.admit(1.0) and not made.gate.admit(1.0)
+    made.availability.require_probe()
+    assert made.availability.admit(1.0) and not made.availability.admit(1.0)
     made.answered(call(0, sent=1.0), 2.0)
-    assert made.gate.admit(2.0) and not made.pace.wait(2.0, in_flight=127)
+    assert made.availability.admit(2.0) and not made.pace.wait(2.0, in_flight=127)
 
 
 def test_a_document_that_a_full_run_needs_ends_it():
@@ -240,7 +240,7 @@ def test_a_server_that_is_away_is_told_of_once_a_minute(caplog):
     failure = Failure(ServerError("connection", "refused"))
     with caplog.at_level("WARNING"):
         for second in range(0, 200, 5):
-            made.gate.state = State.PROBING if second else State.OPEN
+            made.availability.state = State.PROBING if second else State.OPEN
             probe = {"asks": sending.asks, "failure": failure, "sending": sending}
             made._note_outage(SimpleNamespace(**probe, moment=float(second)))
     first, *later = (record.getMessage() for record in caplog.records)

@@ -27,10 +27,10 @@ from lm_eval_ccat.errors import RunError, ScaleError, UsageError
 from lm_eval_ccat.journal import JournalFile, read_journal
 from lm_eval_ccat.live.comparison import Compared, Gate
 from lm_eval_ccat.live.live_comparison import MarginKnown
-from lm_eval_ccat.live.losses import losses_of, size_of
-from lm_eval_ccat.live.mean_scores import MeanScore, _independent
+from lm_eval_ccat.live.losses import losses_of, n_documents_of
+from lm_eval_ccat.live.mean_scores import MeanScore, _difference_of_independent
 from lm_eval_ccat.live.result import state
-from lm_eval_ccat.live.shared_documents import SharedDocuments, _in_common, _unknown
+from lm_eval_ccat.live.shared_documents import SharedDocuments, _documents_without_score, _in_common
 from lm_eval_ccat.live.stored import StoredRanking, stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
@@ -1478,7 +1478,7 @@ def test_documents_that_a_side_was_not_asked_and_that_it_failed_on_are_told_apar
     """Of six documents the baseline failed on 3, the candidate was not asked 0, and 5 both lost."""
     scored = {0: 1, 1: 1, 2: 1}, {1: 1, 2: 1, 3: 1}
     asked, said = ({0, 1, 2, 3, 5}, {1, 2, 3, 5}), []
-    assert _unknown(scored, asked, 6, said) == [3, 5]
+    assert _documents_without_score(scored, asked, 6, said) == [3, 5]
     assert said[1] == "1 score left out: the candidate was not asked these"
     assert "the baseline lacks" in said[0] and "doc_id 3" in said[0]
     assert "both sides lack" in said[2] and "doc_id 5" in said[2]
@@ -1513,7 +1513,9 @@ def test_an_interval_of_two_estimates_takes_of_each_the_arm_that_moves_them_apar
     """The baseline's .5 (.4 to .7) beside .6 (.55 to .9) of fewer documents."""
     baseline = MeanScore(0.5, 0.1, 0.4, 0.7, documents=80)
     candidate = MeanScore(0.6, 0.1, 0.55, 0.9, documents=50)
-    found = _independent(baseline, candidate, Scale(), Gate(0.0, 0.95, "benchmark"), 100.0)
+    found = _difference_of_independent(
+        baseline, candidate, Scale(), Gate(0.0, 0.95, "benchmark"), 100.0
+    )
     assert found.difference == pytest.approx(0.1) and found.documents == 50
     assert found.low == pytest.approx(0.1 - np.hypot(0.2, 0.05))
     assert found.high == pytest.approx(0.1 + np.hypot(0.1, 0.3))
@@ -1544,5 +1546,5 @@ def test_a_task_has_as_many_documents_as_its_largest_run_states(tmp_path):
         rows = [sample_row(k, {"acc": 1.0}) for k in range(size)]
         write_run(tmp_path / "logs", model, rows)
     sides = [tmp_path / "logs" / name for name in ("old", "new")]
-    assert (size_of(sides, "demo"), size_of(sides[:1], "demo")) == (60, 40)
-    assert size_of([ScoreTable.from_arrays([[1.0]], ["a"])], None) is None
+    assert (n_documents_of(sides, "demo"), n_documents_of(sides[:1], "demo")) == (60, 40)
+    assert n_documents_of([ScoreTable.from_arrays([[1.0]], ["a"])], None) is None

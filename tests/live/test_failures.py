@@ -151,7 +151,7 @@ def test_a_refused_document_is_recorded_and_not_scored_zero(bench, server, capsy
 
 @pytest.mark.long
 def test_ctrl_c_ends_within_seconds_with_a_ranking_that_can_go_on(bench, server, ccat, monkeypatch):
-    monkeypatch.setattr("lm_eval_ccat.live.sender.FAREWELL", 0.3)
+    monkeypatch.setattr("lm_eval_ccat.live.sender.WAIT_AFTER_INTERRUPT", 0.3)
     hanging, pressed = threading.Event(), []
     server.mood, server.latency = trouble("hang", 30.0, when=lambda *_: hanging.is_set()), 0.01
     config = bench.config(server.url, THREE, stop="limits", model_args={"timeout": 60})

@@ -56,7 +56,7 @@ def played(
     rng, book, wire = random.Random(seed), fresh(Journal([*before])), list[Ask]()
     line = Line(book, {"a": 2, "b": 3, "c": 6}, arrival=arrival, warmup=3)
     line.start()
-    while line.over is None:
+    while line.end_reason is None:
         free = [ask for ask in book.unanswered if ask not in wire]
         for model in "abc":
             waiting = [ask for ask in free if ask.model == model]
@@ -67,7 +67,7 @@ def played(
         assert line.head == next(iter(book.unanswered), None)
         if seed is not None:
             rng.shuffle(wire)
-            line.back(wire[4:])
+            line.put_back(wire[4:])
             wire = wire[:4]
         if away and not rng.randrange(6):
             model = rng.choice("abc")
@@ -116,7 +116,7 @@ def test_models_that_take_turns_are_loaded_a_few_times_and_asked_little_too_much
     line = Line(book, dict.fromkeys("abcd", WINDOW), growth, warmup=10)
     line.start()
     loaded, loads, answered = "", 0, Counter[str]()
-    while line.over is None:
+    while line.end_reason is None:
         head = line.head
         assert head is not None
         if not line.has_next(loaded or head.model) or not loaded:
@@ -139,7 +139,7 @@ def test_a_run_to_its_limits_lets_no_model_wait_for_another():
     book = Book(Ranker(ItemBank.blank(range(80)), prices, max_items=40, stop="limits"), Journal())
     line = Line(book, dict.fromkeys("abc", 12), warmup=10, ends_at_goal=False)
     line.start()
-    while line.over is None:
+    while line.end_reason is None:
         open_asks = Counter(ask.model for ask in book.unanswered)
         for model in "abc":
             assert open_asks[model] == min(12, 40 - book.n_told_by_model[model])
@@ -239,7 +239,7 @@ def test_a_budget_that_shrinks_gives_back_the_youngest_asks():
     line = Line(book, {"a": 4, "b": 4}, warmup=3)
     line.start()
     numbers = sorted(ask.number for ask in book.unanswered)
-    line.lost(Lost(model="a", item=book.unanswered[0].item, why="cut", cost=8.5))
+    line.record_lost(Lost(model="a", item=book.unanswered[0].item, why="cut", cost=8.5))
     left = sorted(ask.number for ask in book.unanswered)
     assert 0 < len(left) < len(numbers) and left == numbers[: len(left)]
 
@@ -261,11 +261,11 @@ def answer(line: Line, model: str) -> None:
 def test_a_model_that_is_left_alone_is_asked_nothing_unless_it_may_be():
     line = line_of("ab")
     line.set_aside("b", "HTTP 401")
-    assert line.over == "only a is left, with no model to compare it to"
+    assert line.end_reason == "only a is left, with no model to compare it to"
     line = line_of("a", compares_only=False)
-    assert line.over is None and line.has_next("a")
+    assert line.end_reason is None and line.has_next("a")
     line.set_aside("a", "HTTP 401")
-    assert line.over == "every model was set aside"
+    assert line.end_reason == "every model was set aside"
 
 
 def test_a_first_answer_tells_a_price_before_anything_else_is_asked():
@@ -283,9 +283,9 @@ def test_a_run_waits_for_a_model_that_is_away_and_ends_without_one_that_is_gone(
     while waiting := [model for model in "ac" if line.has_next(model)]:
         answer(line, waiting[0])
     assert line.book.n_told_by_model["a"] == line.book.n_told_by_model["c"] == 12
-    assert line.over is None and line.away == {"b"}
+    assert line.end_reason is None and line.away == {"b"}
     line.set_aside("b", "away for 30 minutes")
-    assert line.over == "" and not line.away
+    assert line.end_reason == "" and not line.away
     count = line.book.journal.count
     line.set_aside("b", "HTTP 401")
     assert line.book.tally.set_aside["b"] == "away for 30 minutes"
@@ -297,7 +297,7 @@ def test_a_run_that_is_over_keeps_its_reason():
     line.end("the 60 seconds are used up")
     count = line.book.journal.count
     line.end("interrupted")
-    assert line.over == "the 60 seconds are used up" and line.book.journal.count == count
+    assert line.end_reason == "the 60 seconds are used up" and line.book.journal.count == count
 
 
 def test_an_answer_takes_as_many_steps_among_many_models_as_among_few():

@@ -108,7 +108,7 @@ def test_an_attempt_that_is_to_be_repeated_keeps_a_model_in_its_place(
 def test_the_next_model_is_loaded_while_the_last_answers_are_scored(
     bench, entries, monkeypatch, ccat
 ):
-    genuine_open, genuine_read = HarnessModel.open, TaskSession._scored_call
+    genuine_open, genuine_read = HarnessModel.open, TaskSession._score_call
     opened, weights = threading.Event(), list[weakref.ref[Any]]()
 
     def open_model(model):
@@ -127,7 +127,7 @@ def test_the_next_model_is_loaded_while_the_last_answers_are_scored(
 
     scored = list[int]()
     monkeypatch.setattr(HarnessModel, "open", open_model)
-    monkeypatch.setattr(TaskSession, "_scored_call", read)
+    monkeypatch.setattr(TaskSession, "_score_call", read)
     config = bench.config(
         "", [], models=entries, max_items=16, stop="limits",
         harness={"include_path": "tasks", "gen_kwargs": {"max_gen_toks": 4}},

@@ -168,7 +168,7 @@ def test_a_rate_limit_of_an_hour_holds_up_nobody_and_is_told(bench, server, monk
 
 def test_answers_that_wait_for_another_are_told_of(bench, server, monkeypatch, ccat):
     monkeypatch.setattr("lm_eval_ccat.report.terminal.PLAIN_SECONDS", 0.5)
-    monkeypatch.setattr("lm_eval_ccat.live.sender.FAREWELL", 0.2)
+    monkeypatch.setattr("lm_eval_ccat.live.sender.WAIT_AFTER_INTERRUPT", 0.2)
     server.mood = trouble("hang", 30.0, of="m05")
     line_of = Progress.line
 

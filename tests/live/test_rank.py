@@ -122,7 +122,7 @@ def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat,
         assert sum(inside) >= 5, (spread, of_runs)
         assert 0.5 < np.mean(of_runs) / spread["expected"] < 2.0
     monkeypatch.setattr(power, "N_RANKINGS", 1)  # no smallest difference is looked at
-    monkeypatch.setattr(rehearsal, "RANKINGS", 4)
+    monkeypatch.setattr(rehearsal, "MOST_RANKINGS", 4)
     # A run to its limits leaves nothing to chance, and a budget is never exceeded by more than
     # what is in flight.
     to_limits = planned_answers("m01", "m03", stop="limits", max_items=30)["answers"]
@@ -145,18 +145,18 @@ def test_what_is_not_played_on_goes_to_the_limits_and_costs_nothing_known_withou
         return json.loads(ccat("plan", config, "--json").out)["rehearsal"]
 
     def expected(longest):
-        monkeypatch.setattr(rehearsal, "LONGEST", longest)
+        monkeypatch.setattr(rehearsal, "MOST_ANSWERS", longest)
         return rehearsed(stop="decided", max_items=None)
 
-    monkeypatch.setattr(rehearsal, "RANKINGS", 6)
+    monkeypatch.setattr(rehearsal, "MOST_RANKINGS", 6)
     # Where pairs are to be decided, their true differences say what is left.
     cut, played = expected(25), expected(10_000)
     assert 0.5 < cut["answers"]["expected"] / played["answers"]["expected"] < 1.5
     assert cut["decided"] == played["decided"] == 1.0
-    monkeypatch.setattr(rehearsal, "RANKINGS", 1)  # they are all alike
+    monkeypatch.setattr(rehearsal, "MOST_RANKINGS", 1)  # they are all alike
     monkeypatch.setattr(power, "N_RANKINGS", 1)
     for longest in (25, 10_000):
-        monkeypatch.setattr(rehearsal, "LONGEST", longest)
+        monkeypatch.setattr(rehearsal, "MOST_ANSWERS", longest)
         played = rehearsed(entry=quarter)
         assert played["answers"] == {"expected": 60.0, "low": 60.0, "high": 60.0}
         assert played["cost"] == {"expected": 15.0, "low": 15.0, "high": 15.0}
@@ -330,7 +330,8 @@ def planned(**settings):
         "spec": spec, "items": lambda: range(100), "warmup_items": 10, "most_repeats": 1,
         "scale": Scale(0, 50, higher_is_better=False), "label": "f of t", "sessions": {},
         "noisy": False,
-        "outcomes": {"t": outcome}, "steering": [outcome], "outcome": outcome, "warnings": (),
+        "outcomes": {"t": outcome},
+        "weighted_outcomes": [outcome], "outcome": outcome, "warnings": (),
         "charges": SimpleNamespace(forecasts=costs, budget=None), "warmup_ignores_limits": False,
     }  # fmt: skip
     return SimpleNamespace(**{**plan, **settings})
@@ -406,7 +407,7 @@ def test_an_item_that_the_budget_pays_in_part_is_asked_and_the_dearest_answers_b
     # 25 answers: ten of each, and five more, which cost most if the dearer model gives them.
     charges = SimpleNamespace(forecasts=costs, budget=None, prices=prices, currency="items")
     plan = planned(charges=charges, spec={"budget": {"items": 25}}, **about)
-    together = forecast._together(plan, [{"most_items": n} for n in forecast._most_items(plan)])
+    together = forecast._totals(plan, [{"most_items": n} for n in forecast._most_items(plan)])
     assert together.most_items == 25
     assert together.least_cost == pytest.approx(3.0)
     assert together.most_cost == pytest.approx(3.0 + 5 * 0.2)

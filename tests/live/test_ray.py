@@ -176,7 +176,7 @@ def test_a_model_beyond_what_an_autoscaler_states_is_set_aside_at_once(
 ):
     from lm_eval_ccat.live.ray import Nodes
 
-    monkeypatch.setattr(Nodes, "scaled", [{"CPU": 2.0}])
+    monkeypatch.setattr(Nodes, "addable_nodes", [{"CPU": 2.0}])
     with_nodes(cluster, 1, 1)
     began = time.monotonic()
     content = ranked_on(

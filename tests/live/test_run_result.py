@@ -13,7 +13,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.live.result import (
     Result,
     _cost_block,
-    _of_cut_answers,
+    _doubts_of_cut_answers,
     board_of,
     on_own_scales,
     result_of,
@@ -127,7 +127,7 @@ def test_shares_of_answers_that_were_cut_are_of_all_answers():
     tally = Tally()
     tally.answered.update(a=20, b=20)
     tally.finished.update(a={"length": 10}, b={"length": 1})
-    [text] = _of_cut_answers(tally, ())
+    [text] = _doubts_of_cut_answers(tally, ())
     assert "different rates: 50% of those of a, 5% of those of b" in text
 
 

@@ -182,13 +182,13 @@ def test_many_answers_are_rated_together_and_in_order(serve):
 def test_a_judge_does_not_judge_itself_unless_told():
     settings = JudgeSettings("gpt-4o", base_url="http://127.0.0.1:9/v1")
     with pytest.raises(UsageError, match=r"judge gpt-4o is one of .*openai/gpt-4o-2024-08-06"):
-        Judge(settings).judges(["openai/gpt-4o-2024-08-06"])
+        Judge(settings).add_judged_models(["openai/gpt-4o-2024-08-06"])
     with pytest.raises(UsageError, match="allow_self"):
         Judge(JudgeSettings("a", base_url="http://x/v1", judged=("a",)))
-    Judge(replace(settings, allow_self=True)).judges(["gpt-4o"])
+    Judge(replace(settings, allow_self=True)).add_judged_models(["gpt-4o"])
     second = replace(settings, model="b", second=settings)
     with pytest.raises(UsageError, match="judge gpt-4o is one of"):
-        Judge(second).judges(["gpt-4o"])
+        Judge(second).add_judged_models(["gpt-4o"])
 
 
 def test_the_judges_file_is_read(tmp_path):

@@ -111,8 +111,8 @@ def require_backends(models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Non
     """
     for name, (model, arguments) in models.items():
         with naming_extras():
-            kind = _model_class(model)
-            if not is_api(kind):
+            model_class = _model_class(model)
+            if not is_api(model_class):
                 continue
             for package in _API_PACKAGES:
                 if find_spec(package) is None:
@@ -120,7 +120,7 @@ def require_backends(models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Non
         if arguments.get("header"):
             continue  # sent in place of the key
         try:
-            object.__new__(kind).api_key  # noqa: B018 - the harness looks in the environment
+            object.__new__(model_class).api_key  # noqa: B018 - the harness looks in the environment
         except ValueError as error:
             raise HarnessError(f"{name}: {error}") from None
 
@@ -156,12 +156,14 @@ def takes_messages(name: str) -> bool:
 def known_arguments(name: str) -> set[str] | None:
     """Return the arguments that a model type reads; None if it passes unknown ones on."""
     with naming_extras():
-        kind = _model_class(name)
-    if not is_api(kind):
+        model_class = _model_class(name)
+    if not is_api(model_class):
         return None
     arguments = {"batch_size", "max_batch_size", "device"}
-    for k in kind.__mro__:
-        arguments.update(inspect.signature(k.__init__).parameters if "__init__" in vars(k) else ())
+    for base in model_class.__mro__:
+        arguments.update(
+            inspect.signature(base.__init__).parameters if "__init__" in vars(base) else ()
+        )
     return arguments - {"self", "args", "kwargs"}
 
 
@@ -197,10 +199,12 @@ def _model_class(name: str) -> Any:
     return resolve("lm_eval.api.registry:get_model")(name)
 
 
-def is_api(kind: type) -> bool:
+def is_api(model_class: type) -> bool:
     """Whether a class is a model behind a server."""
     # By name: the module needs packages that may be missing.
-    return f"{API_MODELS}.TemplateAPI" in {f"{k.__module__}.{k.__name__}" for k in kind.__mro__}
+    return f"{API_MODELS}.TemplateAPI" in {
+        f"{base.__module__}.{base.__name__}" for base in model_class.__mro__
+    }
 
 
 # -- models ---------------------------------------------------------------------------------------
@@ -327,21 +331,21 @@ def set_client_attempts(lm: Any, attempts: int) -> int | None:
     return before
 
 
-def hear_answers(lm: Any) -> None:
+def note_server_reports(lm: Any) -> None:
     """Note what a server reports with each answer to a model that sends its own requests.
 
     Models whose requests go through a `Transport` are left unchanged.
     """
 
-    def listening(function: Callable[..., Any]) -> Callable[..., Any]:
+    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def heard(*args: Any, **kwargs: Any) -> Any:
+        def noted(*args: Any, **kwargs: Any) -> Any:
             outputs = kwargs.get("outputs", args[0] if args else None)
             bodies = outputs if isinstance(outputs, list) else [outputs]
             note_served([Served.of(body) for body in bodies])  # headers are not at hand
             return function(*args, **kwargs)
 
-        return heard
+        return noted
 
     inner = unwrapped(lm)
     # It goes through a `Transport`, which notes the answers itself.
@@ -350,7 +354,7 @@ def hear_answers(lm: Any) -> None:
     for name in ("parse_generations", "parse_logprobs"):
         function = getattr(inner, name, None)
         if callable(function) and name not in vars(inner):
-            setattr(inner, name, listening(function))
+            setattr(inner, name, noting(function))
 
 
 # -- answers --------------------------------------------------------------------------------------

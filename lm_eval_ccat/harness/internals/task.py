@@ -62,8 +62,9 @@ def scoring_code(task: Any) -> str:
         if not callable(value):
             return str(value)
         file = getattr(getattr(value, "__code__", None), "co_filename", "")
-        ours = str(getattr(value, "__module__", "")).startswith("lm_eval")
-        code = Path(file).read_text("utf-8", "replace") if Path(file).is_file() and not ours else ""
+        is_harness_code = str(getattr(value, "__module__", "")).startswith("lm_eval")
+        has_own_code = Path(file).is_file() and not is_harness_code
+        code = Path(file).read_text("utf-8", "replace") if has_own_code else ""
         return f"{getattr(value, '__name__', '')}:{code}"
 
     settings = ("process_results", "metric_list", "filter_list")
@@ -246,7 +247,7 @@ class Requests(Mapping[int, list[Any]]):
     def __init__(
         self, task: Any, lm: Any, options: Mapping[str, Any], fewshot_seed: int | None = None
     ) -> None:
-        self._task, self._how = task, _how(lm, options)
+        self._task, self._prompt_options = task, _prompt_options(lm, options)
         self._groups: dict[int, list[Any]] = {}  # requests that were built, by doc_id
         self._decoded = functools.lru_cache(_DECODED)(lambda doc_id: self.docs[doc_id])
         self._states: list[Any] = []  # of the generator of few-shot examples
@@ -283,7 +284,9 @@ class Requests(Mapping[int, list[Any]]):
                     for before in range(doc_id - doc_id % _STRIDE, doc_id):
                         self._draw(before)
                 document = self.document(doc_id)
-                self._groups[doc_id] = _build_one(self._task, self._how, doc_id, document)
+                self._groups[doc_id] = _build_one(
+                    self._task, self._prompt_options, doc_id, document
+                )
             return self._groups[doc_id]
 
     def _draw(self, doc_id: int) -> None:
@@ -344,11 +347,11 @@ def builds_alone(task: Any, options: Mapping[str, Any]) -> bool:
         return False
     if not config.num_fewshot:
         return True
-    drawn = resolve("lm_eval.api.samplers:ContextSampler")
-    kinds = (drawn, resolve("lm_eval.api.samplers:FirstNSampler"))
+    random_sampler = resolve("lm_eval.api.samplers:ContextSampler")
+    stock_samplers = (random_sampler, resolve("lm_eval.api.samplers:FirstNSampler"))
     fewshot = attribute(task, "fewshot_cfg|_fewshot_cfg")
     parts = [getattr(fewshot, part, None) for part in _FEWSHOT_PARTS.split()]
-    return type(task.sampler) in kinds and all(map(_is_template, parts))
+    return type(task.sampler) in stock_samplers and all(map(_is_template, parts))
 
 
 def _is_template(part: Any) -> bool:
@@ -358,7 +361,7 @@ def _is_template(part: Any) -> bool:
     return not callable(part) and not (isinstance(part, str) and "random" in part)
 
 
-def _how(lm: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def _prompt_options(lm: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that shape prompts, as the harness's functions take them."""
     chat = bool(options.get("apply_chat_template"))
     return {
@@ -371,9 +374,11 @@ def _how(lm: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list[Any]]:
     """Build every request as a full run of the harness does; return them by document."""
-    how = _how(lm, options)
+    prompt_options = _prompt_options(lm, options)
     try:
-        tokenizer = str(getattr(lm, "tokenizer_name", "")) if how["apply_chat_template"] else ""
+        tokenizer = (
+            str(getattr(lm, "tokenizer_name", "")) if prompt_options["apply_chat_template"] else ""
+        )
     except NotImplementedError:  # only the harness's cache of requests uses it
         tokenizer = type(lm).__name__
     task.build_all_requests(
@@ -384,7 +389,7 @@ def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list
         cache_requests=options.get("cache_requests", False),
         rewrite_requests_cache=options.get("rewrite_requests_cache", False),
         tokenizer_name=tokenizer,
-        **how,
+        **prompt_options,
     )
     if options.get("write_out"):
         resolve("lm_eval.evaluator_utils:print_writeout|_print_writeout")(task)
@@ -394,19 +399,19 @@ def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list
     return {doc_id: sorted(group, key=lambda i: i.idx) for doc_id, group in grouped.items()}
 
 
-def _build_one(task: Any, how: Mapping[str, Any], doc_id: int, doc: Any) -> list[Any]:
+def _build_one(task: Any, prompt_options: Mapping[str, Any], doc_id: int, doc: Any) -> list[Any]:
     """Build the requests of one document as `Task.build_all_requests` does."""
     config = task.config
     if hasattr(task, "doc_to_prefix"):
         prefix = task.doc_to_prefix(doc)
-        which: dict[str, object] = {"metadata": (config.task, doc_id, config.repeats)}
+        identity: dict[str, object] = {"metadata": (config.task, doc_id, config.repeats)}
     else:
-        prefix, which = task._resolve_field(doc, config.gen_prefix), {"doc_id": doc_id}
+        prefix, identity = task._resolve_field(doc, config.gen_prefix), {"doc_id": doc_id}
     context = task.fewshot_context(
-        doc, num_fewshot=config.num_fewshot or 0, gen_prefix=prefix, **how
+        doc, num_fewshot=config.num_fewshot or 0, gen_prefix=prefix, **prompt_options
     )
-    which |= {name: how[name] for name in ("apply_chat_template", "chat_template")}
-    built = task.construct_requests(doc=doc, ctx=context, **which)
+    identity |= {name: prompt_options[name] for name in ("apply_chat_template", "chat_template")}
+    built = task.construct_requests(doc=doc, ctx=context, **identity)
     return sorted(built if isinstance(built, list) else [built], key=lambda i: i.idx)
 
 

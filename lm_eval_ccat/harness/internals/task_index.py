@@ -24,14 +24,15 @@ from .names import attribute, hush, resolve
 _INDEX = "task_index|_task_index"
 #: Special parts of patterns, as in file names.
 _WILD = re.compile(r"[*?]|\[.*?\]")
-#: Parts of a task file's text: the files that it includes; the name that it defines.
+#: Parts of a task file's text: the files that it includes, each of their paths, and the name that
+#: it defines.
 _INCLUDED = re.compile(r"^include[ \t]*:(.*(?:\n[ \t]*-.*)*)", re.MULTILINE)
 _PATH = re.compile(r"[^\s,\"'\[\]]+")
+_DEFINED = re.compile(r"^(?:task|group)[ \t]*:[ \t]*[\"']?([\w./:+-]+)", re.MULTILINE)
 #: Keys of a file that the harness drops before it makes a task.
 _DROPPED = {"group", "tag", "task_list"}
-#: Folders in which it looks for no tasks.
+#: Folders in which the harness looks for no tasks.
 _IGNORED = {"__pycache__", ".ipynb_checkpoints"}
-_DEFINED = re.compile(r"^(?:task|group)[ \t]*:[ \t]*[\"']?([\w./:+-]+)", re.MULTILINE)
 
 
 def load_tasks(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], dict[str, object]]:
@@ -93,9 +94,9 @@ def _unknown(name: str, folders: Sequence[Any], index: Mapping[str, Any]) -> Usa
         for file in (path for path in _task_files(folder) if task_of_file(path) == name):
             _require_task(file)
     defined = dict.fromkeys(n for text in _texts().values() for n in _DEFINED.findall(text))
-    meant = did_you_mean(name, {**index, **defined}, listing=False)
+    suggestion = did_you_mean(name, {**index, **defined}, listing=False)
     return UsageError(
-        f"cannot load task {name!r}: no task, group or tag has that name{meant} "
+        f"cannot load task {name!r}: no task, group or tag has that name{suggestion} "
         "(all: `lm_eval ls tasks`; yours: a file or --include_path DIR)"
     )
 
@@ -131,14 +132,14 @@ def file_of_task(name: str, folders: Iterable[str | Path]) -> Path | None:
     UsageError
         Two files of a folder define it.
     """
-    defining: list[Path] = []
+    file: Path | None = None
     for folder in folders:
-        defining = only_one(name, _task_files(folder)) or defining
-    return defining[0] if defining else None
+        file = defining_file(name, _task_files(folder)) or file
+    return file
 
 
-def only_one(name: str, files: Iterable[Path]) -> list[Path]:
-    """Return the files that define a task, of which there may be no more than one.
+def defining_file(name: str, files: Iterable[Path]) -> Path | None:
+    """Return the one of some files that defines a task; None if none does.
 
     Raises
     ------
@@ -151,7 +152,7 @@ def only_one(name: str, files: Iterable[Path]) -> list[Path]:
             f"two files define task {name}: {defining[0]} and {defining[1]}; rename the task of "
             "one, or name the file in place of the task"
         )
-    return defining
+    return defining[0] if defining else None
 
 
 def is_known(name: str, folders: Sequence[str | Path]) -> bool:
@@ -213,7 +214,7 @@ def _stock_entries(names: Iterable[Any], ours: Mapping[str, Any]) -> dict[str, A
         mentions = [(max(_WILD.split(name), key=len), _mention(name)) for name in new]
         for file, text in texts.items():  # finding a part of the name first is ten times as fast
             if file not in configs and any(
-                part in text and model.search(text) for part, model in mentions
+                part in text and pattern.search(text) for part, pattern in mentions
             ):
                 with suppress(Exception):  # what it cannot read, the harness skips
                     configs[file] = _plain_yaml(Path(file))
@@ -304,7 +305,7 @@ def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Listed:
+class IndexEntry:
     """The index entry of a name.
 
     Attributes
@@ -324,7 +325,7 @@ class Listed:
     file: Path | None
 
 
-def listed(manager: Any, name: str) -> Listed:
+def index_entry(manager: Any, name: str) -> IndexEntry:
     """Look up a task, group, tag or YAML file in an index, without loading it.
 
     Raises
@@ -341,7 +342,9 @@ def listed(manager: Any, name: str) -> Listed:
     config, kind = dict(entry.cfg or {}), entry.kind.name.lower().removeprefix("py_")
     members: Any = {"tag": sorted(entry.tags), "group": config.get("task")}.get(kind) or ()
     file = Path(entry.yaml_path) if entry.yaml_path else None
-    return Listed(kind, config, (members,) if isinstance(members, str) else tuple(members), file)
+    return IndexEntry(
+        kind, config, (members,) if isinstance(members, str) else tuple(members), file
+    )
 
 
 def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
@@ -352,7 +355,7 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
     UsageError
         If there is no such task, group, tag or file.
     """
-    entry = listed(manager, name)
+    entry = index_entry(manager, name)
     if entry.kind == "task":
         return {str(entry.config.get("task", name)): entry.config}
     configs: dict[str, dict[str, object]] = {}

@@ -70,7 +70,7 @@ def announce(lm: Any) -> None:
         If the judge is that model.
     """
     if _WATCHING and os.environ.get(VARIABLE):
-        active_judge().judges([internals.model_name(lm)])
+        active_judge().add_judged_models([internals.model_name(lm)])
 
 
 def _report() -> None:

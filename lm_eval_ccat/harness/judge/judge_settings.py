@@ -188,11 +188,15 @@ class JudgeSettings:
         """
         path = Path(path)
         content = yaml_of(path, "judge", "model:")
-        differs = content.pop("second", None)
-        if not isinstance(differs, Mapping | None):
+        second_content = content.pop("second", None)
+        if not isinstance(second_content, Mapping | None):
             raise UsageError(f"{path}: `second` must hold what differs, such as `model:`")
         try:
-            second = cls._of({**content, "repeats": 1, **differs}, path) if differs else None
+            second = (
+                cls._of({**content, "repeats": 1, **second_content}, path)
+                if second_content
+                else None
+            )
             return cls._of(content, path, second)
         except UsageError as error:
             raise UsageError(f"{path}: {error}") from None
@@ -205,8 +209,8 @@ class JudgeSettings:
             content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _PROMPTS / f"{rubric}.txt"}
         values: Values = {"cache": path.with_suffix(".ratings.jsonl"), "second": second}
         values |= read_values(cls, content, OptionPlace(folder=path.parent))
-        to_server = (k for k in ("temperature", "max_tokens") if content.get(k, 0) is None)
-        return cls(**values | dict.fromkeys(to_server))
+        left_to_server = (k for k in ("temperature", "max_tokens") if content.get(k, 0) is None)
+        return cls(**values | dict.fromkeys(left_to_server))
 
     def identity(self) -> dict[str, object]:
         """Return what ratings depend on: judge, rubric, sampling, reading; not where it runs."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import HarnessError, UsageError
 from ...money import Tokens, estimate_tokens
@@ -25,8 +25,8 @@ from ..transport import (
     DOCUMENT_STATUSES,
     ServerError,
     Transport,
-    pooled,
     server_calls,
+    uses_template_api,
 )
 from .judge_settings import JudgeSettings, grade
 
@@ -40,8 +40,13 @@ _REMINDER = (
 )
 _OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form you were asked for."
 Messages = list[dict[str, str]]
-#: A judge's reply and its tokens.
-Reply = tuple[str, Tokens]
+
+
+class Reply(NamedTuple):
+    """A judge's reply and its tokens."""
+
+    text: str
+    tokens: Tokens
 
 
 @dataclass
@@ -151,7 +156,7 @@ class Rater:
         asked = {key: self._messages(fields) for key, fields in zip(keys, answers)}
         rated = {key: rating for key in asked if (rating := self._kept_rating(key)) is not None}
         failures: dict[str, HarnessError] = {}
-        for left in reversed(range(settings.attempts)):
+        for attempts_left in reversed(range(settings.attempts)):
             unrated = [key for key in asked if key not in rated]
             for key, reply in zip(unrated, self._ask([asked[key] for key in unrated])):
                 # What was refused for this answer alone may be answered for the others: keep their
@@ -161,12 +166,12 @@ class Rater:
                     if not isinstance(reply, _Refusal):
                         failures[key] = reply
                     continue
-                text = reply[0]
+                text = reply.text
                 self._count(reply)
                 if (score := self._grade(text)) is not None:
                     self._keep(key, text)
                     rated[key] = Rating(score, text, False)
-                elif not left:
+                elif not attempts_left:
                     rated[key] = Rating(math.nan, text, False)
                 else:
                     asked[key] = [*asked[key], *self._reminder(text)]
@@ -210,11 +215,10 @@ class Rater:
 
     def _count(self, reply: Reply) -> None:
         usage, price = self._usage, self._settings.price
-        _, tokens = reply
-        usd = price.cost(tokens, 0.0) if price.known else tokens.usd
+        usd = price.cost(reply.tokens, 0.0) if price.known else reply.tokens.usd
         with usage.lock:
             usage.calls += 1
-            usage.tokens = usage.tokens + tokens
+            usage.tokens = usage.tokens + reply.tokens
             # One unknown cost makes the sum unknown; known costs still count in the budget.
             usage.usd = None if usd is None or usage.usd is None else usage.usd + usd
             if usd is not None:
@@ -256,7 +260,7 @@ class Rater:
         with self._lock:
             if self._lm is None:
                 self._lm = internals.make_lm(*_model_of(self._settings))
-                if pooled(self._lm):
+                if uses_template_api(self._lm):
                     self._transport = Transport(self._lm, self._settings.concurrency)
             # A local model answers all in one call, and one call at a time.
             if self._transport is None:
@@ -289,7 +293,7 @@ class Rater:
         count = internals.token_counter(self._lm) or estimate_tokens
         source = "estimate" if count is estimate_tokens else "tokenizer"
         return [
-            (text, Tokens(count(internals.prompt(request)), count(text), source))
+            Reply(text, Tokens(count(internals.prompt(request)), count(text), source))
             for request in requests
             for text in internals.answers(request)
         ]
@@ -309,7 +313,7 @@ class Rater:
                     [text] = self._transport.read(call, answer)
                 read = sum(estimate_tokens(message["content"]) for message in messages)
                 guessed = Tokens(read, estimate_tokens(text), "estimate")
-                return text, served.usage or guessed
+                return Reply(text, served.usage or guessed)
             except ServerError as error:
                 # Reasoning models take other names of a setting, or none; the reply says which.
                 if error.status == 400 and self._adapt(error.words, body):

@@ -44,9 +44,9 @@ class Judge:
         self._second = settings.second and Rater(settings.second, self.usage, sleep)
         self._rated: list[tuple[float, ...]] = []
         self._known: set[str] = set()
-        self.judges(settings.judged)
+        self.add_judged_models(settings.judged)
 
-    def judges(self, models: Iterable[str]) -> None:
+    def add_judged_models(self, models: Iterable[str]) -> None:
         """Register models under test.
 
         Raises
@@ -111,9 +111,9 @@ class Judge:
             if they are asked for again.
         """
         columns = [self._rater.rate(answers, n) for n in range(self.settings.repeats)]
-        seconds = self._second.rate(answers, 0) if self._second else ()
+        second_ratings = self._second.rate(answers, 0) if self._second else ()
         ratings = []
-        for votes, second in zip_longest(zip(*columns), seconds):
+        for votes, second in zip_longest(zip(*columns), second_ratings):
             scores = tuple(vote.score for vote in votes)
             self._rated.append(scores if second is None else (*scores, second.score))
             score, cached = (
