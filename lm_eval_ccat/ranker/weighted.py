@@ -156,8 +156,8 @@ class WeightedSum:
         then errs towards the banks' models. If the probability of that is ``o``, and the estimate
         of task ``t`` lies ``g_t`` within the scores of its bank, the variance of this estimate is
         ``v_t + o g_t^2``, and errors of two tasks have the covariance ``o`` times the root of the
-        product of their variances. Models left out of the banks, by which variances are judged, seldom show it. Only
-        the end that lies away from the banks gets the larger variance.
+        product of their variances. Models left out of the banks, by which variances are judged,
+        seldom show it. Only the end that lies away from the banks gets the larger variance.
         """
         # Without two banks of known models nothing shows that a model is beyond them all.
         known, stated = self._known, belief.variance.diagonal()

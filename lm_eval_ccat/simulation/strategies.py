@@ -89,8 +89,8 @@ METHODS: dict[str, Strategy] = {
     "limit": Strategy("limit", "limit"),
     "static": Strategy("static", "static"),
     "paired": Strategy("paired", "paired"),
-    "paired_difference": Strategy("paired_difference", "paired_difference", bank="default"),
-    "fixed": Strategy("fixed", "fixed", bank="paper"),
+    "paired_difference": Strategy("paired_difference", "paired_difference", bank_method="default"),
+    "fixed": Strategy("fixed", "fixed", bank_method="paper"),
 }
 
 
@@ -109,7 +109,7 @@ def strategy_named(name: str) -> Strategy:
     if name not in known:
         everything = [*known, *METHODS]
         raise UsageError(f"no method {name!r}{did_you_mean(name, everything)}")
-    return Strategy(name, "ranker", bank=name)
+    return Strategy(name, "ranker", bank_method=name)
 
 
 def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
