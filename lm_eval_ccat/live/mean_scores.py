@@ -40,11 +40,11 @@ def compare_estimates(
     if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
         pair = first.pair(names[1], names[0]) if first.source == second.source else None
     if pair is not None:
-        stated = StatedPair(
+        stated_pair = StatedPair(
             baseline.mean, candidate.mean, (pair["low"], pair["high"]), pair["p"], pair["decision"],
             barred=pair.get("barred", False),
         )  # fmt: skip
-        overall = Difference.stated(stated, baseline.asked_with(candidate), scale, gate.margin)
+        overall = Difference.stated(stated_pair, baseline.asked_with(candidate), scale, gate.margin)
         # The ranking itself states what would decide.
         overall = replace(overall, more_documents=None, more_answers=None)
     else:
@@ -151,5 +151,5 @@ def _difference_of_independent(
     better = float(ndtr(up / error)) if error else 0.5 * (1.0 + float(np.sign(up)))
     equal = max(abs(low), abs(high)) <= ROUNDING * scale.span
     decision = EQUIVALENT if equal else DECIDED if low > 0.0 or high < 0.0 else OPEN
-    stated = StatedPair(baseline.mean, candidate.mean, (low, high), better, WORDS[decision])
-    return Difference.stated(stated, baseline.asked_with(candidate, size), scale, gate.margin)
+    stated_pair = StatedPair(baseline.mean, candidate.mean, (low, high), better, WORDS[decision])
+    return Difference.stated(stated_pair, baseline.asked_with(candidate, size), scale, gate.margin)

@@ -164,7 +164,7 @@ class Difference:
         equal = alike and belief.variance[0, 1] <= ROUNDING**2
         losses = belief.zero_count
         without_losses = losses is not None and not losses[~np.eye(2, dtype=bool)].any()
-        stated = StatedPair(
+        stated_pair = StatedPair(
             baseline,
             candidate,
             ends=(up * low, up * high),
@@ -175,7 +175,7 @@ class Difference:
         # What may still come bounds the difference of equal scores, not its standard error.
         rate = 1.0 if alike and without_losses else 0.5
         asked = Asked(documents, answers, belief.n_items, rate)
-        difference = cls.stated(stated, asked, scale, margin)
+        difference = cls.stated(stated_pair, asked, scale, margin)
         if equal and margin == 0.0:  # without a margin nothing is asked of documents to come
             difference = replace(difference, verdict=WORDS[EQUIVALENT], more_documents=None)
         if belief.question == POPULATION and answers is not None:  # these tell of no other document
@@ -254,13 +254,13 @@ class Difference:
         """
         low, high = min(end.low for end in extremes), max(end.high for end in extremes)
         smaller, larger = sorted(end.p_better for end in extremes)
-        stated = StatedPair(
+        stated_pair = StatedPair(
             self.baseline, self.candidate, (low, high),
             p_better=min(max(0.5, smaller), larger),
             decision=WORDS[DECIDED if low > 0.0 or high < 0.0 else OPEN],
         )  # fmt: skip
         asked = Asked(self.documents - missing)
-        bounded = Difference.stated(stated, asked, scale, margin)
+        bounded = Difference.stated(stated_pair, asked, scale, margin)
         return replace(
             bounded, more_documents=None, clusters=self.clusters, answers=self.answers,
             missing=missing,

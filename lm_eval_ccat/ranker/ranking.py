@@ -57,7 +57,7 @@ class _Column(_View[dict[str, T]]):
         )
 
 
-class Differences(NamedTuple):
+class PairDifferences(NamedTuple):
     """Differences of scores, row less column, and the ends of their intervals within [-1, 1].
 
     Arrays of shape (n_tested, n_rows).
@@ -362,22 +362,22 @@ class Ranking(Shown):
         if min(i, j) >= self.verdicts.n_tested:
             pair = self.verdicts.of_known(np.array([i]), np.array([j]), confidence)
             return float(pair.gap[0]), float(pair.low[0]), float(pair.high[0])
-        own = confidence in (None, self.confidence)
-        gap, low, high = self._differences if own else self._differences_at(confidence)
+        as_ranked = confidence in (None, self.confidence)
+        gap, low, high = self._differences if as_ranked else self._differences_at(confidence)
         # Tested models come first; of a known and a tested one the latter is the row.
         if i < len(low):
             return float(gap[i, j]), float(low[i, j]), float(high[i, j])
         return -float(gap[j, i]), -float(high[j, i]), -float(low[j, i])
 
     @cached_property
-    def _differences(self) -> Differences:
+    def _differences(self) -> PairDifferences:
         """All differences at the ranking's confidence."""
         return self._differences_at(None)
 
-    def _differences_at(self, confidence: float | None) -> Differences:
+    def _differences_at(self, confidence: float | None) -> PairDifferences:
         low, high = self.verdicts.intervals(confidence)
         gap = self.verdicts.belief.on_scores.pairs.gap
-        return Differences(gap, np.fmax(low, -1.0), np.fmin(high, 1.0))
+        return PairDifferences(gap, np.fmax(low, -1.0), np.fmin(high, 1.0))
 
     def in_words(self) -> str:
         """Write the order as one line, ``B > A > {C, D} > E``.

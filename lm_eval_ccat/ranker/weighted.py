@@ -160,9 +160,9 @@ class WeightedSum:
         seldom show it. Only the end that lies away from the banks gets the larger variance.
         """
         # Without two banks of known models nothing shows that a model is beyond them all.
-        known, stated = self._known, belief.variance.diagonal()
+        known, of_mean = self._known, belief.variance.diagonal()
         if known is None:
-            return np.array([stated, stated])
+            return np.array([of_mean, of_mean])
         terms = [term.belief(BENCHMARK) for term in self._terms]
         location = np.array([term.location for term in terms])
         variance = np.array([term.variance.diagonal() for term in terms])
@@ -171,12 +171,12 @@ class WeightedSum:
             for index, task in enumerate(self.tasks):
                 variance[index] += self.weights[index] ** 2 * change.get(task, 0.0)
         variance = np.maximum(variance, 0.0)  # but for rounding, none is below 0
-        beyond, inside = known.beyond(belief.location, np.sqrt(stated), location)
+        beyond, inside = known.beyond(belief.location, np.sqrt(of_mean), location)
         banked = variance[known.places] + beyond[:, None] * inside**2
         common = np.sqrt(banked * beyond[:, None])
         together = variance.sum(axis=0) - variance[known.places].sum(axis=0) + banked.sum(axis=1)
         together += common.sum(axis=1) ** 2 - (common**2).sum(axis=1)
-        return np.asarray(np.maximum(stated, together))
+        return np.asarray(np.maximum(of_mean, together))
 
     @cached_property
     def _known(self) -> KnownScores | None:
@@ -230,8 +230,8 @@ class WeightedSum:
         # Of a task with several outcomes replays know nothing: there the prior's part is all.
         if len(self.outcomes) == len(self.tasks):
             weights = self.weights
-            stated = [term.beliefs(BENCHMARK)[0].variance[model, model] for term in self._terms]
-            variances = np.maximum(stated + shared.diagonal(), 0.0)
+            of_tasks = [term.beliefs(BENCHMARK)[0].variance[model, model] for term in self._terms]
+            variances = np.maximum(of_tasks + shared.diagonal(), 0.0)
             if_correlated = np.sqrt(np.outer(variances, variances))
             np.fill_diagonal(if_correlated, 0.0)
             np.fill_diagonal(shared, variances)
@@ -296,11 +296,11 @@ class WeightedSum:
         askable_terms = [
             n for n, term in enumerate(self._terms) if available[term.task.positions].any()
         ]
-        chosen = askable_terms[0]
+        position = askable_terms[0]
         if len(askable_terms) > 1:
             gain = rounded(self._gain(model, pending)[askable_terms])
-            chosen = askable_terms[int(np.argmax(gain))]
-        term = self._terms[chosen]
+            position = askable_terms[int(np.argmax(gain))]
+        term = self._terms[position]
         slots, outcome = term.task.positions, term.states[0]
         in_task = available[slots]
         # Of several outcomes that one chooses whose error counts most, if it has items left.

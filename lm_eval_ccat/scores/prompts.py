@@ -128,8 +128,10 @@ def requests_of(arguments: Any) -> list[Request]:
     """
     requests = []
     for request in _parts(arguments):
-        context, *more = _parts(request) or [""]
-        continuation = more[0] if more and isinstance(more[0], str) else None
+        context, *continuations = _parts(request) or [""]
+        continuation = (
+            continuations[0] if continuations and isinstance(continuations[0], str) else None
+        )
         requests.append((context, continuation))
     # A metric of mutual information also asks every choice without a context. That is no other
     # prompt, and a bank of another metric of the same task lacks these requests.

@@ -107,8 +107,8 @@ def strategy_named(name: str) -> Strategy:
         return METHODS[name]
     known = registered_names()
     if name not in known:
-        everything = [*known, *METHODS]
-        raise UsageError(f"no method {name!r}{did_you_mean(name, everything)}")
+        every_name = [*known, *METHODS]
+        raise UsageError(f"no method {name!r}{did_you_mean(name, every_name)}")
     return Strategy(name, "ranker", bank_method=name)
 
 

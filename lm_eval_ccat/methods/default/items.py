@@ -131,7 +131,7 @@ class Unexplained(NamedTuple):
     hessian: Floats
 
 
-class Curves(NamedTuple):
+class CurveFit(NamedTuple):
     """Fitted curves.
 
     Attributes
@@ -484,7 +484,7 @@ class Cells:
         return SingularVectors((sign * left)[:, above], size[above], (sign * right)[:, above])
 
 
-def _fit_curves(data: Cells) -> Curves:
+def _fit_curves(data: Cells) -> CurveFit:
     """Fit the curves ``c`` of all items, and each model's noise ``s``."""
     n_models, n_items, size, overview = data.n_models, data.n_items, data.size, data.overview
     row, column, _ = packed(size)
@@ -521,7 +521,7 @@ def _fit_curves(data: Cells) -> Curves:
         s = squares / (noise * np.maximum(total - leverage, 0.2 * total))
         s = np.clip(s, 0.2, 5.0)
         s = s / np.exp(np.log(s).mean())
-    return Curves(c, inverse, s, slope_variance, bend_variance)
+    return CurveFit(c, inverse, s, slope_variance, bend_variance)
 
 
 def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:

@@ -62,7 +62,7 @@ class Group(NamedTuple):
     replayed: Indices
 
 
-class Replay(NamedTuple):
+class GroupReplay(NamedTuple):
     """A ranking of left-out models on a bank of the others.
 
     Attributes
@@ -202,7 +202,7 @@ def replay_groups(
         vague = replace(VAGUE, centre=float(np.nanmean(fitted)))
         model = DefaultModel(items, vague, share=draws)
         y = _filled(scores[np.ix_(group.replayed, known)], model, number)
-        replays.append(Replay(number, group.replayed, y, Field(model, len(y), seed=number)))
+        replays.append(GroupReplay(number, group.replayed, y, Field(model, len(y), seed=number)))
     if not replays:
         return [], VAGUE
     first = replays[0].field.model.first
@@ -216,7 +216,7 @@ def replay_groups(
     return checkpoints, replace(VAGUE, noise=noise, floor=floor)
 
 
-def _go_on(replays: Sequence[Replay], after: int, until: int) -> list[Checkpoint]:
+def _go_on(replays: Sequence[GroupReplay], after: int, until: int) -> list[Checkpoint]:
     """Go on with replays, and return their checkpoints `after` so many items and `until` so many.
 
     A replay ends at half of its items.
@@ -230,7 +230,7 @@ def _go_on(replays: Sequence[Replay], after: int, until: int) -> list[Checkpoint
     return checkpoints
 
 
-def _checkpoint(replay: Replay) -> Checkpoint:
+def _checkpoint(replay: GroupReplay) -> Checkpoint:
     """Return where a replay is now."""
     scores, field = replay.scores, replay.field
     residuals, n_models = _residuals(replay), len(scores)
@@ -292,22 +292,22 @@ def _enough(models: Indices, mean: Floats, n_items: int) -> Indices:
     return np.sort(by_mean[np.linspace(0, len(models) - 1, limit).astype(int)])
 
 
-def _residuals(replay: Replay) -> Floats:
+def _residuals(replay: GroupReplay) -> Floats:
     """Return what each model scores beyond its expected scores, on the items not yet asked."""
     left = replay.field.sequence.left
     expected = np.array([member.posterior.mu[left] for member in replay.field.members])
     return np.asarray(replay.scores[:, left] - expected)
 
 
-def _noise(replay: Replay) -> list[tuple[float, float]]:
+def _noise(replay: GroupReplay) -> list[tuple[float, float]]:
     """Return the variance of residuals by the response model and as found, by class of items."""
     figures, left = [], replay.field.sequence.left
     for member, residual in zip(replay.field.members, _residuals(replay)):
         variance = (member.posterior.kappa * member.posterior.w)[left]
         by_variance = np.argsort(rounded(variance), kind="stable")
         for items in np.array_split(by_variance, min(_BINS, len(variance))):
-            found = np.mean((residual[items] - residual.mean()) ** 2)
-            figures.append((float(variance[items].mean()), float(found)))
+            mean_square = np.mean((residual[items] - residual.mean()) ** 2)
+            figures.append((float(variance[items].mean()), float(mean_square)))
     return figures
 
 
