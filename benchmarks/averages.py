@@ -3,7 +3,9 @@
 New models are asked on all tasks of a suite, as many items of each model, with one look after each
 number of items a task. They are random ones; or the best, or the worst, three tenths of a suite
 whose other half calibrates the banks. Printed are the share of intervals that hold, ± over sets of
-new models, their width, and the root mean square of error / stated error.
+new models, their width, the root mean square of error / stated error, and the share of pairs whose
+true difference their interval rules out: with --equal of pairs that exchange answers item by item
+until they are equal, so that those are called different.
 
     nice python benchmarks/averages.py --suites openllm --folds 20,32
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
+from benchmarks.looks import exchanged
 from benchmarks.worlds import Scores, bank_of, scores_of
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.metrics.scale import Floats
@@ -43,12 +47,13 @@ NEW, CALIBRATING = 8, 40
 
 
 class Look(NamedTuple):
-    """Averages and estimates of some new models, their stated errors and intervals."""
+    """Averages and estimates of some new models, their stated errors and intervals, and pairs."""
 
     truth: Floats
     estimate: Floats
     error: Floats
     ends: Floats  # of shape (n_models, 2)
+    ruled_out: list[bool]  # whether the interval of each pair excludes its true difference
 
     @property
     def held(self) -> Floats:
@@ -69,16 +74,24 @@ def split(tables: list[Scores], side: str, fold: int) -> tuple[list[int], list[i
     return new.tolist(), rng.permutation(order[n_models - n_models // 2 :])[:CALIBRATING].tolist()
 
 
-def looks_at(suite: str, side: str, fold: int, levels: list[int]) -> dict[int, Look]:
+def looks_at(
+    suite: str, side: str, fold: int, levels: list[int], equal: bool = False
+) -> dict[int, Look]:
     """Rank one set of new models, and look after each number of items a task."""
     tables = [scores_of(part) for part in SUITES[suite]]
     common = sorted(set.intersection(*(set(table.models) for table in tables)))
     tables = [table.of([table.models.index(model) for model in common]) for table in tables]
     new, calibrating = split(tables, side, fold)
+    pairs, rng = [*combinations(range(len(new)), 2)], np.random.default_rng(fold)
+    if equal:
+        pairs = [(k, k + 1) for k in range(0, len(new) - 1, 2)]
     banks, scores = {}, {}
     for part, table in zip(SUITES[suite], tables):
         banks[part] = bank_of(table.of(calibrating), "default", part)
-        scores[part] = dict(zip((str(j) for j in new), table.values[new]))
+        values = table.values[new]
+        for pair in pairs if equal else ():
+            values[[*pair]] = exchanged(values[[*pair]], rng)
+        scores[part] = dict(zip((str(j) for j in new), values))
     truth = np.mean([[row.mean() for row in rows.values()] for rows in scores.values()], axis=0)
     names = [str(j) for j in new]
     cap = max(levels) * len(banks)
@@ -95,7 +108,11 @@ def looks_at(suite: str, side: str, fold: int, levels: list[int]) -> dict[int, L
                 errors = [result.standard_errors[name] for name in names]
                 estimates = [result.estimates[name] for name in names]
                 ends = np.array([result.interval(name) for name in names])
-                found[each] = Look(truth, np.array(estimates), np.array(errors), ends)
+                ruled_out = []
+                for i, j in pairs:
+                    _, low, high = result.difference(names[i], names[j])
+                    ruled_out.append(not low - 1e-9 <= truth[i] - truth[j] <= high + 1e-9)
+                found[each] = Look(truth, np.array(estimates), np.array(errors), ends, ruled_out)
     return found
 
 
@@ -104,10 +121,12 @@ def line(looks: list[Look]) -> str:
     held = np.array([look.held.mean() for look in looks])
     width = np.mean([(look.ends[:, 1] - look.ends[:, 0]).mean() for look in looks])
     z = np.concatenate([(look.estimate - look.truth) / look.error for look in looks])
-    spread = held.std(ddof=1) / len(held) ** 0.5 if len(held) > 1 else np.nan
+    apart = np.array([np.mean(look.ruled_out) for look in looks])
+    spreads = [100 * x.std(ddof=1) / len(x) ** 0.5 if len(x) > 1 else np.nan for x in (held, apart)]
     return (
-        f"{100 * held.mean():5.1f} +- {100 * spread:3.1f}% of {len(z)} hold, "
-        f"width {width:.3f}, error / stated {np.mean(z * z) ** 0.5:.2f}"
+        f"{100 * held.mean():5.1f} +- {spreads[0]:3.1f}% of {len(z)} hold, "
+        f"width {width:.3f}, error / stated {np.mean(z * z) ** 0.5:.2f}; difference ruled out "
+        f"{100 * apart.mean():4.1f} +- {spreads[1]:3.1f}% of {sum(len(k.ruled_out) for k in looks)}"
     )
 
 
@@ -119,13 +138,14 @@ def main() -> None:
     parser.add_argument("--sides", default="below,above,random")
     parser.add_argument("--folds", default="0,2", help="first and one after the last")
     parser.add_argument("--each", default="5,10,20", help="items a task")
+    parser.add_argument("--equal", action="store_true", help="make new models equal two by two")
     given = parser.parse_args()
     levels = [int(n) for n in given.each.split(",")]
     for side in given.sides.split(","):
         found: dict[tuple[str, int], list[Look]] = {}
         for suite in given.suites.split(","):
             for fold in range(*map(int, given.folds.split(","))):
-                for each, look in looks_at(suite, side, fold, levels).items():
+                for each, look in looks_at(suite, side, fold, levels, given.equal).items():
                     found.setdefault((suite, each), []).append(look)
                     found.setdefault(("all", each), []).append(look)
         for (suite, each), looks in sorted(found.items(), key=lambda entry: entry[0]):

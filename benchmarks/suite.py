@@ -4,9 +4,9 @@ Held-out models are ranked by the equally weighted mean of the tasks, four ways 
 of items: one ranking with a prior across tasks (as `rank` does it), the same without that prior,
 a separate ranking of each task with its equal share, and paired random items without a bank.
 Printed are the root mean squared errors of the average, of single tasks and of differences of
-averages, the share of intervals that hold the truth, Kendall's tau, and the pairs decided and
-decided right. Ratios are to equal shares; after them stands the standard error over hold-out sets
-of their logarithm.
+averages, the share of intervals that hold the truth, Kendall's tau, and the pairs whose true
+difference is ruled out, that are decided, and decided right. Ratios are to equal shares; after them
+stands the standard error over hold-out sets of their logarithm.
 
     python benchmarks/suite.py --data ../shared/data --folds 8
 """
@@ -23,6 +23,8 @@ from scipy.stats import kendalltau
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.belief import Belief
+from lm_eval_ccat.metrics.scale import Floats
+from lm_eval_ccat.ranker.looks import Looks
 
 HELD_OUT = 5
 WMT = ("wmt24_en-de", "wmt24_en-es", "wmt24_en-hi", "wmt24_en-uk", "wmt24_en-zh")
@@ -92,10 +94,10 @@ def rankers_of(
     ]
 
 
-def decided(rankers: list[Ranker], confidence: float = 0.95) -> np.ndarray:
-    """Pairs that are decided by the average; of separate rankings by their errors' sum."""
+def differences(rankers: list[Ranker]) -> tuple[Floats, Floats]:
+    """Ends of the differences of averages; of separate rankings by their errors' sum."""
     whole = Belief.sum([r.belief() for r in rankers], np.full(len(rankers), 1.0 / len(rankers)))
-    return np.asarray(2.0 * whole.tails <= 1.0 - confidence)
+    return Looks(single_look=True).ends(whole, 0.05, 0.05)
 
 
 def judged(rankers: list[Ranker], truth: np.ndarray) -> Figures:
@@ -113,7 +115,8 @@ def judged(rankers: list[Ranker], truth: np.ndarray) -> Figures:
         of_all = np.stack([average - half, average + half], axis=1)
     a, b = np.triu_indices(len(order), 1)
     gap, right = average[a] - average[b], whole[a] - whole[b]
-    sure = decided(rankers)[a, b]
+    low, high = (pair_ends[a, b] for pair_ends in differences(rankers))
+    sure = (low > 0.0) | (high < 0.0)
     return {
         "average": ((average - whole) ** 2).tolist(),
         "single": ((mean - truth) ** 2).ravel().tolist(),
@@ -121,6 +124,7 @@ def judged(rankers: list[Ranker], truth: np.ndarray) -> Figures:
         "average held": ((of_all[:, 0] <= whole) & (whole <= of_all[:, 1])).tolist(),
         "single held": ((ends[..., 0] <= truth) & (truth <= ends[..., 1])).ravel().tolist(),
         "tau": [float(kendalltau(average, whole)[0])],
+        "ruled out": ((right < low) | (right > high)).tolist(),
         "decided": sure.tolist(),
         "decided right": (gap * right > 0.0)[sure].tolist(),
     }
@@ -201,11 +205,13 @@ def show(folds: list[dict[str, Figures]]) -> None:
         held = f"{by_set.mean():.0%} +- {by_set.std(ddof=1) / len(by_set) ** 0.5:.0%}, " + (
             f"{pooled['single held'].mean():.0%}"
         )
+        by_set = np.array([np.mean(f[way]["ruled out"]) for f in folds])
+        apart = f"{by_set.mean():.1%} +- {by_set.std(ddof=1) / len(by_set) ** 0.5:.1%}"
         right = pooled["decided right"]
         sure = f"{right.mean():.1%}" if len(right) else "-"
         print(
             f"  {way:18} rmse {', '.join(words)}; held {held}; tau {pooled['tau'].mean():.3f}; "
-            f"decided {pooled['decided'].mean():.0%}, right {sure}",
+            f"difference ruled out {apart}; decided {pooled['decided'].mean():.0%}, right {sure}",
             flush=True,
         )
 

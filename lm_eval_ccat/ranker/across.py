@@ -260,21 +260,6 @@ def known_scores(banks: Sequence[ItemBank], weights: Floats) -> dict[str, float]
     }
 
 
-class BeyondBanks(NamedTuple):
-    """How far models are from the scores of all models that the banks know, below and above.
-
-    Attributes
-    ----------
-    probability : ndarray of shape (2, n_models)
-        That the mean is below the lowest, and above the highest.
-    inside : ndarray of shape (2, n_places, n_models)
-        Distance of each task's estimate from the lowest score, and from the highest; 0 beyond them.
-    """
-
-    probability: Floats
-    inside: Floats
-
-
 class KnownScores(NamedTuple):
     """The lowest and the highest scores of the models that calibrated the banks of several tasks.
 
@@ -282,15 +267,12 @@ class KnownScores(NamedTuple):
     ----------
     places : list of int
         Tasks with a bank.
-    task_ends : ndarray of shape (2, n_places)
-        Scores in these tasks, times their weights.
     mean_ends : ndarray of shape (2,)
         Weighted means over these tasks of the models that all banks know; if these are too few, of
         one that would be the weakest, or the best, in every task.
     """
 
     places: list[int]
-    task_ends: Floats
     mean_ends: Floats
 
     @classmethod
@@ -301,14 +283,13 @@ class KnownScores(NamedTuple):
             return None
         banked = [tasks[place] for place in places]
         shared = [model for model in banked[0] if all(model in scores for scores in banked)]
-        task_ends = np.array([[end(scores.values()) for scores in banked] for end in (min, max)])
         means = [sum(scores[model] for scores in banked) for model in shared]
-        enough = len(means) >= FEWEST_SHARED
-        mean_ends = np.array([min(means), max(means)]) if enough else task_ends.sum(axis=1)
-        return cls(places, task_ends, mean_ends)
+        if len(means) < FEWEST_SHARED:
+            means = [sum(end(scores.values()) for scores in banked) for end in (min, max)]
+        return cls(places, np.array([min(means), max(means)]))
 
-    def beyond(self, mean: Floats, error: Floats, location: Floats) -> BeyondBanks:
-        """Return whether models are beyond all means, and how far inside they are else.
+    def beyond(self, mean: Floats, error: Floats, location: Floats) -> Floats:
+        """Return the probability that means are below the lowest, and above the highest.
 
         Parameters
         ----------
@@ -316,14 +297,15 @@ class KnownScores(NamedTuple):
             Weighted means, and their standard errors.
         location : ndarray of shape (n_tasks, n_models)
             Estimates in all tasks, times their weights.
+
+        Returns
+        -------
+        ndarray of shape (2, n_models)
         """
-        banked = location[self.places]
-        without_bank = location.sum(axis=0) - banked.sum(axis=0)
+        without_bank = location.sum(axis=0) - location[self.places].sum(axis=0)
         away = self.mean_ends[:, None] - (mean - without_bank)
-        distance = banked - self.task_ends[:, :, None]
-        away[1], distance[1] = -away[1], -distance[1]
-        probability = ndtr(away / np.maximum(error, 1e-150))
-        return BeyondBanks(np.asarray(probability), np.maximum(distance, 0.0))
+        away[1] = -away[1]
+        return np.asarray(ndtr(away / np.maximum(error, 1e-150)))
 
 
 #: Fewest models that all banks must have left out, or know.

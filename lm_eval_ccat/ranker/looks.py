@@ -206,7 +206,7 @@ class Looks:
         """Return the evidence by the boundary alone; see `evidence_at`."""
         gaps, limit = self._with_noise_either_way(gaps), self.boundary(level, gaps.n, n_items)
 
-        def beyond(size: Floats, zeros: _Zeros) -> Floats:
+        def beyond(size: Floats, zeros: _Zeros, gaps: Gaps = gaps) -> Floats:
             return self._beyond(size, gaps, zeros, limit, n_items)
 
         row_zeros, column_zeros = _Zeros.of_row(gaps), _Zeros.of_column(gaps)
@@ -216,7 +216,11 @@ class Looks:
             return PairEvidence(better, worse, np.zeros(gaps.size.shape))
         within = min_difference / gaps.slope
         below, above = within - gaps.size - gaps.rise, within + gaps.size - gaps.drop
-        close = np.minimum(beyond(below, column_zeros), beyond(above, row_zeros))
+        lower, upper = (
+            gaps._replace(variance=gaps.variance + beyond_banks)
+            for beyond_banks in (gaps.drop_variance, gaps.rise_variance)
+        )
+        close = np.minimum(beyond(below, column_zeros, upper), beyond(above, row_zeros, lower))
         if gaps.rare_loss.any():
             for size, zeros in ((below, column_zeros), (above, row_zeros)):
                 close = np.minimum(close, -self._log_p_of_rare_losses(size, gaps, zeros))
@@ -298,15 +302,21 @@ class Looks:
     def _half_widths(self, level: Floats | float, gaps: Gaps, n_items: float) -> Floats:
         """Return how far the lower ends lie below the differences.
 
-        This inverts `_beyond`. Rare losses add to it, but change no decision: an end that would
-        reach 0 by them alone stays where it is.
+        This inverts `_beyond`. Rare losses, and variance beyond the banks, add to it, but change no
+        decision: an end that would reach 0 by them alone stays where it is.
         """
         zeros = _Zeros.of_row(gaps)
+        errors = self.half_width(level, gaps.df, gaps.n, n_items)
         with np.errstate(invalid="ignore"):
-            half_width = self.half_width(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
+            half_width = errors * np.sqrt(gaps.variance)
             half_width = half_width + self._events_between * zeros.loss
         if self._weighs_noise_to_come:
             half_width = np.maximum(half_width, zeros_to_come(level, zeros.n) * zeros.loss)
+        if gaps.drop_variance.any():
+            with np.errstate(invalid="ignore"):
+                wider = errors * np.sqrt(gaps.variance + gaps.drop_variance)
+            wider = np.maximum(half_width, wider)
+            half_width = np.where(half_width < gaps.size, half_width, wider)
         if gaps.rare_loss.any():
             losses = zeros.in_units_of(gaps.rare_loss)
             to_come = (

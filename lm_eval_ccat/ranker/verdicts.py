@@ -651,6 +651,8 @@ def _with_items(pair: Gaps, n: Floats, n_items: float, setback: float = 0.0) -> 
     grown: dict[str, Floats] = pair._asdict() | {
         "size": np.sign(pair.size) * np.maximum(np.abs(pair.size) - loss, 0.0),
         "variance": pair.variance * shorter, "n": n, "df": pair.df * growth,
+        "drop_variance": pair.drop_variance * shorter,
+        "rise_variance": pair.rise_variance * shorter,
         "row_zero_loss": pair.row_zero_loss * fewer,
         "row_zero_count": pair.row_zero_count * growth,
         "column_zero_loss": pair.column_zero_loss * fewer,

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.belief import BENCHMARK, Belief
+from ..methods.belief import BENCHMARK, Belief, as_of_many
 from ..methods.policy import Choice, Policy, rounded
 from ..metrics.scale import Floats
 from .across import KnownScores, PriorAcrossTasks, Replays, known_scores
@@ -75,7 +75,6 @@ class WeightedSum:
         self._prior = prior if any(self._shares_prior) else None
         self._units = np.maximum(units[self.tasks], _NEARLY_FREE)
         self._belief: tuple[tuple[str, int], Belief] | None = None
-        self._end_shares: Floats | None = None  # of the same belief
         self._replays, self._replay_factors = replays, np.ones(0)
         weight = np.zeros(len(contents.tasks))
         weight[self.tasks] = self.weights
@@ -140,29 +139,26 @@ class WeightedSum:
         if self._replays is not None and len(self._replay_factors) and question == BENCHMARK:
             belief = self._replays.judge(belief, self._replay_factors, len(self.tasks))
         # About a population, what replays and bounds say of these very items does not hold.
-        self._end_shares = None
-        if question == BENCHMARK:
-            ends = self._ends(belief)
-            variance, largest = belief.variance.copy(), ends.max(axis=0)
-            np.fill_diagonal(variance, largest)
-            belief = replace(belief, variance=variance)
-            self._end_shares = np.sqrt(ends / np.maximum(largest, 1e-300))
+        if question == BENCHMARK and self._known is not None:
+            excess = self._beyond_banks(belief, self._known)
+            variance = belief.variance.copy()
+            np.fill_diagonal(variance, variance.diagonal() + excess.max(axis=0))
+            belief = replace(belief, variance=variance, beyond_banks=excess)
         return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
 
-    def _ends(self, belief: Belief) -> Floats:
-        """Return the variances of both ends of each model's interval; shape (2, n_models).
+    def _beyond_banks(self, belief: Belief, known: KnownScores) -> Floats:
+        """Return `Belief.beyond_banks` of a weighted mean; shape (2, n_models).
 
-        A model may be better, or worse, than all that the banks know. The estimate of every task
-        then errs towards the banks' models. If the probability of that is ``o``, and the estimate
-        of task ``t`` lies ``g_t`` within the scores of its bank, the variance of this estimate is
-        ``v_t + o g_t^2``, and errors of two tasks have the covariance ``o`` times the root of the
-        product of their variances. Models left out of the banks, by which variances are judged,
-        seldom show it. Only the end that lies away from the banks gets the larger variance.
+        Where the weighted mean lies beyond those of all models that the banks know, the estimate of
+        every task errs towards the banks' models. With ``o`` the probability of that, ``v`` the
+        mean's variance, ``v_t`` that of task ``t``, and ``a_t`` what one more answer of 0 there (of
+        1 above the banks) would move, the end that lies away from the banks has the variance
+
+            (1 - o) v + o (sum of (v_t + a_t^2)^(1/2))^2
+
+        if that is the larger one. Models left out of the banks, by which variances are judged,
+        seldom show it.
         """
-        # Without two banks of known models nothing shows that a model is beyond them all.
-        known, of_mean = self._known, belief.variance.diagonal()
-        if known is None:
-            return np.array([of_mean, of_mean])
         terms = [term.belief(BENCHMARK) for term in self._terms]
         location = np.array([term.location for term in terms])
         variance = np.array([term.variance.diagonal() for term in terms])
@@ -171,21 +167,27 @@ class WeightedSum:
             for index, task in enumerate(self.tasks):
                 variance[index] += self.weights[index] ** 2 * change.get(task, 0.0)
         variance = np.maximum(variance, 0.0)  # but for rounding, none is below 0
-        beyond, inside = known.beyond(belief.location, np.sqrt(of_mean), location)
-        banked = variance[known.places] + beyond[:, None] * inside**2
-        common = np.sqrt(banked * beyond[:, None])
-        together = variance.sum(axis=0) - variance[known.places].sum(axis=0) + banked.sum(axis=1)
-        together += common.sum(axis=1) ** 2 - (common**2).sum(axis=1)
-        return np.asarray(np.maximum(of_mean, together))
+        n = np.array([as_of_many(term.n.diagonal(), term.n_items) for term in terms])
+        weight = self.weights[:, None]
+        score = np.clip(location, 0.0, weight)
+        one_answer = np.array([score, weight - score]) / np.maximum(n, 1.0)
+        mean_variance, places = belief.variance.diagonal(), known.places
+        together = np.sqrt(variance + one_answer**2)[:, places].sum(axis=1) ** 2
+        together += variance.sum(axis=0) - variance[places].sum(axis=0)
+        beyond = known.beyond(belief.location, np.sqrt(mean_variance), location)
+        return np.asarray(beyond * np.maximum(together - mean_variance, 0.0))
 
     @cached_property
     def _known(self) -> KnownScores | None:
         return KnownScores.of([term.known for term in self._terms])
 
     def end_shares(self, model: int, question: str) -> tuple[float, float]:
-        """Return the shares of a model's error that its interval's ends have; see `_ends`."""
-        self.belief(question)
-        low, high = (1.0, 1.0) if self._end_shares is None else self._end_shares[:, model].tolist()
+        """Return the shares of a model's error that its interval's ends have."""
+        belief = self.belief(question)
+        if belief.beyond_banks is None:
+            return 1.0, 1.0
+        excess, largest = belief.beyond_banks[:, model], belief.variance[model, model]
+        low, high = np.sqrt((largest - excess.max() + excess) / max(largest, 1e-300)).tolist()
         return low, high
 
     def zero_loss(self, model: int) -> float:

@@ -214,6 +214,21 @@ def test_equivalence_of_a_family_is_that_of_all_its_pairs(familywise, pairs):
         assert v.state[0, 1] == state
 
 
+def test_a_model_beyond_the_banks_may_differ_by_more_than_it_seems_to_but_not_by_less():
+    """Errors of .03 each; two are below the banks, where half of the excess counts."""
+    belief = Belief.independent([0.4, 0.41, 0.6], [0.03] * 3, n=[50] * 3, n_items=5000)
+    beyond = replace(belief, beyond_banks=0.04**2 * np.array([[2.0, 2.0, 0.0], [0.0] * 3]))
+    looks, inner, outer = Looks(single_look=True), 0.03 * 2**0.5, (2 * 0.03**2 + 0.04**2) ** 0.5
+    low, high = (ends - beyond.pairs.gap for ends in looks.ends(beyond, 0.05, 0.05))
+    # Of the open pair both ends are farther, of a decided one the end that lies away from 0.
+    assert [low[0, 1], -high[0, 1], low[0, 2]] == pytest.approx([-1.96 * outer] * 3, rel=1e-4)
+    assert high[0, 2] == pytest.approx(1.96 * inner, rel=1e-4)
+    i, j = np.triu_indices(3, 1)
+    without, evidence = (looks.evidence_at(b, i, j, 0.05, 0.1) for b in (belief, beyond))
+    assert evidence.worse.tolist() == without.worse.tolist() and evidence.worse[1] > 3.0
+    assert without.close[0] > -np.log(0.05) > evidence.close[0]
+
+
 def test_one_look_is_students_test():
     b = replace(
         Belief.independent([0.6, 0.5], [0.03, 0.03], n=[20, 20], n_items=500),
