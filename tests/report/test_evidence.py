@@ -18,7 +18,7 @@ from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.chart import TIE_FILL, Box, Chart, Panel, axis, between
 from lm_eval_ccat.report.page import View, document_weights
 from lm_eval_ccat.report.plots import difficulty, information_curve, plot_ranking, progress
-from lm_eval_ccat.report.stored_run import StoredRun, _score, course
+from lm_eval_ccat.report.stored_run import StoredRun, _scores, course
 from lm_eval_ccat.testing.methods import example_table
 
 
@@ -170,7 +170,7 @@ def test_of_several_outcomes_the_one_with_the_largest_weight_is_shown(leading):
     assert run.bank is banks[leading]
     raw = {"chrf": 41.0, "bleu": 7.0}
     answer = Tell(model="m", item=Item(("t", 3)), score={"chrf": 0.41, "bleu": 0.07}, raw=raw)
-    assert _score(answer, leading) == (raw[leading] / 100, raw[leading])
+    assert _scores(answer, leading) == (raw[leading] / 100, raw[leading])
 
 
 @pytest.mark.parametrize(
