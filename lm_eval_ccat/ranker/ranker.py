@@ -85,7 +85,7 @@ class _PolicyMaker:
         )
 
 
-def _ranked_score(contents: Contents, sizes: Floats, across: bool) -> WeightedSum:
+def _ranked_score(contents: Contents, sizes: Floats, *, across: bool) -> WeightedSum:
     """Return the weighted sum of all outcomes; with `across`, tasks may inform each other."""
     prior = PriorAcrossTasks.of(contents.tasks) if across else None
     replays = Replays.of([task.states[0].outcome.bank for task in contents.tasks])
@@ -106,6 +106,10 @@ class Ranker:
     The ranker does no I/O and calls no model: a loop asks it for (model, item) pairs, scores them
     in any way, and tells it the scores. Its state is a pure function of its arguments and the
     calls on it, so a journal of the calls rebuilds it.
+
+    The arguments that most rankings need come first. Those after `seed`, by keyword alone, say what
+    is ranked besides (`known` to `groups`), what a verdict claims (`question` to `looks`), what an
+    answer is (`sampled`, `repeats`), when to stop, and how items are chosen.
 
     Parameters
     ----------
@@ -131,40 +135,30 @@ class Ranker:
         the method's limit. Looks after every answer decide no pair on fewer than 10 items.
     seed : int, optional
         Seed of all random draws: those of the method and of `exposure`.
+    known : mapping of str to float, or ScoreTable, optional
+        Models with full results: their full-benchmark means on [0, 1], or their scores. They are
+        fixed points of the ranking and are never asked; a new model is tested until it is
+        separated from its neighbours among them.
     weights : {"documents", "equal"} or mapping, optional
         Weights by task, by outcome, or by task and outcome; an outcome of weight 0 is only
         reported. Default: tasks by their number of documents, outcomes equally.
     groups : mapping of str to (mapping of task to float, or sequence of tasks), optional
         Groups of tasks to report a score for as well, with weights of their tasks (default
         equal).
-    stop : StoppingRule or str, optional
-        When to stop: ``TopDecided(3) | Budget(200)``, say, or in words, ``"top 3 or se 0.02"``;
-        see `lm_eval_ccat.ranker.stopping`. Default: once every adjacent pair is decided; a single
-        model goes on to its limit.
-    exposure : int, optional
-        Draw each item at random from this many most informative ones, so that not every model
-        gets the same few items; default 1, always the most informative.
-    known : mapping of str to float, or ScoreTable, optional
-        Models with full results: their full-benchmark means on [0, 1], or their scores. They are
-        fixed points of the ranking and are never asked; a new model is tested until it is
-        separated from its neighbours among them.
+    question : {"benchmark", "population", "run"}, optional
+        Whether to estimate the order on these items, or on all items like these, of which the
+        benchmark is a sample. For the latter, `known` needs scores or standard errors. "run" is
+        about these very answers, even where answers are sampled.
     min_difference : float, optional
         On the metric's own scale ([0, 1] if the outcomes differ in scale). Models that surely
         differ by less are called equivalent, and their pair no longer keeps the ranking open.
         Default 0: only exactly equal full results are equivalent.
     familywise : bool, optional
         Whether `confidence` holds for all pairs together instead of for each pair separately.
-    question : {"benchmark", "population", "run"}, optional
-        Whether to estimate the order on these items, or on all items like these, of which the
-        benchmark is a sample. For the latter, `known` needs scores or standard errors. "run" is
-        about these very answers, even where answers are sampled.
     looks : {"every", "one"}, optional
         Whether verdicts hold although the ranker looks after every answer, or only for one look
         at a number of items fixed in advance. A rule that does not stop on verdicts (a target
         error, a budget alone) takes one look in either case.
-    across : bool, optional
-        Whether answers in one task inform the estimates of other tasks, as far as the calibration
-        models' abilities correlate between tasks; at least ten models must be in all banks.
     sampled : bool, optional
         Whether answers are sampled. An answer is then one draw, and the order is that of expected
         scores: all items answered once leave noise, so that two equal models end tied.
@@ -172,6 +166,16 @@ class Ranker:
         Most answers of an item, in passes over the items that are the same for all models; above
         1, answers are sampled. With tasks, an item is one answer: (task, doc_id) the first,
         ``(task, doc_id, 2)`` the second. A bare doc_id is the next.
+    stop : StoppingRule or str, optional
+        When to stop: ``TopDecided(3) | Budget(200)``, say, or in words, ``"top 3 or se 0.02"``;
+        see `lm_eval_ccat.ranker.stopping`. Default: once every adjacent pair is decided; a single
+        model goes on to its limit.
+    exposure : int, optional
+        Draw each item at random from this many most informative ones, so that not every model
+        gets the same few items; default 1, always the most informative.
+    across : bool, optional
+        Whether answers in one task inform the estimates of other tasks, as far as the calibration
+        models' abilities correlate between tasks; at least ten models must be in all banks.
     **options
         Options of the method (``information="full"`` of "paper", for instance).
 
@@ -216,18 +220,22 @@ class Ranker:
         max_items: int | None = None,
         seed: int = 0,
         *,
+        # What is ranked.
+        known: Known | None = None,
         weights: Weights = None,
         groups: Mapping[str, Mapping[str, float] | Sequence[str]] | None = None,
-        stop: StoppingRule | str = "decided",
-        exposure: int = 1,
-        known: Known | None = None,
+        # What a verdict claims.
+        question: str = BENCHMARK,
         min_difference: float = 0.0,
         familywise: bool = False,
-        question: str = BENCHMARK,
         looks: str = "every",
-        across: bool = True,
+        # What an answer is.
         sampled: bool = False,
         repeats: int | Mapping[str, int] = 1,
+        # When it stops, and how items are chosen.
+        stop: StoppingRule | str = "decided",
+        exposure: int = 1,
+        across: bool = True,
         **options: Any,
     ) -> None:
         # As stated, for a ranking that begins again without its banks (`JoinTests`).
@@ -269,7 +277,7 @@ class Ranker:
         for task in contents.tasks:
             task.begin(len(prices), policy_maker.policy_of)
         sizes = contents.units(units)
-        score = _ranked_score(contents, sizes, across)
+        score = _ranked_score(contents, sizes, across=across)
         references = None
         if known is not None:
             # Full results of sampled answers have the noise of so many draws.
