@@ -30,7 +30,12 @@ from lm_eval_ccat.live.live_comparison import MarginKnown
 from lm_eval_ccat.live.losses import losses_of, n_documents_of
 from lm_eval_ccat.live.mean_scores import MeanScore, _difference_of_independent
 from lm_eval_ccat.live.result import state
-from lm_eval_ccat.live.shared_documents import SharedDocuments, _documents_without_score, _in_common
+from lm_eval_ccat.live.shared_documents import (
+    SharedDocuments,
+    _documents_without_score,
+    _DocumentScore,
+    _in_common,
+)
 from lm_eval_ccat.live.stored import StoredRanking, stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
@@ -1487,8 +1492,8 @@ def test_documents_that_a_side_was_not_asked_and_that_it_failed_on_are_told_apar
 def test_a_document_is_another_only_where_both_texts_are_known():
     """One of three has the same number and another text; of one a side does not state the hash."""
     scored = (
-        {n: (0.5, hash) for n, hash in enumerate(("a", "b", None))},
-        {n: (0.5, hash) for n, hash in enumerate(("a", "x", "c"))},
+        {n: _DocumentScore(0.5, hash) for n, hash in enumerate(("a", "b", None))},
+        {n: _DocumentScore(0.5, hash) for n, hash in enumerate(("a", "x", "c"))},
     )
     said = []
     assert _in_common(scored, ("old", "new"), "acc", said) == [0, 2]
