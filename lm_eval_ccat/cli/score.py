@@ -75,7 +75,7 @@ def score(args: argparse.Namespace) -> int:
 
 def _setup(args: argparse.Namespace) -> int:
     """Make the environment that COMET needs."""
-    from ..harness.comet import VARIABLE, environment, make_environment
+    from ..harness.comet import PYTHON_VARIABLE, environment, make_environment
 
     if args.metric != "comet":
         raise UsageError(f"{args.metric} needs no environment of its own; --setup is for comet")
@@ -85,5 +85,5 @@ def _setup(args: argparse.Namespace) -> int:
     python = make_environment(folder)
     emit(args.json, {"python": str(python)}, [str(python)])
     if args.setup:
-        print(f"set {VARIABLE}={python}", file=sys.stderr)
+        print(f"set {PYTHON_VARIABLE}={python}", file=sys.stderr)
     return 0

@@ -18,8 +18,14 @@ from ..errors import MetricError
 
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 #: Environment variables: Python of the environment, the checkpoint, graphics cards to use.
-VARIABLE, MODEL_VARIABLE, GPUS_VARIABLE = "CCAT_COMET_PYTHON", "CCAT_COMET_MODEL", "CCAT_COMET_GPUS"
-RECIPE = f"make it with `lm-eval-ccat score comet --setup`, or name one's Python by {VARIABLE}"
+PYTHON_VARIABLE, MODEL_VARIABLE, GPUS_VARIABLE = (
+    "CCAT_COMET_PYTHON",
+    "CCAT_COMET_MODEL",
+    "CCAT_COMET_GPUS",
+)
+RECIPE = (
+    f"make it with `lm-eval-ccat score comet --setup`, or name one's Python by {PYTHON_VARIABLE}"
+)
 #: Compatible versions; setuptools 81 dropped pkg_resources, which torchmetrics 0.10 imports.
 PINS = ("unbabel-comet==2.2.7", "setuptools<81")
 #: Python versions with wheels of numpy 1.26, which COMET needs.
@@ -169,7 +175,7 @@ def environment() -> Path:
     except RuntimeError:
         raise MetricError(
             "there is no home directory for COMET's environment; choose a folder with "
-            f"`lm-eval-ccat score comet --setup DIR`, and its Python by {VARIABLE}"
+            f"`lm-eval-ccat score comet --setup DIR`, and its Python by {PYTHON_VARIABLE}"
         ) from None
     return Path(cache) / "lm-eval-ccat" / "comet"
 
@@ -182,7 +188,7 @@ def default_python() -> str:
     MetricError
         If there is none.
     """
-    python = os.environ.get(VARIABLE)
+    python = os.environ.get(PYTHON_VARIABLE)
     if python:
         return python
     environment_python = _python_of(environment())

@@ -384,8 +384,8 @@ def _scores_of_group(
 
 def shared_error(first: TaskRun, second: TaskRun, group: str, key: str) -> float:
     """Return the covariance of two tasks' errors in a group, on the metric's own scale."""
-    of_group = first.covariances.get(group, first.covariances.get("", {}))
-    covariance = of_group.get(second.session.name, 0.0)
+    covariances = first.covariances.get(group, first.covariances.get("", {}))
+    covariance = covariances.get(second.session.name, 0.0)
     # Errors are shared where tasks are ranked by one metric, which groups may not average.
     if not covariance or not first.key == second.key == key:
         return 0.0

@@ -13,7 +13,7 @@ import math
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import CcatError
 from ..harness.transport import (
@@ -438,6 +438,13 @@ ENOUGH_TO_MEASURE = 4
 AT_ONCE, ADDED = 2, 1
 
 
+class _Taken(NamedTuple):
+    """The answers that a server gave, and the seconds that it took for them."""
+
+    answers: int
+    seconds: float
+
+
 class Pace:
     """When the next request may go out to a server that may limit the rate of requests.
 
@@ -468,8 +475,8 @@ class Pace:
         self._began: float | None = None  # when the first request went out
         self._refusal: float | None = None  # time of the last one
         self._accepted = 0  # answers since the last refusal
-        # Answers and seconds until the first refusal, while there is no further one.
-        self._until_first_refusal: tuple[int, float] | None = None
+        # What the server took until the first refusal; None once there is a further one.
+        self._until_first_refusal: _Taken | None = None
         self._growth = FASTEST
         self._is_measured = False  # whether the limit was measured
         self._refusals_in_a_row = 0  # refusals in a row without an answer between them
@@ -521,9 +528,9 @@ class Pace:
         if self._refusal is None or sent >= self._refusal:
             self._note_refusal(moment, pause or 0.0)
         if self._until_first_refusal is not None:
-            answers, seconds = self._until_first_refusal
-            taken = max(answers + self._accepted + in_flight, 1)
-            self.rate = self._not_too_slow(taken / seconds)
+            before = self._until_first_refusal
+            requests = max(before.answers + self._accepted + in_flight, 1)
+            self.rate = self._not_too_slow(requests / before.seconds)
         if pause is None:
             pause = doubled(1.0 / self.rate, self._refusals_in_a_row, LONGEST_PAUSE)
         self._paused_until = max(self._paused_until, moment + pause)
@@ -535,7 +542,7 @@ class Pace:
         # The first one may be of many requests that went out together: those that are in flight, or
         # were answered, and are not refused as well, are what the server takes.
         self._until_first_refusal = (
-            (self._accepted, self._seconds(moment)) if self._refusal is None else None
+            _Taken(self._accepted, self._seconds(moment)) if self._refusal is None else None
         )
         if self._until_first_refusal is None:
             self._lower_rate(moment)

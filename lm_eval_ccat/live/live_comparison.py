@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,12 +106,12 @@ def compare_live(
         ended, tally, outcome = run.ask(), run.book.tally, run.plan.outcome
         _require_end(tally.set_aside, ended, run_dir)
         scale = outcome.metric.scale
-        overall, on_other_question = _differences(run, margin)
+        differences = _differences(run, margin)
         compared = Compared(
-            outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
-            question=spec.question, sampled=run.plan.sampled, other_question=on_other_question,
-            higher_is_better=scale.higher_is_better, n_items=len(run.plan.offered),
-            losses=_losses(run, names, scale),
+            outcome.task, outcome.metric.name, outcome.filter, scale.describe(),
+            differences.benchmark, {}, question=spec.question, sampled=run.plan.sampled,
+            other_question=differences.population, higher_is_better=scale.higher_is_better,
+            n_items=len(run.plan.offered), losses=_losses(run, names, scale),
         )  # fmt: skip
         result = run.state()
         warnings = list(dict.fromkeys([*run.plan.warnings, *result.warnings]))
@@ -189,8 +189,15 @@ def _require_end(set_aside: Mapping[str, str], ended: bool, run_dir: str | Path 
         raise UnfinishedError(f"the comparison did not finish ({why or 'interrupted'}){advice}")
 
 
-def _differences(run: Run, margin: float) -> list[Difference]:
-    """Return the difference of the benchmark's documents, and of documents like them."""
+class _Differences(NamedTuple):
+    """The difference on the benchmark's documents, and the one on documents like them."""
+
+    benchmark: Difference
+    population: Difference
+
+
+def _differences(run: Run, margin: float) -> _Differences:
+    """Return the difference of the models under either question."""
     scale = run.plan.outcome.metric.scale
     verdicts = run.book.ranker.verdicts
     on_benchmark, on_population = (
@@ -209,7 +216,7 @@ def _differences(run: Run, margin: float) -> list[Difference]:
             answers=n_answers if run.plan.most_repeats > 1 else None,
         )  # fmt: skip
         differences.append(difference)
-    return differences
+    return _Differences(*differences)
 
 
 def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str]:

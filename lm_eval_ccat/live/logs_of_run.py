@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,18 @@ from .stored import StoredRanking, stored_rankings
 
 #: Name of the outcome of an answer that is scored by one metric alone.
 _ONLY_OUTCOME = ""
-#: Scores on the metric's own scale by task, outcome and document.
-_Answers = dict[tuple[Any, ...], list[float]]
+
+
+class _Scored(NamedTuple):
+    """A document of a task, and the outcome that scores its answers."""
+
+    task: Any
+    outcome: str
+    doc_id: Any
+
+
+#: Scores on the metric's own scale, of all answers to each document.
+_Scores = dict[_Scored, list[float]]
 
 
 def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
@@ -37,7 +47,7 @@ def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
     tolerance : float
         Difference up to which figures count as equal.
     """
-    answers: dict[str, _Answers] = {}
+    answers: dict[str, _Scores] = {}
     texts_of: dict[tuple[str, Any, Any], set[str]] = {}
     for record in read_journal(RunDirectory(folder).journal.path)[1]:
         if isinstance(record, Answered):
@@ -49,7 +59,7 @@ def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
                 _texts(record.responses)
             )
             for outcome, raw in by_outcome.items():
-                model_answers.setdefault((task, outcome, doc_id), []).append(raw)
+                model_answers.setdefault(_Scored(task, outcome, doc_id), []).append(raw)
     rankings = [ranking for ranking in stored_rankings(folder) if not ranking.terms]
     texts: list[str] = []
     for model, model_answers in answers.items():
@@ -64,7 +74,7 @@ def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
 
 
 def _other_scores(
-    logs: Path, model: str, ranking: StoredRanking, answers: _Answers, tolerance: float
+    logs: Path, model: str, ranking: StoredRanking, answers: _Scores, tolerance: float
 ) -> Iterator[str]:
     """Yield the first document whose score in the logs of a model is not that of its answers."""
     outcome = ranking.outcome
@@ -74,9 +84,9 @@ def _other_scores(
         return
     by_document: dict[Any, list[float]] = {}
     for name in (_ONLY_OUTCOME, outcome.metric, f"{outcome.metric},{outcome.filter or 'none'}"):
-        for (task, key, doc_id), scores in answers.items():
-            if (task, key) == (outcome.task, name):
-                by_document.setdefault(doc_id, []).extend(scores)
+        for scored, scores in answers.items():
+            if (scored.task, scored.outcome) == (outcome.task, name):
+                by_document.setdefault(scored.doc_id, []).extend(scores)
     if not by_document:
         return
     logged = table.model_scores()[0]

@@ -269,12 +269,12 @@ class Scoring(NamedTuple):
     def _differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
         """Yield the same of the latest runs."""
         for what, change in (("text", PROMPTS), ("target", SCORING_CODE)):
-            marks, of_peer = (getattr(side.documents, f"{what}s") for side in (self, peer))
-            changed, compared = differing(marks, of_peer)
+            marks, peer_marks = (getattr(side.documents, f"{what}s") for side in (self, peer))
+            changed, compared = differing(marks, peer_marks)
             # One document shows the difference; the count says how far it goes.
             for document in changed[:1]:
                 extent = f"; {len(changed)} of {compared} {what}s differ"
-                values = zip((marks[document], of_peer[document]), names)
+                values = zip((marks[document], peer_marks[document]), names)
                 places = " and ".join(f"{mark} in {name}" for mark, name in values)
                 yield Discrepancy(
                     f"the {what} of document {document[0]!r} is {places}"
@@ -283,14 +283,14 @@ class Scoring(NamedTuple):
                     change == SCORING_CODE,
                 )
         for key in [key for key in self.settings if key in peer.settings]:
-            text, of_peer = self.settings[key], peer.settings[key]
-            if text == of_peer:
+            text, peer_text = self.settings[key], peer.settings[key]
+            if text == peer_text:
                 continue
             if key == _VERSION:  # it may stand for any change of the task
-                words = f"{key} is {text} in {names[0]} and {of_peer} in {names[1]}"
+                words = f"{key} is {text} in {names[0]} and {peer_text} in {names[1]}"
                 yield Discrepancy(words, SCORING_CODE)
                 continue
-            place = first_difference(text, of_peer)
+            place = first_difference(text, peer_text)
             words = f"{key} differs between {' and '.join(names)}{place}"
             change = PROMPTS if key in _WRITING else "" if key == _REPEATS else SCORING_CODE
             yield Discrepancy(words, change, change == SCORING_CODE)
