@@ -184,7 +184,7 @@ def means_of_known(
     columns = [n for n, doc_id in enumerate(table.doc_ids) if doc_id in bank.index]
     if not columns:
         raise UsageError("the known results are of other items than the bank's")
-    scores = _joined(table, bank, len(columns))
+    scores = _scores_in_bank_order(table, bank, len(columns))
     has_score = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
     names = [table.models[model] for model in np.flatnonzero(has_score)]
     scores = scores[has_score]
@@ -212,7 +212,7 @@ def means_of_known(
     return dict(zip(names, means))
 
 
-def _joined(table: ScoreTable, bank: ItemBank, n_common: int) -> Floats:
+def _scores_in_bank_order(table: ScoreTable, bank: ItemBank, n_common: int) -> Floats:
     """Return a table's scores in bank order; refuse them if they are of other documents."""
     compared = bank.compare(table.doc_ids, table.doc_hashes)
     if changed := compared.changed:

@@ -145,11 +145,13 @@ def _check(
     names = [table.models[i] for i in by_name]
     sample = table.model_scores(items=some_items(table.n_items))[by_name]
     model_families = [families[i] if families else family_of(table.models[i]) for i in by_name]
-    sets = groups(np.nanmean(sample, axis=1), model_families, bool(families), names)
+    sets = groups(
+        np.nanmean(sample, axis=1), model_families, whole_families=bool(families), names=names
+    )
     checkpoints, known = replay_groups(sample, sets, factors, config_noise, draws)
     if not checkpoints:
         return SelfCheck(VAGUE, None, {})
-    return departures_of(checkpoints, known, n_models >= MANY, names)
+    return departures_of(checkpoints, known, many=n_models >= MANY, names=names)
 
 
 def _parameters(items: FractionalItems, within: Floats | None) -> dict[str, Floats]:

@@ -114,7 +114,11 @@ class Checkpoint(NamedTuple):
 
 
 def groups(
-    mean: Floats, families: Sequence[str], whole_families: bool = False, names: Sequence[str] = ()
+    mean: Floats,
+    families: Sequence[str],
+    *,
+    whole_families: bool = False,
+    names: Sequence[str] = (),
 ) -> list[Group]:
     """Return the groups of models to leave out together.
 
@@ -134,12 +138,12 @@ def groups(
     k = min(GROUPS, n // 2)
     sets: list[list[int]] = [[] for _ in range(k)]
     largest = n // 2 if whole_families else n // k + 1
-    members: dict[str, list[int]] = {}
-    for i in order.tolist():
-        members.setdefault(families[i], []).append(i)
-    for family in sorted(members.values(), key=lambda part: -len(part)):
-        for part in [family] if len(family) <= largest else [[i] for i in family]:
-            min(sets, key=len).extend(part)
+    by_family: dict[str, list[int]] = {}
+    for model in order.tolist():
+        by_family.setdefault(families[model], []).append(model)
+    for family in sorted(by_family.values(), key=lambda models: -len(models)):
+        for models in [family] if len(family) <= largest else [[model] for model in family]:
+            min(sets, key=len).extend(models)
     left_out = [
         np.array(sorted(models, key=lambda i: -mean[i]), dtype=np.intp) for models in sets if models
     ]
@@ -446,7 +450,7 @@ class Judged(NamedTuple):
 
 
 def departures_of(
-    checkpoints: list[Checkpoint], known: Departures, many: bool, names: Sequence[str]
+    checkpoints: list[Checkpoint], known: Departures, *, many: bool, names: Sequence[str]
 ) -> SelfCheck:
     """Fit the prior of departures, and judge it on models that it was not fitted on.
 
