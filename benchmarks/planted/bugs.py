@@ -823,7 +823,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the last bit of a sum decides among equally informative items",
         "lm_eval_ccat/methods/policy",
-        "np.round(values / largest_value, _DIGITS)",
+        "(values / largest_value).round(_DIGITS)",
         "values / largest_value",
         ("tests/methods/test_rounding.py",),
     ),

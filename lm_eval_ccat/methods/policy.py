@@ -291,7 +291,7 @@ def rounded(values: Floats) -> Floats:
     (1.0, 0.0)
     """
     largest_value = float(np.abs(values).max(initial=1e-300, where=np.isfinite(values)))
-    return np.asarray(np.round(values / largest_value, _DIGITS))
+    return np.asarray((values / largest_value).round(_DIGITS))
 
 
 def tie_order(seed: Items, n_items: int) -> Indices:

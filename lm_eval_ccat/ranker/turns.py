@@ -265,13 +265,11 @@ class Turns:
         models have, so whoever gives more of them to one model spends them on none of its pairs.
         """
         outcome = self.standing.score.only_outcome
-        worth: Floats | None = None
         if outcome is not None:
             pending = [tuple(self.accounts[model].pending) for model in models]
-            worth = outcome.policy.priorities(models, pending, prices)
-        if worth is None:
-            worth = np.asarray(1.0 / (self.accounts.n[models] + 1.0) ** 2)
-        return rounded(worth)
+            if (worth := outcome.policy.priorities(models, pending, prices)) is not None:
+                return rounded(worth)
+        return np.asarray(1.0 / (self.accounts.n[models] + 1.0) ** 2)
 
     # -- which item ---------------------------------------------------------------------------
 

@@ -316,7 +316,9 @@ class WeightedSum:
                 )
             ]
             outcome = term.states[int(np.argmax(rounded(np.array(worth))))]
-        in_flight = [item - slots.start for item in pending if slots.start <= item < slots.stop]
+        in_flight = pending
+        if len(self._contents.tasks) > 1:  # hundreds of items may be in flight
+            in_flight = [item - slots.start for item in pending if slots.start <= item < slots.stop]
         askable = in_task & outcome.kept_items
         choices = outcome.policy.next(model, askable, in_flight, price[slots], k)
         return [replace(choice, item=choice.item + slots.start) for choice in choices]

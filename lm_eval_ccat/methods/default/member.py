@@ -112,7 +112,8 @@ class Member:
         self._waiting: dict[int, None] = {}
         self._n_known = -1
         self._departures: Departures | None = None
-        self.drawn = self._selected = np.empty(0, dtype=np.intp)
+        # Of the items with a score, in the order of the answers: their positions in the log.
+        self.drawn = self._selected = self._places = np.empty(0, dtype=np.intp)
         self._position_variance = self.mean_residual = self.score_variance = 0.0
         self.misfit, self.misfit_variance = 1.0, 0.0
         self.draw_weights = self.draw_residuals = self.draw_noises = np.empty(0)
@@ -159,6 +160,7 @@ class Member:
         for item in items:
             self.ask(item, None, 0.0)
             self.stop_waiting(item)
+        self._places = np.concatenate([self._places, [self.asked[item] for item in items]])
         self.posterior.learn(items, scores)
 
     def pending(self, shared: Sequence[int]) -> list[int]:
@@ -177,12 +179,13 @@ class Member:
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
         chance_outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
         # In the order asked, on which the weights of draws depend, not in that of the answers.
-        scored = np.array(sorted(p.answered, key=self.asked.__getitem__), dtype=np.intp)
+        scored = p.answered[self._places.argsort()]
         w, inverse_p = self._draws.take(scored, 1)
         drawn = w.nonzero()[0]
         self.drawn, self._selected = scored[drawn], scored[w == 0.0]
         scores = p.score[scored]
-        self.score_variance = float(scores.var(ddof=1)) if len(scores) > 1 else 0.0
+        deviation = scores - scores.sum() / max(self._n_known, 1)
+        self.score_variance = float(deviation.dot(deviation)) / max(self._n_known - 1, 1)
         residual = p.residuals(scored, _MOST_LEVERAGE)
         noises = p.kappa[scored] * p.w[scored]
         usual = departures.noise * noises + departures.floor * self.level
@@ -254,7 +257,7 @@ class ScorePosterior:
 
     Attributes
     ----------
-    answered : list of int
+    answered : ndarray of int
         Items with a score, in the order of the answers.
     score : ndarray of shape (n_items,)
         0 where there is no score.
@@ -274,7 +277,7 @@ class ScorePosterior:
 
     def __init__(self, items: FractionalItems) -> None:
         self.items = items
-        self.answered: list[int] = []
+        self.answered: Indices = np.empty(0, dtype=np.intp)
         self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
         self.score = np.zeros(items.n_items)
         self._rows = items.rows[:, :0]  # of the items seen
@@ -315,8 +318,8 @@ class ScorePosterior:
 
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """Take in scores, on [0, 1], of items not seen before."""
-        self.answered.extend(items)
         places = np.array(items, dtype=np.intp)
+        self.answered = np.concatenate([self.answered, places])
         self._rows = np.concatenate([self._rows, self.items.rows.take(places, 1)], 1)
         self._unseen[places] = 0.0
         self.score[places] = scores
@@ -359,7 +362,9 @@ class ScorePosterior:
     def open_after(self, items: Indices) -> float:
         """Return the variance of the mean expected score of the unseen items, given only these."""
         along = self._gradient / max(self.n_items - len(self.answered), 1)
-        return float(along.dot(solved(self._precision_of(items) + np.diag(self._prior), along)))
+        precision = self._precision_of(items)
+        precision.flat[:: len(precision) + 1] += self._prior
+        return float(along.dot(solved(precision, along)))
 
     @property
     def variance_over_abilities(self) -> float:
@@ -369,9 +374,10 @@ class ScorePosterior:
         nearly as well (a model that guesses and was lucky).
         """
         profile = self.items.profile
-        weight = np.exp(self._profile - self._profile.max())
+        weight = np.exp(self._profile - max(self._profile.tolist()))
         off = profile.mean - np.interp(self.z[0], profile.x, profile.mean)
-        return float(weight.dot(off * off) / weight.sum())
+        off *= off
+        return float(weight.dot(off) / sum(weight.tolist()))
 
     def _fit(self) -> None:
         """Take Newton steps from the last mode to the new one.
@@ -381,7 +387,7 @@ class ScorePosterior:
         """
         items, prior, z = self.items, self._prior, self.z
         share, last_step = 1.0, np.zeros(len(z))
-        answered = np.array(self.answered, dtype=np.intp)
+        answered = self.answered
         rows, noise, y = self._rows, items.noise[answered], self.score[answered]
         # Where the last fit ended, everything is known already.
         mu, w, kappa = self.mu[answered], self.w[answered], self.kappa[answered]

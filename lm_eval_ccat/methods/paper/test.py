@@ -291,6 +291,7 @@ class PaperTest:
         rng = np.random.default_rng([*seed, 8])
         self._jitter = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
         self._mu_at: tuple[float, Floats] | None = None
+        self._with_pending: tuple[Sequence[int], float] = (), self.precision
 
     @property
     def _mu(self) -> Floats:
@@ -342,10 +343,11 @@ class PaperTest:
 
     def precision_with(self, pending: Sequence[int]) -> float:
         """Return the precision after the scores of `pending`, at the current ability."""
-        if not len(pending):
-            return self.precision
-        mu = self._mu[list(pending)]
-        return self.precision + float(information(mu, self._k).sum())
+        # An ask of any model needs it of all, which may have hundreds of items in flight.
+        if self._with_pending[0] != (pending := tuple(pending)):
+            added = float(information(self._mu[list(pending)], self._k).sum())
+            self._with_pending = pending, self.precision + added
+        return self._with_pending[1]
 
     def learn(self, item: int, score: float) -> None:
         """Take in the score of one item.
@@ -362,3 +364,4 @@ class PaperTest:
         self.precision += mu * (1.0 - mu) / self._k
         y = float(self.scale.normalise(np.clip(score, *self.scale.ends)))
         self.ability += (y - mu) / (self._k * self.precision)
+        self._with_pending = (), self.precision
