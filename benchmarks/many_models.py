@@ -1,10 +1,11 @@
-"""Does it cost anything to decide turns on looks that are some answers old, with many models?
+"""Does it cost anything to decide turns on looks that are some answers old?
 
-Beyond fifty models a ranking looks at all of them together not after every answer, but after one
-answer of every fifth model. Held-out models of real leaderboards are ranked both ways at
-the same number of items; the pairs of runs share models, bank and seed. Printed are Kendall's tau,
-the error of estimates and the decided pairs, as differences (old looks less a look after every
-answer) with their standard errors over folds, and the processor time of a decision.
+A ranking looks at all models together not after every answer, but after as many as models may be
+asked, at most ten, and beyond fifty models after one answer of every fifth. Held-out models of real
+leaderboards are ranked both ways up to the same number of items; the pairs of runs share models,
+bank and seed. Printed are the answers, Kendall's tau, the error of estimates and the decided pairs,
+as differences (old looks less a look after every answer) with their standard errors over folds, and
+the processor time of a decision.
 
     python benchmarks/many_models.py --data ../shared/data --models 80 --folds 6
 """
@@ -28,9 +29,9 @@ from lm_eval_ccat.ranker import turns
 TABLES = ("scores/metabench_gsm8k_v1", "suite/openllm_mmlu", "suite/openllm_truthfulqa")
 
 
-def ranked(bank: Any, table: ScoreTable, each: int, few: int, seed: int) -> dict[str, float]:
-    """One ranking of all models of a table; a look after every answer for up to `few` models."""
-    turns.FEW = few
+def ranked(bank: Any, table: ScoreTable, each: int, share: int, seed: int) -> dict[str, float]:
+    """One ranking of all models of a table; a look after as many answers as this share of them."""
+    turns.SHARE_PER_LOOK = share
     scores, column = table.model_scores(), {d: i for i, d in enumerate(table.doc_ids)}
     row = {m: i for i, m in enumerate(table.models)}
     truth = np.nanmean(scores, axis=1)
@@ -55,6 +56,7 @@ def ranked(bank: Any, table: ScoreTable, each: int, few: int, seed: int) -> dict
         for a, b in decided
     ]
     return {
+        "answers": n,
         "tau": float(kendalltau(estimate, truth)[0]),
         "rmse": float(np.sqrt(np.mean((estimate - truth) ** 2))),
         "decided": len(decided) / max(len(found.decisions), 1),
@@ -75,7 +77,7 @@ def main() -> None:
     parser.add_argument("--each", default="15,25", help="items per model")
     parser.add_argument("--folds", type=int, default=6)
     args = parser.parse_args()
-    usual, differences = turns.FEW, []
+    usual, differences = turns.SHARE_PER_LOOK, []
     for name in TABLES:
         table = ScoreTable.read(args.data / f"{name}.parquet", metric="acc")
         for fold in range(args.folds):
@@ -86,7 +88,7 @@ def main() -> None:
                 bank = calibrate(table.select(names[args.models :]))
             new = table.select(names[: args.models])
             for each in map(int, args.each.split(",")):
-                often = ranked(bank, new, each, args.models, fold)
+                often = ranked(bank, new, each, max(args.models, turns.FEW), fold)
                 seldom = ranked(bank, new, each, usual, fold)
                 differences.append((each, often, seldom))
     for each in sorted({d[0] for d in differences}):

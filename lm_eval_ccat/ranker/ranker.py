@@ -132,7 +132,7 @@ class Ranker:
         spent.
     max_items : int, optional
         Maximum number of items per model, which cuts the warm-up except that of ``paper``; default
-        the method's limit. Looks after every answer decide no pair on fewer than 10 items.
+        the method's limit. Looks that go on decide no pair on fewer than 10 items.
     seed : int, optional
         Seed of all random draws: those of the method and of `exposure`.
     known : mapping of str to float, or ScoreTable, optional
@@ -156,7 +156,7 @@ class Ranker:
     familywise : bool, optional
         Whether `confidence` holds for all pairs together instead of for each pair separately.
     looks : {"every", "one"}, optional
-        Whether verdicts hold although the ranker looks after every answer, or only for one look
+        Whether verdicts hold however often the ranker looks as answers come, or only for one look
         at a number of items fixed in advance. A rule that does not stop on verdicts (a target
         error, a budget alone) takes one look in either case.
     sampled : bool, optional
@@ -392,9 +392,7 @@ class Ranker:
     @property
     def done(self) -> bool:
         """Whether nothing is in flight and nothing more would be asked."""
-        return not self._turns.candidates().models and not any(
-            account.pending for account in self._accounts
-        )
+        return self._turns.done
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:

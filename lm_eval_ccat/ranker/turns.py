@@ -19,8 +19,9 @@ from .stopping import StoppingRule
 #: its turn. The worth falls with the square of the number of items, so 4 lets a fast model run
 #: ahead to twice the items that it would get in turn.
 _PATIENCE = 4.0
-#: With more models than this, a look is taken only after as many answers as a fifth of them: it
-#: takes as long as there are pairs, a quarter of a million with 500 models.
+#: A look is taken after as many answers as models may be asked, at most ten, because a pair counts
+#: the items that both of its models have. With more models than `FEW` it is after as many as a
+#: fifth of them: it takes as long as there are pairs, a quarter of a million with 500 models.
 FEW, SHARE_PER_LOOK = 50, 5
 #: Items of a single task that every model answers before models are compared, by default.
 WARMUP = 10
@@ -89,6 +90,7 @@ class Turns:
     stopped: str | None = None
     _cached: tuple[int, Candidates] | None = None
     _answers: int = 0  # since the last look
+    _answers_per_look: int = 1
 
     def __post_init__(self) -> None:
         self.accounts, self._policy = self.standing.accounts, self.standing.score.leader
@@ -96,27 +98,36 @@ class Turns:
     def answer_came(self) -> None:
         """Take a look if one is due now that an answer has come in or has failed.
 
-        None is due in the warm-up. Of many models one is due only every so many answers, so that
-        turns are decided on an older one. When a look is taken depends only on what was told, not
-        on who reads a result.
+        None is due in the warm-up. After it one is due every so many answers, so that turns are
+        decided on an older one, and after the last answer of all. When a look is taken depends only
+        on what was asked and told, not on who reads a result.
         """
-        standing, answers_per_look = self.standing, self._answers_per_look
+        standing, few = self.standing, len(self.accounts) <= FEW
         self._answers += 1
-        if (answers_per_look == 1 and standing.looks.single_look) or self.warming().any():
+        on_current_belief = few or self._policy.looks_after_every_answer
+        if (standing.looks.single_look and on_current_belief) or self.warming().any():
             standing.belief_at_look = None
         elif (
-            answers_per_look == 1
-            or standing.belief_at_look is None
-            or self._answers >= answers_per_look
+            standing.belief_at_look is None or self._answers >= self._answers_per_look or self.done
         ):
             standing.look()
-            self._answers = 0
+            self._cached, self._answers = None, 0
+            self._answers_per_look = self._answers_to_next_look()
+
+    def _answers_to_next_look(self) -> int:
+        n_models = len(self.accounts)
+        if self._policy.looks_after_every_answer:
+            return 1
+        if n_models > FEW:
+            return n_models // SHARE_PER_LOOK
+        return min(len(self.candidates().models), FEW // SHARE_PER_LOOK)
 
     @property
-    def _answers_per_look(self) -> int:
-        n_models = len(self.accounts)
-        few = n_models <= FEW or self._policy.looks_after_every_answer
-        return 1 if few else n_models // SHARE_PER_LOOK
+    def done(self) -> bool:
+        """Whether nothing is in flight and nothing more would be asked."""
+        return not self.candidates().models and not any(
+            account.pending for account in self.accounts
+        )
 
     # -- who is next --------------------------------------------------------------------------
 

@@ -46,6 +46,21 @@ def test_a_look_is_taken_after_so_many_answers(monkeypatch):
     assert answers == 80 and len(taken) == 1 + (80 - 32) // 4
 
 
+def test_few_models_are_looked_at_once_each_has_answered_and_after_the_last_answer(monkeypatch):
+    """A pair counts the items that both have; a limit may end the ranking in between."""
+    monkeypatch.setattr(turns, "FEW", 50)
+    monkeypatch.setattr(turns, "SHARE_PER_LOOK", 5)
+    made = Ranker(bank_of("default"), list("abc"), warmup=4, budget=53, seed=2)
+    taken, after = [], Looks.after
+    monkeypatch.setattr(Looks, "after", lambda *given: taken.append(len(told)) or after(*given))
+    told = []
+    while not made.done:
+        for model, item in made.ask():
+            told.append(model)
+            made.tell(model, item, float(SCORES[0, item]))  # equal models, so that all stay open
+    assert taken == [*range(12, 53, 3), 53]
+
+
 @pytest.mark.parametrize("method", ["default", "sample"])
 @pytest.mark.parametrize("n_tasks", [1, 2])
 def test_looks_at_pairs_are_as_rare_whatever_the_method_and_the_score(method, n_tasks, monkeypatch):
