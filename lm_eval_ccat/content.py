@@ -404,7 +404,7 @@ class ModelForecastContent(TypedDict):
     most_cost: float | None
     full_evaluation_cost: float | None
     in_flight_at_most: int
-    most_seconds_at_1s: float
+    most_seconds_at_1s: float  # if each answer takes one second
 
 
 class LoadsContent(TypedDict):
@@ -468,6 +468,6 @@ class ForecastContent(ProspectsContent):
     rehearsal: RehearsalContent | None
     overspend_at_most: float | None
     judge_cost_per_item: float | None
-    ahead: int
+    ahead: int  # answers of a model in flight when the goal is met, at most; 0 without a goal
     one_at_a_time: bool
     loads: LoadsContent | None

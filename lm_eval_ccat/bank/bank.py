@@ -285,7 +285,7 @@ class ItemBank:
         """
         hash_of = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
         stored = dict(zip(self.doc_ids, self.doc_hashes or [None] * self.n_items))
-        # A document without a hash on either side is neither the same nor another.
+        # Unless both hashes are known, a document counts neither as the same nor as changed.
         is_same = {
             doc_id: hash_ == hash_of[doc_id]
             for doc_id, hash_ in stored.items()

@@ -262,7 +262,11 @@ class _StoredComparison:
 
 
 def _doubt_of_equal_scores(compared: Compared, span: float) -> list[str]:
-    """Warn that equal scores of two models do not show that all other documents' are equal."""
+    """Warn, where all scores of two models are equal, that further documents may still differ.
+
+    The upper end of their difference, over the `span` of the scale, is the largest share that may.
+    Nothing is said if the question is about these very documents.
+    """
     overall, share = compared.overall, compared.overall.high / span
     if compared.question != POPULATION or share == 1.0:
         return []

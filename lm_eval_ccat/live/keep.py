@@ -311,7 +311,10 @@ class ModelRuns:
         return runs
 
     def further(self, models: Sequence[HarnessModel]) -> dict[str, RankingContent]:
-        """Return the other scores of the same answers, at weight 0, as JSON by their keys."""
+        """Rank by the scores that answers have besides the ranked ones; return JSON by their keys.
+
+        A key is "acc,strict", of several tasks "task acc,strict". `of` uses these rankings, too.
+        """
         runs = [self._drawn_runs(model) for model in models if self.book.answers.of(model.name)]
         blocks = {}
         for task in self.plan.measured:

@@ -61,7 +61,8 @@ class Line:
     windows : dict of model to int
         Most asks of each model without a processed answer.
     growth : dict of model to float
-        By which share of its processed answers each model's window grows; default: it does not.
+        By which share of its processed answers each model's window grows if `warmup_at_once`;
+        default: it does not.
     arrival : bool
         Whether to process answers as they arrive: more throughput, but not reproducible.
     warmup : int
@@ -184,8 +185,8 @@ class Line:
     def set_aside(self, model: str, reason: str, away: bool = False) -> None:
         """Set a model aside: for now if it is only `away`, else for good.
 
-        Its asks leave the line, the answers behind them take effect, and the other models go on
-        with the pairs that do not need it.
+        Its asks leave the line, the answers behind them take effect, and the other models are still
+        compared with each other.
         """
         # A model that is away may still be set aside for good, and not the other way round.
         if model in self.book.tally.set_aside and (away or model not in self.away):
@@ -262,8 +263,9 @@ class Line:
     def _windows(self, models: Collection[str], warming: bool = False) -> NDArray[np.int64]:
         """Return how many asks of each model may be untold.
 
-        While some model is `warming` up, which may decide the run, nobody is asked more than the
-        first window in all.
+        An ask is untold until its answer is processed. While a model is `warming` up, in a run that
+        may end at its goal, no model's answers and untold asks together exceed its first window, or
+        the warm-up if that is larger.
         """
         answers = np.array([self.book.n_told_by_model[model] for model in models])
         windows = np.array([self.windows[model] for model in models])

@@ -226,7 +226,10 @@ class Plan:
         }
 
     def outcome_weights(self) -> dict[str, dict[str, float]]:
-        """Return the weight of each outcome: the task's weight, divided by the outcomes' own."""
+        """Return each outcome's share of its task's weight, in proportion to the outcomes' weights.
+
+        Tasks without weights count by their items.
+        """
         sizes = {task: float(outcome.bank.n_items) for task, outcome in self.outcomes.items()}
         weights = {}
         for task, outcomes in self.measured.items():
@@ -340,9 +343,9 @@ def make_plan(spec: Spec) -> Plan:
 
 
 def plan_of_banks(spec: Spec) -> Plan | None:
-    """Make the plan of a ranking from its banks alone: a forecast without documents, for no run.
+    """Make the plan of a forecast from the banks alone, without loading documents.
 
-    None if a bank does not state the tokens of its items, or if there is none of a task.
+    None without banks, if a task has no bank, or if a bank does not state the tokens of its items.
     """
     bank = spec.bank
     if not bank or isinstance(bank, Donors):

@@ -163,7 +163,7 @@ class Run:
 
     @cached_property
     def models(self) -> Sequence[HarnessModel]:
-        """The models to ask, with their earlier answers; none of them is open yet.
+        """The models to ask, with the answers that the logs of ``prior:`` hold; none is open yet.
 
         Raises
         ------

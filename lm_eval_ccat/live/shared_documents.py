@@ -32,7 +32,7 @@ from .sides import NO_VALUE, SIDES, Fields, fields_of, values_of_field
 
 #: What two sides must have alike, unless that is accepted: a scorer, and what `Scoring` compares.
 _COMPARED_ELSEWHERE = ("scorer", "task_version")
-_UNKNOWN = (
+_LACKING_A_SCORE = (
     "{} a score on {}: the interval allows for any. Score them, or leave out of both sides what "
     "was not asked"
 )
@@ -163,10 +163,11 @@ class SharedDocuments:
     def compared(
         self, gate: Gate, grouping: Grouping, sources: Sequence[Any], warnings: list[str]
     ) -> Compared:
-        """Compare all documents under both questions, and groups of them under the gate's.
+        """Compare all documents, as the question of `gate` has it and as the other one has it.
 
-        `sources` are what the sides were read from; logs hold the fields of documents. What
-        clusters cannot tell goes to `warnings`.
+        The questions are "benchmark" and "population". Groups of documents are compared by that of
+        `gate` alone. The fields to group or cluster by are read from `sources`, the logs of the
+        sides. A warning is added where clusters are too few to tell anything.
         """
         all_documents = np.ones(len(self.ids), dtype=bool)
         fields = fields_of(grouping.items, sources, self.outcome.task) if grouping else {}
@@ -349,7 +350,9 @@ def _documents_without_score(
     size: int | None,
     warnings: list[str],
 ) -> list[Any]:
-    """Return the documents without a score that a side was asked, and warn of them.
+    """Return the documents that both sides were asked and not both have a score of; warn of them.
+
+    Scores that are left out because the other side was not asked are warned of, too.
 
     Parameters
     ----------
@@ -358,7 +361,7 @@ def _documents_without_score(
     asked : (container, container)
         As `_documents_asked` has them.
     size : int or None
-        Documents of the task, where logs state it: they number them from 0.
+        Number of documents of the task, if logs state it; their doc_ids are then 0 to size - 1.
     warnings : list of str
     """
     unknown: list[Any] = []
@@ -369,7 +372,7 @@ def _documents_without_score(
             warnings.append(f"{plural(count, 'score')} left out: the {role} was not asked these")
         if unscored:
             documents = f"{plural(len(unscored), 'document')} (doc_id {some(unscored, 3)})"
-            warnings.append(_UNKNOWN.format(f"the {role} lacks", documents))
+            warnings.append(_LACKING_A_SCORE.format(f"the {role} lacks", documents))
         unknown += unscored
     first, second = scored
     lost = [
@@ -380,7 +383,7 @@ def _documents_without_score(
     ]
     if lost:
         documents = f"{plural(len(lost), 'document')} (doc_id {some(lost, 3)})"
-        warnings.append(_UNKNOWN.format("both sides lack", documents))
+        warnings.append(_LACKING_A_SCORE.format("both sides lack", documents))
     return unknown + lost
 
 

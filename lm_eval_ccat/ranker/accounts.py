@@ -81,13 +81,15 @@ class Account:
         self._drawn.pop(item, None)
 
     def renumber(self, moved_to: Indices, kept_items: Mask) -> None:
-        """Move all items to their new positions; `kept_items` says which may be asked."""
+        """Move all items to their new positions.
+
+        `kept_items` says which of the added answers may be asked; the others stay as they were.
+        """
         places = moved_to.tolist()
         self.scored = {places[item]: drawn for item, drawn in self.scored.items()}
         self.pending = {places[item]: units for item, units in self.pending.items()}
         self.failed = {places[item]: reason for item, reason in self.failed.items()}
         self._drawn = {places[item]: drawn for item, drawn in self._drawn.items()}
-        # Answers that were added may be asked, as far as the bank has kept their items.
         available = kept_items.copy()
         available[moved_to] = self.available
         self.available = available

@@ -67,9 +67,12 @@ class OutcomeState:
         self._beliefs.clear()
 
     def raise_repeats(self, repeats: int, seed: int) -> None:
-        """Let items be asked up to `repeats` times; `seed` is that of the passes."""
+        """Let items be asked up to `repeats` times.
+
+        A policy of single answers keeps the first pass, and passes that ask every item once follow
+        it, in an order by `seed`.
+        """
         bank = self.outcome.bank
-        # So far a policy has chosen single answers. It keeps the first pass, and passes follow it.
         if self._repeats == 1:
             policy = FirstPassPolicy(
                 bank, len(self.scores), self.policy, repeats=repeats, seed=seed
@@ -206,9 +209,9 @@ class Task:
             state.failed.append([])
 
     def raise_repeats(self, repeats: int, start: int, seed: int) -> None:
-        """Let items be asked up to `repeats` times; positions in the task stay what they are.
+        """Let items be asked up to `repeats` times; positions in the task stay.
 
-        `start` is where its items lie now, and `seed` that of the passes.
+        The task now begins at `start` among the items of all tasks; `seed` orders the passes.
         """
         n_items = self.bank.n_items
         self.positions = slice(start, start + n_items * repeats)

@@ -162,8 +162,8 @@ class Difference:
         up = 1.0 if scale.higher_is_better else -1.0
         alike = abs(belief.location[1] - belief.location[0]) <= ROUNDING
         equal = alike and belief.variance[0, 1] <= ROUNDING**2
-        losses = belief.zero_count
-        without_losses = losses is not None and not losses[~np.eye(2, dtype=bool)].any()
+        zero_count = belief.zero_count
+        neither_lost = zero_count is not None and not zero_count[~np.eye(2, dtype=bool)].any()
         stated_pair = StatedPair(
             baseline,
             candidate,
@@ -172,13 +172,15 @@ class Difference:
             decision=WORDS[verdicts.state[1, 0]],
             barred=bool(verdicts.barred[1, 0]),
         )
-        # What may still come bounds the difference of equal scores, not its standard error.
-        rate = 1.0 if alike and without_losses else 0.5
+        # With equal scores and no loss the standard error is 0: the interval comes from differences
+        # that may still come, and shrinks as 1/n.
+        rate = 1.0 if alike and neither_lost else 0.5
         asked = Asked(documents, answers, belief.n_items, rate)
         difference = cls.stated(stated_pair, asked, scale, margin)
         if equal and margin == 0.0:  # without a margin nothing is asked of documents to come
             difference = replace(difference, verdict=WORDS[EQUIVALENT], more_documents=None)
-        if belief.question == POPULATION and answers is not None:  # these tell of no other document
+        if belief.question == POPULATION and answers is not None:
+            # More answers to these documents tell nothing of others.
             difference = replace(difference, more_answers=None)
         return replace(difference, clusters=clusters)
 
@@ -408,7 +410,8 @@ class _DocumentDifferences(NamedTuple):
     Attributes
     ----------
     values : ndarray of shape (n_documents,)
-        All equal to `mean` where rounding alone tells them apart.
+        0 where rounding alone makes one differ from 0, and all equal to `mean` if rounding alone
+        tells them apart.
     mean : float
     rounding : float
         By how much two values may differ through the rounding of scores.

@@ -54,7 +54,7 @@ def _true_at_most(belief: Belief, n: int) -> Floats:
 
 
 def family_size(belief: Belief) -> float:
-    """Return how many hypotheses can be true together when none is rejected."""
+    """Return how many pairs can be equal at once at most, by which a level for all is divided."""
     n_models, references = len(belief.location), belief.references
     distinct = 0
     if references is not None:  # equal exact ones are one hypothesis

@@ -133,7 +133,7 @@ def headline(content: RankingContent) -> str:
 
 
 def _effort(content: RankingContent) -> str:
-    """Say how many answers, and dollars or tokens, a ranking took, of those of full runs.
+    """Say how many answers, and dollars or tokens, a ranking took, each out of what full runs take.
 
     More are asked than used where some were in flight at the deciding answer.
     """

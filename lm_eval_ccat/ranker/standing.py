@@ -129,7 +129,10 @@ class Standing:
         return self._verdicts(self.belief())
 
     def _verdicts(self, belief: Belief) -> Verdicts:
-        """Return verdicts on the ranked score by the looks so far, or by the only one; cached."""
+        """Return verdicts on the ranked score from the looks so far; cached.
+
+        If the rule is a single look, it is taken now, on `belief`.
+        """
         key = belief, self.accounts.active.tobytes(), frozenset(self.barred), self.looks
         if self._cached is None or self._cached[0] != key:
             looks = self.looks.with_models(len(self.accounts))

@@ -262,7 +262,7 @@ class Verdicts:
 
     @property
     def withdrawn(self) -> list[tuple[str, str]]:
-        """Pairs that were once decided the other way round and are open again."""
+        """Open pairs whose evidence once decided, by itself, for the model that is behind now."""
         gap, evidence = self.belief.pairs.gap, self.looks.evidence
         # Evidence stays from look to look: what once decided the other way is still there.
         if evidence is None:

@@ -452,7 +452,7 @@ class History:
 
 
 class _RecordingBook(Book):
-    """Replays a journal and records the ranking at each of the `moments`, numbers of answers."""
+    """Replays a journal and records the ranking after each of these numbers of scored answers."""
 
     def __init__(self, run: StoredRun, moments: set[int]) -> None:
         assert run.banks is not None
@@ -473,6 +473,7 @@ class _RecordingBook(Book):
         """Record the ranking as it is now."""
         ranking, past, restore = self.ranker.result(parts=False), self.past, self._run.scale.restore
         past.items.append(self.n_replayed)
+        # Groups are runs of undecided neighbours: n models have n - 1 such pairs.
         past.undecided.append(sum(len(group) - 1 for group in ranking.ties))
         past.ties = [list(group) for group in ranking.ties]
         position = {model: n for n, model in enumerate(ranking.order, start=1)}
@@ -488,7 +489,7 @@ class _RecordingBook(Book):
             for series, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
                 series.setdefault(model, []).append(figure)
             past.ranks.setdefault(model, []).append(position.get(model, 0) if scored else 0)
-        # There is none while every model is set aside.
+        # There is none while no model in the order has a score.
         past.half_width.append(median(half_widths) if half_widths else math.nan)
 
 

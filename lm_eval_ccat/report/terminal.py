@@ -590,7 +590,7 @@ def _cost_notes(content: ForecastContent) -> Iterator[str]:
 
 
 def _time_notes(content: ForecastContent) -> Iterator[str]:
-    """Say how long the run takes, and what models do at the same time."""
+    """Say how long a run takes at most, what is in flight at its end, and how often it loads."""
     seconds = [model["most_seconds_at_1s"] for model in content["models"].values()]
     if "seconds" in content["budget"]:
         yield f"The run ends after at most {content['budget']['seconds']:g} s."

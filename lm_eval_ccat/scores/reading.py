@@ -321,11 +321,11 @@ class _Source:
         ]
 
     def _remedy(self, of_source: Scale, scale: Scale) -> str:
-        """Say how to write scores on another scale than the source's."""
+        """Say how to write scores on `scale`, or to read them on it if the source is wrong."""
         one_way = scale.higher_is_better == of_source.higher_is_better
         if one_way and scale.cap is None and not scale.holds(self.raw):
             return rescaling(self.where, Logged(None, self.metric), of_source, scale)
-        # Of another direction, or within the other scale: what the source states is likely wrong.
+        # Another direction, or scores that fit the other scale: the source likely states it wrong.
         ends = f"({scale.low:g}, {scale.high:g})"
         return (
             f"If {self.where} states a wrong one, write its scores with the right one: "

@@ -247,7 +247,8 @@ class Truth:
     Attributes
     ----------
     signed_means : ndarray of shape (n_models,)
-        Full means on the metric's own scale, with the sign changed where lower is better.
+        Full means on the metric's own scale, with the sign changed where lower is better; of
+        several tasks `means`.
     means : ndarray of shape (n_models,)
         Full means on the scale of the estimates that are judged: [0, 1] in a replay.
     tied : ndarray of bool, shape (n_models, n_models)

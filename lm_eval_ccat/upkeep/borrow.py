@@ -156,7 +156,9 @@ def borrow(
 
 
 def _require_one_metric(donors: Mapping[str, ScoreTable], own_scores: ScoreTable) -> None:
-    """Refuse donors that are scored by another metric than the task itself.
+    """Refuse donors whose metric or scale differs from that of `own_scores`.
+
+    Without own runs these are the first donor's.
 
     Raises
     ------

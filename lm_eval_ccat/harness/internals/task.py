@@ -37,7 +37,7 @@ def output_type(task: Any) -> str | None:
 
 
 def documents(task: Any) -> Any:
-    """Return the documents that are evaluated, by doc_id."""
+    """Return the documents that are evaluated, a sequence by doc_id; () if the split is empty."""
     try:
         return task.eval_docs
     except ValueError as error:  # from 0.5 on an empty split counts as none

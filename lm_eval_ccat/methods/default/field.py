@@ -184,7 +184,7 @@ class Moments(NamedTuple):
     item_variance: Floats
     mean_variance: Floats
 
-    def levers(
+    def slope_and_share(
         self, departures: Departures, variance: Floats, n_items: int
     ) -> tuple[Floats, Floats]:
         """Return the slope of each estimate in the ability, and its share of the variance.

@@ -293,7 +293,7 @@ class Cells:
         self._complete = overview.whole
         self.n_models, self.n_items, self.size = len(x), len(overview.item_sum), basis.size
         self.overall = float(overview.item_sum.sum() / overview.item_count.sum())
-        self._in_group: NDArray[Any] = np.ones(len(x))
+        self._models_at_point: NDArray[Any] = np.ones(len(x))
         self._parts: list[tuple[slice, Positions]]
         if grouped:
             basis_values, self._parts = self._groups(x, basis)
@@ -311,17 +311,17 @@ class Cells:
         low, high = float(x.min()), float(x.max())
         most_groups = np.clip(_GROUP_CELLS // self.n_items, _LEAST_GROUPS, _MOST_GROUPS)
         width = max(_GROUP_WIDTH * float(x.std()), (high - low) / float(most_groups), 1e-9)
-        _, self._group, self._in_group = np.unique(
+        _, self._group, self._models_at_point = np.unique(
             ((x - low) / width).astype(int), return_inverse=True, return_counts=True
         )
-        centre = np.bincount(self._group, x) / self._in_group
+        centre = np.bincount(self._group, x) / self._models_at_point
         self._away = x - centre[self._group]
         basis_values, self._slope = map(
             np.array, zip(*(basis.value_and_slope(float(x)) for x in centre))
         )
         parts: list[tuple[slice, Positions]] = []
         part_size = max(_CELLS_AT_ONCE // self.n_items, 1)
-        for group, size in enumerate(self._in_group):
+        for group, size in enumerate(self._models_at_point):
             rows = np.flatnonzero(self._group == group)
             parts += [
                 (slice(group, group + 1), rows[i : i + part_size])
@@ -393,17 +393,20 @@ class Cells:
         return np.asarray(of_point[self._group] * (self.overview.model_count / self.n_items))
 
     def unexplained(self, c: Floats, s: Floats, factors: int) -> Unexplained:
-        """Return what curves with coefficients `c` and model noise `s` do not explain.
+        """Return the residual factors' loadings and, by item, the sums that the noise comes from.
 
         Parameters
         ----------
-        c, s : ndarray
+        c : ndarray of shape (n_items, p)
+            Coefficients of the curves.
+        s : ndarray of shape (n_models,)
+            Noise of each model, a factor of the variance.
         factors : int
             Residual factors at most.
         """
         n_factors = max(min(factors, self.n_models - 3, self.n_items), 0)
         left, size, right = (self._iterated if self._grouped else self._exact)(c, s, n_factors)
-        typical = self._in_group @ self._w
+        typical = self._models_at_point @ self._w
         squares, mass = np.zeros((2, self.n_items))
         hessian = np.zeros((self.n_items, len(self._times)))
         for points, rows, residual, weights, present in self._residuals(c):

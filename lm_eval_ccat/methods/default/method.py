@@ -200,7 +200,7 @@ class DefaultPolicy(Policy):
         rows = []
         for field, variance in zip(self.fields, np.split(error, len(self.fields))):
             moments = field.moments()
-            slope, share = moments.levers(model.departures, variance, self._bank.n_items)
+            slope, share = moments.slope_and_share(model.departures, variance, self._bank.n_items)
             rows.append([moments.ability, moments.ability_variance, slope, share])
         ability, variance, slope, share = np.concatenate(rows, axis=1)
         return AbilityEffects(ability, variance, model.items.prior_sd**2, slope, error, share)

@@ -46,7 +46,7 @@ _BINS = 8  # of items by noise
 #: Numbers of items after which a bank keeps the estimates of models left out.
 KEPT = (5, 10, 20, 45, 100)
 #: What a ranking would have said of each left-out model: by its name, then by the number of items.
-LeftOut = dict[str, dict[str, list[float]]]
+LeftOutRecords = dict[str, dict[str, list[float]]]
 Priors = dict[int, Departures]  # by the group without which each was fitted
 _NO_GROUP = -1  # the prior fitted on all models
 #: Usual ratio of squared errors to stated variances after draws: the curves are fitted on the draws
@@ -393,7 +393,7 @@ class SelfCheck(NamedTuple):
 
     departures: Departures
     judged: Judged | None
-    left_out: LeftOut
+    left_out: LeftOutRecords
 
 
 class Judged(NamedTuple):
@@ -518,18 +518,19 @@ def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]
     return moments, moments.result(prior, float(moments.n_left[0] + checkpoint.n))
 
 
-def left_out(checkpoints: list[Checkpoint], priors: Priors, names: Sequence[str]) -> LeftOut:
-    """Return what a ranking would have said about each left-out model, by the number of items.
+def left_out(checkpoints: list[Checkpoint], priors: Priors, names: Sequence[str]) -> LeftOutRecords:
+    """Return what a ranking would have said, by left-out model and by number of items of `KEPT`.
 
-    A row holds the estimate's error (less the truth), its variance and df, the ability and its
-    variance, and slope and share of `Moments.levers`. A model that is in two groups has the row of
-    the first, whose models are of all kinds, not the best or the weakest.
+    A row holds the estimate less the truth, its variance and df, the ability and its variance, the
+    estimate's slope in the ability, and the share of its variance that the ability explains. A
+    model that is in two groups has the row of the first, whose models are of all kinds, not the
+    best or the weakest.
     """
-    records: LeftOut = {}
+    records: LeftOutRecords = {}
     for checkpoint in (checkpoint for checkpoint in checkpoints if checkpoint.n in KEPT):
         moments, belief = _result(checkpoint, priors[checkpoint.group])
         alone = belief.variance.diagonal()
-        slope, share = moments.levers(
+        slope, share = moments.slope_and_share(
             priors[checkpoint.group], alone, int(moments.n_left[0]) + checkpoint.n
         )
         of_ability = moments.ability, moments.ability_variance, slope, share

@@ -173,7 +173,7 @@ def reader_of_rows(
 
 
 def _require_names(row: Row) -> None:
-    """Refuse a row whose item or hash is no name.
+    """Refuse a row whose doc_id is neither integer nor text, or whose hash is not text.
 
     Raises
     ------
@@ -577,7 +577,10 @@ def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
 
 
 def _results_beside(file: Path, notes: list[str]) -> dict[Any, dict[str, Any]]:
-    """Return the metrics of the results files beside records, by result's id and by name."""
+    """Return metric, date and scale of each result in the ``.json`` files beside records.
+
+    Keys are the results' ids and their names; the first result of a name counts.
+    """
     known: dict[Any, dict[str, Any]] = {}
     for beside in sorted(file.parent.glob("*.json")):
         # A folder holds many evaluations; the names of a pair begin alike.

@@ -446,7 +446,7 @@ def _no_object(value: Any, keys: Sequence[str]) -> str:
 
 
 def groups_of(path: Path) -> dict[str, list[str]]:
-    """Return the groups of tasks that the newest results record, with tasks and subgroups."""
+    """Return the tasks and subgroups of each group that a run records; the newest run counts."""
     groups: dict[str, list[str]] = {}
     for run in sorted(every_run(path), key=lambda run: run.date):
         recorded = run.results.get("group_subtasks")
