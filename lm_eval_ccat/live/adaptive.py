@@ -225,12 +225,12 @@ def prepare(
     accepts_prompts = PROMPTS in spec.accept_change
     warnings = check_session(outcomes, session, accepts_prompts) if spec.bank else []
     asked = compare_with_banks(outcomes, session, spec.accept_change)
-    measured, accepted = {name: outcomes}, asked.accepted
+    outcomes_by_task, accepted = {name: outcomes}, asked.accepted
     warnings += [*bank_warnings, *asked.doubts]
     session.scores_each_answer = not internals.scores_answers_together(session.task)
     sampled = is_sampled(spec, [session])
     known = known_means(
-        spec, measured, [MODEL], {}, options.model, sampled=sampled,
+        spec, outcomes_by_task, [MODEL], {}, options.model, sampled=sampled,
         sessions={name: session}, warn=warnings.append, accept=accepted.append,
     )  # fmt: skip
     warnings = list(dict.fromkeys([*warnings, *(difference.text for difference in accepted)]))
@@ -238,7 +238,7 @@ def prepare(
         if (text := f"{name}: {warning}") not in logged:
             log.warning(text)
     plan = Plan(
-        spec, measured, {name: session}, Charges(spec), known=known,
+        spec, outcomes_by_task, {name: session}, Charges(spec), known=known,
         warnings=tuple(warnings), accepted=tuple(accepted),
     )  # fmt: skip
     return PreparedTask(options, plan)
@@ -357,7 +357,7 @@ def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -
                 outcome.metric.name,
                 outcome.metric.scale,
                 outcome.bank.method,
-                *plan.measured[outcome.task],
+                *plan.outcomes_by_task[outcome.task],
             )
             for plan in plans
             for outcome in [plan.outcome]
@@ -388,7 +388,7 @@ def _run(
     outcomes = {
         task: task_outcomes
         for task_plan in plans
-        for task, task_outcomes in task_plan.measured.items()
+        for task, task_outcomes in task_plan.outcomes_by_task.items()
     }
     sessions = {
         task: session for task_plan in plans for task, session in task_plan.sessions.items()
@@ -399,7 +399,7 @@ def _run(
         accepted=tuple(difference for task_plan in plans for difference in task_plan.accepted),
     )  # fmt: skip
     [entry] = plan.spec.models
-    model = HarnessModel(entry, plan.spec, plan.measured, log.warning, plan.sessions)
+    model = HarnessModel(entry, plan.spec, plan.outcomes_by_task, log.warning, plan.sessions)
     model.title = internals.model_name(sessions[plan.outcome.task].lm)
     resume = options.resume
     # Some of several tasks may not have begun.

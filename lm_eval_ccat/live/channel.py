@@ -21,7 +21,7 @@ from ..harness.transport import ServerError
 from ..money import ASSUMED, BILLED
 from ..records import BeyondBank, Fail, Item, Lost, Record, Tell
 from ..runs.book import LEFT, OPEN, Ask
-from ..runs.kept_answers import Pair
+from ..runs.kept_answers import ModelItem
 from .charges import Charge
 from .copies import Copies
 from .failures import Availability, Failure, Pace, Remedy, State
@@ -282,7 +282,7 @@ class Channel:
     # -- what came back --------------------------------------------------------------------
 
     def records(
-        self, sending: Sending, answers: Sequence[Answer], arrived: set[Pair]
+        self, sending: Sending, answers: Sequence[Answer], arrived: set[ModelItem]
     ) -> list[Record]:
         """Return the records of a call's answers, with costs.
 

@@ -73,7 +73,7 @@ class Charges:
     def of(
         cls,
         spec: Spec,
-        measured: Mapping[str, Mapping[str, Outcome]],
+        outcomes_by_task: Mapping[str, Mapping[str, Outcome]],
         sessions: Mapping[str, TaskSession],
     ) -> Charges:
         """Estimate what the items of loaded tasks cost.
@@ -87,7 +87,7 @@ class Charges:
         expected: dict[Item, ExpectedTokens] = {}
         # This needs the prompt of every document, so it is left out where no price calls for it.
         if currency == "tokens" or any(model.price.known for model in spec.models):
-            for task, outcomes in measured.items():
+            for task, outcomes in outcomes_by_task.items():
                 bank = leading(outcomes).bank
                 lengths = expected_tokens(sessions.get(task), bank, bank.doc_ids)
                 expected |= {Item((task, doc)): tokens for doc, tokens in lengths.items()}

@@ -315,7 +315,7 @@ def read_known(source: Any, bank: ItemBank, model: str | None = None) -> ScoreTa
 
 def known_means(
     spec: Spec,
-    measured: Mapping[str, Mapping[str, Outcome]],
+    outcomes_by_task: Mapping[str, Mapping[str, Outcome]],
     ranked: Collection[str],
     weights: Mapping[str, float],
     model: str | None = None,
@@ -332,7 +332,7 @@ def known_means(
     spec : Spec
         Options, whose ``known`` are harness logs (a folder may hold several tasks) or score tables,
         for all tasks or by task.
-    measured : mapping of task to (mapping of name to Outcome)
+    outcomes_by_task : mapping of task to (mapping of name to Outcome)
     ranked : collection of str
         Models to be ranked.
     weights : mapping of task to float
@@ -358,7 +358,7 @@ def known_means(
     if spec.known is None:
         return None
     by_task: list[dict[str, KnownMean]] = []
-    for task, outcomes in measured.items():
+    for task, outcomes in outcomes_by_task.items():
         source = spec.known.get(task) if isinstance(spec.known, Mapping) else spec.known
         outcome = _only_outcome(outcomes)
         means: dict[str, KnownMean] = {}
@@ -379,7 +379,7 @@ def known_means(
                     accept(difference)
             means = scores.means(others, spec.question, sampled)
         by_task.append({name: mean for name, mean in means.items() if name not in ranked})
-    overall = _means_over_tasks(by_task, [weights.get(task, 1.0) for task in measured])
+    overall = _means_over_tasks(by_task, [weights.get(task, 1.0) for task in outcomes_by_task])
     if not overall and len(by_task) > 1:
         raise UsageError("no model of `known:` has results on every task of the ranking")
     return overall or None

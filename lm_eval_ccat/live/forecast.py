@@ -72,7 +72,7 @@ def forecast(
         for model in models.values()
     )
     return {
-        "task": "+".join(plan.measured),
+        "task": "+".join(plan.outcomes_by_task),
         "documents": len(plan.documents() or plan.items()),
         "bank": "+".join(hashes) if spec.bank else None,
         "metric": plan.label,
@@ -114,7 +114,7 @@ def _rehearsal(
     newcomers = Newcomers.if_possible(
         {
             name_of(task, name): outcome.bank
-            for task, outcomes in plan_with_bank.measured.items()
+            for task, outcomes in plan_with_bank.outcomes_by_task.items()
             for name, outcome in outcomes.items()
         }
     )

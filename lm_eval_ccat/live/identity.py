@@ -22,7 +22,7 @@ def header_of_plan(plan: Plan) -> Header:
     """Return the header of a run with what its readers need; `identity_of` adds to it."""
     outcomes = {
         task: {key: facts_of_outcome(outcome) for key, outcome in outcomes.items()}
-        for task, outcomes in plan.measured.items()
+        for task, outcomes in plan.outcomes_by_task.items()
     }
     asking = [session.asking for session in plan.sessions.values()]
     accepted: dict[str, list[str]] = {}

@@ -77,9 +77,9 @@ def growing_banks(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]
     """
     target, by_task = Path(path), {}
     # One file holds the bank of one task.
-    if len(plan.measured) > 1:
+    if len(plan.outcomes_by_task) > 1:
         refuse_file(target)
-    for task, outcomes in plan.measured.items():
+    for task, outcomes in plan.outcomes_by_task.items():
         banks = {name: outcome.bank for name, outcome in outcomes.items()}
         if target.exists() and (target.is_file() or task in _banks_in(target)):
             banks = banks_of(target, task)
@@ -279,7 +279,7 @@ class ModelRuns:
     def __init__(self, plan: Plan, book: Book) -> None:
         self.plan, self.book = plan, book
         self._ranking = book.ranker.result()
-        self._rankings = {task: self._rankings_by_outcome(task) for task in plan.measured}
+        self._rankings = {task: self._rankings_by_outcome(task) for task in plan.outcomes_by_task}
         # Other scores of all models, by task, once `further` has ranked them together.
         self._further_of_all: dict[str, Further] = {}
 
@@ -290,7 +290,7 @@ class ModelRuns:
             name: replace(
                 ranking.outcomes.get(name, ranking), stopped_because=why, scale=outcome.scale
             )
-            for name, outcome in self.plan.measured[task].items()
+            for name, outcome in self.plan.outcomes_by_task[task].items()
         }
 
     def of(self, model: HarnessModel) -> dict[str, TaskRun]:
@@ -317,10 +317,10 @@ class ModelRuns:
         """
         runs = [self._drawn_runs(model) for model in models if self.book.answers.of(model.name)]
         blocks = {}
-        for task in self.plan.measured:
+        for task in self.plan.outcomes_by_task:
             self._further_of_all[task] = _further([by_task[task] for by_task in runs])
             for key, (outcome, ranking) in self._further_of_all[task].items():
-                name = key if len(self.plan.measured) == 1 else f"{task} {key}"
+                name = key if len(self.plan.outcomes_by_task) == 1 else f"{task} {key}"
                 blocks[name] = outcome_block(ranking.to_dict(), facts_of_outcome(outcome))
         return blocks
 
@@ -335,7 +335,7 @@ class ModelRuns:
         ]
         drawn = [(item, probability) for item, probability in draws if not item.is_repeat]
         runs = {}
-        for task, outcomes in self.plan.measured.items():
+        for task, outcomes in self.plan.outcomes_by_task.items():
             task_answers = {item: answer for item, answer in answers.items() if item.task == task}
             repeated = [answer for item, answer in task_answers.items() if item.is_repeat]
             shared_parts: dict[str, Any] = {

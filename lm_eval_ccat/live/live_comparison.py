@@ -330,7 +330,7 @@ class StoredSides:
                 f"{' and '.join(self.logs)}: the logs hold {n_comparable:,} of the task's "
                 f"{n_items:,} documents, so the comparison is of these alone"
             )
-        [name] = plan.measured[outcome.task]
+        [name] = plan.outcomes_by_task[outcome.task]
         repeats = int(answers[answers > 0].min())
         if repeats < plan.most_repeats:
             warnings.append(
@@ -339,7 +339,7 @@ class StoredSides:
                 f"often (repeats: {plan.most_repeats})"
             )
         return replace(
-            plan, measured={outcome.task: {name: replace(outcome, bank=bank)}},
+            plan, outcomes_by_task={outcome.task: {name: replace(outcome, bank=bank)}},
             spec=replace(spec, repeats=repeats) if repeats < plan.most_repeats else spec,
             warnings=tuple(warnings), accepted=(*plan.accepted, *accepted), stored_draws=sampled,
         )  # fmt: skip
@@ -431,7 +431,7 @@ class StoredSides:
         models = harness_models(run)
         for name in self.logs:
             entry = run.spec.model(name)
-            model = StoredModel(entry, run.spec, run.plan.measured, run.warn_once)
+            model = StoredModel(entry, run.spec, run.plan.outcomes_by_task, run.warn_once)
             model.prior_answers = self.prior_answers[name]
             models.append(model)
         return models

@@ -33,7 +33,7 @@ from ..shown import one_line_per_kind
 from .spec import ModelSpec, Spec
 from .tasks import open_tasks
 
-Measured = Mapping[str, Mapping[str, Outcome]]
+OutcomesByTask = Mapping[str, Mapping[str, Outcome]]
 #: Takes the result of a call, or the error that it raised, in any thread. A local model calls it
 #: with `SCORING` before.
 OnResult = Callable[[Any], object]
@@ -205,7 +205,7 @@ class HarnessModel(Model):
     entry : ModelSpec
         Without a model type, `sessions` hold the model, loaded by a harness that called us.
     spec : Spec
-    measured : mapping of task to (mapping of name to Outcome)
+    outcomes_by_task : mapping of task to (mapping of name to Outcome)
     warn : callable
         Called with a warning wherever a bank may not fit the task as this model is asked it.
     sessions : mapping of task to TaskSession, optional
@@ -217,7 +217,7 @@ class HarnessModel(Model):
         self,
         entry: ModelSpec,
         spec: Spec,
-        measured: Measured,
+        outcomes_by_task: OutcomesByTask,
         warn: Callable[[str], object],
         sessions: Mapping[str, TaskSession] | None = None,
     ) -> None:
@@ -225,7 +225,9 @@ class HarnessModel(Model):
         self.entry = entry
         self.memory = memory_of(entry)
         self.slots = entry.concurrency or 1
-        self.measured = {task: dict(outcomes) for task, outcomes in measured.items()}
+        self.outcomes_by_task = {
+            task: dict(outcomes) for task, outcomes in outcomes_by_task.items()
+        }
         self.administered: dict[Item, Administered] = {}
         #: Earlier answers, which are used instead of asking again.
         self.prior_answers: dict[Item, EarlierAnswer] = {}
@@ -280,7 +282,9 @@ class HarnessModel(Model):
         sessions = self._open_sessions(lm)
         accepts_prompts = PROMPTS in self._spec.accept_change
         warnings = {
-            session.name: check_session(self.measured[session.name], session, accepts_prompts)
+            session.name: check_session(
+                self.outcomes_by_task[session.name], session, accepts_prompts
+            )
             for session in sessions.values()
             if self._spec.bank  # without one, the items always fit the task
         }
@@ -415,7 +419,7 @@ class HarnessModel(Model):
 
     def _answer(self, item: Item, administered: Administered, prior: str | None = None) -> Answer:
         """Return what a run keeps of a document that the harness has scored."""
-        outcomes = self.measured[item.task]
+        outcomes = self.outcomes_by_task[item.task]
         scored = scores_of(outcomes, administered)
         self._scored.update((item.task, name) for name in scored)
         kept = _kept_scores(outcomes, scored)
@@ -444,7 +448,7 @@ class HarnessModel(Model):
         """Raise if no answer so far has a metric's score, before the run pays for them all."""
         missing = [
             outcome
-            for name, outcome in self.measured[task].items()
+            for name, outcome in self.outcomes_by_task[task].items()
             if (task, name) not in self._scored
         ]
         if not missing:

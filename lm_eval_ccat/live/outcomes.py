@@ -25,7 +25,7 @@ from ..scores.prompts import PromptComparison, compare_prompts
 from ..scores.reading import Logged
 from ..upkeep.update import without_models
 from .fields import Weighting
-from .models import Measured
+from .models import OutcomesByTask
 from .scored import Discrepancy, Scoring, runs_by_model
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
@@ -387,9 +387,9 @@ def weights_in(
     return None
 
 
-def own_weights(group: Any, measured: Measured) -> dict[str, float]:
+def own_weights(group: Any, outcomes_by_task: OutcomesByTask) -> dict[str, float]:
     """Return a group's own weights of its tasks: by documents, unless it weighs all alike."""
     names = dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks())
-    leaders = {name: leading(measured[name]) for name in names if name in measured}
+    leaders = {name: leading(outcomes_by_task[name]) for name in names if name in outcomes_by_task}
     sizes = {name: float(outcome.bank.n_items) for name, outcome in leaders.items()}
     return weights_in(group, {outcome.metric.name for outcome in leaders.values()}, sizes) or sizes

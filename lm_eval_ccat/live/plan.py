@@ -57,7 +57,7 @@ class Plan:
     Attributes
     ----------
     spec : Spec
-    measured : dict of task to (dict of name to Outcome)
+    outcomes_by_task : dict of task to (dict of name to Outcome)
         Outcomes of every answer to the task.
     sessions : dict of task to TaskSession
         Sessions for reading documents and prompts; they may lack a model.
@@ -81,7 +81,7 @@ class Plan:
     """
 
     spec: Spec
-    measured: dict[str, dict[str, Outcome]]
+    outcomes_by_task: dict[str, dict[str, Outcome]]
     sessions: dict[str, TaskSession]
     charges: Charges
     known: dict[str, KnownMean] | None = None
@@ -124,12 +124,12 @@ class Plan:
     @property
     def title(self) -> str:
         """The task's name, or "all tasks"."""
-        return self.outcome.task if len(self.measured) == 1 else "all tasks"
+        return self.outcome.task if len(self.outcomes_by_task) == 1 else "all tasks"
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
         """The outcome that counts most, by task."""
-        return {task: leading(outcomes) for task, outcomes in self.measured.items()}
+        return {task: leading(outcomes) for task, outcomes in self.outcomes_by_task.items()}
 
     @property
     def outcome(self) -> Outcome:
@@ -139,7 +139,9 @@ class Plan:
     @property
     def all_outcomes(self) -> list[Outcome]:
         """All outcomes of all tasks."""
-        return [outcome for outcomes in self.measured.values() for outcome in outcomes.values()]
+        return [
+            outcome for outcomes in self.outcomes_by_task.values() for outcome in outcomes.values()
+        ]
 
     @property
     def only_outcome(self) -> Outcome | None:
@@ -153,7 +155,7 @@ class Plan:
             return self.only_outcome.bank
         return {
             task: {name: outcome.bank for name, outcome in outcomes.items()}
-            for task, outcomes in self.measured.items()
+            for task, outcomes in self.outcomes_by_task.items()
         }
 
     @property
@@ -181,7 +183,7 @@ class Plan:
     @property
     def warmup(self) -> int:
         """Items of every task that each model gets first; fewer with several tasks."""
-        return warmup_per_task(len(self.measured), self.spec.warmup)
+        return warmup_per_task(len(self.outcomes_by_task), self.spec.warmup)
 
     @property
     def warmup_items(self) -> int:
@@ -232,7 +234,7 @@ class Plan:
         """
         sizes = {task: float(outcome.bank.n_items) for task, outcome in self.outcomes.items()}
         weights = {}
-        for task, outcomes in self.measured.items():
+        for task, outcomes in self.outcomes_by_task.items():
             share = (self.weights or sizes)[task] / sum(
                 outcome.weight for outcome in outcomes.values()
             )
@@ -262,7 +264,7 @@ class Plan:
             np.logical_or.reduce(
                 [outcome.bank.kept for outcome in outcomes.values() if outcome.weight > 0.0]
             )
-            for outcomes in self.measured.values()
+            for outcomes in self.outcomes_by_task.values()
         ]
         return [item for item, kept in zip(self.items(), np.concatenate(kept_by_task)) if kept]
 
@@ -296,7 +298,7 @@ def make_plan(spec: Spec) -> Plan:
     if spec.weights and len(sessions) == 1:
         raise UsageError("`weights:` is for several tasks; put weights of metrics into `metrics:`")
     names = [model.name for model in spec.models]
-    measured: dict[str, dict[str, Outcome]] = {}
+    outcomes_by_task: dict[str, dict[str, Outcome]] = {}
     bank_warnings: list[str] = []
     doubts: dict[str, None] = {}  # each once, whichever tasks it is of
     accepted: list[Discrepancy] = []
@@ -307,7 +309,7 @@ def make_plan(spec: Spec) -> Plan:
         if bank:
             check_session(outcomes, session, PROMPTS in spec.accept_change)
         asked = compare_with_banks(outcomes, session, spec.accept_change)
-        measured[task] = outcomes
+        outcomes_by_task[task] = outcomes
         accepted += asked.accepted
         bank_warnings += warnings_of_task
         doubts |= dict.fromkeys(asked.doubts)
@@ -319,23 +321,28 @@ def make_plan(spec: Spec) -> Plan:
     weights: dict[str, float] = {}
     reported_groups: dict[str, dict[str, float]] = {}
     if not only_task:
-        sizes = {task: float(leading(outcomes).bank.n_items) for task, outcomes in measured.items()}
-        group_weights = {name: own_weights(group, measured) for name, group in groups.items()}
+        sizes = {
+            task: float(leading(outcomes).bank.n_items)
+            for task, outcomes in outcomes_by_task.items()
+        }
+        group_weights = {
+            name: own_weights(group, outcomes_by_task) for name, group in groups.items()
+        }
         weights = task_weights(spec.weights, sizes, group_weights)
         # The score of a group of all tasks is the ranking's own, that of one task is the task's.
         reported_groups = {
             name: weights_of_group
             for name, weights_of_group in group_weights.items()
-            if 1 < len(weights_of_group) < len(measured)
+            if 1 < len(weights_of_group) < len(outcomes_by_task)
         }
     sampled = is_sampled(spec, sessions.values())
     known = known_means(
-        spec, measured, names, weights, sampled=sampled, sessions=sessions,
+        spec, outcomes_by_task, names, weights, sampled=sampled, sessions=sessions,
         warn=doubts.setdefault, accept=accepted.append,
     )  # fmt: skip
     accepted_in_words = [difference.text for difference in accepted]
     return plan_of(
-        spec, measured, sessions, known, weights,
+        spec, outcomes_by_task, sessions, known, weights,
         groups=reported_groups, accepted=tuple(accepted),
         warnings=(*bank_warnings, *filter(None, doubts), *accepted_in_words),
         harness_groups=dict(groups),
@@ -350,17 +357,19 @@ def plan_of_banks(spec: Spec) -> Plan | None:
     bank = spec.bank
     if not bank or isinstance(bank, Donors):
         return None
-    tasks, measured = tasks_of_bank(bank, spec.tasks), dict[str, dict[str, Outcome]]()
+    tasks, outcomes_by_task = tasks_of_bank(bank, spec.tasks), dict[str, dict[str, Outcome]]()
     for task in tasks:
         if not (banks := banks_of(bank, task, only_task=False)):
             return None
         # Without the documents nothing else says what an item takes.
         if any(metric_bank.tokens is None for metric_bank in banks.values()):
             return None
-        measured[task] = outcomes_of_banks(bank, spec.metrics, task, only_task=False)
-    sizes = {task: float(leading(outcomes).bank.n_items) for task, outcomes in measured.items()}
+        outcomes_by_task[task] = outcomes_of_banks(bank, spec.metrics, task, only_task=False)
+    sizes = {
+        task: float(leading(outcomes).bank.n_items) for task, outcomes in outcomes_by_task.items()
+    }
     weights = task_weights(spec.weights, sizes, {}) if len(tasks) > 1 else {}
-    return plan_of(replace(spec, tasks=tuple(tasks)), measured, {}, weights=weights)
+    return plan_of(replace(spec, tasks=tuple(tasks)), outcomes_by_task, {}, weights=weights)
 
 
 def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
@@ -379,7 +388,7 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
 
 def plan_of(
     spec: Spec,
-    measured: Mapping[str, dict[str, Outcome]],
+    outcomes_by_task: Mapping[str, dict[str, Outcome]],
     sessions: Mapping[str, TaskSession],
     known: dict[str, KnownMean] | None = None,
     weights: Mapping[str, float] | None = None,
@@ -392,9 +401,15 @@ def plan_of(
     UsageError
         A money budget with a model whose price is unknown.
     """
-    charges = Charges.of(spec, measured, sessions)
+    charges = Charges.of(spec, outcomes_by_task, sessions)
     return Plan(
-        spec, dict(measured), dict(sessions), charges, known, dict(weights or {}), **attributes
+        spec,
+        dict(outcomes_by_task),
+        dict(sessions),
+        charges,
+        known,
+        dict(weights or {}),
+        **attributes,
     )
 
 
@@ -409,17 +424,17 @@ def with_public_bank(plan: Plan) -> Plan | None:
         # A bank of some tasks cannot rank by the mean of all.
         if not set(plan.sessions) <= set(SuiteBank.tasks(folder)):
             continue
-        measured: dict[str, dict[str, Outcome]] = {}
+        outcomes_by_task: dict[str, dict[str, Outcome]] = {}
         try:
             for task, session in plan.sessions.items():
                 only_task = len(plan.sessions) == 1
                 outcomes = measure(name, spec.metrics, session, names, only_task).outcomes
                 check_session(outcomes, session)
                 compare_with_banks(outcomes, session, spec.accept_change)
-                measured[task] = outcomes
+                outcomes_by_task[task] = outcomes
         except CcatError:
             continue
-        keys = [leading(outcomes).results_key for outcomes in measured.values()]
+        keys = [leading(outcomes).results_key for outcomes in outcomes_by_task.values()]
         if keys == [outcome.results_key for outcome in plan.outcomes.values()]:
-            return replace(plan, spec=replace(spec, bank=name), measured=measured)
+            return replace(plan, spec=replace(spec, bank=name), outcomes_by_task=outcomes_by_task)
     return None

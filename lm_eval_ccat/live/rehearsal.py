@@ -117,7 +117,7 @@ def _play(
     def answer(model: str, item: Item, number: int) -> Tell:
         by_outcome = {
             name: float(scores[model][name_of(item.task, name)][outcome.bank.index[item.doc_id]])
-            for name, outcome in plan.measured[item.task].items()
+            for name, outcome in plan.outcomes_by_task[item.task].items()
         }
         score: Any = by_outcome if len(by_outcome) > 1 else next(iter(by_outcome.values()))
         cost = charges.expected(model, item)
@@ -130,7 +130,9 @@ def _play(
     n_answers = dict.fromkeys(slots, 0)
     dollars = []
     line.start()
-    while line.end_reason is None and sum(n_answers.values()) < MOST_ANSWERS // len(plan.measured):
+    while line.end_reason is None and sum(n_answers.values()) < MOST_ANSWERS // len(
+        plan.outcomes_by_task
+    ):
         answers: list[Record] = []
         for model, n in slots.items():
             for ask in line.next(model, n):

@@ -515,7 +515,7 @@ def harness_models(run: Run) -> list[HarnessModel]:
     for entry in run.asked:
         require_fitting(entry, run.spec.template_for(entry), run.plan.sessions.values())
     return [
-        HarnessModel(entry, run.spec, run.plan.measured, run.warn_once, run.plan.sessions)
+        HarnessModel(entry, run.spec, run.plan.outcomes_by_task, run.warn_once, run.plan.sessions)
         for entry in run.asked
     ]
 

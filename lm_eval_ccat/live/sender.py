@@ -24,7 +24,7 @@ from ..money import UNKNOWN
 from ..ranker.stopping import has_goal
 from ..records import Answered, Interrupt, Item, Record, Windows
 from ..runs.book import Ask, Book
-from ..runs.kept_answers import Pair
+from ..runs.kept_answers import ModelItem
 from ..scores.reading import share_above_cap
 from .channel import Channel, Sending, clock
 from .failures import Failure, PlaceLost, State
@@ -136,7 +136,7 @@ class Sender:
         self._began = self._ticked = clock()
         self._capped = [
             CappedOutcome(task, name, cap)
-            for task, outcomes in plan.measured.items()
+            for task, outcomes in plan.outcomes_by_task.items()
             for name, outcome in outcomes.items()
             if outcome.weight > 0.0 and (cap := outcome.metric.scale.cap) is not None
         ]
@@ -604,7 +604,7 @@ class Sender:
     def _arrived(self, timeout: float) -> Arrived:
         """Take the results that have arrived off the wire, and sort them."""
         arrived = Arrived()
-        pairs: set[Pair] = set()
+        pairs: set[ModelItem] = set()
         for call in self._returned(timeout):
             channel, sending, result = call
             arrived.moment = clock()

@@ -32,7 +32,7 @@ from ..records import (
 )
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
-from ..runs.kept_answers import Pair
+from ..runs.kept_answers import ModelItem
 from ..scores.prompts import requests_of
 
 #: Largest number of checkpoints of a run, and of estimates over all checkpoints and models.
@@ -461,7 +461,7 @@ class _RecordingBook(Book):
         # Models that have a score; those with full results have theirs from the beginning.
         self._scored = set(run.models) - set(run.tested)
 
-    def _tell(self, answer: Answered, pair: Pair) -> None:
+    def _tell(self, answer: Answered, pair: ModelItem) -> None:
         if isinstance(answer, Tell):
             if self.n_replayed in self._moments:
                 self.checkpoint()

@@ -38,7 +38,7 @@ from ..records import (
 )
 from ..shown import plural
 from .differences import COMPARED, CUT_SHORT, NO_LIMIT, SERVER, Differences
-from .kept_answers import KeptAnswers, Pair
+from .kept_answers import KeptAnswers, ModelItem
 from .tally import CUT_REASONS, Tally
 
 #: States of an ask.
@@ -70,7 +70,7 @@ class Ask:
     answer: Answered | None = None
 
     @property
-    def pair(self) -> Pair:
+    def pair(self) -> ModelItem:
         """Model and item."""
         return self.model, self.item
 
@@ -132,14 +132,14 @@ class Book:
         self.asks: deque[Ask] = deque()
         self.n_asks = self.n_told = 0
         self.answers = KeptAnswers(journal)
-        self.waiting: dict[Pair, Answered] = {}
+        self.waiting: dict[ModelItem, Answered] = {}
         self.ended: End | None = None
         self.tally = Tally()
         self.n_told_by_model: dict[str, int] = defaultdict(int)
         self.n_untold_by_model: dict[str, int] = defaultdict(int)
-        self._open: dict[Pair, Ask] = {}  # neither told nor left
-        self._failed: set[Pair] = set()  # without an answer
-        self._beyond: set[Pair] = set()  # answered, and not told to the Ranker
+        self._open: dict[ModelItem, Ask] = {}  # neither told nor left
+        self._failed: set[ModelItem] = set()  # without an answer
+        self._beyond: set[ModelItem] = set()  # answered, and not told to the Ranker
         self.interrupted, self.closed = False, True
         self.accepted: set[str] = set()
         self._barred: set[tuple[str, str]] = set()  # pairs of models
@@ -221,7 +221,7 @@ class Book:
             "an item that was asked before theirs"
         )
 
-    def has(self, pair: Pair) -> bool:
+    def has(self, pair: ModelItem) -> bool:
         """Whether a pair has an answer or was given up, told or not."""
         if pair in self._failed or pair in self.waiting:
             return True
@@ -336,7 +336,7 @@ class Book:
 
     # -- replaying -----------------------------------------------------------------------------
 
-    def _tell(self, answer: Answered, pair: Pair) -> None:
+    def _tell(self, answer: Answered, pair: ModelItem) -> None:
         self._bar()
         match answer:  # the Ranker refuses scores that are none, before they are counted
             case Tell():

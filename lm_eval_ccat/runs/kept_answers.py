@@ -10,7 +10,7 @@ from ..journal import Journal
 from ..records import Answered, Item
 
 #: Model and item.
-Pair = tuple[str, Item]
+ModelItem = tuple[str, Item]
 
 
 class AnswersOfModel(Mapping[Item, Answered]):
@@ -54,7 +54,7 @@ class AnswersOfModel(Mapping[Item, Answered]):
         return len(self._order)
 
 
-class KeptAnswers(Mapping[Pair, Answered]):
+class KeptAnswers(Mapping[ModelItem, Answered]):
     """Answers by model and item, of which only the positions in the journal are in memory.
 
     Parameters
@@ -88,15 +88,15 @@ class KeptAnswers(Mapping[Pair, Answered]):
             self._of_model[model] = AnswersOfModel(self._journal, self._numbers)
         return self._of_model[model]
 
-    def __getitem__(self, pair: Pair) -> Answered:
+    def __getitem__(self, pair: ModelItem) -> Answered:
         model, item = pair
         return self._of_model[model][item]
 
     def __contains__(self, pair: object) -> bool:
-        model, item = cast(Pair, pair)
+        model, item = cast(ModelItem, pair)
         return model in self._of_model and item in self._of_model[model]
 
-    def __iter__(self) -> Iterator[Pair]:
+    def __iter__(self) -> Iterator[ModelItem]:
         return ((model, item) for model, answers in self._of_model.items() for item in answers)
 
     def __len__(self) -> int:

@@ -16,15 +16,15 @@ from lm_eval_ccat.scores.configuration import configuration_of
 def test_the_error_of_a_weighted_mean_of_tasks_is_that_of_a_sum_of_independent_means(tmp_path):
     rng, weights = np.random.default_rng(3), {"first": 3.0, "second": 1.0}
     scores = {"first": rng.random(40), "second": rng.random(25)}
-    measured = {}
+    outcomes_by_task = {}
     for task, row in scores.items():
         table = ScoreTable.from_arrays([row, row / 2], ["known", "other"], metric="acc", task=task)
         table.write(tmp_path / f"{task}.csv")
         bank = ItemBank.blank(range(len(row)), task=task, metric="acc")
-        measured[task] = {"acc": Outcome.of(bank)}
+        outcomes_by_task[task] = {"acc": Outcome.of(bank)}
     files = {task: str(tmp_path / f"{task}.csv") for task in scores}
     spec = Spec(known=files, question="population")
-    means = known_means(spec, measured, ["new"], weights)
+    means = known_means(spec, outcomes_by_task, ["new"], weights)
     assert means is not None
     mean, error, _ = means["known"]
     share = {"first": 0.75, "second": 0.25}
@@ -33,7 +33,7 @@ def test_the_error_of_a_weighted_mean_of_tasks_is_that_of_a_sum_of_independent_m
     assert error**2 == pytest.approx(
         sum(share[task] ** 2 * variances[task] for task in scores), rel=0.05
     )
-    others = known_means(spec, measured, ["known"], weights)
+    others = known_means(spec, outcomes_by_task, ["known"], weights)
     assert others is not None and list(others) == ["other"]
 
 

@@ -303,13 +303,15 @@ def test_an_item_is_offered_that_one_of_the_weighted_metrics_keeps(several, serv
     config = several.config(server.url, MODELS, metrics={"share": 1, "errors": 2, "judged": 0})
     plan = make_plan(Spec.read(config))
     keeps = {"share": [0, 3], "errors": [3, 5], "judged": [7]}
-    measured = {
+    outcomes_by_task = {
         name: replace(
             outcome, bank=replace(outcome.bank, kept=np.isin(np.arange(120), keeps[name]))
         )
-        for name, outcome in plan.measured[TASK].items()
+        for name, outcome in plan.outcomes_by_task[TASK].items()
     }
-    assert replace(plan, measured={TASK: measured}).offered == [(TASK, n) for n in (0, 3, 5)]
+    assert replace(plan, outcomes_by_task={TASK: outcomes_by_task}).offered == [
+        (TASK, n) for n in (0, 3, 5)
+    ]
 
 
 @pytest.mark.long
