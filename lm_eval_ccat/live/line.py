@@ -58,8 +58,8 @@ class Line:
     ----------
     book : Book
         In step with its journal.
-    windows : dict of model to int
-        Most asks of each model without a processed answer.
+    first_windows : dict of model to int
+        Most asks of each model without a processed answer (untold asks), before windows grow.
     growth : dict of model to float
         By which share of its processed answers each model's window grows if `warmup_at_once`;
         default: it does not.
@@ -86,7 +86,7 @@ class Line:
     """
 
     book: Book
-    windows: Mapping[str, int]
+    first_windows: Mapping[str, int]
     growth: Mapping[str, float] = field(default_factory=dict)
     arrival: bool = False
     warmup: int = 0
@@ -99,7 +99,7 @@ class Line:
     def __post_init__(self) -> None:
         self.end_reason: str | None = None
         # Asks that are to be sent, by model and number.
-        self._waiting: dict[str, deque[Ask]] = {model: deque() for model in self.windows}
+        self._waiting: dict[str, deque[Ask]] = {model: deque() for model in self.first_windows}
         self._new: list[NewAsk] = []
         self._started = False
 
@@ -225,7 +225,7 @@ class Line:
         While a model is away that may come back, the run does not end.
         """
         ranker = self.book.ranker
-        active = [model for model in self.windows if model not in self.book.tally.set_aside]
+        active = [model for model in self.first_windows if model not in self.book.tally.set_aside]
         answers = np.array([self.book.n_told_by_model[model] for model in active])
         untold = np.array([self.book.n_untold_by_model[model] for model in active])
         warming = bool(((untold > 0) & (answers < self.warmup)).any())
@@ -246,7 +246,7 @@ class Line:
         book, ranker = self.book, self.book.ranker
         # Where every item will be asked anyway, no model waits for a better one.
         share = WORTH if self.ends_at_goal or math.isfinite(ranker.budget) else 0.0
-        most_asks = int(self._windows(self.windows).sum()) if self.arrival else math.inf
+        most_asks = int(self._windows(self.first_windows).sum()) if self.arrival else math.inf
         most_untold = math.inf if self.max_untold is None else self.max_untold
         while free_slots and len(book.asks) < most_asks and book.n_untold < most_untold:
             pairs = ranker.ask(1, among=free_slots, least_share=share)
@@ -268,7 +268,7 @@ class Line:
         the warm-up if that is larger.
         """
         answers = np.array([self.book.n_told_by_model[model] for model in models])
-        windows = np.array([self.windows[model] for model in models])
+        windows = np.array([self.first_windows[model] for model in models])
         if self.warmup_at_once:
             growth = np.array([self.growth.get(model, 0.0) for model in models])
             grown = -answers if warming and self.ends_at_goal else (growth * answers).astype(int)

@@ -189,9 +189,9 @@ class Sender:
             in_turns = [
                 channel.name for channel in self._taking_turns
             ]  # what they take is not known yet
-            self.line.windows = windows_of(self.plan, slots | dict.fromkeys(in_turns, 1))
+            self.line.first_windows = windows_of(self.plan, slots | dict.fromkeys(in_turns, 1))
             self.line.growth = {**self.line.growth, **dict.fromkeys(in_turns, GROWTH_IN_TURNS)}
-            windows = dict(self.line.windows)
+            windows = dict(self.line.first_windows)
             self.book.write([Windows(windows=windows, wire=slots, arrival=self.line.arrival)])
             self._began = clock()
         self.interrupts.wait = True
