@@ -288,8 +288,6 @@ class RayModel(HarnessModel):
 def ray_models(address: str | None, run: Run) -> list[RayModel]:
     """Return one actor per model, on the cluster at `address` or a local one; starts none yet."""
     connect(address)
-    arguments, nodes = (
-        {"spec": run.plan.spec, "outcomes_by_task": run.plan.outcomes_by_task},
-        Nodes(),
-    )
+    arguments = {"spec": run.plan.spec, "outcomes_by_task": run.plan.outcomes_by_task}
+    nodes = Nodes()
     return [RayModel({"entry": entry, **arguments}, run.warn_once, nodes) for entry in run.asked]
