@@ -393,8 +393,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a course that contradicts its result is shown",
-            'return past if close and past.ties == run.result["ties"] else None',
-            "return past",
+            'return replayed if close and replayed.ties == run.result["ties"] else None',
+            "return replayed",
         ),
         ("known models are asked", 'if not self.result["models"][model].get("known")]', "]"),
     ),

@@ -38,7 +38,7 @@ from . import tables
 from .chart import Axis, asset, axis
 from .following import to_decide
 from .plots import COLOURED, information_chart, plot_ranking, progress
-from .stored_run import History, StoredRun, course, read_run
+from .stored_run import Course, StoredRun, read_run, replayed_course
 from .trust import Remark, command, configuration, sentences, warnings
 
 # -- sections -------------------------------------------------------------------------------------
@@ -155,10 +155,10 @@ def write_report(
 
 def render(run: StoredRun, most_documents: int | None = None, refresh: float | None = None) -> str:
     """Render the page of a run as HTML; `refresh` applies only to an unfinished run."""
-    past = course(run)
-    n_documents, data = _data(run, past, most_documents)
+    course = replayed_course(run)
+    n_documents, data = _data(run, course, most_documents)
     order = run.result["order"]
-    content: dict[str, Any] = vars(View.of(run, past)) | {
+    content: dict[str, Any] = vars(View.of(run, course)) | {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
         "page_of": JOURNAL_TAG,
@@ -189,11 +189,11 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     return str(jinja.get_template("page.html.j2").render(**content))
 
 
-def _data(run: StoredRun, past: History | None, max_documents: int | None) -> tuple[int, str]:
+def _data(run: StoredRun, course: Course | None, max_documents: int | None) -> tuple[int, str]:
     """Return the number of documents on the page, and the JSON from which its script draws."""
     order = run.result["order"]
     position = {model: j for j, model in enumerate(run.models)}
-    entries = documents(run, None if past is None else past.expected, max_documents)
+    entries = documents(run, None if course is None else course.expected, max_documents)
     percent = {pair: round(100 * chance, 2) for pair, chance in run.pairwise.items()}
     lead_of = leads(run.result)
     data = {
@@ -331,8 +331,8 @@ class View:
     ended: str | None
 
     @classmethod
-    def of(cls, run: StoredRun, past: History | None) -> View:
-        """Work out what is shown; `past` is the course of the run, if it is known."""
+    def of(cls, run: StoredRun, course: Course | None) -> View:
+        """Work out what is shown; `course` is the course of the run, if it is known."""
         result = run.result
         links = tables.chain(result)
         n_known = len(run.models) - len(run.tested)
@@ -365,11 +365,11 @@ class View:
             trust=list(sentences(run)),
             confidence=f"{100 * result['confidence']:g}%",
             facts=list(_facts(run, spending)),
-            warnings=list(warnings(run, with_course=past is not None)),
+            warnings=list(warnings(run, with_course=course is not None)),
             forest=axis(ends, n_ticks=7),
             rows=cells,
             columns=columns_of(columns.PAGE, result, cells),
-            progress=None if past is None else progress(run, past),
+            progress=None if course is None else progress(run, course),
             information=information_chart(run) if run.has_curves else None,
             coloured=COLOURED,
             spending=spending,

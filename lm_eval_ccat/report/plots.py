@@ -37,7 +37,7 @@ from .chart import (
     between,
     label,
 )  # fmt: skip
-from .stored_run import History, StoredRun
+from .stored_run import Course, StoredRun
 
 if TYPE_CHECKING:
     from ..ranker import Ranking
@@ -118,27 +118,27 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
 # -- the course of a run --------------------------------------------------------------------------
 
 
-def progress(run: StoredRun, past: History) -> dict[str, Any]:
+def progress(run: StoredRun, course: Course) -> dict[str, Any]:
     """Return what the page draws of a run's course: estimates, order and open pairs over items."""
-    models, across = run.models, between(0, past.items[-1])
+    models, across = run.models, between(0, course.items[-1])
     # The first intervals span the whole scale; the view follows the intervals of the last third.
-    late = len(past.items) // 3
+    late = len(course.items) // 3
     ends = [
         value
-        for series in (past.low, past.high, past.estimates)
+        for series in (course.low, course.high, course.estimates)
         for model in models
         for value in series[model][late:]
     ]
     size = max(len(models), 2)
     colour = {model: j for j, model in enumerate(run.tested[:COLOURED])}
     return {
-        "past": past,
+        "course": course,
         "colours": {model: colour.get(model) for model in models},
-        "ranks": {model: [rank or math.nan for rank in past.ranks[model]] for model in models},
+        "ranks": {model: [rank or math.nan for rank in course.ranks[model]] for model in models},
         "estimates": Box(across, axis(ends)),
         "places": Box(across, Axis(size + 0.5, 0.5, (), ())),
-        "undecided": Box(across, between(0, 1.12 * max(1, *past.undecided), n_ticks=3)),
-        "half_width": Box(across, axis([0.0, *past.half_width[late // 2 :]], n_ticks=3, pad=0.0)),
+        "undecided": Box(across, between(0, 1.12 * max(1, *course.undecided), n_ticks=3)),
+        "half_width": Box(across, axis([0.0, *course.half_width[late // 2 :]], n_ticks=3, pad=0.0)),
         "bump_height": 30 * size if size <= BUMP_LABELS else 520,
         "bump_labels": size <= BUMP_LABELS,
     }

@@ -418,7 +418,7 @@ def _banks(folder: Path, header: Header) -> ItemBank | Mapping[str, Mapping[str,
 
 
 @dataclass
-class History:
+class Course:
     """The ranking at a number of moments.
 
     Attributes
@@ -457,7 +457,7 @@ class _RecordingBook(Book):
     def __init__(self, run: StoredRun, moments: set[int]) -> None:
         assert run.banks is not None
         super().__init__(make_ranker(run.banks, run.header), JournalFile(run.path / JOURNAL))
-        self._run, self._moments, self.n_replayed, self.past = run, moments, 0, History()
+        self._run, self._moments, self.n_replayed, self.course = run, moments, 0, Course()
         # Models that have a score; those with full results have theirs from the beginning.
         self._scored = set(run.models) - set(run.tested)
 
@@ -471,11 +471,15 @@ class _RecordingBook(Book):
 
     def checkpoint(self) -> None:
         """Record the ranking as it is now."""
-        ranking, past, restore = self.ranker.result(parts=False), self.past, self._run.scale.restore
-        past.items.append(self.n_replayed)
+        ranking, course, restore = (
+            self.ranker.result(parts=False),
+            self.course,
+            self._run.scale.restore,
+        )
+        course.items.append(self.n_replayed)
         # Groups are runs of undecided neighbours: n models have n - 1 such pairs.
-        past.undecided.append(sum(len(group) - 1 for group in ranking.ties))
-        past.ties = [list(group) for group in ranking.ties]
+        course.undecided.append(sum(len(group) - 1 for group in ranking.ties))
+        course.ties = [list(group) for group in ranking.ties]
         position = {model: n for n, model in enumerate(ranking.order, start=1)}
         half_widths = []
         for model in self._run.models:
@@ -486,14 +490,18 @@ class _RecordingBook(Book):
                 value = float(restore(ranking.estimates[model]))
             if scored and model in position:
                 half_widths.append((high - low) / 2.0)
-            for series, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
+            for series, figure in (
+                (course.estimates, value),
+                (course.low, low),
+                (course.high, high),
+            ):
                 series.setdefault(model, []).append(figure)
-            past.ranks.setdefault(model, []).append(position.get(model, 0) if scored else 0)
+            course.ranks.setdefault(model, []).append(position.get(model, 0) if scored else 0)
         # There is none while no model in the order has a score.
-        past.half_width.append(median(half_widths) if half_widths else math.nan)
+        course.half_width.append(median(half_widths) if half_widths else math.nan)
 
 
-def history(run: StoredRun) -> History:
+def _replay(run: StoredRun) -> Course:
     """Return the ranking at evenly spaced moments, by a replay of a run that has its banks."""
     total, n_moments = (
         len(run.answers),
@@ -501,7 +509,7 @@ def history(run: StoredRun) -> History:
     )
     # A ranking that only shows full results has no course.
     if not total:
-        return History()
+        return Course()
     moments = np.linspace(min(total, len(run.tested)), total, n_moments).round().astype(int)
     book = _RecordingBook(run, set(moments.tolist()))
     # A running journal grows on; the page is of the moment at which it was read.
@@ -509,26 +517,26 @@ def history(run: StoredRun) -> History:
     book.settle()
     # The last checkpoint is at the end of the journal: what came after the last answer counts too.
     book.checkpoint()
-    book.past.expected = {model: book.ranker.expected(model) for model in run.tested}
-    return book.past
+    book.course.expected = {model: book.ranker.expected(model) for model in run.tested}
+    return book.course
 
 
-def course(run: StoredRun) -> History | None:
-    """Return the `history` of a run, unless it would contradict what the run reported.
+def replayed_course(run: StoredRun) -> Course | None:
+    """Return the course of a run, unless it would contradict what the run reported.
 
     Returns
     -------
-    History or None
+    Course or None
         None without answers or the bank, and if the replay does not end with the run's own figures,
         as another version's method may give others for the same answers.
     """
     if run.banks is None or not run.answers:
         return None
-    past = history(run)
+    replayed = _replay(run)
     models = run.result["models"]
     close = all(
         math.isnan(estimates[-1])
         or math.isclose(estimates[-1], models[model]["estimate"], rel_tol=1e-6)
-        for model, estimates in past.estimates.items()
+        for model, estimates in replayed.estimates.items()
     )
-    return past if close and past.ties == run.result["ties"] else None
+    return replayed if close and replayed.ties == run.result["ties"] else None

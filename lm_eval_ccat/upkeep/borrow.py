@@ -165,7 +165,8 @@ def _require_one_metric(donors: Mapping[str, ScoreTable], own_scores: ScoreTable
     UsageError
     """
     for name, donor in donors.items():
-        if (donor.metric, donor.scale) != (own_scores.metric, own_scores.scale):
+        same_metric = donor.metric == own_scores.metric
+        if not (same_metric and donor.scale.agrees_with(own_scores.scale)):
             raise UsageError(
                 f"donor {name} is scored by {donor.metric} ({donor.scale.describe()}), not by "
                 f"{own_scores.metric} ({own_scores.scale.describe()}): intervals of banks that are "

@@ -15,7 +15,7 @@ from lm_eval_ccat.harness.estimates import in_words
 from lm_eval_ccat.live import adaptive
 from lm_eval_ccat.live.adaptive import Adaptive
 from lm_eval_ccat.report import write_report
-from lm_eval_ccat.report.stored_run import course, read_run
+from lm_eval_ccat.report.stored_run import read_run, replayed_course
 
 SIZES = {"short": 12, "long": 36}
 
@@ -89,8 +89,8 @@ def test_the_directory_of_a_group_is_read_like_any_other(suite, tmp_path, capsys
     assert state["finished"] and set(state["tasks"]) == set(SIZES)
     stored = read_run(tmp_path / "run")
     assert stored.finished and set(stored.banks) == set(SIZES)
-    past = course(stored)
-    assert past is not None and past.items[-1] == len(stored.answers) == 18
+    course = replayed_course(stored)
+    assert course is not None and course.items[-1] == len(stored.answers) == 18
     page = write_report(tmp_path / "run").read_text()
     assert "The bank of short: " in page and "The bank of long: " in page
     assert "is missing or was changed" not in page

@@ -18,7 +18,7 @@ from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.chart import TIE_FILL, Box, Chart, Panel, axis, between
 from lm_eval_ccat.report.page import View, document_weights
 from lm_eval_ccat.report.plots import difficulty, information_curve, plot_ranking, progress
-from lm_eval_ccat.report.stored_run import StoredRun, _scores, course
+from lm_eval_ccat.report.stored_run import StoredRun, _scores, replayed_course
 from lm_eval_ccat.testing.methods import example_table
 
 
@@ -129,10 +129,10 @@ def test_a_model_out_of_the_order_has_no_place_in_its_course(tmp_path):
         method="default", hostile=False,
     )  # fmt: skip
     run = read_run(folder)
-    past = course(run)
-    ranks = progress(run, past)["ranks"]
+    course = replayed_course(run)
+    ranks = progress(run, course)["ranks"]
     [aside] = set(run.models) - set(run.result["order"])
-    assert past.ranks[aside][-1] == 0 and np.isnan(ranks[aside][-1])
+    assert course.ranks[aside][-1] == 0 and np.isnan(ranks[aside][-1])
     assert sorted(ranks[model][-1] for model in run.result["order"]) == [1, 2, 3]
 
 
@@ -194,7 +194,7 @@ def test_a_bank_that_was_changed_is_not_the_runs(tmp_path):
     assert read_run(folder).banks is not None
     calibrate(example_table(14, 40, seed=5), "paper").save(folder / "bank.json")
     run = read_run(folder)
-    assert run.banks is None and course(run) is None
+    assert run.banks is None and replayed_course(run) is None
 
 
 def test_an_axis_leaves_as_much_room_below_its_values_as_above():

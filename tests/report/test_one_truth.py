@@ -24,7 +24,7 @@ from lm_eval_ccat.ranker.headline import headline, leads
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.page import View, render
 from lm_eval_ccat.report.plots import plot_ranking
-from lm_eval_ccat.report.stored_run import course
+from lm_eval_ccat.report.stored_run import replayed_course
 from lm_eval_ccat.report.tables import chain, outlook, rank_rows
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
@@ -56,8 +56,8 @@ def run(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def past(run):
-    return course(run)
+def course(run):
+    return replayed_course(run)
 
 
 @pytest.fixture(scope="module")
@@ -70,16 +70,16 @@ def open_pairs(result) -> int:
 
 
 @pytest.mark.long
-def test_the_course_ends_at_the_result(run, past) -> None:
-    assert past is not None
+def test_the_course_ends_at_the_result(run, course) -> None:
+    assert course is not None
     for model, block in run.result["models"].items():
-        assert past.estimates[model][-1] == pytest.approx(block["estimate"])
-        assert [past.low[model][-1], past.high[model][-1]] == pytest.approx(block["interval"])
-        assert past.ranks[model][-1] == (block["rank"] or 0)
-    assert past.items[-1] == run.result["items_administered"]
-    assert past.undecided[-1] == open_pairs(run.result)
+        assert course.estimates[model][-1] == pytest.approx(block["estimate"])
+        assert [course.low[model][-1], course.high[model][-1]] == pytest.approx(block["interval"])
+        assert course.ranks[model][-1] == (block["rank"] or 0)
+    assert course.items[-1] == run.result["items_administered"]
+    assert course.undecided[-1] == open_pairs(run.result)
     halves = [np.ptp(run.result["models"][m]["interval"]) / 2 for m in run.result["order"]]
-    assert past.half_width[-1] == pytest.approx(np.median(halves))
+    assert course.half_width[-1] == pytest.approx(np.median(halves))
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +88,8 @@ def data(html):
     return json.loads(re.findall(r'id="data">(.*?)</script>', html)[0])
 
 
-def test_the_page_says_what_the_result_says(run, past, html, data) -> None:
-    result, models, content = run.result, run.result["models"], View.of(run, past)
+def test_the_page_says_what_the_result_says(run, course, html, data) -> None:
+    result, models, content = run.result, run.result["models"], View.of(run, course)
     n_known = sum(one["known"] for one in models.values())
     n_asked, among = len(models) - n_known, f" among {n_known} known ones" if n_known else ""
     assert content.title.startswith(f"{n_asked} models{among} on ")
@@ -101,7 +101,7 @@ def test_the_page_says_what_the_result_says(run, past, html, data) -> None:
     assert content.facts[0][1].startswith(f"answers, of {full:,} in a full evaluation")
     [(fact, label)] = [f for f in content.facts if "pairs decided" in f[1]]
     decided, pairs = map(int, label.split("of neighbours ")[1].split(" of "))
-    assert pairs - decided == open_pairs(result) == past.undecided[-1]
+    assert pairs - decided == open_pairs(result) == course.undecided[-1]
     place = {m: n for n, m in enumerate(result["order"])}
     once = [
         p for p in result["pairwise"]
@@ -111,7 +111,7 @@ def test_the_page_says_what_the_result_says(run, past, html, data) -> None:
     assert fact == f"{sum(p['decision'] == 'decided' for p in once)} of {len(once)}"
     # Heights on the chart are a straight line through the values of the table.
     box, values = content.progress["estimates"], [models[m]["estimate"] for m in run.models]
-    lines = [box.line(past.items, past.estimates[m]) for m in run.models]
+    lines = [box.line(course.items, course.estimates[m]) for m in run.models]
     heights = [float(line.split("L")[-1].split()[-1]) for line in lines]
     slope, start = np.polyfit(values, heights, 1)
     assert heights == pytest.approx([start + slope * v for v in values], abs=0.01)
@@ -145,7 +145,7 @@ def texts(svg: str) -> list[str]:
     return ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_the_charts_draw_what_the_result_says(run, past, html) -> None:
+def test_the_charts_draw_what_the_result_says(run, course, html) -> None:
     models, asked = run.result["models"], [m for m in run.result["order"] if m in run.tested]
     drawn = plot_ranking(run).svg
     assert f'aria-label="{drawn.split("aria-label=")[1][1:20]}' in html  # the page has it
@@ -189,7 +189,7 @@ def test_a_run_that_went_on_after_its_result_is_shown_as_it_is_now(changed) -> N
 
     now = changed(cut_short)
     assert not now.finished
-    assert open_pairs(now.result) == course(now).undecided[-1]
+    assert open_pairs(now.result) == replayed_course(now).undecided[-1]
 
 
 def test_answers_behind_the_deciding_one_are_not_shown(changed) -> None:
@@ -213,7 +213,7 @@ def test_empty_answers_are_told_once(changed, warned) -> None:
     run = changed(empty)
     told = [text for _, text in of_models(run.result) if "3 empty answers" in text]
     assert len(told) == (not warned)
-    on_page = [text for _, text in View.of(run, course(run)).warnings if "empty" in text]
+    on_page = [text for _, text in View.of(run, replayed_course(run)).warnings if "empty" in text]
     assert len(on_page) == 1
 
 
@@ -222,7 +222,7 @@ def test_figures_of_another_version_are_not_contradicted(changed) -> None:
         result["models"][result["order"][0]]["estimate"] += 0.5
 
     run = changed(other_figures)
-    content = View.of(run, course(run))
+    content = View.of(run, replayed_course(run))
     assert content.progress is None
     assert any("other figures" in text for _, text in content.warnings)
 
@@ -328,10 +328,10 @@ def parsed(lead: str) -> list[float]:
 
 @pytest.mark.parametrize("decision", AWKWARD)
 def test_an_interval_excludes_0_as_printed_if_and_only_if_its_pair_is_decided(
-    run, past, decision, monkeypatch
+    run, course, decision, monkeypatch
 ):
     # Other pairs leave the course, which is replayed from the journal, as it is.
-    monkeypatch.setattr("lm_eval_ccat.report.page.course", lambda run: past)
+    monkeypatch.setattr("lm_eval_ccat.report.page.replayed_course", lambda run: course)
     now = state(run.path)
     content = json.loads(json.dumps(now.content))
     vars(now)["content"] = content

@@ -114,6 +114,13 @@ def test_donors_that_cannot_lend_are_refused_by_name(lenders, own, says):
 
 
 @pytest.mark.long
+def test_donors_may_state_the_own_scale_in_another_way():
+    errors = replace(ONE, scale=Scale(0, 1, higher_is_better=False))
+    capped = {name: replace(table, scale=Scale(cap=1)) for name, table in DONORS.items()}
+    assert borrowed(capped, errors).n_items == N_ITEMS
+
+
+@pytest.mark.long
 def test_donors_of_one_data_set_lend_by_the_numbers_of_its_documents():
     assert borrowed(OF_ONE, of(ONE, "wmt24")).n_items == N_ITEMS
 
