@@ -38,6 +38,9 @@ PATIENCE, LEAST_PATIENCE, FIRST_PATIENCE = 5.0, 1.0, 30.0
 #: Seconds without an answer after which to set a model aside that also failed, or left a second
 #: request unanswered; a slow model gets `PATIENCE` of its median latencies.
 SILENCE = 60.0
+#: A model that has answered is set aside if so many documents in a row are refused, or if most fail
+#: of at least so many.
+FEWEST_TRIED = 10
 
 
 @dataclass(eq=False)
@@ -597,11 +600,23 @@ class Channel:
         )  # fmt: skip
         self.line.arrive([failed])
         self.failed_in_a_row += 1
-        too_many_in_a_row = self.failed_in_a_row >= self.failure_rule.in_a_row
         # The server answered, if only by refusing this document.
         if not perhaps_server:
             self._note_reply(call.sending, call.moment)
-        self._set_aside_if(too_many_in_a_row and not perhaps_server, reason)
+        self._set_aside_if(not perhaps_server and self._refuses_all(call.sending), reason)
+
+    def _refuses_all(self, refused: Sending) -> bool:
+        """Whether so many documents were refused in a row that the model refuses all.
+
+        A model that has answered may refuse some (too long for it, or filtered), several in a row
+        by chance, so more of them must fail.
+        """
+        limit = self.failure_rule.in_a_row
+        if self.has_answered:
+            limit = max(limit, FEWEST_TRIED)
+        # A refusal is quicker than an answer: what was asked before it may be answered yet.
+        earlier_is_open = any(sending.sent < refused.sent for sending in self.wire)
+        return self.failed_in_a_row >= limit and not earlier_is_open
 
     # -- whether it takes part -------------------------------------------------------------
 
@@ -612,7 +627,7 @@ class Channel:
         tried = failed + tally.answered.get(self.name, 0)
         if too_many_in_a_row:
             self.set_aside(f"{self.failed_in_a_row} documents failed in a row; last: {reason}")
-        elif tried >= 10 and failed > self.failure_rule.share * tried:
+        elif tried >= FEWEST_TRIED and failed > self.failure_rule.share * tried:
             what = "answers" if self.plan.most_repeats > 1 else "documents"
             self.set_aside(f"{failed} of {tried} {what} failed; last: {reason}")
 

@@ -136,7 +136,8 @@ class FailureRule:
     minute the run goes on without its model. A model is set aside for good after an outage of
     ``outage_minutes``; immediately after a status that a retry cannot fix (401, 402, 403, 404), and
     if nobody is found at its address at first contact; after ``in_a_row`` documents whose answers
-    could not be scored; and when more than ``share`` of ten or more documents have failed.
+    could not be scored, or that were refused (ten, of a model that has answered); and when more
+    than ``share`` of ten or more documents have failed.
     """
 
     # fmt: off
@@ -148,7 +149,7 @@ class FailureRule:
     max_backoff: float = option(30.0, AT_LEAST_0, "Longest such pause, in seconds.")
     in_a_row: int = option(
         3, whole(1), "Documents that fail in a row after which the model counts as away, or is "
-        "set aside if the server was reached.",
+        "set aside if the server was reached (at ten or more, once it has answered).",
     )
     share: float = option(
         0.5, number(0.0, 1.0), "Set a model aside if a larger share of ten or more documents was "

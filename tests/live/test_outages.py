@@ -209,6 +209,33 @@ def test_a_fifth_of_the_documents_that_always_fail_are_given_up_and_no_model(
         assert {document["doc_id"] % 10 for document in block["failed"]} == {2, 3}
 
 
+@pytest.mark.parametrize("slots", [8, 32])
+def test_documents_that_are_refused_sooner_than_others_are_answered_cost_no_model(
+    bench, server, slots
+):
+    """A third is too long, say: the first refusals arrive before any answer."""
+
+    def mood(model, prompt, before):
+        refused = int(prompt.rstrip(".").split()[-1]) % 3 == 0
+        return ("status", 400) if refused else ("hang", 0.2)  # an answer takes a while
+
+    server.mood = mood
+    content = bench.ranked(
+        server, ["m01", "m11"], bank=None, max_items=40, stop="limits", ahead=40,
+        model_args={"num_concurrent": slots},
+    )  # fmt: skip
+    for block in content["models"].values():
+        assert block["n_items"] == 40 and not block["set_aside"]
+        assert {document["doc_id"] % 3 for document in block["failed"]} == {0}
+
+
+def test_a_model_that_refuses_every_document_is_set_aside_after_a_few(bench, server):
+    server.mood = trouble("status", 400, of="m05")
+    content = bench.ranked(server, ["m01", "m05", "m11"], (4,), bank=None, max_items=20)
+    assert "3 documents failed in a row" in content["models"]["m05"]["set_aside"]
+    assert server.requests("m05") <= 6
+
+
 @pytest.mark.parametrize(
     ("seconds", "model_args", "silence", "requests"),
     [
