@@ -1100,8 +1100,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair of which only the failures have changed is not looked at",
         "lm_eval_ccat/ranker/looks",
-        'for name in ("location", "score", "slope", "failure_bias"):',
-        'for name in ("location", "score", "slope"):',
+        'for name in ("location", "score", "slope", "failure_bias", "beyond_banks"):',
+        'for name in ("location", "score", "slope", "beyond_banks"):',
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(

@@ -367,9 +367,10 @@ class Looks:
             n_references = 0 if references is None else len(references.names)
             return np.ones((n_models, n_models + n_references), dtype=bool)
         models, pairs = np.zeros(n_models, dtype=bool), np.zeros((n_models, n_models), dtype=bool)
-        for name in ("location", "score", "slope", "failure_bias"):
+        for name in ("location", "score", "slope", "failure_bias", "beyond_banks"):
             if (value := getattr(belief, name)) is not None:
-                models |= value != getattr(last, name)
+                # A model has one figure, or one of each side.
+                models |= np.atleast_2d(value != getattr(last, name)).any(axis=0)
         for name in ("variance", "df", "n", "pair_zero_loss", "zero_count", "rare_loss"):
             if (value := getattr(belief, name)) is not None:
                 pairs |= value != getattr(last, name)

@@ -163,6 +163,14 @@ def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references):
         assert np.array_equal(few.evidence, every.evidence)
 
 
+def test_models_that_no_longer_seem_beyond_the_banks_are_equivalent_at_that_look():
+    equal = Belief.independent([0.5, 0.5], [0.01, 0.01], n=[50, 50], n_items=5000)
+    beyond, within = (replace(equal, beyond_banks=np.full((2, 2), x)) for x in (0.1, 0.0))
+    looks = Looks(horizons=(60,)).after(beyond, 0.05, 0.1)
+    assert not looks.evidence.close.any()
+    assert looks.after(within, 0.05, 0.1).evidence.close[0, 1] > -np.log(0.05)
+
+
 def test_looks_at_known_models_stay_when_a_model_joins():
     """Who joins changes nothing of what was decided before, on either side of it."""
     known = board({"low": 0.2, "high": 0.8, "near": 0.52})
