@@ -251,8 +251,10 @@ class Turns:
         ]
         if not indices:
             return None
-        # In the warm-up every item is worth the same, and the task comes with the candidate.
-        if candidates.in_warmup or len(candidates.models) == 1:
+        # What an item is worth matters only beside others; in the warm-up all are worth the same,
+        # and the task comes with the candidate.
+        alone = len(candidates.models) == 1 or (len(indices) == 1 and not least_share)
+        if candidates.in_warmup or alone:
             return candidates.turn(indices[0])
         prices = self.accounts.prices[candidates.models].tolist()
         # For its price, a free item is worth more than any other, however informative these are.
