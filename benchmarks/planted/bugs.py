@@ -466,14 +466,14 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a server that limits its rate counts as away",
         "lm_eval_ccat/live/channel",
-        "elif paced:",
+        "elif is_rate_limit:",
         "elif False:",
         ("tests/live/test_failures.py",),
     ),
     Bug(
         "an outage never ends a model",
         "lm_eval_ccat/live/failures",
-        "if self.state is State.PROBING and moment >= end:",
+        "if self.state is State.PROBING and moment >= outage_limit:",
         "if False:",
         ("tests/live/test_availability.py",),
     ),
@@ -886,7 +886,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an option of the run is handed to the method",
         "lm_eval_ccat/live/spec",
-        "for key in () if recorded else spec.options:",
+        "for key in spec.options:",
         "for key in ():",
         ("tests/test_mistakes.py",),
     ),
@@ -951,8 +951,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model is called by the random name of one run",
         "lm_eval_ccat/live/stored",
-        "model, outcomes = name or model_of(content, file.parent), 0",
-        'model, outcomes = name or str(content.get("model_name") or file.parent.name), 0',
+        "model, is_empty = name or model_of(content, file.parent), True",
+        'model, is_empty = name or str(content.get("model_name") or file.parent.name), True',
         ("tests/cli/test_verify_command.py",),
     ),
     Bug(
@@ -1256,15 +1256,15 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "what is not played on goes to the limit beyond what was played",
         "lm_eval_ccat/live/rehearsal",
-        "min(remaining, limit - n_answers[model])",
-        "limit",
+        "most_items = min(needed.get(model, limit), limit)",
+        "most_items = n_answers[model] + limit",
         ("tests/live/test_rank.py",),
     ),
     Bug(
         "the dollars of some models are those of all",
         "lm_eval_ccat/live/rehearsal",
-        "if len(known) == len(dollars) else None",
-        "if known else None",
+        "if len(known_costs) == len(costs) else None",
+        "if known_costs else None",
         ("tests/live/test_rank.py",),
     ),
     Bug(
@@ -1452,14 +1452,14 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "of a model's adaptive runs the earliest counts",
         "lm_eval_ccat/live/sides",
-        'models = {**before.content["models"], **ranking.content["models"]}',
-        'models = {**ranking.content["models"], **before.content["models"]}',
+        'models = {**earlier.content["models"], **ranking.content["models"]}',
+        'models = {**ranking.content["models"], **earlier.content["models"]}',
         ("tests/live/test_compare.py",),
     ),
     Bug(
         "a side's scale may be stated in the other direction",
         "lm_eval_ccat/live/sides",
-        "or not direction:",
+        "or not is_same_direction:",
         "or False:",
         ("tests/live/test_compare.py",),
     ),
@@ -2094,8 +2094,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a setting of a file counts before that of a flag",
         "lm_eval_ccat/live/spec",
-        '{**values.get("harness", {}), **replacing["harness"]}',
-        '{**replacing["harness"], **values.get("harness", {})}',
+        '{**values.get("harness", {}), **overriding["harness"]}',
+        '{**overriding["harness"], **values.get("harness", {})}',
         ("tests/live/test_spec.py::test_what_is_said_last_of_a_setting_of_the_harness_counts",),
     ),
     Bug(
@@ -2609,7 +2609,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "results: a disk that is full leaves half of the files",
         "lm_eval_ccat/harness/evaluation",
-        'if ends != [b"}"] or rows_written != sorted(map(len, samples.values())):',
+        'if last_bytes != [b"}"] or n_rows != sorted(map(len, samples.values())):',
         "if False:",
         (
             "tests/harness/test_harness_partial.py::test_files_of_results_are_written_whole_with_their_instruction_or_not_at_all",
@@ -2818,8 +2818,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "minutes of a plan are those of the fastest model",
         "lm_eval_ccat/live/forecast",
-        "n / min(map(_concurrent_items",
-        "n / max(map(_concurrent_items",
+        "items_per_model / min(map(_concurrent_items",
+        "items_per_model / max(map(_concurrent_items",
         ("tests/live/test_rank.py",),
     ),
     Bug(
@@ -3307,8 +3307,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an item that a budget pays in part is not asked in the forecast",
         "lm_eval_ccat/live/forecast",
-        "math.ceil(money / cost)",
-        "math.floor(money / cost)",
+        "math.ceil(left / cost)",
+        "math.floor(left / cost)",
         (
             "tests/live/test_rank.py::test_an_item_that_the_budget_pays_in_part_is_asked_and_the_dearest_answers_bound_the_cost",
         ),
@@ -3316,8 +3316,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the dearest run is of the cheapest models",
         "lm_eval_ccat/live/forecast",
-        "prices[::-1][:",
-        "prices[:",
+        "np.sort(np.repeat(costs, further_items))[::-1]",
+        "np.sort(np.repeat(costs, further_items))",
         (
             "tests/live/test_rank.py::test_an_item_that_the_budget_pays_in_part_is_asked_and_the_dearest_answers_bound_the_cost",
         ),
@@ -4078,8 +4078,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "charges: a judge is free in the dearest item",
         "lm_eval_ccat/live/charges",
-        "max(largest + judge_usd, *costs)",
-        "max(largest, *costs)",
+        "model.price.cost(tokens.at_limit, 1.0) + judge_usd for",
+        "model.price.cost(tokens.at_limit, 1.0) for",
         (
             "tests/live/test_charges.py::test_documents_have_sizes_where_every_price_follows_their_length",
         ),

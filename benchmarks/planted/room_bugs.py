@@ -348,8 +348,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "pairs are judged at the upper model's ability",
-            "0.5 * (abilities[n] + abilities[n + 1])",
-            "0.5 * (abilities[n] + abilities[n])",
+            "0.5 * sum(pair_abilities)",
+            "pair_abilities[0]",
         ),
         ("a text that is cut is said to be whole", "max(0, len(text) - limit)", "0"),
         (
@@ -361,8 +361,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/plots": (
         (
             "an undecided model's background is not shaded",
-            "        if model.tie is not None:\n            chart.rect",
-            "        if model.tie is None:\n            chart.rect",
+            "        if model.tie is not None:\n            y = top",
+            "        if model.tie is None:\n            y = top",
         ),
         (
             "the information of an item is that of its slope",
@@ -631,8 +631,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "missing documents of an adaptive run are retired",
-            'gone = () if set(table.chosen) == {"adaptive"} else',
-            "gone = () if not table.chosen else",
+            'missing = () if set(table.chosen) == {"adaptive"} else',
+            "missing = () if not table.chosen else",
         ),
         (
             "an answer that came again stands twice",
@@ -657,8 +657,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "retired items keep their parameters",
-            "name: values[stay] for name, values",
-            "name: values[: len(left)] for name, values",
+            "name: values[stays] for name, values",
+            "name: values[: len(old_positions)] for name, values",
         ),
         (
             "a bank refuses fewer models than it needs for new documents",
@@ -938,7 +938,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "answers of another model are its own",
-            "if name not in by_model or model not in (ANY, name):",
+            "if name not in by_model or model_named_by_user not in (ANY, name):",
             "if name not in by_model:",
         ),
         ("a model that is ranked is known as well", "if name not in ranked})", "})"),
@@ -977,8 +977,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a model with no answer is empty in a share above 1",
-            "if share > limit or share >= MANY_EMPTY",
-            "if share > limit",
+            "if share > most_empty or share >= MANY_EMPTY",
+            "if share > most_empty",
         ),
         (
             "a run that cannot be repeated has the signature of one that can",
@@ -1160,8 +1160,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "harness/session": (
         (
             "a cached answer takes a share of the time",
-            "0.0 if is_cached else seconds_per_request * n_requests",
-            "seconds_per_request * n_requests",
+            "0.0 if is_cached else seconds_per_request * _n_requests(group)",
+            "seconds_per_request * _n_requests(group)",
         ),
         (
             "an answer that was withheld is scored",
@@ -1928,8 +1928,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "cli/bank": (
         (
             "a warning of a suite's bank leaves the exit code 0",
-            'ok = ok and facts["ok"]',
-            'ok = facts["ok"]',
+            'are_sound = are_sound and facts["ok"]',
+            'are_sound = facts["ok"]',
         ),
         (
             "two suites that differ are the same",

@@ -221,7 +221,7 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
     max_bytes = MAX_BYTES if max_bytes is None else max_bytes
     chunks: list[bytes] = []
     remainder = b""  # the beginning of a text that ends in a later chunk
-    # A parser takes many times the size of a hostile file, so that this one is measured first.
+    # A parser of a hostile file takes many times its size in memory. So it is measured first.
     size = depth = containers = values = 0
     # Check before opening: opening a pipe would block until somebody writes to it.
     if path.exists() and not path.is_file():
@@ -230,7 +230,7 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
         while chunk := stream.read(_CHUNK):
             chunks.append(chunk)
             size += len(chunk)
-            # Brackets and commas in texts count for nothing.
+            # Brackets and commas within texts are none of JSON, so texts are taken out.
             outside, quote, begun = _TEXT.sub(b"", remainder + chunk).partition(b'"')
             remainder = quote + begun
             steps = _DEPTH_CHANGE[np.frombuffer(outside, dtype=np.uint8)]

@@ -644,6 +644,12 @@ def _keep_table(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:
 # -- beginning ------------------------------------------------------------------------------------
 
 
+def _holds_banks(source: Path) -> bool:
+    """Whether a file or folder holds banks rather than results; both may be a folder."""
+    is_json = source.name.removesuffix(".gz").endswith(".json")
+    return is_suite(source) or is_json or bool(bank_files(source))
+
+
 def init(
     folder: str | Path,
     source: str | Path,
@@ -658,12 +664,13 @@ def init(
     Parameters
     ----------
     folder : path
-        The board's folder, created if necessary. An existing board gets new banks, given as such;
-        estimates made with banks from which these do not descend are then shown apart.
+        The board's folder, created if necessary. If it is a board already, `source` must be banks.
+        Estimates that were made with banks of which the new ones are no updates are then shown
+        apart.
     source : path
-        Logs or a score table of full results, or a folder of such tables (one per task): the banks
-        are calibrated on them, and their models are the first rows. Or a suite's folder or a
-        single bank, as a path, the name of a public one or on the hub (``hub:owner/name``): the
+        Full results: logs, a score table, or a folder of such tables (one per task). The banks are
+        calibrated on them, and their models are the first rows. Or banks: the folder of a suite or
+        a single bank, as a path, the name of a public one, or on the hub (``hub:owner/name``). The
         board then starts without rows.
     task : str, optional
         Tasks of the logs or of the suite, comma-separated: names, patterns or groups; all by
@@ -699,19 +706,13 @@ def init(
     ...     (board.rules.name, list(board.banks), board.shares)
     ('Mine', ['t'], {'t': 1.0})
     """
-    path, source_here = Path(folder), Path(source)
-    # What is here comes before a public bank of the name.
-    source = source_here if source_here.exists() else located(source)
+    path, source_path = Path(folder), Path(source)
+    # A file or folder of that name comes before a public bank of that name.
+    source = source_path if source_path.exists() else located(source)
     exists = (path / RULES).is_file()
     # An existing board keeps the rules that are not stated anew.
     new_rules = changed_rules(read_rules(path / RULES) if exists else Rules(), rules)
-    # Banks and results may both be a folder; what lies in it tells them apart.
-    has_banks = (
-        source != source_here
-        or is_suite(source)
-        or source.name.removesuffix(".gz").endswith(".json")
-        or bool(bank_files(source))
-    )
+    has_banks = source != source_path or _holds_banks(source)
     if exists and not has_banks:
         raise UsageError(
             f"{path} is a board already: add models with `lm-eval-ccat board add {path} {source}`, "
@@ -724,7 +725,8 @@ def init(
     bank_of = one_bank_each(suite, source)
     try:
         with tempfile.TemporaryDirectory() as draft:
-            # If anything fails, a folder that was not a board stays unchanged.
+            # A new board is made elsewhere and copied once it is whole, so that a failure leaves no
+            # half of one.
             target = path if exists else Path(draft, "board")
             if exists:
                 _retire_banks(Board(path), bank_of)
@@ -738,10 +740,10 @@ def init(
                 added = _add_full(Board(target), source, calibrated=True)
                 for line in (*added.notes, *added.reasons):
                     say(line)
-            # A lock in the draft would lock nothing in the board.
             if not exists:
-                unlocked = shutil.ignore_patterns(LOCK)
-                shutil.copytree(target, path, dirs_exist_ok=True, ignore=unlocked)
+                # The draft's lock file is of a lock on the draft, and would lock no board.
+                without_lock = shutil.ignore_patterns(LOCK)
+                shutil.copytree(target, path, dirs_exist_ok=True, ignore=without_lock)
     except OSError as error:
         raise RunError(f"{path}: cannot write the board ({error.strerror or error})") from error
     return Board(path)

@@ -391,9 +391,21 @@ def _put_aside(run_dir: Path) -> None:
 def _add_run(
     board: Board, run_dir: Path, name: str | None, max_share: float = _MAX_UNANSWERED
 ) -> Added:
-    """Copy a run's journal into the board's folder, and add its models.
+    """Copy a run's journal into the board's folder, and add a row for each of its models.
 
-    A model of which more answers than `max_share` are empty or refusals is left out.
+    Parameters
+    ----------
+    board : Board
+    run_dir : Path
+    name : str or None
+        The name on the board, if the run has one model.
+    max_share : float, optional
+        A model of which a larger share of the answers are empty or refusals is left out.
+
+    Returns
+    -------
+    Added
+        The rows, and the models that get none, each with the reason.
     """
     header = RunDirectory(run_dir).read_header()
     bank_hashes = bank_hashes_of(header)
@@ -415,29 +427,34 @@ def _add_run(
             raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
         sha256 = sha256_of(run_dir / JOURNAL)
         evidence = f"{JOURNALS}/{sha256[:16]}.jsonl"
-        other_prompts, doubts = _judge_prompts(board, header)
-        added = Added(left_out=left_out, notes=doubts)
-        configurations: dict[str, Values] = {}
+        reason_for_all, notes = _judge_prompts(board, header)
+        added = Added(left_out=left_out, notes=notes)
+        earlier_configurations: dict[str, Values] = {}
         mostly_empty = _mostly_empty(run_dir, max_share)
         for model, row in rows.items():
             name_on_board = name or model
-            if other_prompts:
-                reason = other_prompts
+            if reason_for_all:
+                reason = reason_for_all
+            # The same journal may be placed again after another of its models was left out.
             elif any(_is_row_of(earlier_row, evidence, model) for earlier_row in earlier):
                 reason = f"this run of it stands {IN_LEDGER}"
             elif model in mostly_empty:
                 reason = mostly_empty[model]
             else:
                 configuration = _configuration_of(header.config, model)
-                reason = _why_not_placed(board, name_on_board, configuration, configurations)
-                # Even if it gets no row, the same configuration by another name gets none.
+                reason = _why_not_placed(
+                    board, name_on_board, configuration, earlier_configurations
+                )
+                # Whether this model gets a row or not, a later model of the run that has the same
+                # configuration under another name gets none.
                 if configuration is not None:
-                    configurations.setdefault(name_on_board, configuration)
+                    earlier_configurations.setdefault(name_on_board, configuration)
             if reason:
                 added.left_out[name_on_board] = reason
             else:
                 added.rows.append(_with_evidence(row, name_on_board, evidence, sha256))
-        # Where the answers are kept depends on whether another model of the run has a row.
+        # The user can place a model with many empty answers all the same, so the reason says where
+        # its answers are: with the board if another model of the run has a row, else in the run.
         kept_in = board.path / evidence if added.rows else run_dir
         for model, reason in mostly_empty.items():
             if added.left_out.get(name or model) == reason:

@@ -47,20 +47,20 @@ def publish(
     *,
     say: Callable[[str], object] = lambda line: None,
 ) -> list[Path]:
-    """Write the site of a board.
+    """Write the site of a board, and return its files.
 
-    Rows whose journal or scores are missing or changed are listed apart, with the reason; `check`
-    goes further and recomputes every figure.
+    Rows whose journal or scores are missing or changed are listed apart, with the reason. Figures
+    are not recomputed; `check` does that.
 
     Parameters
     ----------
     board : Board or path
     site : path
-        The folder; its files ``index.html``, ``board.json`` and ``board.csv`` are replaced. Which
-        items were shown to how many models is for the operator, in the board's own
-        ``exposure.csv``: who knows the items that are asked most can learn them.
+        The folder; its files ``index.html``, ``board.json`` and ``board.csv`` are replaced. To how
+        many models each item was shown is written to ``exposure.csv`` in the board's own folder,
+        for the operator alone: who knows the items that are asked most can learn them.
     say : callable, optional
-        Called with a line on what the page lacks, and what to restore.
+        Called with a line on each thing that the page lacks, and on what to restore.
 
     Returns
     -------
@@ -85,36 +85,79 @@ def publish(
     """
     board = board if isinstance(board, Board) else Board(board)
     rows = board.ledger.rows()
-    # Hashes are cheap to verify; what rows say is recomputed by `check` alone.
-    broken = {n: bad for n, bad in enumerate(broken_evidence(board, rows)) if bad is not None}
-    state = standing(board, broken)
-    state.apart.extend(RowApart(rows[n], f"refused: {bad.reason}") for n, bad in broken.items())
-    times_shown, target = shown_items(rows), Path(site)
-    exposure = [
-        [task, doc_id, n_models]
-        for task, counts in times_shown.items()
-        for doc_id, n_models in counts.most_common()
-    ]
-    facts = facts_of_models(board)
-    _require_some_evidence(broken.values(), len(rows))
+    broken_rows = {
+        n: broken for n, broken in enumerate(broken_evidence(board, rows)) if broken is not None
+    }
+    state = standing(board, broken_rows)
+    state.apart.extend(
+        RowApart(rows[n], f"refused: {broken.reason}") for n, broken in broken_rows.items()
+    )
+    facts, times_shown = facts_of_models(board), shown_items(rows)
+    _require_some_evidence(broken_rows.values(), len(rows))
     for line in (
-        _without_evidence(broken.values(), len(rows)),
+        _without_evidence(broken_rows.values(), len(rows)),
         _unknown_models(facts, rows),
         state.weighed_otherwise,
     ):
         if line:
             say(line)
-    # A model with full results is a copy if all its scores are another's; of a placed model, which
-    # has scores of some items, it is said where they are more alike than chance makes them.
+    # A model with full results is a copy if all its scores are another's. A model that was placed
+    # has scores of some items only, so it is a copy if these are more alike than chance makes them.
     copies_of = {
         **copies(board, state),
         **likely_copies(board, [place.row for place in state.placed]),
     }
     with writing(board.path / EXPOSURE, RunError):
-        replace_text(board.path / EXPOSURE, _csv([["task", "doc_id", "models"], *exposure]))
+        replace_text(board.path / EXPOSURE, _csv(_exposure(times_shown)))
         # The operator's facts are sealed as they are published, so that a later change shows.
         keep_hashes(board.path, [board.path / FACTS])
-    content = {
+    content = _content(board, rows, state, facts, copies_of)
+    texts = {
+        "index.html": mask_text(_page(board, state, times_shown, facts, copies_of)),
+        "board.csv": _csv(_as_table(state, list(board.banks), copies_of)),
+        "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
+    }
+    folder = Path(site)
+    with writing(folder / "index.html", RunError):
+        for name, text in texts.items():
+            replace_text(folder / name, text)
+    return [folder / name for name in texts]
+
+
+def _exposure(times_shown: Mapping[str, Counter[Any]]) -> list[list[Any]]:
+    """Return the rows of ``exposure.csv``, its head first: items by the models that had them."""
+    return [
+        ["task", "doc_id", "models"],
+        *(
+            [task, doc_id, n_models]
+            for task, counts in times_shown.items()
+            for doc_id, n_models in counts.most_common()
+        ),
+    ]
+
+
+def _content(
+    board: Board,
+    rows: Sequence[BoardRow],
+    state: BoardStanding,
+    facts: Mapping[str, Mapping[str, str]],
+    copies_of: Mapping[str, Collection[str]],
+) -> dict[str, Any]:
+    """Return the content of ``board.json``.
+
+    Parameters
+    ----------
+    board : Board
+    rows : sequence of BoardRow
+        All rows of the ledger.
+    state : BoardStanding
+        Those that stand, and those that are listed apart.
+    facts : mapping of model to mapping
+        What the operator says of each model.
+    copies_of : mapping of model to collection of str
+        The models whose scores are like its own.
+    """
+    return {
         "format": FORMAT,
         "version": VERSION,
         "name": board.rules.name,
@@ -133,15 +176,6 @@ def publish(
         ],
         "not_comparable": [{"reason": reason, **_public(row)} for row, reason in state.apart],
     }  # fmt: skip
-    texts = {
-        "index.html": mask_text(_page(board, state, times_shown, facts, copies_of)),
-        "board.csv": _csv(_as_table(state, list(board.banks), copies_of)),
-        "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
-    }
-    with writing(target / "index.html", RunError):
-        for name, text in texts.items():
-            replace_text(target / name, text)
-    return [target / name for name in texts]
 
 
 def _as_table(
@@ -170,14 +204,14 @@ def _as_table(
 
 
 def _require_some_evidence(broken: Collection[BrokenEvidence], n_rows: int) -> None:
-    """Refuse to publish a board no row of which is proven."""
-    # A page on which everything is refused is likelier a lost folder than a fraud.
+    """Refuse to publish a board if evidence is missing or changed for each of its rows."""
+    # Then a folder was probably lost; a page on which all rows are refused would accuse everybody.
     if broken and len(broken) == n_rows:
         raise RunError(f"nothing proves any row: {_reasons_and_remedy(broken)}")
 
 
 def _without_evidence(broken: Collection[BrokenEvidence], n_rows: int) -> str:
-    """Say which rows stand apart as nothing proves them; "" if all are proven."""
+    """Say how many rows are listed apart because their evidence is broken; "" if none is."""
     if not broken:
         return ""
     extent = f"{len(broken)} of {plural(n_rows, 'row')}"
@@ -202,7 +236,10 @@ def _unknown_models(facts: Mapping[str, object], rows: Sequence[BoardRow]) -> st
 
 
 def _difference_of(lead: Lead, scale: Scale) -> dict[str, float]:
-    """Return a lead as the score of a row less that of the next, as ``result.json`` states pairs.
+    """Return a lead as the score of a row minus that of the next row, with its interval.
+
+    ``result.json`` states the differences of pairs in the same way. A lead is positive where the
+    row is better; the difference has the sign of the scores.
 
     Examples
     --------
@@ -336,7 +373,19 @@ def _page(
     facts: Mapping[str, Mapping[str, str]],
     copies_of: Mapping[str, Sequence[str]],
 ) -> str:
-    """Return the HTML of the site, with `copies_of` each model."""
+    """Return the HTML of the site.
+
+    Parameters
+    ----------
+    board : Board
+    state : BoardStanding
+    times_shown : mapping of task to (mapping of doc_id to int)
+        To how many models each item was shown.
+    facts : mapping of model to mapping
+        What the operator says of each model.
+    copies_of : mapping of model to sequence of str
+        The models whose scores are like its own.
+    """
     tasks = list(board.banks)
     ends = [end for place in state.placed for end in (place.row.low, place.row.high)]
     # Columns of the operator's file; a link is no column, but part of the model's name.

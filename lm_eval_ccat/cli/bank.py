@@ -90,37 +90,38 @@ def check(args: argparse.Namespace) -> int:
     """
     if args.other is not None:
         return _compare(args)
-    ok = True
+    are_sound = True
     facts_of_tasks: dict[str, Facts] = {}
+    # What several banks have in common is printed once, after all of them.
     notes: dict[str, list[str]] = {}
     warnings: dict[str, list[str]] = {}
-    suite, several = opened(args.bank)
+    suite, is_suite = opened(args.bank)
     for task, outcome, bank in suite.banks():
-        label = f"{args.bank}: {task} {outcome}" if several else args.bank
-        # Of several, --documents_of names a group; each bank has its own task.
-        checked = _checked(bank, args, str(bank.task) if several else args.documents_of)
+        bank_name = f"{task} {outcome}"
+        label = f"{args.bank}: {bank_name}" if is_suite else args.bank
+        # For a suite, --documents_of names a group of tasks; each bank has its own task.
+        checked = _checked(bank, args, str(bank.task) if is_suite else args.documents_of)
         facts = facts_of_tasks.setdefault(task, {})[outcome] = {"bank": label, **checked}
-        ok = ok and facts["ok"]
+        are_sound = are_sound and facts["ok"]
         if not prints_json(args.json):
             print(f"{label}: {facts['items']} items, {facts['models']} calibration models")
-            notes[f"{task} {outcome}"] = []
+            notes[bank_name] = []
             for finding in facts["findings"]:
-                # Of a suite it holds of every bank alike, and is said once for all.
-                if several and finding["kind"] == "unverified_documents":
-                    notes[f"{task} {outcome}"].append(finding["message"])
+                # If documents cannot be verified, that is usually so for every bank of a suite.
+                if is_suite and finding["kind"] == "unverified_documents":
+                    notes[bank_name].append(finding["message"])
                 else:
                     print(f"  {finding['level']}: {finding['message']}")
-            warnings[f"{task} {outcome}"] = facts["warnings"]
+            warnings[bank_name] = facts["warnings"]
             if facts["ok"]:
-                compared = args.scores or args.documents_of
-                print("  nothing wrong found" if compared else "  the file is sound")
-    # What several banks have in common is said once.
+                is_compared = args.scores or args.documents_of
+                print("  nothing wrong found" if is_compared else "  the file is sound")
     for level, texts in (("note", notes), ("warning", warnings)):
         for text in one_line_per_kind(texts):
             print(f"  {level}: {text}")
-    suite_facts: Facts = {"suite": args.bank, "ok": ok} if several else {}
+    suite_facts: Facts = {"suite": args.bank, "ok": are_sound} if is_suite else {}
     _emit_facts(args, facts_of_tasks, suite_facts)
-    return 0 if ok else WRONG
+    return 0 if are_sound else WRONG
 
 
 def _emit_facts(args: argparse.Namespace, facts: dict[str, Facts], suite: Facts) -> None:

@@ -103,12 +103,12 @@ def calibrate(args: argparse.Namespace) -> int:
         args.names = request.names
         args.published_elsewhere = any(name.startswith(HELM) for name in args.scores)
         args.scores = None if logs is None else str(logs)
-        # A pattern may mean one metric, but asks for a suite.
-        several = set(args.metric or "") & set("*?,")
-        single_task = logs is None or (
-            not several and score_tables.names_one_task(args.scores, args.task)
+        # A pattern asks for a suite, even if only one metric fits it.
+        asks_for_suite = set(args.metric or "") & set("*?,")
+        is_single_task = logs is None or (
+            not asks_for_suite and score_tables.names_one_task(args.scores, args.task)
         )
-        return _one_bank(args) if single_task else _suite_of_banks(args)
+        return _one_bank(args) if is_single_task else _suite_of_banks(args)
 
 
 def _bank_options(args: argparse.Namespace) -> dict[str, Any]:

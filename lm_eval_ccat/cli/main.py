@@ -140,7 +140,7 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of ``lm-eval-ccat``.
+    """Run the command ``lm-eval-ccat``, and return its exit code.
 
     Parameters
     ----------
@@ -155,10 +155,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = bool(os.environ.get(DEBUG_VARIABLE)) or "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
-    # Before anything is printed: an error may repeat the command line.
+    # First of all, because whatever is printed from here on may repeat the command line.
     remember_credentials(arguments)
-    harness = bool(arguments) and (arguments[0] in RAW or arguments[0].startswith("-"))
-    with safe_streams(escapes=harness):
+    # The harness's own commands colour what they print.
+    is_of_harness = bool(arguments) and (arguments[0] in RAW or arguments[0].startswith("-"))
+    with safe_streams(escapes=is_of_harness):
         try:
             args = parsed(arguments)
             return 0 if args is None else int(args.func(args) or 0)
@@ -174,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if debug:
                 traceback.print_exc()
             text = visible_line(" ".join(str(error).split()))
-            # Errors that nobody foresaw say where a traceback is to be had.
+            # An error of this package says what is wrong; for any other, a traceback is needed.
             if not isinstance(error, CcatError):
                 hint = "" if debug else " (--debug shows the traceback)"
                 text = f"{type(error).__name__}: {text}{hint}"

@@ -54,12 +54,12 @@ def plan(args: argparse.Namespace) -> int:
             "--models: a plan is of pairs of models, so of at least 2; one model's score is "
             "estimated by `run --adaptive`"
         )
-    # A file says all this itself, and a plan must be of the run that it describes.
+    # The plan must be of the very run that the file describes, so no flag changes it.
     if args.config is not None and (args.models is not None or flags):
         flag = "models" if args.models is not None else next(iter(flags))
         raise UsageError(f"--{flag} cannot be combined with {args.config}; write it there")
     if args.config is None:
-        # Nothing is asked of them: the harness's type `dummy` has no weights and no server.
+        # The models are never asked. The harness's type `dummy` needs no weights and no server.
         models = [{"name": f"model {n + 1}", "model": "dummy"} for n in range(args.models or 2)]
         flags["models"] = models
     config = flags if args.config is None else Path(args.config)

@@ -92,15 +92,15 @@ def rank(args: argparse.Namespace) -> int:
     if args.init:
         _write_starter(Path(args.init), {**flags, **({"models": models} if models else {})})
         return 0
-    # Flags alone make a configuration as soon as they name a task.
-    written = args.config is None and "tasks" in flags
-    if args.config is None and not written and not Path(JOURNAL).exists():
+    # Flags that name a task need no file of a configuration.
+    has_flags_alone = args.config is None and "tasks" in flags
+    if args.config is None and not has_flags_alone and not Path(JOURNAL).exists():
         raise UsageError(
             "give a configuration file, or --task and --model; this directory holds no ranking "
             "to show"
         )
     path = Path(args.config or ".")
-    if path.is_dir() and not written:
+    if path.is_dir() and not has_flags_alone:
         # Options of a run that is only shown would be passed over in silence.
         if flags or models or args.resume:
             raise UsageError(
@@ -110,7 +110,7 @@ def rank(args: argparse.Namespace) -> int:
         result = state(path)
         show(result, args.json, sys.stdout)
         return result.exit_code
-    return _run(args, None if written else path, flags, models)
+    return _run(args, None if has_flags_alone else path, flags, models)
 
 
 def _run(args: argparse.Namespace, file: Path | None, flags: Values, models: list[Any]) -> int:

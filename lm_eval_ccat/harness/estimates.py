@@ -356,7 +356,28 @@ def correct_group(
 def _scores_of_group(
     metrics: Any, group: Any, partial: Mapping[str, TaskRun], sizes: Mapping[str, int]
 ) -> tuple[dict[str, dict[str, object]], list[str]]:
-    """Give a group's scores the errors of the estimates; return them, and the keys that it lost."""
+    """Correct the scores of a group in the harness's metrics, some of whose tasks are estimated.
+
+    A score that every task has gets the standard error of the estimates. The others are removed.
+
+    Parameters
+    ----------
+    metrics : dict of name to dict
+        Scores of tasks and groups, as the harness reports them; changed in place.
+    group : Group
+        As the harness defines it.
+    partial : mapping of task to TaskRun
+        The tasks that were run in part.
+    sizes : mapping of task to int
+        Numbers of documents of all tasks of the group.
+
+    Returns
+    -------
+    scores : dict of key to dict
+        Those that stay.
+    dropped : list of str
+        Keys of those that were removed.
+    """
     values, tasks = metrics[group.name], list(sizes)
     scores: dict[str, dict[str, object]] = {}
     dropped = []

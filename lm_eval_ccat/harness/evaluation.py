@@ -43,7 +43,7 @@ def assemble(
     bootstrap_iters: int | None,
     log_samples: bool,
 ) -> Results:
-    """Assemble the results of adaptive and ordinary tasks.
+    """Return the results of adaptive and ordinary tasks in the form of the harness's `evaluate`.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def assemble(
         All tasks, in the harness's order.
     groups : mapping of str to Group
     ordinary : mapping or None
-        The harness's results of the tasks that are not adaptive, without groups.
+        The harness's results of the tasks that are not adaptive, without those of groups.
     runs : mapping of str to TaskRun
         The finished adaptive runs.
     bootstrap_iters, log_samples
@@ -66,22 +66,25 @@ def assemble(
     accumulated = {name: _answers_of(run) for name, run in runs.items()}
     collect = internals.resolve("lm_eval.evaluator_utils:_collect_results|_agg_and_collect")
     accumulator = collect(accumulated, dict(groups), bootstrap_iters)
+    # The harness's own code weighs groups, so it has to see the ordinary tasks, too.
     for part, key in _KEYS_OF_PARTS.items():
         merged = {**(ordinary or {}).get(key, {}), **getattr(accumulator, part)}
         setattr(accumulator, part, {name: merged[name] for name in order if name in merged})
-    partial = {name: run for name, run in runs.items() if not run.complete}
     for name, run in runs.items():
         correct_task(accumulator, name, run)
     internals.resolve("lm_eval.evaluator_utils:aggregate_groups|_aggregate_groups")(accumulator)
-    for name, run in partial.items():
-        # Groups have weighed the task by all its documents; its results state those that were run.
+    partial_runs = {name: run for name, run in runs.items() if not run.complete}
+    # The harness has weighed each task by all of its documents. From here on, `sample_len` states
+    # how many were run.
+    for name, run in partial_runs.items():
         accumulator.metrics[name]["sample_len"] = len(run.administered)
     blocks = {name: describe(run) for name, run in runs.items()}
     for group in groups.values():
-        block = correct_group(accumulator.metrics, group, partial)
+        block = correct_group(accumulator.metrics, group, partial_runs)
         if block is not None:
             blocks[group.name] = block
     samples = accumulator.samples if log_samples else None
+    # As `evaluate` does where the user asks for hashes in place of images.
     if samples and internals.resolve("lm_eval.defaults:LMEVAL_HASHMM"):
         if hasattr(lm, "MULTIMODAL"):
             samples = internals.resolve("lm_eval.utils:hash_dict_images")(samples)
@@ -89,7 +92,10 @@ def assemble(
 
 
 def _answers_of(run: TaskRun) -> dict[str, object]:
-    """Return what the harness accumulates for one task; without values if only a part was run."""
+    """Return what the harness accumulates for one task; without values if only a part was run.
+
+    Values of a part would be taken for those of all documents.
+    """
     session = run.session
     answers = [run.administered[doc_id] for doc_id in sorted(run.administered)]
     raw: dict[tuple[str, str], list[object]] = {}
@@ -171,8 +177,19 @@ def save_results(
 ) -> None:
     """Write a model's results and samples files into ``<folder>/<name>/`` as the harness does.
 
-    The harness's tracker pushes them if ``hub`` (its ``hf_hub_log_args``) asks for that. Files take
-    their names once all are whole, which the tracker itself does not check.
+    The harness's tracker writes them into a hidden folder. Once all are whole, which the tracker
+    does not check, they are moved into place.
+
+    Parameters
+    ----------
+    folder, name : str
+    results : mapping
+        As `assemble` returns them.
+    samples : mapping of task to rows
+    options : mapping
+        Settings of the harness that the results file states.
+    hub : mapping, optional
+        The harness's ``hf_hub_log_args``, with which the tracker pushes the files to the hub.
 
     Raises
     ------
@@ -183,14 +200,14 @@ def save_results(
     """
     tracker_class = internals.resolve("lm_eval.loggers:EvaluationTracker")
     token = {"token": os.environ["HF_TOKEN"]} if os.environ.get("HF_TOKEN") else {}
-    trouble: Exception | None = None
+    hub_error: Exception | None = None
     Path(folder).mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".") as unfinished:
         try:
             tracker = tracker_class(**{**(hub or {}), "output_path": unfinished, **token})
         # No network, no token, or no such argument: the files are written all the same.
         except (OSError, ValueError, TypeError) as error:
-            tracker, trouble = tracker_class(output_path=unfinished), error
+            tracker, hub_error = tracker_class(output_path=unfinished), error
         tracker.general_config_tracker.log_experiment_args(
             model_source=str(results.get("config", {}).get("model", "")),
             model_args={"model": name},
@@ -205,22 +222,23 @@ def save_results(
             if tracker.push_results_to_hub or tracker.push_samples_to_hub:
                 tracker.recreate_metadata_card()
         except Exception as error:
-            trouble = error
-        texts = {file: file.read_bytes() for file in Path(unfinished).glob("*/*")}
-        rows_written = sorted(
-            text.count(b"\n") for path, text in texts.items() if path.suffix == ".jsonl"
+            hub_error = error
+        text_of = {file: file.read_bytes() for file in Path(unfinished).glob("*/*")}
+        n_rows = sorted(
+            text.count(b"\n") for file, text in text_of.items() if file.suffix == ".jsonl"
         )
-        ends = [text[-1:] for file, text in texts.items() if file.suffix == ".json"]
-        # The tracker logs what it cannot write, and goes on.
-        if ends != [b"}"] or rows_written != sorted(map(len, samples.values())):
+        last_bytes = [text[-1:] for file, text in text_of.items() if file.suffix == ".json"]
+        # The tracker only logs what it cannot write. So look whether there is one results file that
+        # ends as JSON does, and as many rows as samples.
+        if last_bytes != [b"}"] or n_rows != sorted(map(len, samples.values())):
             raise OSError(f"{folder} does not take them whole; see whether the disk is full")
-        for file in texts:
+        for file in text_of:
             target = Path(folder) / file.relative_to(unfinished)
             target.parent.mkdir(exist_ok=True)
             file.replace(target)
-    # The files stand by now: what was paid for is on disk before the hub's error is told.
-    if trouble is not None:
-        raise NotPushed(" ".join(str(trouble).split())[:300]) from trouble
+    # Raised last, so that what was paid for is on disk.
+    if hub_error is not None:
+        raise NotPushed(" ".join(str(hub_error).split())[:300]) from hub_error
 
 
 # -- one call ------------------------------------------------------------------------------------

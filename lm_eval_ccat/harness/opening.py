@@ -50,7 +50,7 @@ def open_sessions(
     count_tokens: bool = False,
     **options: Any,
 ) -> tuple[dict[str, TaskSession], dict[str, object]]:
-    """Load tasks, apply the overrides that `simple_evaluate` would, and bind them to a model.
+    """Load tasks and bind each to a model, with the overrides that `simple_evaluate` would apply.
 
     Parameters
     ----------
@@ -76,34 +76,51 @@ def open_sessions(
     """
     groups: dict[str, object] = {}
     if all(isinstance(name, (str, dict)) for name in names):
-        try:
-            manager = internals.task_manager(names, include_path, metadata)
-            tasks, groups = internals.load_tasks(manager, names)
-        except (KeyError, ValueError, OSError) as error:
-            listing = ", ".join(map(repr, names))
-            reason = " ".join(str(error.args[0] if error.args else error).split())
-            reason += start_of_path(error)
-            if folders := [name for name in names if Path(str(name)).is_dir()]:
-                raise UsageError(
-                    f"{folders[0]} is a folder: name a task in it, and the folder by --include_path"
-                ) from error
-            raise HarnessError(f"cannot load task {listing}: {reason}") from error
-        except IndexError as error:  # the harness takes the first document of a task
-            raise HarnessError(
-                f"cannot load task {', '.join(map(repr, names))}: {error}, as of a "
-                "data set without documents; check the split and the filter (process_docs) of the "
-                "task's file"
-            ) from error
+        tasks, groups = _load(names, include_path, metadata)
+    # The caller has loaded them already, so only their names are looked up.
     else:
         tasks = {internals.task_name(task): task for task in names}
+    # Few-shot examples become turns of the conversation, as the harness's command line makes them.
     if options.get("apply_chat_template") and options.get("fewshot_as_multiturn") is None:
-        options["fewshot_as_multiturn"] = True  # the harness's command line does the same
+        options["fewshot_as_multiturn"] = True
     sessions = {}
     for name, task in tasks.items():
         refuse_unsafe(task, confirm_run_unsafe_code)
         apply_overrides(task, num_fewshot, gen_kwargs)
         sessions[name] = TaskSession(task, lm, dict(options), count_tokens, fewshot_seed)
     return sessions, groups
+
+
+def _load(
+    names: Sequence[Any], include_path: Any, metadata: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, object]]:
+    """Return the tasks of names or configurations, and the groups among them, both by name.
+
+    Raises
+    ------
+    UsageError
+        A name is that of a folder.
+    HarnessError
+        The harness cannot load a task.
+    """
+    listing = ", ".join(map(repr, names))
+    try:
+        return internals.load_tasks(internals.task_manager(names, include_path, metadata), names)
+    except (KeyError, ValueError, OSError) as error:
+        if folders := [name for name in names if Path(str(name)).is_dir()]:
+            raise UsageError(
+                f"{folders[0]} is a folder: name a task in it, and the folder by --include_path"
+            ) from error
+        # A KeyError's text is in quotes, which its argument is not.
+        reason = " ".join(str(error.args[0] if error.args else error).split())
+        reason += start_of_path(error)
+        raise HarnessError(f"cannot load task {listing}: {reason}") from error
+    # The harness takes the first document of a task without asking whether there is one.
+    except IndexError as error:
+        raise HarnessError(
+            f"cannot load task {listing}: {error}, as of a data set without documents; check the "
+            "split and the filter (process_docs) of the task's file"
+        ) from error
 
 
 def start_of_path(error: Exception) -> str:

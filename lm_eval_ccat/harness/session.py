@@ -116,6 +116,7 @@ class AnsweredCall(NamedTuple):
     served : sequence of Served
         What the server reported about each request.
     seconds : float
+        How long the model took for all requests that the cache did not answer.
     """
 
     doc_ids: Sequence[int]
@@ -515,14 +516,15 @@ class TaskSession:
         return groups
 
     def _score_call(self, call: AnsweredCall) -> list[Administered]:
-        """Score documents whose requests have been answered, by the response cache or the model."""
+        """Score the documents of a call whose requests the model or the response cache answered."""
         requests = [instance for group in call.groups for instance in group]
         asked = [group for group, is_cached in zip(call.groups, call.cached) if not is_cached]
-        n_asked = sum(instance.repeats for group in asked for instance in group)
-        seconds_per_request = call.seconds / max(1, n_asked)
+        # Only the call's time as a whole is known, so each request that was sent gets its share.
+        seconds_per_request = call.seconds / max(1, sum(map(_n_requests, asked)))
         withheld = any(served.null and "content_filter" in served.finish for served in call.served)
         administered = []
-        with self._scoring_lock:  # metric objects of HF `evaluate` are not thread-safe
+        # Metric objects of HF `evaluate` are not thread-safe.
+        with self._scoring_lock:
             for pipeline in internals.pipelines(self.task):
                 internals.attribute(pipeline, "apply|apply_filter")(requests)
             for doc_id, group, is_cached, tokens in zip(
@@ -534,15 +536,13 @@ class TaskSession:
                     for pipeline in internals.pipelines(self.task):
                         row, metrics = self._score_document(doc_id, group, pipeline)
                         samples[pipeline.name] = row
-                        values.update(
-                            {(name, pipeline.name): value for name, value in metrics.items()}
-                        )
+                        values |= {(name, pipeline.name): value for name, value in metrics.items()}
                 answers = tuple(text for instance in group for text in internals.answers(instance))
-                # A filter's silence is not the model's answer, which the task would score as wrong.
+                # The server's filter kept the model's answer back. The task has scored an empty
+                # text, which the model did not write, so its values do not count.
                 if withheld and not all(answers):
                     values = {}
                     notes.unscored.insert(0, "the server's filter withheld the answer")
-                n_requests = sum(instance.repeats for instance in group)
                 administered.append(
                     Administered(
                         doc_id,
@@ -551,7 +551,7 @@ class TaskSession:
                         prompts=tuple(map(internals.prompt, group)),
                         responses=answers,
                         tokens=tokens,
-                        seconds=0.0 if is_cached else seconds_per_request * n_requests,
+                        seconds=0.0 if is_cached else seconds_per_request * _n_requests(group),
                         unscored=tuple(dict.fromkeys(notes.unscored)),
                         served=tuple(call.served),
                         judge_usd=notes.judge_usd,
@@ -645,6 +645,11 @@ class TaskSession:
             )
             for document_tokens in by_texts
         ]
+
+
+def _n_requests(group: Sequence[Any]) -> int:
+    """Return how many requests a document's instances stand for: each is sent `repeats` times."""
+    return sum(instance.repeats for instance in group)
 
 
 def _asked(requests: Sequence[Any], write: Callable[[Any], str] = canonical) -> str:

@@ -237,29 +237,45 @@ def _with_metrics(
     requested: str | None,
     loaded: Any = None,
 ) -> TaskCheck:
-    """Check the metrics that a task reports, or only the requested one."""
+    """Return a check with one entry for each metric and filter, and why it can be used or not.
+
+    Parameters
+    ----------
+    check : TaskCheck
+        What is known of the task so far.
+    config : mapping
+        Its configuration.
+    names, filters : sequence of str
+        Metrics and filters that it reports.
+    requested : str or None
+        The only metric to check, maybe with its tokenizer (``bleu@zh``); None for all of them.
+    loaded : Task, optional
+        The harness's task, if it was loaded.
+    """
     task, checks = check.task, []
-    several, missing = False, set()
+    has_several_targets, not_loaded = False, set()
     if loaded is not None:
-        several = internals.has_several_targets(loaded)
+        has_several_targets = internals.has_several_targets(loaded)
         functions = {} if internals.scores_by_itself(loaded) else internals.metric_functions(loaded)
-        missing = {metric_name(metric) for metric in functions if functions[metric] is None}
-    # The requested metric may be named with its tokenizer.
-    fitting = [
-        requested or name for name in names if requested is None or name == parts_of(requested).base
-    ]
-    for name in fitting:
+        not_loaded = {metric_name(metric) for metric in functions if functions[metric] is None}
+    names_to_check = list(names)
+    if requested is not None:
+        names_to_check = [requested for name in names if name == parts_of(requested).base]
+    for name in names_to_check:
         try:
-            if name in missing:
+            if name in not_loaded:
                 raise MetricError(
                     f"metric {name} of task {task} could not be loaded: neither lm-eval nor the "
                     "installed HF evaluate has it; install or download it, or correct its name"
                 )
-            metric = find_metric(name, task=task, config=config, multiple_targets=several)
+            metric = find_metric(
+                name, task=task, config=config, multiple_targets=has_several_targets
+            )
         except CcatError as error:
             checks += [MetricCheck(name, filter, False, reason=str(error)) for filter in filters]
             continue
         estimand = f"{metric.in_words} over all documents"
+        # A mean of sentences is not the corpus's score, which the harness reports by that name.
         if metric.prefix == SENTENCE:
             estimand += f"; corpus {metric.source} appears only when every document was run"
         checks += [
@@ -267,16 +283,16 @@ def _with_metrics(
             for filter in filters
         ]
     if requested is not None and not checks:
-        why = f"the task has no metric {requested}; it has {', '.join(names)}"
-        why += did_you_mean(requested, names, listing=False)
-        checks = [MetricCheck(requested, filter, False, reason=why) for filter in filters]
-    why = ""
+        reason = f"the task has no metric {requested}; it has {', '.join(names)}"
+        reason += did_you_mean(requested, names, listing=False)
+        checks = [MetricCheck(requested, filter, False, reason=reason) for filter in filters]
+    reason = ""
     if config.get("output_type") == "loglikelihood_rolling":
-        why = (
+        reason = (
             f"task {task} is of type loglikelihood_rolling: its perplexities weigh documents "
             "by length and have no score per document; run it without --adaptive"
         )
-    return replace(check, metrics=tuple(checks), reason=why)
+    return replace(check, metrics=tuple(checks), reason=reason)
 
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:

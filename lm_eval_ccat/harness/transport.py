@@ -226,14 +226,13 @@ class Transport:
             setattr(lm, name, partial(self._ask, getattr(lm, name)))
 
     async def send(self, call: ServerCall) -> ServerAnswer:
-        """Send one request, from the loop.
+        """Send one request and return its answer; called on the event loop's thread.
 
         Raises
         ------
         ServerError
             If there is no usable answer, or the transport was cancelled.
         """
-        import aiohttp
 
         if self._cancelled:
             why = "the run has ended; no more requests are sent"
@@ -251,55 +250,76 @@ class Transport:
         except (ValueError, TypeError) as error:
             why = f"the request cannot be sent: {_reason(error)}"
             raise ServerError("request", why, sent=False) from error
+        # To follow a redirect would hand prompts and the key to an address that nobody named.
         options: dict[str, Any] = {
             "headers": headers, "proxy": self._proxy, "timeout": timeout, "allow_redirects": False
         }  # fmt: skip
-
-        def failed(kind: str, why: str, address: str = "") -> ServerError:
-            return ServerError(kind, why, sent=progress.sent, address=address)
-
         failure: ServerError | None = None
         self._waiting.add(task)
         try:
             async with self._slots, self._session.post(url, data=data, **options) as response:
-                body = bytearray()
-                async for piece in response.content.iter_any():
-                    body += piece
-                    if len(body) > LARGEST_BODY:
-                        why = f"the answer is larger than {LARGEST_BODY >> 20} MiB"
-                        raise ServerError("answer", why)
-        except ServerError:
-            raise
-        except asyncio.CancelledError:
-            failure = failed("cancelled", "the request was cancelled")
-        except TimeoutError:
-            failure = failed("timeout", f"no answer within {timeout.total:g} s")
-        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-            why = f"the request cannot be sent: {_reason(error)} (base_url begins with http://)"
-            failure = failed("request", why)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            remedy = _remedy_of_connection(error)
-            address = f"{mask_text(url)}: {remedy}" if remedy else ""
-            failure = failed("connection", f"the connection failed: {_reason(error)}", address)
-            if progress.reused:
-                self._distrust_idle_connections(error)
+                body = await _body(response)
+        # CancelledError is no Exception, and yet a failure of this one request.
+        except (Exception, asyncio.CancelledError) as error:
+            failure = self._failure(error, progress, mask_text(url), timeout.total)
+            if failure is None:
+                raise
         finally:
             self._waiting.discard(task)
-        # Raised here, without its cause: aiohttp invents a status if the answer is not HTTP.
+        # Raised outside the handler, so that it has no cause: aiohttp's own error invents a status
+        # if the answer is not HTTP, and whoever looks at causes would believe it.
         if failure is not None:
             raise failure
-        # To follow a redirect would hand prompts and the key to an address that nobody named.
         status, received = response.status, response.headers
         if 300 <= status < 400 and (location := received.get("Location")):
             raise _redirected(url, location)
         answer = _checked(status, received, body, url, headers, chat="messages" in call.payload)
         return ServerAnswer(answer, Served.of(answer, received, call.payload))
 
-    def _distrust_idle_connections(self, error: Exception) -> None:
-        """Give each request a connection of its own if the server closed one that was idle.
+    def _failure(
+        self, error: BaseException, progress: RequestProgress, url: str, seconds: float | None
+    ) -> ServerError | None:
+        """Return the error of a request for what aiohttp or a socket raised; None if it stays.
 
-        Some do so without a word. Whether they had read, and bill, the request that was under way,
-        cannot be known.
+        Parameters
+        ----------
+        error : BaseException
+        progress : RequestProgress
+        url : str
+            Without credentials.
+        seconds : float or None
+            The time that the request had.
+        """
+        import aiohttp
+
+        kind, address = "connection", ""
+        match error:
+            # It says all already. Among others it is an OSError, as is a TimeoutError.
+            case ServerError():
+                return None
+            case asyncio.CancelledError():
+                kind, why = "cancelled", "the request was cancelled"
+            case TimeoutError():
+                kind, why = "timeout", f"no answer within {seconds:g} s"
+            case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
+                kind = "request"
+                why = f"the request cannot be sent: {_reason(error)} (base_url begins with http://)"
+            case aiohttp.ClientError() | OSError() | ValueError():
+                why = f"the connection failed: {_reason(error)}"
+                if remedy := _remedy_of_connection(error):
+                    address = f"{url}: {remedy}"
+                if progress.reused:
+                    self._distrust_idle_connections(error)
+            # Any other error is ours.
+            case _:
+                return None
+        return ServerError(kind, why, sent=progress.sent, address=address)
+
+    def _distrust_idle_connections(self, error: Exception) -> None:
+        """Open a new connection for each request from now on, if `error` is that one was closed.
+
+        Some servers close an idle connection without a word. Whether they had read, and bill, the
+        request that was then sent over it, cannot be known.
         """
         import aiohttp
 
@@ -310,7 +330,7 @@ class Transport:
             self._connect(force_close=True)
 
     def _target(self) -> Target:
-        """Return where requests go, made anew where the model's settings have changed."""
+        """Return where requests go; a change of the model's settings takes effect at once."""
         import aiohttp
 
         lm = self._lm
@@ -348,7 +368,7 @@ class Transport:
         self, stock: Callable[..., Any], requests: Sequence[Any], disable_tqdm: bool = False
     ) -> list[Any]:
         """Answer requests as the model's own method does."""
-        # Images go through the harness.
+        # A request with images has a third argument, which only the model's own method sends.
         if any(len(request.args) > 2 for request in requests):
             return list(stock(requests, disable_tqdm=disable_tqdm))
         calls = server_calls(self._lm, requests)
@@ -439,6 +459,22 @@ class Transport:
         connector = Connector(limit=0, ssl=trust, ttl_dns_cache=300, force_close=force_close)
         self._session = aiohttp.ClientSession(connector=connector)
         self._finalizers.append(weakref.finalize(self, _close, self._session))
+
+
+async def _body(response: Any) -> bytearray:
+    """Read the body of an answer as it arrives, up to `LARGEST_BODY` bytes.
+
+    Raises
+    ------
+    ServerError
+        It is larger.
+    """
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > LARGEST_BODY:
+            raise ServerError("answer", f"the answer is larger than {LARGEST_BODY >> 20} MiB")
+    return body
 
 
 def _redirected(url: str, location: str) -> ServerError:

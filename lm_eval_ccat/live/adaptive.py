@@ -114,7 +114,7 @@ class Adaptive:
         spec = Spec.read(options, folder=folder)
         if spec.known is None:
             for rule in spec.rule.parts():
-                # A rank is one among others, and there are none.
+                # Without other models' results there are no ranks.
                 if isinstance(rule, TopDecided | RankWidth | Percentile):
                     raise UsageError(
                         f"stop {spec.stop!r} ranks the model among others; give their full "
@@ -124,11 +124,12 @@ class Adaptive:
             raise UsageError(
                 "a budget in usd needs the model's price: --price input=... output=..."
             )
-        limited = bool(spec.budget) or spec.max_items is not None or spec.known is not None
-        # A single model has nothing to decide, and without any limit it would be asked every
-        # document.
-        if options.get("stop") is None and spec.stop == "decided" and not limited:
+        is_limited = bool(spec.budget) or spec.max_items is not None or spec.known is not None
+        # A single model has nothing to decide. Without any limit it would be asked every document,
+        # so it stops at a standard error.
+        if options.get("stop") is None and spec.stop == "decided" and not is_limited:
             return cls(replace(spec, stop=TARGET), run_dir, resume, by_default=True)
+        # Without other models nothing is to be decided: of `decided and se 0.02` the error is left.
         if spec.target_se is not None and spec.known is None:
             spec = replace(spec, stop=spec.stop.replace("decided and ", ""))
         return cls(spec, run_dir, resume)
@@ -285,7 +286,9 @@ def refuse_early(
 def run_tasks(
     tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any], observer: Observer
 ) -> dict[str, TaskRun]:
-    """Run the tasks of one model, together or one after the other.
+    """Ask a model some tasks, and return its results by task; tasks of a group may share a ranking.
+
+    Each ranking may spend its tasks' equal shares of what earlier rankings have left of the budget.
 
     Raises
     ------
@@ -294,11 +297,10 @@ def run_tasks(
     """
     finished: dict[str, TaskRun] = {}
     rankings, tasks_left = _joint_tasks(tasks, groups), len(tasks)
-    for bank_folder in {
-        Path(file) for task in tasks.values() if (file := task.plan.spec.save_bank)
-    }:
-        # Each ranking adds its own bank to one folder.
-        if len(rankings) > 1:
+    # Several rankings save a bank each, so `save_bank` names a folder.
+    if len(rankings) > 1:
+        paths = [task.plan.spec.save_bank for task in tasks.values()]
+        for bank_folder in {Path(path) for path in paths if path}:
             refuse_file(bank_folder)
             bank_folder.mkdir(parents=True, exist_ok=True)
     for joint_tasks in rankings:
@@ -306,9 +308,11 @@ def run_tasks(
         n_tasks = len(joint_tasks.plans)
         for kind, budget in options.spec.budget.items():
             amount = budget - sum(_spent(kind, run) for run in finished.values())
-            # Amounts can be divided as they are; items are whole, and every task gets one at least.
+            # Dollars and seconds can be divided at will. A budget that is spent leaves a billionth,
+            # as a budget of 0 is refused.
             if kind != "items":
                 share[kind] = max(amount * n_tasks / tasks_left, 1e-9)
+            # Items are whole, and every task needs one at least.
             elif amount < tasks_left:
                 raise UsageError(
                     f"the budget leaves {max(amount, 0):g} items for {tasks_left} tasks; raise "
@@ -335,22 +339,24 @@ def _spent(kind: str, run: TaskRun) -> float:
 
 
 def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -> list[JointTasks]:
-    """Divide tasks into rankings: those of a group by its own weights, each other task alone.
+    """Divide tasks into rankings, and return these in the order of their first tasks.
 
-    A group runs together if its tasks use the same metric, the group aggregates that metric, and
-    the options set a budget or a target standard error. Of nested groups the outer one counts:
-    the scores of its subgroups come from the same documents.
+    The tasks of a group are one ranking if they use the same metric, the group aggregates that
+    metric, and the options set a budget or a target standard error. Its score weighs them as the
+    group does. Every other task is a ranking by itself. Of nested groups the outer one counts: the
+    scores of its subgroups come from the same documents.
     """
     rankings: dict[str, JointTasks] = {}
     taken: set[str] = set()
     for group in sorted(groups.values(), key=lambda group: -len(group.get_all_tasks())):
         names = list(dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks()))
-        # A subgroup of a group that is taken, or a group of which not every task is run.
+        # Larger groups come first, so a group whose tasks are taken is a subgroup. A group of which
+        # not every task is run has no score.
         if len(names) < 2 or taken & set(names) or not set(names) <= set(tasks):
             continue
         plans = [tasks[name].plan for name in names]
         spec, metric = plans[0].spec, plans[0].outcome.metric
-        bounded = spec.budget or spec.target_se is not None
+        has_common_limit = spec.budget or spec.target_se is not None
         signatures = {
             (
                 id(plan.spec),
@@ -362,9 +368,10 @@ def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -
             for plan in plans
             for outcome in [plan.outcome]
         }
-        # Without a common limit nothing is gained by one ranking; unlike tasks have no common
-        # score.
-        if not bounded or spec.known is not None or len(signatures) > 1:
+        # Without a common limit nothing is gained by one ranking. Among known models a model is
+        # placed task by task.
+        # Tasks that differ in a metric, a scale or a method have no common score.
+        if not has_common_limit or spec.known is not None or len(signatures) > 1:
             continue
         sizes = {name: float(len(tasks[name].plan.documents())) for name in names}
         if (weights := weights_in(group, [metric.name], sizes)) is not None:
@@ -383,7 +390,23 @@ def _run(
     folder: str | Path | None,
     observer: Observer,
 ) -> dict[str, TaskRun]:
-    """Run one ranking: of one task, or of several with a common score."""
+    """Ask a model one task, or several with a common score, and return its results by task.
+
+    Parameters
+    ----------
+    options : Adaptive
+    joint_tasks : JointTasks
+    budget : dict of str to float
+        The budget of this ranking, by unit.
+    folder : path or None
+        Its run directory.
+    observer : Observer
+
+    Raises
+    ------
+    CcatError
+        The run cannot be made, or ended too early for a result.
+    """
     plans = joint_tasks.plans
     outcomes = {
         task: task_outcomes
@@ -402,7 +425,7 @@ def _run(
     model = HarnessModel(entry, plan.spec, plan.outcomes_by_task, log.warning, plan.sessions)
     model.title = internals.model_name(sessions[plan.outcome.task].lm)
     resume = options.resume
-    # Some of several tasks may not have begun.
+    # Where each task has a run of its own, an interrupt may have come before this one began.
     if folder is not None and resume:
         resume = RunDirectory(folder).journal.exists()
     with Run(

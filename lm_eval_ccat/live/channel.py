@@ -378,56 +378,80 @@ class Channel:
         self.line.record_lost(attempt)
 
     def failed(self, sending: Sending, error: Exception, moment: float) -> None:
-        """Record what a failed call cost, and do what its failure calls for."""
+        """Note a call that failed: record what it cost, and ask again, wait, give up or set aside.
+
+        Parameters
+        ----------
+        sending : Sending
+            The call.
+        error : Exception
+            What it ended with.
+        moment : float
+            When it failed, in seconds of the run's clock.
+        """
         failure = Failure(error)
+        # Nothing failed: the run itself took the call back.
         if failure.remedy is Remedy.CANCELLED:
             return
         self._lose_attempts(sending, failure, getattr(error, "served", ()))
         call = FailedCall(sending, self._asks_without_second_request(sending), failure, moment)
-        # An entry that has worked is right: its server has gone, and may return.
+        # Nobody is at the address. If the model has answered before, its address is right, and the
+        # server may return; else the entry is wrong, and waiting would not mend it.
         if failure.address and not self.has_answered:
             self._refuse_address(call)
-        else:
-            is_there = self._note_failure(call)
-            if failure.may_be_full:
-                self.pace.full(len(self.wire))
-            self._follow_up(call, unreachable=failure.on_the_way and not is_there)
+            return
+        is_there = self._note_failure(call)
+        if failure.may_be_full:
+            self.pace.full(len(self.wire))
+        self._follow_up(call, unreachable=failure.on_the_way and not is_there)
 
     def _follow_up(self, call: FailedCall, unreachable: bool) -> None:
-        """Follow up a failed call by the first case that applies.
+        """Do what a failed call requires: the first case that applies.
 
-        `unreachable`: whether calls fail on the way to the server, and not this one alone.
+        Parameters
+        ----------
+        call : FailedCall
+        unreachable : bool
+            Whether several calls have failed on the way to the server, so that it may be away.
         """
         asks, failure, remedy = call.asks, call.failure, self._remedy(call)
-        retries, takes_part = remedy is Remedy.RETRY, self.name not in self.book.tally.set_aside
-        # Asking less often mends a rate limit. One that asks for a pause longer than `SILENCE`, or
-        # that refuses the probe of a model set aside as away, is an outage.
-        paced = failure.status == 429 and (failure.wait or 0.0) <= SILENCE and takes_part
-        hopeless = remedy is Remedy.DOCUMENT or call.is_last(self.failure_rule)
+        may_retry, takes_part = remedy is Remedy.RETRY, self.name not in self.book.tally.set_aside
+        # A rate limit is mended by asking less often. If the server asks for a pause longer than
+        # `SILENCE`, or refuses the probe of a model set aside as away, that is an outage instead.
+        is_rate_limit = failure.status == 429 and (failure.wait or 0.0) <= SILENCE and takes_part
+        no_attempt_left = remedy is Remedy.DOCUMENT or call.is_last(self.failure_rule)
+        # Others are answered, so the server is not to blame for this item.
         if takes_part and self._fails_alone(call):
             self._give_up(call, perhaps_server=True)
+        # No request to this model can be answered, as with a wrong key.
         elif remedy is Remedy.MODEL:
             self._refuse_beyond_bank(asks, failure)
             self.set_aside(failure.text)
-        elif paced:
+        elif is_rate_limit:
             self._slow_down(call)
-        elif remedy is Remedy.AWAY or (retries and unreachable):
+        elif remedy is Remedy.AWAY or (may_retry and unreachable):
             self._handle_unreachable(call, unreachable)
         # One document may spoil the batch: each is asked by itself.
         elif len(asks) > 1:
             self.retries += [(call.moment, Sending([ask])) for ask in asks]
-        elif asks and hopeless:
-            self._give_up(call, perhaps_server=retries and failure.on_the_way)
+        elif asks and no_attempt_left:
+            self._give_up(call, perhaps_server=may_retry and failure.on_the_way)
         else:
+            # The server did answer, if what failed is the reading or the scoring of its answer.
             if not failure.on_the_way:
                 self._note_reply(call.sending, call.moment)
             self._try_again(call, call.sending.attempts_away)
 
     def _remedy(self, call: FailedCall) -> Remedy:
-        """Return the remedy of a failure; the refusal of a server that answered may be a hiccup."""
+        """Return what mends a failure.
+
+        After answers, a 401, 403 or 404 may be a hiccup of the server: it is tried again before the
+        model is set aside.
+        """
         remedy, status = call.failure.remedy, call.failure.status
-        hiccup = self.median is not None and status in (401, 403, 404)
-        if remedy is Remedy.MODEL and hiccup and call.sending.attempt < self.failure_rule.attempts:
+        may_be_hiccup = self.median is not None and status in (401, 403, 404)
+        attempts_left = call.sending.attempt < self.failure_rule.attempts
+        if remedy is Remedy.MODEL and may_be_hiccup and attempts_left:
             return Remedy.RETRY
         return remedy
 
@@ -455,14 +479,18 @@ class Channel:
             self.lose(ask.item, failure.column, failure.kind)
 
     def _asks_without_second_request(self, sending: Sending) -> list[Ask]:
-        """Return the open asks of a failed call that no second request carries."""
+        """Return the open asks of a failed call that no other call carries, too.
+
+        A call that holds up the line is sent a second time, so an ask may be in two calls.
+        """
         calls = [*self.wire, *(waiting for _, waiting in self.retries)]
         second_requests = [
             call
             for call in calls
             if call is not sending and any(ask in call.asks for ask in sending.asks)
         ]
-        # Else two calls that take turns would be the first attempt for ever.
+        # The other call counts on from this attempt. Else two calls of one ask that fail in turns
+        # would never come to a last attempt.
         for second_request in second_requests:
             second_request.attempt = max(second_request.attempt, sending.attempt + 1)
         return [
@@ -483,11 +511,12 @@ class Channel:
         self.line.put_back(call.asks)
 
     def _note_failure(self, call: FailedCall) -> bool:
-        """Note a failure; return whether the server still counts as there.
+        """Note a failure; return whether so few items have failed that the server is not away.
 
-        It does while few items have failed in a row. An item fails alone if a later request was
-        answered, or if it fails again after an outage; items that fail alone speak against the
-        server only once they are as many as the model has slots.
+        Items count from the last answer on. An item fails alone if a request that was sent later
+        was answered, or if the item failed before an outage and fails again after it. Then the item
+        is to blame rather than the server, unless as many items fail alone as the model has slots.
+        While an outage lasts, the answer is no.
         """
         item, opened = call.sending.asks[0].item, self.availability.state is State.OPEN
         if self._blames_item_or_server(call.failure):
@@ -508,7 +537,7 @@ class Channel:
         return failure.remedy in (Remedy.AWAY, Remedy.RETRY) and failure.status != 429
 
     def _fails_alone(self, call: FailedCall) -> bool:
-        """Whether an item has failed at all attempts, before and after others were answered."""
+        """Whether a single item has failed at every attempt while others were answered."""
         asked = call.sending.asks
         alone = bool(call.asks) and len(asked) == 1 and asked[0].item in self.failing_alone
         return (
@@ -516,7 +545,10 @@ class Channel:
         )
 
     def new_sending(self, asks: list[Ask]) -> Sending:
-        """Return a call with asks of the line; attempts of a single one before an outage count."""
+        """Return a call with asks of the line.
+
+        The attempts of a single ask go on from those that it had before an outage.
+        """
         before = self._earlier_attempts.get(asks[0].item, 0) if len(asks) == 1 else 0
         return Sending(asks, attempt=before + 1)
 

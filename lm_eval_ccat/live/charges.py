@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from ..harness.task_metrics import leading
 from ..money import UNKNOWN, Tokens, estimate_tokens
 from ..records import Item
 from ..runs.tally import Tally
-from .spec import Spec
+from .spec import ModelSpec, Spec
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Charges:
         outcomes_by_task: Mapping[str, Mapping[str, Outcome]],
         sessions: Mapping[str, TaskSession],
     ) -> Charges:
-        """Estimate what the items of loaded tasks cost.
+        """Return the prices of a run's models, and estimates of what the items of its tasks cost.
 
         Raises
         ------
@@ -85,26 +85,18 @@ class Charges:
         """
         currency = currency_of(spec)
         expected: dict[Item, ExpectedTokens] = {}
-        # This needs the prompt of every document, so it is left out where no price calls for it.
+        # To count tokens takes the prompt of every document, so it is left out where no price needs
+        # them.
         if currency == "tokens" or any(model.price.known for model in spec.models):
             for task, outcomes in outcomes_by_task.items():
                 bank = leading(outcomes).bank
                 lengths = expected_tokens(sessions.get(task), bank, bank.doc_ids)
-                expected |= {Item((task, doc)): tokens for doc, tokens in lengths.items()}
-        forecasts = {}
-        for model in spec.models:
-            mean = largest = 1.0
-            if model.price.known:
-                judge_usd = spec.judge.item or 0.0
-                # Assume one second per document until it is measured; observed costs correct it.
-                costs = [
-                    model.price.cost(tokens.usual, 1.0) + judge_usd for tokens in expected.values()
-                ]
-                largest = max(
-                    model.price.cost(tokens.at_limit, 1.0) for tokens in expected.values()
-                )
-                mean, largest = sum(costs) / len(costs), max(largest + judge_usd, *costs)
-            forecasts[model.name] = Forecast(mean, largest, model.price.known)
+                expected |= {Item((task, doc_id)): tokens for doc_id, tokens in lengths.items()}
+        forecasts = {
+            model.name: _forecast(model, expected.values(), spec.judge.item or 0.0)
+            for model in spec.models
+        }
+        # Without prices every item of every model counts as one unit.
         prices, units = dict.fromkeys(forecasts, 1.0), None
         if currency == "usd":
             prices = {name: forecast.mean for name, forecast in forecasts.items()}
@@ -182,6 +174,18 @@ class Charges:
         if self.currency == "tokens" and not prior:
             return Charge(self.prices[model] if tokens is None else tokens.total, usd)
         return Charge(0.0 if prior else 1.0, usd)
+
+
+def _forecast(model: ModelSpec, expected: Collection[ExpectedTokens], judge_usd: float) -> Forecast:
+    """Return what documents of some lengths are expected to cost of one model, with its judge."""
+    # Without a price every document counts as 1.
+    if not model.price.known:
+        return Forecast(1.0, 1.0, known=False)
+    # Where time is paid, one second per document is assumed until it is measured.
+    costs = [model.price.cost(tokens.usual, 1.0) + judge_usd for tokens in expected]
+    costs_at_limit = [model.price.cost(tokens.at_limit, 1.0) + judge_usd for tokens in expected]
+    # A reference may be longer than the token limit.
+    return Forecast(sum(costs) / len(costs), max(*costs_at_limit, *costs), known=True)
 
 
 def currency_of(spec: Spec) -> str:

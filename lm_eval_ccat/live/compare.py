@@ -61,18 +61,21 @@ def compare(
     observer: Observer | None = None,
     **options: Any,
 ) -> Comparison:
-    """Compare a candidate with a baseline, document by document.
+    """Say whether a candidate is better than a baseline, worse or as good, and by how much.
 
-    If a document lacks a score, the interval allows for any score of the scale.
+    Scores are compared document by document. If a document lacks a score, the interval of the
+    difference allows for any score of the scale.
 
     Parameters
     ----------
-    a, b : ScoreTable or path
-        Baseline and candidate: harness logs, a score table, or the output of an adaptive run (a run
-        directory of ``rank``, or the results of ``run --adaptive`` or a folder of nothing else),
-        whose estimates are compared. Or a live model, as ``{"model": "hf", "model_args": {...}}``
-        or a YAML file of `rank` with one model: it is asked random documents until the difference
-        is known.
+    a, b : ScoreTable, path or mapping
+        Baseline and candidate. Each is one of these:
+
+        - scores: harness logs or a score table;
+        - estimates: a run directory of ``rank``, or results of ``run --adaptive`` (a file, or a
+          folder of nothing else);
+        - a live model: ``{"model": "hf", "model_args": {...}}``, or a YAML file of `rank` with one
+          model. It is asked random documents until the difference is known.
     metric : str, sequence of str or mapping of str to float, optional
         Metrics that decide, of all filters or of one (``"exact_match,strict-match"``); those of
         weight 0 (``"chrf=0"`` in a sequence) are only reported.
@@ -82,9 +85,10 @@ def compare(
         Largest acceptable loss, on the metric's own scale.
     models : (str or None, str or None), optional
         Names of the two models, if a side holds several.
-    by, cluster : str, optional
-        Field of the documents to group the comparison by, and field whose equal values form a
-        cluster.
+    by : str, optional
+        Field of the documents: those with equal values are also compared as a group of their own.
+    cluster : str, optional
+        Field of the documents: the errors of those with equal values are taken to be related.
     items : mapping, optional
         Fields that the logs' documents lack: ``{doc_id: {field: value}}``.
     range, lower_is_better : optional
@@ -95,14 +99,16 @@ def compare(
     observer : Observer, optional
         For live models: receives warnings and progress.
     **options
-        Keys of a configuration of `rank`, which replace those of YAML files. For stored results
-        ``task`` (default: all that both sides have), ``confidence`` (two-sided, for each outcome
-        and group; default 0.95), ``accept_change`` and ``question``: whether scores decide about
-        documents like these, of which the benchmark is a sample (``"population"``, the default),
-        about these documents (``"benchmark"``), or about these very answers, even if they are
-        sampled (``"run"``). Estimates decide about what their run asked, and live models about
-        these documents or answers; another question is refused. For live models also ``harness``,
-        ``max_items`` and the like.
+        Keys of a configuration of `rank`, which replace those of YAML files:
+
+        - ``task``; default: all tasks that both sides have;
+        - ``confidence``, two-sided, for each outcome and group; default 0.95;
+        - ``accept_change``: differences between the sides that are accepted;
+        - ``question``: whether the comparison is about documents like these, of which the benchmark
+          is a sample (``"population"``, the default for scores), about these documents
+          (``"benchmark"``), or about these very answers, even if they are sampled (``"run"``). Of
+          estimates it is the question of their run, of live models one of the last two;
+        - for live models also ``harness``, ``max_items`` and the like.
 
     Returns
     -------
@@ -129,7 +135,8 @@ def compare(
         (a, b), {key: value for key, value in named_options.items() if value is not None}
     )
     live = any(isinstance(source, Mapping) for source in sources)
-    spec = Spec.read(keys, recorded=not live)  # logs have a task's name, and no file of it
+    # Logs name a task without its file, so that none is looked for.
+    spec = Spec.read(keys, recorded=not live)
     if len(spec.tasks) > 1:
         raise UsageError("compare takes one task")
     grouping = Grouping(by, cluster, items)
@@ -173,37 +180,44 @@ class _StoredComparison:
         """Return the comparison on every outcome that both sides have."""
         self.warnings.extend(side.warning for side in self.sides if side.warning)
         task = task_name(self.spec.tasks[0]) if self.spec.tasks else None
+        requested_metrics = self.spec.metrics  # weights by metric; empty if the user names none
+        first_side, second_side = self.sides
         outcomes: list[Compared] = []
-        names, refused = ("", ""), None
-        shared = shared_outcomes(self.sides, list(self.spec.metrics), task)
-        if not (task or self.spec.metrics):
+        names, last_error = ("", ""), None
+        shared = shared_outcomes(self.sides, list(requested_metrics), task)
+        # A user who names nothing expects all to be compared.
+        if not (task or requested_metrics):
             self.warnings.extend(warnings_of_lacking(self.sides, shared))
-        for outcome, requested in shared.items():
+        for outcome, requested_as in shared.items():
             try:
-                held = self.sides[0].of(outcome, self.query), self.sides[1].of(outcome, self.query)
+                first, second = (side.of(outcome, self.query) for side in self.sides)
             except (MetricError, ScaleError) as error:
-                # Only what the user asked for has to be compared.
-                if self.spec.metrics:
+                # Only what the user names has to be compared.
+                if requested_metrics:
                     raise
-                refused = error
+                last_error = error
                 self.warnings.append(f"{outcome.metric} is left out: {error}")
                 continue
-            models = self.sides[0].model(held[0].models), self.sides[1].model(held[1].models)
+            models = first_side.model(first.models), second_side.model(second.models)
             if outcomes:
                 self._require_one_model(outcomes[-1].metric, names, outcome.metric, models)
             names = models
-            compared = self._compared(outcome, held, names)
-            steered = all(side.steers for side in held if isinstance(side, StoredRanking))
-            decisive = self.spec.metrics[requested] > 0.0 if self.spec.metrics else steered
-            outcomes.append(replace(compared, decisive=decisive))
-        if refused is not None and not outcomes:
-            raise refused
+            compared = self._compared(outcome, (first, second), names)
+            if requested_metrics:
+                is_decisive = requested_metrics[requested_as] > 0.0
+            # Of an adaptive run, only the outcomes that steered it decide.
+            else:
+                estimates = [side for side in (first, second) if isinstance(side, StoredRanking)]
+                is_decisive = all(ranking.steers for ranking in estimates)
+            outcomes.append(replace(compared, decisive=is_decisive))
+        if last_error is not None and not outcomes:
+            raise last_error
         # The other side may lack what steered a run, and something has to decide.
         if not any(compared.decisive for compared in outcomes):
             outcomes = [replace(compared, decisive=True) for compared in outcomes]
+        # Two sides of one name are told apart by where they lie.
         baseline, candidate = names
         if baseline == candidate:
-            first_side, second_side = self.sides
             names = names_by_paths(first_side.source, second_side.source, names)
         warnings = list(dict.fromkeys(self.warnings))
         return Comparison(*names, self.gate.margin, self.gate.confidence, outcomes, warnings)

@@ -78,38 +78,30 @@ def complete(
     """
     folder, observer = directory_of(run_dir), observer or Observer()
     is_run_directory = folder == Path(run_dir)
-    if config is not None:
-        spec = Spec.read(config).require_ranking()
-        if not is_run_directory:
-            # An output folder has no journal: its samples are the answers to take over.
-            spec = replace(spec, prior={ANY: [str(run_dir)]})
-    else:
-        spec = _recorded(folder) if is_run_directory else logged_config(Path(run_dir), include_path)
-        _require_no_credentials(spec, folder)
-    # Logs may be gone by now; the journal holds the answers that the ranking took from them.
-    logs_left = {
-        name: [path for path in paths if Path(path).exists()] for name, paths in spec.prior.items()
-    }
-    spec = replace(spec, prior={name: paths for name, paths in logs_left.items() if paths})
+    spec = _configuration(Path(run_dir), folder, config, include_path)
     names = list(models or [entry.name for entry in spec.models])
+    # A name that is not in the configuration is refused before anything is opened.
     for name in names:
         spec.model(name)
-    begun = RunDirectory(folder).journal.exists()
 
     def ended_book(run: Run) -> Book:
-        if not is_run_directory:  # this ranking asks nothing itself
+        # An output folder holds answers of a ranking that is over. The journal that is made of it
+        # is a ranking that ends at once, so that no document is asked adaptively.
+        if not is_run_directory:
             open_book(run).event(End(reason="every document is asked"))
         run.require_same()
         book = rebuild(folder)
         if not book.done:
             raise RunError(f"{folder} is not finished; finish it with `rank --resume` first")
-        # A full run also uses answers that the Ranker was not told.
+        # Answers that came after the deciding one do not count in the ranking, but are paid: the
+        # full run scores them instead of asking again. An answer without responses is a failure.
         for answer in book.waiting.values():
             if answer.responses:
                 book.keep_beyond_bank(answer)
         return book
 
-    resume = begun or is_run_directory
+    # An output folder has a journal only if an earlier completion of it was interrupted.
+    resume = is_run_directory or RunDirectory(folder).journal.exists()
     with Run(spec, folder, observer, resume=resume, asked=names, book=ended_book) as run:
         # A full run in the harness's form has one answer to each document.
         if run.plan.most_repeats > 1:
@@ -121,6 +113,38 @@ def complete(
         return {
             model.name: _complete(run, runs, model, folder / FULL_FOLDER) for model in run.models
         }
+
+
+def _configuration(
+    run_dir: Path, folder: Path, config: Config | None, include_path: Sequence[str]
+) -> Spec:
+    """Return the configuration of the run to complete: the user's own, or the one on disk.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The folder that the user named: a run directory, or an output folder of the harness.
+    folder : Path
+        Its run directory, as `directory_of` returns it.
+    config : dict, path or Spec, optional
+        The user's own configuration.
+    include_path : sequence of str
+        Folders of task configurations.
+    """
+    is_run_directory = folder == run_dir
+    if config is not None:
+        spec = Spec.read(config).require_ranking()
+        # An output folder has no journal: its samples are the answers to take over.
+        if not is_run_directory:
+            spec = replace(spec, prior={ANY: [str(run_dir)]})
+    else:
+        spec = _recorded(folder) if is_run_directory else logged_config(run_dir, include_path)
+        _require_no_credentials(spec, folder)
+    # Logs may be gone by now; the journal holds the answers that the ranking took from them.
+    logs_left = {
+        name: [path for path in paths if Path(path).exists()] for name, paths in spec.prior.items()
+    }
+    return replace(spec, prior={name: paths for name, paths in logs_left.items() if paths})
 
 
 def _recorded(folder: Path) -> Spec:
@@ -167,8 +191,26 @@ def directory_of(run_dir: str | Path) -> Path:
 def _complete(
     run: Run, model_runs: ModelRuns, model: HarnessModel, folder: Path
 ) -> dict[str, TaskRun]:
-    """Ask one model its missing documents and write its files."""
+    """Ask one model its missing documents, write its files, and return its results by task.
+
+    Parameters
+    ----------
+    run : Run
+    model_runs : ModelRuns
+        The answers of the run as the harness has them.
+    model : HarnessModel
+    folder : Path
+        Where the harness's results and samples files go.
+
+    Raises
+    ------
+    RunError
+        The model was set aside, or a document got no answer.
+    UsageError
+        The run took earlier answers, and none is to a prompt of this configuration.
+    """
     plan, book, name = run.plan, run.book, model.name
+    # A model that failed for good fails here as well.
     if name in book.tally.set_aside:
         raise RunError(
             f"{name} was set aside ({book.tally.set_aside[name]}); continue it with "

@@ -47,7 +47,7 @@ def latest_prior_answers(
     warn: Callable[[str], None],
     configurations: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType({}),
 ) -> dict[str, dict[Item, EarlierAnswer]]:
-    """Return the latest earlier answers, by model and item.
+    """Return the earlier answers that a ranking may use, by model and item: the latest of each.
 
     Parameters
     ----------
@@ -56,18 +56,20 @@ def latest_prior_answers(
     models : iterable of str
         Models to be ranked.
     repeats : mapping of task to int
-        Most answers of an item, by task. Where it is above 1, each repeat in a log is an answer by
-        itself; otherwise all repeats of a document in a log are one answer.
+        Most answers of an item in this ranking, by task. Where it is above 1, each repeat in a log
+        is an answer by itself; otherwise all repeats of a document in a log are one answer.
     warn : callable
-        Called for all that was skipped: damaged files and lines, tasks without answers, answers of
-        other configurations; and for answers that are used although they name another model.
+        Called with a sentence on what was skipped: damaged files and lines, tasks without answers,
+        answers of other configurations; and on answers that are used although their log calls the
+        model otherwise.
     configurations : mapping of task to (mapping of model to mapping), optional
-        What makes the configuration of each model; answers of another one are not used.
+        The configuration with which this ranking asks each model; answers of another one are not
+        used.
 
     Raises
     ------
     UsageError
-        Logs hold answers of none of the models.
+        `prior` names a model that is not ranked, or logs hold answers of none of the models.
     ScoreTableError
         Logs cannot be read, or answer none of the tasks.
     """
@@ -76,34 +78,39 @@ def latest_prior_answers(
     if unknown:
         raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
     by_model: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in ranked.names}
-    renamed: dict[str, None] = {}
-    for model, path in ((model, path) for model, paths in prior.items() for path in paths):
+    renamings: list[str] = []
+    logs = [(model, path) for model, paths in prior.items() for path in paths]
+    for model_named_by_user, path in logs:
         by_task = _answers_by_task(path, list(repeats), warn)
-        pairs = [(task, answer) for task, answers in by_task.items() for answer in answers]
-        only_model = ranked.only_model_of(path, model, [answer for _, answer in pairs])
-        differing: dict[str, str] = {}
-        fitting = set()
-        for task, answer in pairs:
+        logged = [(task, answer) for task, answers in by_task.items() for answer in answers]
+        only_model = ranked.only_model_of(
+            path, model_named_by_user, [answer for _, answer in logged]
+        )
+        difference_of: dict[str, str] = {}  # of each model, why an answer of it is not used
+        used_models = set()
+        for task, answer in logged:
             name = only_model or ranked.model_of(answer)
             # A log may hold models that are not ranked, or others than the one that the user named.
-            if name not in by_model or model not in (ANY, name):
+            if name not in by_model or model_named_by_user not in (ANY, name):
                 continue
-            asked = configurations.get(task, {}).get(name, {})
-            if difference := _difference(answer.configuration, asked):
-                differing[name] = difference
+            configuration = configurations.get(task, {}).get(name, {})
+            if difference := _difference(answer.configuration, configuration):
+                difference_of[name] = difference
                 continue
-            fitting.add(name)
-            renamed |= dict.fromkeys(_renaming(name, answer.configuration, asked))
+            used_models.add(name)
+            renamings += _renaming(name, answer.configuration, configuration)
             # Where items are asked once, the repeats of a log are one answer to its document.
             for part in answer.each() if repeats[task] > 1 else [answer]:
                 repeat = (part.repeat,) if part.repeat > 1 else ()
                 by_model[name][Item((task, part.doc_id, *repeat))] = part
-        for name in differing.keys() - fitting:
+        # A log may hold several configurations of a model: only if none of them fits does the user
+        # have to know why.
+        for name in difference_of.keys() - used_models:
             warn(
-                f"{path}: its answers of {name} are of another configuration ({differing[name]}); "
-                "its documents are asked"
+                f"{path}: its answers of {name} are of another configuration "
+                f"({difference_of[name]}); its documents are asked"
             )
-    for text in renamed:
+    for text in dict.fromkeys(renamings):
         warn(text)
     return by_model
 
@@ -119,9 +126,9 @@ class _RankedModels:
         self._name_of = names_by_model(by_name)
 
     def only_model_of(self, path: str, model: str, answers: Sequence[EarlierAnswer]) -> str | None:
-        """Return the one model that all answers of a log count as, whatever it is called there.
+        """Return the model that all answers of a log count as, whatever the log calls it.
 
-        None where the answers are of several models, each known by its name.
+        None if the log's own names tell which of the ranked models gave which answer.
 
         Parameters
         ----------
@@ -136,7 +143,8 @@ class _RankedModels:
             The log holds answers of other models only.
         """
         logged = sorted({answer.model for answer in answers})
-        # With one model on each side, or one named by the user, nothing is left to tell apart.
+        # The log has one model. If the user names who that is, or only one model is ranked, no name
+        # in the log has to be known.
         if len(logged) == 1 and (model != ANY or len(self.names) == 1):
             return model or self.names[0]
         base_models = {answer.configuration.get("model") for answer in answers}
@@ -152,7 +160,10 @@ class _RankedModels:
         )
 
     def model_of(self, answer: EarlierAnswer) -> str:
-        """Return the model of an answer: a log's name may say more than a configuration needs."""
+        """Return the ranked model that gave an answer, else the name that the log gives.
+
+        A log's name of a model may state more settings than a run's configuration names.
+        """
         if answer.model in self.names:
             return answer.model
         base_model = answer.configuration.get("model", answer.model)
@@ -160,17 +171,26 @@ class _RankedModels:
 
 
 def _renaming(name: str, logged: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
-    """Yield what to say of a log whose model is called otherwise than the one that is asked."""
+    """Yield a warning if a log's configuration names another model than the one that is asked.
+
+    Parameters
+    ----------
+    name : str
+        The model's name in the ranking.
+    logged, asked : mapping
+        Its configurations in the log and in the ranking.
+    """
     logged_model, asked_model = logged.get("model"), asked.get("model")
     if logged_model and asked_model and logged_model != asked_model:
         yield f"prior: {name}: the logs are of model={logged_model}, asked is model={asked_model}"
 
 
 def _difference(earlier: Mapping[str, str], ranked: Mapping[str, str]) -> str:
-    """Return the first setting that makes two known configurations differ; "" if none does.
+    """Say in which setting two configurations differ; "" if in none, or if one is not known.
 
-    The name is no such setting, as weights may lie elsewhere now; the caller warns of it. Nor is
-    how prompts were written: an answer counts only for the very same prompt.
+    A different name of the model is passed over, because weights may lie elsewhere now (`_renaming`
+    warns of it). So is how prompts were written, because an answer counts only for the very same
+    prompt.
 
     Examples
     --------

@@ -313,12 +313,12 @@ class Availability:
     reason: str = ""
     _outage_began: float = 0.0
     _probe_due: float = 0.0
-    _outage_ended: float = float("-inf")  # the last one before the present
+    _outage_ended: float = float("-inf")  # when the last outage ended
     _pauses: int = 0  # pauses of the present outage; 0 before any failure
     _hung_in_a_row: int = 0  # failures that hung, in a row
 
     def admit(self, moment: float) -> bool:
-        """Let a request out, or hold it back; the first that goes out after a wait is the probe."""
+        """Whether a request may go out; the first that does after a wait is the probe."""
         if self.state is State.WAITING and moment >= self._probe_due:
             self.state = State.PROBING
             return True
@@ -346,10 +346,9 @@ class Availability:
         )
 
     def succeeded(self, moment: float, sent: float) -> None:
-        """Note an answer to a request sent at `sent`.
+        """Note an answer to a request sent at `sent`; the answer of a probe ends the outage.
 
-        An answer to a request from before the outage does not reopen the model: it says nothing
-        about the present.
+        An answer to a request from before the outage does not: it says nothing about the present.
         """
         if self.state is State.PROBING and sent >= self._probe_due:
             self.state, self._outage_ended, self._pauses = State.OPEN, moment, 0
@@ -362,49 +361,54 @@ class Availability:
         retry_after: float | None = None,
         hung: bool = False,
     ) -> None:
-        """Note that a request sent at `sent` found the model away.
+        """Note that a request found the model away: hold requests back until a probe is due.
 
-        Failures of requests already in flight when the outage was noticed are the same event.
+        The first failure begins an outage, the failure of a probe prolongs it, or closes the model
+        if the outage has lasted for the limit. Other requests that were in flight when the outage
+        was noticed add nothing to it, unless their failure names a longer pause.
 
         Parameters
         ----------
         moment, sent : float
+            When the request failed, and when it was sent, in seconds of the same clock.
         reason : str
         retry_after : float, optional
             Seconds that the server asked to wait.
         hung : bool
             Whether no answer came in time, so that each probe may be billed.
         """
-        # An older request failed in the outage before, which is over.
+        # A closed model stays closed; a request sent before the last outage ended belongs to that.
         if self.state is State.CLOSED or sent < self._outage_ended:
             return
-        same_event = self.state is State.WAITING and self._pauses > 0
-        # Calls that were out when the outage began add nothing to it, unless the server names a
-        # pause.
-        if same_event and retry_after is None:
+        was_in_flight = self.state is State.WAITING and self._pauses > 0
+        if was_in_flight and retry_after is None:
             return
         if self.state is State.OPEN or not self._pauses:
             self._outage_began, self._pauses, self._hung_in_a_row = moment, 0, 0
-        end = self._outage_began + self.limit
+        outage_limit = self._outage_began + self.limit
         self.reason = reason
-        # Only a probe shows that the server is away still: the limit alone closes nothing.
-        if self.state is State.PROBING and moment >= end:
+        # Only a probe shows that the server is still away, so time alone never closes the model.
+        if self.state is State.PROBING and moment >= outage_limit:
             self.state = State.CLOSED
             return
         pause = doubled(self.backoff, self._pauses, min(self.max_backoff, LONGEST_PROBE_PAUSE))
+        # A probe that hangs may be billed, so these become rare sooner.
         if hung:
             pause = doubled(self.backoff, 2 * self._hung_in_a_row, LONGEST_HUNG_PAUSE)
-        until = moment + max(pause, retry_after or 0.0)
-        if until > end:
+        probe_due = moment + max(pause, retry_after or 0.0)
+        if probe_due > outage_limit:
             # The user's limit wins over the server's wish, and the reason has to say so.
-            if retry_after is not None and moment + retry_after > end:
+            if retry_after is not None and moment + retry_after > outage_limit:
                 self.reason += (
                     f"; it asked for {retry_after:.0f} s of waiting, longer than the outage limit "
                     f"of {self.limit:.0f} s, which wins"
                 )
-            until = max(end, moment)
-        self._probe_due = max(until, self._probe_due) if same_event else until
-        if not same_event:
+            # A last probe at the limit decides.
+            probe_due = max(outage_limit, moment)
+        if was_in_flight:
+            self._probe_due = max(probe_due, self._probe_due)
+        else:
+            self._probe_due = probe_due
             self._pauses += 1
             self._hung_in_a_row = self._hung_in_a_row + 1 if hung else 0
         self.state = State.WAITING

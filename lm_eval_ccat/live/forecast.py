@@ -47,52 +47,64 @@ def forecast(
     gap: float | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ForecastContent:
-    """Return the least and most items and cost per model, and `prospects`, as JSON values.
+    """Return what a ranking takes and what its items can show, as JSON values.
 
-    A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; the
-    actual number depends on how close the models are, which is unknown beforehand. For
-    `on_progress` see `rehearse`.
+    Each model is asked at least the warm-up, and at most what the budget and ``max_items`` allow.
+    Where between the two the ranking ends depends on how close the models are, which nobody knows
+    beforehand.
+
+    Parameters
+    ----------
+    plan : Plan
+    gap : float, optional
+        See `prospects`.
+    on_progress : callable, optional
+        See `rehearse`.
     """
     spec, least_items = plan.spec, _least_items(plan)
+    # A run without a bank is forecast with the public bank that fits, to show what it would save.
     plan_with_bank = plan if spec.bank else with_public_bank(plan)
-    ways = powers(plan_with_bank or plan)
-    power = ways.get("bank")
-    if plan_with_bank is not None and power is not None and not spec.bank:
-        ways = {f"bank {plan_with_bank.spec.bank}": power, "random": ways["random"]}
+    power_by_way = powers(plan_with_bank or plan)
+    power_of_bank = power_by_way.get("bank")
+    if plan_with_bank is not None and power_of_bank is not None and not spec.bank:
+        # The user knows the run's own bank; a public one has to be named.
+        public_way = f"bank {plan_with_bank.spec.bank}"
+        power_by_way = {public_way: power_of_bank, "random": power_by_way["random"]}
     models = {
         entry.name: _model_forecast(plan, entry, most_items)
         for entry, most_items in zip(spec.models, _most_items(plan))
     }
     totals = _totals(plan, list(models.values()))
     budget = _budget_in_money(plan)
-    limits = [limit for limit in (totals.most_cost, budget) if limit is not None]
-    hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
+    cost_limits = [limit for limit in (totals.most_cost, budget) if limit is not None]
+    bank_hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
+    # Answers that are on their way when the budget is spent are paid all the same.
     in_flight_cost = sum(
         (model["most_expensive_item"] or 0.0) * model["in_flight_at_most"]
         for model in models.values()
     )
+    may_overspend = budget is not None and totals.least_cost is not None
+    rehearsal = _rehearsal(
+        plan,
+        plan_with_bank,
+        [model["most_items"] for model in models.values()],
+        power_of_bank,
+        on_progress,
+    )
     return {
         "task": "+".join(plan.outcomes_by_task),
         "documents": len(plan.documents() or plan.items()),
-        "bank": "+".join(hashes) if spec.bank else None,
+        "bank": "+".join(bank_hashes) if spec.bank else None,
         "metric": plan.label,
         "budget": dict(spec.budget),
         "models": models,
-        **prospects(plan, ways, gap),
+        **prospects(plan, power_by_way, gap),
         "least_items": least_items * len(models),
         "most_items": totals.most_items,
         "least_cost": totals.least_cost,
-        "most_cost": min(limits) if limits else None,
-        "rehearsal": _rehearsal(
-            plan,
-            plan_with_bank,
-            [model["most_items"] for model in models.values()],
-            power,
-            on_progress,
-        ),
-        "overspend_at_most": (
-            in_flight_cost if budget is not None and totals.least_cost is not None else None
-        ),
+        "most_cost": min(cost_limits) if cost_limits else None,
+        "rehearsal": rehearsal,
+        "overspend_at_most": in_flight_cost if may_overspend else None,
         "judge_cost_per_item": spec.judge.item,
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,
@@ -104,10 +116,22 @@ def _rehearsal(
     plan: Plan,
     plan_with_bank: Plan | None,
     most_items: Sequence[int],
-    power: Power | None,
+    power_of_bank: Power | None,
     on_progress: Callable[[int, int], None] | None,
 ) -> RehearsalContent | None:
-    """Play rankings of models as the banks know them; None without a bank that tells."""
+    """Play rankings of models like those that a bank was made of; None if no bank tells of them.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is rehearsed.
+    plan_with_bank : Plan or None
+        A plan of the same tasks whose banks know such models.
+    most_items : sequence of int
+        Most items of each model.
+    power_of_bank, on_progress
+        See `rehearse`.
+    """
     # A bank has one score of each item, and does not say how repeats vary.
     if plan_with_bank is None or plan.most_repeats > 1:
         return None
@@ -121,7 +145,7 @@ def _rehearsal(
     if newcomers is None:
         return None
     slots = {entry.name: _concurrent_items(entry) for entry in plan.spec.models}
-    return rehearse(plan, newcomers, slots, most_items, power, on_progress)
+    return rehearse(plan, newcomers, slots, most_items, power_of_bank, on_progress)
 
 
 def _least_items(plan: Plan) -> int:
@@ -130,11 +154,15 @@ def _least_items(plan: Plan) -> int:
 
 
 def _budget_in_money(plan: Plan) -> float | None:
+    """Return the budget in dollars; None if there is none or it is in other units."""
     return plan.charges.budget if plan.charges.currency == "usd" else None
 
 
 def _budget_and_prices(plan: Plan) -> tuple[float, list[float]] | None:
-    """Return a budget in dollars or tokens and what an item of each model takes of it."""
+    """Return a budget in dollars or tokens, and what an item of each model takes of it.
+
+    None if there is no budget, or it is a number of items.
+    """
     charges = plan.charges
     if charges.currency == "items" or charges.budget is None:
         return None
@@ -148,18 +176,20 @@ def _mean_costs(plan: Plan) -> list[float] | None:
 
 
 def _most_items(plan: Plan) -> list[int]:
-    """Return the most items of each model: it cannot spend what the others need at least."""
+    """Return the most items of each model, which leave the other models their least items."""
     spec, least_items = plan.spec, _least_items(plan)
-    n_models, limit = len(spec.models), plan.new_ranker().item_cap
-    answers = spec.budget.get("items", limit * n_models)
-    alone = max(least_items, min(limit, int(answers) - least_items * (n_models - 1)))
+    n_models, item_cap = len(spec.models), plan.new_ranker().item_cap
+    item_budget = int(spec.budget.get("items", item_cap * n_models))
+    items_left = item_budget - least_items * (n_models - 1)
+    most_items = max(least_items, min(item_cap, items_left))
     if (limited := _budget_and_prices(plan)) is None:
-        return [alone] * n_models
+        return [most_items] * n_models
+    # A budget in dollars or tokens buys fewer items of a dear model than of a cheap one.
     budget, costs = limited
-    left_for_model = [budget - least_items * (sum(costs) - cost) for cost in costs]
+    budgets_left = [budget - least_items * (sum(costs) - cost) for cost in costs]
     return [
-        max(least_items, min(alone, math.ceil(money / cost))) if cost > 0.0 else alone
-        for money, cost in zip(left_for_model, costs)
+        max(least_items, min(most_items, math.ceil(left / cost))) if cost > 0.0 else most_items
+        for left, cost in zip(budgets_left, costs)
     ]
 
 
@@ -199,18 +229,20 @@ def _totals(plan: Plan, models: Sequence[ModelForecastContent]) -> _Totals:
         most_items = min(most_items, max(int(plan.spec.budget["items"]), least_items * n_models))
     further_items = [model["most_items"] - least_items for model in models]
     if (limited := _budget_and_prices(plan)) is not None:
-        # The most answers come from the cheapest models.
+        # The budget buys the most answers from the cheapest models.
         budget, amounts = limited
-        further = np.sort(np.repeat(amounts, further_items))
+        cheapest_first = np.sort(np.repeat(amounts, further_items))
         left = (budget - least_items * sum(amounts)) * (1.0 - SLACK)
-        affordable = (further.cumsum() - further < left) | (further == 0.0)
+        # An item is asked as long as anything is left, even if it then costs more than that.
+        spent_before = cheapest_first.cumsum() - cheapest_first
+        affordable = (spent_before < left) | (cheapest_first == 0.0)
         most_items = min(most_items, least_items * n_models + int(affordable.sum()))
     if (costs := _mean_costs(plan)) is None:
         return _Totals(most_items)
     least_cost = least_items * sum(costs)
-    prices = np.sort(np.repeat(costs, further_items))
-    # So many answers cost most if the dearest models give them.
-    dearest = prices[::-1][: most_items - least_items * n_models]
+    # Of that many answers the dearest models may give most, which costs most.
+    dearest_first = np.sort(np.repeat(costs, further_items))[::-1]
+    dearest = dearest_first[: most_items - least_items * n_models]
     return _Totals(most_items, least_cost, least_cost + float(dearest.sum()))
 
 
@@ -231,11 +263,12 @@ def _loads(spec: Spec, models: Sequence[ModelForecastContent]) -> LoadsContent |
 
 
 def powers(plan: Plan) -> dict[str, Power]:
-    """Return what items show, by the way in which they are chosen.
+    """Return what a number of items shows of a difference, by the way in which items are chosen.
 
-    ``bank``: by the plan's banks, and ``random``: the same random items for all models. Without a
-    bank nobody knows how scores vary, so random items stand there as ``graded`` and ``right or
-    wrong``, by published spreads of such scores.
+    With banks that have curves, the ways are ``bank`` (the banks choose the items) and ``random``
+    (all models get the same random items). Without such banks nobody knows how scores vary. The
+    ways are then ``graded`` and ``right or wrong``: random items whose scores vary as published
+    scores of that kind do.
     """
     spec, size = plan.spec, len(plan.items())
     pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
@@ -258,74 +291,105 @@ def powers(plan: Plan) -> dict[str, Power]:
     }
 
 
-def prospects(plan: Plan, ways: Mapping[str, Power], gap: float | None = None) -> ProspectsContent:
-    """Return what numbers of items decide, and what deciding a difference takes, as JSON values.
+def prospects(
+    plan: Plan, power_by_way: Mapping[str, Power], gap: float | None = None
+) -> ProspectsContent:
+    """Return which differences some numbers of items decide, and what deciding one takes.
 
     Parameters
     ----------
     plan : Plan
-    ways : mapping of str to Power
-        Of the plan, or of the public bank that fits it, by way (see `powers`).
+    power_by_way : mapping of str to Power
+        What items show, as `powers` returns it.
     gap : float, optional
         Difference of two models on the metric's own scale; default: several.
 
     Returns
     -------
     dict
-        ``smallest_gap_by_items``, and by difference and way (see `powers`; ``full`` is a full run)
-        the items of each model, tokens, dollars, and minutes if an answer takes a second. A
-        difference that one sampled answer to every item does not decide has no ways. Both are
-        empty for repeats: nobody knows how much of what differs is noise within items.
+        JSON values. ``smallest_gap_by_items`` has the smallest difference that each number of items
+        decides; ``by_gap`` has what deciding each difference takes. Both are by way of choosing the
+        items, and both are empty where items are asked repeatedly: nobody knows beforehand how much
+        of the answers' spread is noise within items.
+
+    Raises
+    ------
+    UsageError
+        `gap` is larger than the metric's scale.
     """
-    spec, size, scale = plan.spec, len(plan.items()), plan.scale
-    repeated = plan.most_repeats > 1
-    item_counts = {*(n for n in ITEMS if n < size), *filter(None, [spec.max_items]), size}
-    counts = [] if repeated else sorted(item_counts)
-    smallest = {
-        n: {
-            way: float(scale.restore_error(power.smallest_difference(n)))
-            for way, power in ways.items()
-        }
-        for n in counts
-        if n <= size
-    }
-    unit = float(scale.restore_error(1.0))
+    spec, scale = plan.spec, plan.scale
     # Such a gap is a slip, as of points of 100 for a metric on 0 to 1.
     if gap is not None and gap > scale.span:
         raise UsageError(
             f"--gap {gap:g} is more than two models can differ by: {plan.label} has the scale "
             f"{scale.describe()}"
         )
-    tokens = _tokens_per_item(plan)
-    costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
-    usd = sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
+    unit = float(scale.restore_error(1.0))
+    smallest_gap_by_items: dict[int, dict[str, float]] = {}
     by_gap: dict[str, dict[str, WayContent]] = {}
-    for difference in () if repeated else GAPS if gap is None else [gap / unit]:
-        items = {
-            way: _items_asked(plan, n)
-            for way, power in ways.items()
-            if (n := power.items_for_difference(difference)) is not None
-        }
-        if items:
-            items["full"] = size
-        by_gap[f"{difference * unit:g}"] = {
-            way: {
-                "items_per_model": n,
-                "answers": n * len(spec.models),
-                "input_tokens": round(n * len(spec.models) * tokens.input),
-                "output_tokens": round(n * len(spec.models) * tokens.output),
-                "usd": None if usd is None else n * usd,
-                # Models work at the same time.
-                "minutes_at_1s": n / min(map(_concurrent_items, spec.models)) / 60.0,
+    if plan.most_repeats == 1:
+        smallest_gap_by_items = _smallest_gaps(plan, power_by_way)
+        tokens = _tokens_per_item(plan)
+        differences = GAPS if gap is None else [gap / unit]
+        for difference in differences:
+            needed_items = _items_needed(plan, power_by_way, difference)
+            by_gap[f"{difference * unit:g}"] = {
+                way: _way_content(plan, n, tokens) for way, n in needed_items.items()
             }
-            for way, n in items.items()
-        }
     return {
         "chance": CHANCE,
         "confidence": spec.confidence,
         "familywise": spec.familywise,
-        "smallest_gap_by_items": smallest,
+        "smallest_gap_by_items": smallest_gap_by_items,
         "by_gap": by_gap,
+    }
+
+
+def _smallest_gaps(plan: Plan, power_by_way: Mapping[str, Power]) -> dict[int, dict[str, float]]:
+    """Return the smallest difference that each number of items decides, by way.
+
+    Differences are on the metric's own scale. The numbers are `ITEMS`, the run's own limit and all.
+    """
+    size, max_items = len(plan.items()), plan.spec.max_items
+    limits = [size] if max_items is None else [max_items, size]
+    item_counts = sorted({n for n in (*ITEMS, *limits) if n <= size})
+    return {
+        n: {
+            way: float(plan.scale.restore_error(power.smallest_difference(n)))
+            for way, power in power_by_way.items()
+        }
+        for n in item_counts
+    }
+
+
+def _items_needed(
+    plan: Plan, power_by_way: Mapping[str, Power], difference: float
+) -> dict[str, int]:
+    """Return the items of each model that decide a difference on [0, 1], by way.
+
+    The way ``full`` is a full run, for comparison. It is left out, as all ways are, where even one
+    answer to every item does not decide the difference.
+    """
+    needed_items = {
+        way: _items_asked(plan, n)
+        for way, power in power_by_way.items()
+        if (n := power.items_for_difference(difference)) is not None
+    }
+    return {**needed_items, "full": len(plan.items())} if needed_items else {}
+
+
+def _way_content(plan: Plan, items_per_model: int, tokens: Tokens) -> WayContent:
+    """Return what `items_per_model` items of every model take, each of so many `tokens`."""
+    models = plan.spec.models
+    answers, costs = items_per_model * len(models), _mean_costs(plan)
+    return {
+        "items_per_model": items_per_model,
+        "answers": answers,
+        "input_tokens": round(answers * tokens.input),
+        "output_tokens": round(answers * tokens.output),
+        "usd": None if costs is None else items_per_model * sum(costs),
+        # If an answer takes a second. All models work at the same time, so the slowest one counts.
+        "minutes_at_1s": items_per_model / min(map(_concurrent_items, models)) / 60.0,
     }
 
 

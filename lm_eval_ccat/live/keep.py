@@ -66,7 +66,13 @@ class DrawnRun(NamedTuple):
 
 
 def growing_banks(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
-    """Return the banks that will grow, by task and outcome: those of the file, else the run's.
+    """Return the banks that a run will add its scores to, by task and outcome.
+
+    Parameters
+    ----------
+    plan : Plan
+    path : path
+        File of the bank, or folder of several; if it is not there yet, the run's own banks grow.
 
     Raises
     ------
@@ -83,6 +89,7 @@ def growing_banks(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]
         banks = {name: outcome.bank for name, outcome in outcomes.items()}
         if target.exists() and (target.is_file() or task in _banks_in(target)):
             banks = banks_of(target, task)
+            # The only bank may name the only outcome with or without its filter.
             if len(outcomes) == len(banks) == 1:
                 banks = dict(zip(outcomes, banks.values()))
         for name, outcome in outcomes.items():
@@ -376,7 +383,7 @@ def _administered(
 
 
 def _further(runs: Sequence[DrawnRun]) -> Further:
-    """Rank the answers to one task by their other scores.
+    """Return a ranking of the same answers by each of their other scores, for one task.
 
     Parameters
     ----------
@@ -402,6 +409,7 @@ def _further(runs: Sequence[DrawnRun]) -> Further:
         _LEADING: first.outcome.bank,
         **{key: outcome.bank for key, outcome in outcomes.items()},
     }
+    # The other scores have weight 0: they are estimated from the same draws, and steer nothing.
     try:
         ranker = Ranker(
             {task: banks},
@@ -412,20 +420,22 @@ def _further(runs: Sequence[DrawnRun]) -> Further:
             question=first.ranking.question,
             weights={_LEADING: 1.0, **dict.fromkeys(outcomes, 0.0)},
         )
+    # The method of the bank takes only one score of an answer.
     except UsageError:
         return {}
     for run, draws in runs:
-        for doc, answer in run.administered.items():
+        for doc_id, answer in run.administered.items():
+            # The ranking by the leading score left such an answer out, too.
             try:
                 scored = scores_of({_LEADING: run.outcome, **outcomes}, answer)
             except MetricError:
                 continue
-            # An outcome of weight 0 is estimated beside the leading one, from the same draws.
-            if doc in run.outcome.bank.index and _LEADING in scored:
-                ranker.impose([(run.name, (task, doc), draws.get(doc))])
+            if doc_id in run.outcome.bank.index and _LEADING in scored:
+                ranker.impose([(run.name, (task, doc_id), draws.get(doc_id))])
                 scores = {key: pair.score for key, pair in scored.items()}
-                ranker.tell(run.name, (task, doc), scores)
+                ranker.tell(run.name, (task, doc_id), scores)
     rankings = ranker.result().tasks[task].outcomes
+    # A score that too few answers have gets an infinite standard error, and is left out.
     return {
         key: FurtherRanking(outcome, replace(rankings[key], scale=outcome.metric.scale))
         for key, outcome in outcomes.items()

@@ -76,11 +76,25 @@ def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
 def _other_scores(
     logs: Path, model: str, ranking: StoredRanking, answers: _Scores, tolerance: float
 ) -> Iterator[str]:
-    """Yield the first document whose score in the logs of a model is not that of its answers."""
+    """Yield a sentence on the first document whose score in logs is not that of the journal.
+
+    Parameters
+    ----------
+    logs : Path
+        The folder of the model's logs.
+    model : str
+    ranking : StoredRanking
+        The result of the run by one outcome.
+    answers : mapping
+        Raw scores in the journal, by outcome and document, in the order in which they came.
+    tolerance : float
+        Largest difference of scores on [0, 1] that counts as none.
+    """
     outcome = ranking.outcome
     try:
         table = read_beside(logs, outcome, "the run", ranking.scale, partial=True)
-    except CcatError:  # such as of a metric that only the run computes
+    # The logs may lack a metric that only the run computes.
+    except CcatError:
         return
     by_document: dict[Any, list[float]] = {}
     for name in (_ONLY_OUTCOME, outcome.metric, f"{outcome.metric},{outcome.filter or 'none'}"):
@@ -98,8 +112,9 @@ def _other_scores(
         known = np.asarray(
             ranking.scale.normalise([raw for raw in by_document[doc_id] if raw is not None])
         )
-        means = np.cumsum(known) / np.arange(1, known.size + 1)  # logs need not have all that came
-        # A log has the mean of the answers that had come when it was written.
+        # A log has the mean of those answers that had come when it was written, so each mean of the
+        # first answers is right.
+        means = np.cumsum(known) / np.arange(1, known.size + 1)
         if known.size and not np.isclose(means, score, rtol=tolerance, atol=tolerance).any():
             raw = float(ranking.scale.restore(score))
             yield f"{prefix} give document {doc_id!r} {raw:.6g}, the journal {known.mean():.6g}"

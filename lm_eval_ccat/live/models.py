@@ -579,9 +579,16 @@ def taking_turns(spec: Spec, memory: Mapping[str, float | None]) -> set[str]:
 def check_session(
     outcomes: Mapping[str, Outcome], session: TaskSession, accepts_prompts: bool = False
 ) -> list[str]:
-    """Check the banks of a task against the task as one model is asked it; return warnings.
+    """Refuse banks that do not fit the task of a session; return warnings of what is not known.
 
-    `accepts_prompts` says whether the user accepts other prompts than the banks'.
+    Parameters
+    ----------
+    outcomes : mapping of name to Outcome
+        The outcomes of the task, with their banks.
+    session : TaskSession
+        The task, bound to the model.
+    accepts_prompts : bool, optional
+        Whether the user accepts other prompts than the banks'.
 
     Raises
     ------
@@ -601,8 +608,8 @@ def check_session(
         )
     ]
     for outcome in outcomes.values():
-        # What a template wrote is known only now that there is a model. Settings were compared
-        # first: another number of examples explains why every prompt differs.
+        # What a chat template writes is known only with a model. Settings are compared first,
+        # because another number of examples explains why every prompt differs.
         if any(str(mark).startswith(WRITTEN) for mark in outcome.bank.prompts or ()):
             check_prompts(outcome.bank, session.marks_like(outcome.bank.marks), accepts_prompts)
     return warnings

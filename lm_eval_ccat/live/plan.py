@@ -277,7 +277,10 @@ class Plan:
 
 
 def make_plan(spec: Spec) -> Plan:
-    """Load and check everything that a ranking needs, without loading a model.
+    """Load and check all that a ranking needs but its models, and return it as a plan.
+
+    What can be refused by the options alone is refused before the tasks are loaded, as that may
+    take minutes.
 
     Raises
     ------
@@ -286,11 +289,12 @@ def make_plan(spec: Spec) -> Plan:
     CcatError
         The bank, the task and the metric do not fit together.
     """
-    currency_of(spec)  # refuse what has no price before loading the task
+    currency_of(spec)  # refuses a budget in dollars without prices
     bank: Bank = spec.bank
-    # A folder is read task by task, once it is known which tasks there are.
+    # A missing file is refused here. A folder is read task by task, once it is known which tasks
+    # there are.
     if isinstance(bank, str | Path) and bank and not located(bank).is_dir():
-        bank = ItemBank.load(bank)  # refuse a missing file before loading the task
+        bank = ItemBank.load(bank)
     sessions, groups = open_plain(spec)
     if isinstance(bank, Donors):
         bank = _borrowed(bank, spec, list(sessions))
@@ -300,12 +304,13 @@ def make_plan(spec: Spec) -> Plan:
     names = [model.name for model in spec.models]
     outcomes_by_task: dict[str, dict[str, Outcome]] = {}
     bank_warnings: list[str] = []
-    doubts: dict[str, None] = {}  # each once, whichever tasks it is of
+    doubts: dict[str, None] = {}  # several tasks may give rise to the same; it is told once
     accepted: list[Discrepancy] = []
     only_task = len(sessions) == 1
     for task, session in sessions.items():
         outcomes, warnings_of_task = measure(bank, spec.metrics, session, names, only_task)
-        # A model repeats it with its own template; a bank that fits none loads no weights.
+        # Each model is checked again, with its own chat template, once it is open. A bank that
+        # cannot fit is refused here, before any weights are loaded.
         if bank:
             check_session(outcomes, session, PROMPTS in spec.accept_change)
         asked = compare_with_banks(outcomes, session, spec.accept_change)
@@ -318,23 +323,7 @@ def make_plan(spec: Spec) -> Plan:
     # One per task of a group would hide all other warnings.
     if len(bank_warnings) > 1:
         bank_warnings[1:] = [f"the same holds for {len(bank_warnings) - 1} more banks"]
-    weights: dict[str, float] = {}
-    reported_groups: dict[str, dict[str, float]] = {}
-    if not only_task:
-        sizes = {
-            task: float(leading(outcomes).bank.n_items)
-            for task, outcomes in outcomes_by_task.items()
-        }
-        group_weights = {
-            name: own_weights(group, outcomes_by_task) for name, group in groups.items()
-        }
-        weights = task_weights(spec.weights, sizes, group_weights)
-        # The score of a group of all tasks is the ranking's own, that of one task is the task's.
-        reported_groups = {
-            name: weights_of_group
-            for name, weights_of_group in group_weights.items()
-            if 1 < len(weights_of_group) < len(outcomes_by_task)
-        }
+    weights, reported_groups = _weights(spec, outcomes_by_task, groups)
     sampled = is_sampled(spec, sessions.values())
     known = known_means(
         spec, outcomes_by_task, names, weights, sampled=sampled, sessions=sessions,
@@ -384,6 +373,37 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
     _, bank = borrow_from(donors.paths, full or None, query)
     # Drop the date: a run is identified by its bank, so equal scores must give equal banks.
     return replace(bank, made=None)
+
+
+def _weights(
+    spec: Spec, outcomes_by_task: Mapping[str, dict[str, Outcome]], groups: Mapping[str, Any]
+) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Return the weights of tasks in the ranked score, and in the scores of groups of tasks.
+
+    Both are empty for a single task, whose score is the ranked one.
+
+    Parameters
+    ----------
+    spec : Spec
+    outcomes_by_task : mapping of task to (dict of name to Outcome)
+    groups : mapping of name to Group
+        As the harness defines them.
+    """
+    if len(outcomes_by_task) == 1:
+        return {}, {}
+    sizes = {
+        task: float(leading(outcomes).bank.n_items) for task, outcomes in outcomes_by_task.items()
+    }
+    weights_by_group = {
+        name: own_weights(group, outcomes_by_task) for name, group in groups.items()
+    }
+    # The score of a group of all tasks is the ranked one, and that of one task is the task's.
+    reported_groups = {
+        name: weights
+        for name, weights in weights_by_group.items()
+        if 1 < len(weights) < len(outcomes_by_task)
+    }
+    return task_weights(spec.weights, sizes, weights_by_group), reported_groups
 
 
 def plan_of(

@@ -96,13 +96,16 @@ def rank(
     if resume and run_dir and spec.save_bank and spec.bank:
         # Use the bank that the run began with: the run may have added to the file since.
         spec = replace(spec, bank=str(banks_at(Path(run_dir))))
-    models = None if executor == "local" else _ray_models_at(address_of(executor))
-    if models is not None and spec.prior:
+    make_models = None if executor == "local" else _ray_models_at(address_of(executor))
+    # Only models in this process are given the answers of logs.
+    if make_models is not None and spec.prior:
         raise UsageError("prior: needs --executor local")
-    with Run(spec, run_dir, observer, resume=resume, retry=retry, models=models) as run:
-        for warning in (f"bank: {text}" for text in run.plan.outcome.bank.warnings[:3]):
-            run.warn_once(warning)
-        if not resume:  # a resumed run printed this when it began
+    with Run(spec, run_dir, observer, resume=resume, retry=retry, models=make_models) as run:
+        # Of a bank with many warnings the first three; more would hide all other warnings.
+        for text in run.plan.outcome.bank.warnings[:3]:
+            run.warn_once(f"bank: {text}")
+        # What a run takes was said, and agreed to, when it began.
+        if not resume:
             _settle_before_start(run.plan, observer)
         run.ask()
         result = run.finish(further=True)
@@ -126,7 +129,7 @@ def dry_run(
     documents: bool = True,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ForecastContent:
-    """Forecast what a ranking may take, without loading or asking a model. See `forecast`.
+    """Return the `forecast` of a ranking, without loading or asking a model.
 
     Parameters
     ----------
@@ -135,13 +138,14 @@ def dry_run(
     gap : float, optional
         Difference of two models that is to be decided, on the metric's own scale.
     documents : bool, optional
-        Whether to load the documents of tasks whose bank states what its items take. Where they
-        cannot be loaded, the bank stands for them.
+        Whether to load the tasks' documents, even if the bank states how many tokens its items
+        take. If they cannot be loaded, the bank's figures are used.
     on_progress : callable, optional
         Called with the rankings played by the bank so far, and the most that are.
     """
     observer = observer or Observer()
     spec = Spec.read(config)
+    # A bank by itself, without a configuration, is a plan of its own tasks.
     bank_names_tasks = not spec.tasks and not documents
     if bank_names_tasks:
         spec = replace(spec, tasks=tuple(tasks_of_bank(spec.bank)))
@@ -152,10 +156,11 @@ def dry_run(
     try:
         return forecast_of(spec)
     except (PromptMismatchError, OtherScoringError) as error:
-        # Nothing is asked, so there is nothing to refuse.
+        # A run would refuse this difference. Here nothing is asked, so accept it, and begin again.
         accepted = (*spec.accept_change, getattr(error, "change", PROMPTS))
         spec = replace(spec, accept_change=accepted)
         return dry_run(spec, observer, gap, documents, on_progress)
+    # The documents cannot be loaded, as without a network.
     except HarnessError as error:
         if (plan := plan_of_banks(spec)) is None:
             raise
@@ -191,7 +196,13 @@ def _forecast(
 
 
 def _settle_before_start(plan: Plan, observer: Observer) -> None:
-    """Print, confirm and refuse what must be settled before a ranking starts."""
+    """Tell the user what a ranking will do and when it ends; ask whether to start a dear one.
+
+    Raises
+    ------
+    UsageError
+        The user does not start it, or its limits are too low for the warm-up.
+    """
     files = {task: session.file for task, session in plan.sessions.items()}
     if sources := [f"{task}: {file}" for task, file in files.items() if file]:
         observer.note(f"Task {some(sources)}")
@@ -205,14 +216,16 @@ def _settle_before_start(plan: Plan, observer: Observer) -> None:
         observer.note(need_in_words(plan))
         if offer := offer_in_words(plan):
             observer.note(offer)
+    # A budget says when the run ends, and was the user's own choice.
     if plan.spec.budget:
         return
     spec, ceiling = plan.spec, _ceiling(plan)
     goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
         spec.stop, f"when `stop: {spec.stop}` is met, or "
     )
+    # Of a single model there is nothing to decide.
     if len(spec.models) == 1 and not plan.known and spec.target_se is None:
-        goal = ""  # there is nothing to decide
+        goal = ""
     last = "the last answer" if plan.most_repeats > 1 else "the last item"
     end = "the limit" if spec.max_items else last
     observer.note(f"The run ends {goal}at {end}: {ceiling.in_words}.")

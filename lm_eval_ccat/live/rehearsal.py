@@ -110,60 +110,87 @@ def _play(
     seed: int,
     power: Power | None,
 ) -> Played:
-    """Play one ranking: every model answers all that its slots take, round after round."""
+    """Play one ranking of made-up models up to `MOST_ANSWERS`; return what it takes to its end.
+
+    Every model answers all that its slots take, round after round. What a ranking that is longer
+    than that takes from there on is calculated.
+
+    Parameters
+    ----------
+    plan, newcomers, slots, power
+        See `rehearse`.
+    limits : mapping of model to int
+        Most items of each model.
+    seed : int
+        Of the models' scores.
+    """
     rng, charges = np.random.default_rng(seed), plan.charges
     scores = {model: newcomers.scores(rng) for model in slots}
-
-    def answer(model: str, item: Item, number: int) -> Tell:
-        by_outcome = {
-            name: float(scores[model][name_of(item.task, name)][outcome.bank.index[item.doc_id]])
-            for name, outcome in plan.outcomes_by_task[item.task].items()
-        }
-        score: Any = by_outcome if len(by_outcome) > 1 else next(iter(by_outcome.values()))
-        cost = charges.expected(model, item)
-        return Tell(n=number, model=model, item=item, score=score, cost=cost)
-
     journal = Journal()
     journal.append([header_of_plan(plan)])
     book = Book(plan.new_ranker(), journal)
     line = new_line(plan, book, slots)
     n_answers = dict.fromkeys(slots, 0)
-    dollars = []
+    costs: list[float | None] = []  # in dollars, of each answer or of several
+    most_answers = MOST_ANSWERS // len(plan.outcomes_by_task)
     line.start()
-    while line.end_reason is None and sum(n_answers.values()) < MOST_ANSWERS // len(
-        plan.outcomes_by_task
-    ):
+    while line.end_reason is None and sum(n_answers.values()) < most_answers:
         answers: list[Record] = []
         for model, n in slots.items():
             for ask in line.next(model, n):
-                answers.append(answer(*ask.pair, ask.number))
-                dollars.append(charges.expected_usd(*ask.pair))
+                score = _score(plan, scores[model], ask.item)
+                cost = charges.expected(*ask.pair)
+                answers.append(
+                    Tell(n=ask.number, model=model, item=ask.item, score=score, cost=cost)
+                )
+                costs.append(charges.expected_usd(*ask.pair))
                 n_answers[model] += 1
+        # Nobody may be asked any more, although no rule has ended the ranking.
         if not answers:
             break
         line.arrive(answers)
     decided = book.ranker.decided
-    # It was not played on: its models take what decides their true differences, or all they may.
     if line.end_reason is None:
+        # Only of the rule `decided` is it known from the true differences when it will stop; under
+        # another rule, models take all that they may.
         needed = _needed(plan, scores, power) if power and plan.spec.stop == "decided" else {}
         for model, limit in limits.items():
-            forecast, remaining = (
-                charges.forecasts[model],
-                needed.get(model, limit) - n_answers[model],
-            )
-            remaining = max(math.ceil(min(remaining, limit - n_answers[model])), 0)
-            dollars.append(forecast.mean * remaining if forecast.known else None)
+            most_items = min(needed.get(model, limit), limit)
+            remaining = max(math.ceil(most_items - n_answers[model]), 0)
+            forecast = charges.forecasts[model]
+            costs.append(forecast.mean * remaining if forecast.known else None)
             n_answers[model] += remaining
         decided = bool(needed) and all(needed[model] <= limit for model, limit in limits.items())
-    known = [usd for usd in dollars if usd is not None]
-    usd = sum(known) if len(known) == len(dollars) else None
+    known_costs = [usd for usd in costs if usd is not None]
+    usd = sum(known_costs) if len(known_costs) == len(costs) else None
     return Played(n_answers, usd, decided)
+
+
+def _score(plan: Plan, scores: Mapping[str, Floats], item: Item) -> Any:
+    """Return what a model scores on an item: a number, or numbers by outcome if there are several.
+
+    Parameters
+    ----------
+    plan : Plan
+    scores : mapping of str to ndarray
+        The model's scores on all items in bank order, by `name_of` an outcome.
+    item : Item
+    """
+    by_outcome = {
+        name: float(scores[name_of(item.task, name)][outcome.bank.index[item.doc_id]])
+        for name, outcome in plan.outcomes_by_task[item.task].items()
+    }
+    return by_outcome if len(by_outcome) > 1 else next(iter(by_outcome.values()))
 
 
 def _needed(
     plan: Plan, scores: Mapping[str, Mapping[str, Floats]], power: Power
 ) -> dict[str, float]:
-    """Return the items of each model that decide its true differences from its neighbours."""
+    """Return the items of each model that decide its true differences from its neighbours.
+
+    Neighbours are the next better and the next worse model; a model that needs more than there are
+    items needs infinitely many.
+    """
     weights = {
         name_of(task, name): weight
         for task, weights_of_task in plan.outcome_weights().items()

@@ -171,7 +171,8 @@ class Result(Shown):
     def content(self) -> RankingContent:
         """JSON values of ``result.json``, figures on the metric's own scale."""
         ranking, report = self.ranking.to_dict(), self.header.report
-        # The ranker knows of no interrupt and of no model that is gone.
+        # The ranker states why it stopped asking. It knows of no interrupt, and not that every
+        # model may have been set aside.
         if self.interrupted:
             ranking["stopped_because"] = "interrupted"
         elif not ranking["order"]:
@@ -184,7 +185,7 @@ class Result(Shown):
                 name: outcome_block(block, facts_by_outcome[name])
                 for name, block in ranking["outcomes"].items()
             }
-        # A ranking by itself, outside a run, knows no task.
+        # Without a header, this is the ranking of a Ranker outside a run, which knows no task.
         if self.header.task:
             state_terms(ranking, self.header)
         content: RankingContent = {
@@ -210,20 +211,21 @@ class Result(Shown):
             "last_line": self.last_line,
             "journal_sha256": self.journal_sha256,
         }
-        # Only where answers repeat is there a share of them to save.
+        # A share of the answers is saved only where items are asked repeatedly.
         if (share := share_saved(content)) is not None:
             content["share_saved"] = share
-        # Without an answer that counts, a headline would tell of the prior alone.
-        uncounted = not any(block["n_items"] for block in content["models"].values())
-        content["headline"] = (
-            f"nothing is ranked yet: {self.held_up}"
-            if self.held_up and uncounted
-            else headline(content)
-        )
+        # Without an answer that counts, the usual headline would tell of the prior alone.
+        is_counted = any(block["n_items"] for block in content["models"].values())
+        if self.held_up and not is_counted:
+            content["headline"] = f"nothing is ranked yet: {self.held_up}"
+        else:
+            content["headline"] = headline(content)
         if self.further:
             content["further"] = dict(self.further)
+        # Only a ranking over several tasks has a column for each task.
         if self.ranking.tasks:
             content["board"] = board_of(self.ranking)
+        # A result that was read from a run directory may be of a run that still goes on.
         if self.finished is not None:
             content["finished"] = self.finished
             content["in_flight"] = self.in_flight
@@ -275,7 +277,7 @@ def result_of(
     seconds: float | None = None,
     fail_on_empty: float | None = None,
 ) -> Result:
-    """Return the current result of a run.
+    """Return the current result of a run, whether it has ended or not.
 
     Parameters
     ----------
@@ -287,44 +289,44 @@ def result_of(
     seconds : float, optional
         How long the run took; default: the time until now.
     fail_on_empty : float, optional
-        Largest share of a model's answers that may be empty.
+        Largest share of a model's answers that may be empty: above it the run counts as partial.
     """
     ranking, tally = on_own_scales(book.ranker.result(), header.report), book.tally
-    calibrated = book.ranker.bank.settings.get("generation_kwargs")
     share_empty = {
         name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()
     }
-    limit = math.inf if fail_on_empty is None else fail_on_empty
+    most_empty = math.inf if fail_on_empty is None else fail_on_empty
+    # A model that the user has taken out of the configuration leaves no gap.
+    failed_models = set(ranking.set_aside) - tally.leaving_models
     partial = (
         book.interrupted
-        or set(ranking.set_aside) - tally.leaving_models
-        or any(share > limit for share in share_empty.values())
+        or failed_models
+        or any(share > most_empty for share in share_empty.values())
     )
-    warnings = [
-        f"{tally.empty_outputs[name]} of {tally.answered[name]} answers of {name} are empty "
-        f"({share:.0%}) and were scored as such: look at its stop sequences, token limit and chat "
-        "template"
-        for name, share in share_empty.items()
-        if share > limit or share >= MANY_EMPTY
-    ] + doubts(tally, calibrated, book.accepted)
-    warnings += doubts_of_repeats(book, tally.answered)
-    early = list(
-        chain(header.report.get("warnings", ()), *header.report.get("accepted", {}).values())
+    stated_before = chain(
+        header.report.get("warnings", ()), *header.report.get("accepted", {}).values()
     )
-    early += tally.warnings
-    warnings += early
+    early_warnings = [*stated_before, *tally.warnings]
     held_up = book.held_up()
-    # Else a reader takes the answers that were paid, and do not count yet, for lost.
-    if book.interrupted and held_up:
-        warnings.insert(0, held_up)
-    # What was asked depended on how fast servers answered.
+    warnings = [
+        # Else a reader takes the answers that were paid, and do not count yet, for lost.
+        *([held_up] if book.interrupted and held_up else ()),
+        *_doubts_of_empty_answers(tally, share_empty, most_empty),
+        *doubts(tally, book.ranker.bank.settings.get("generation_kwargs"), book.accepted),
+        *doubts_of_repeats(book, tally.answered),
+        *early_warnings,
+    ]
     if tally.by_clock:
-        again = "another run with the same seed may ask other items"
-        warnings.append(f"{tally.by_clock}, so {again}")
-    task, lm_eval = header.task["name"], header.versions["lm_eval"]
-    asking = header.report.get("asking", ())
-    signature = signed(ranking.signature, task, scorer, lm_eval, asking)
-    # Such a run cannot be reproduced, only its journal be read.
+        warnings.append(f"{tally.by_clock}, so another run with the same seed may ask other items")
+    signature = signed(
+        ranking.signature,
+        header.task["name"],
+        scorer,
+        header.versions["lm_eval"],
+        header.report.get("asking", ()),
+    )
+    # Such a run cannot be repeated, because what it asked depended on how fast servers answered.
+    # Its signature names the journal, where a reader can see what was asked.
     if tally.ever_set_aside or tally.by_clock:
         signature += f"|journal:{book.journal.digest[:12]}"
     return Result(
@@ -337,7 +339,7 @@ def result_of(
         interrupted=book.interrupted,
         changes=[text for change in tally.changes for text in change.settings],
         warnings=list(dict.fromkeys(warnings)),
-        early_warnings=early,
+        early_warnings=early_warnings,
         exit_code=PARTIAL if partial else MET if ranking.goal_met else TIES,
         signature=signature,
         last_line=book.journal.count,
@@ -459,7 +461,16 @@ def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
 
 
 def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingContent:
-    """Return the JSON of one outcome, with its description, from its ranking's JSON."""
+    """Return the JSON of one outcome: its metric, and what its own ranking says of the models.
+
+    Parameters
+    ----------
+    block : dict
+        The ranking by this outcome alone, as `Ranking.to_dict` returns it.
+    facts : mapping
+        What the journal's header states of the outcome: ``metric``, ``filter``, ``key`` and
+        ``weight``.
+    """
     keys = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
     models = {
         model: {key: dict(row)[key] for key in keys if key in row}
@@ -475,7 +486,9 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
 
 
 def state_terms(content: RankingContent, header: Header) -> None:
-    """Write into a ranking, and into each of its parts, which outcomes its score is a mean of.
+    """Write into a ranking, and into each of its parts, its ``terms``.
+
+    The terms are the outcomes that its score is a mean of, each with its share of the mean.
 
     Parameters
     ----------
@@ -490,13 +503,24 @@ def state_terms(content: RankingContent, header: Header) -> None:
     }
 
     def terms_of(task: str, block: RankingContent, task_weight: float) -> list[TermContent]:
+        """Return the terms of one task, and write them into each of its outcomes.
+
+        Parameters
+        ----------
+        task : str
+        block : dict
+            The task's part of the ranking, or a whole ranking of that task.
+        task_weight : float
+            Sum of the terms' shares.
+        """
         facts = facts_by_task[task]
         weights = block.get("weights") if "outcomes" in block else None
         shares = {name: weight for name, weight in (weights or {}).items() if weight > 0.0}
-        # Of a single outcome no weights are stated; beside others that are only reported, it is the
-        # one that has a weight.
+        # A ranking by a single outcome states no weights. If other outcomes are only reported, the
+        # single one is that with the largest weight, because theirs are 0.
         if not shares:
             shares = {max(facts, key=lambda name: facts[name].get("weight", 1.0)): 1.0}
+        # The score of an outcome by itself is a mean of that outcome alone.
         for name, part in block.get("outcomes", {}).items():
             part["terms"] = [_term(task, facts[name], 1.0)]
         total = sum(shares.values())
@@ -596,7 +620,7 @@ def _column(
 
 
 def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = ()) -> list[str]:
-    """Return warnings about answers that may not be comparable, one sentence each.
+    """Return a sentence for each reason why answers may not be comparable.
 
     Parameters
     ----------
@@ -653,6 +677,22 @@ def _doubts_of_changed_servers(tally: Tally, accepted: Collection[str]) -> Itera
         ]
         change = f"the server of {name} changed during the run ({', then '.join(named)})"
         yield _unless_accepted(SERVER, change, f"with {name}", accepted)
+
+
+def _doubts_of_empty_answers(
+    tally: Tally, share_empty: Mapping[str, float], most_empty: float
+) -> Iterator[str]:
+    """Yield a sentence for each model of whose answers many are empty.
+
+    Many are a tenth, or more than the share that the user allows, `most_empty`.
+    """
+    for name, share in share_empty.items():
+        if share > most_empty or share >= MANY_EMPTY:
+            yield (
+                f"{tally.empty_outputs[name]} of {tally.answered[name]} answers of {name} are "
+                f"empty ({share:.0%}) and were scored as such: look at its stop sequences, token "
+                "limit and chat template"
+            )
 
 
 def _doubts_of_cut_answers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:

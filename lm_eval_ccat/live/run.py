@@ -47,7 +47,8 @@ from .tasks import require_fitting, require_model_types
 class Run:
     """A run of one or more models; while open, it holds them, their journal and ranker.
 
-    Entering the run makes its `plan`; first use makes `models` and `book`. Nothing else sets them.
+    The attribute `plan` is made when the run is entered; `models` and `book` are made when they are
+    first used.
 
     Parameters
     ----------
@@ -63,16 +64,18 @@ class Run:
     asked : collection of str, optional
         Names of the models that may be asked; default: all models of the spec.
     plan : Plan or callable, optional
-        Plan of tasks that are loaded already, by a harness that called us; or what makes one of
-        the spec.
+        The plan, if the harness has loaded the tasks already; or a function that makes it from the
+        spec (default: `make_plan`).
     models : callable, optional
-        Makes the models of the run; default: the harness's models of the spec, in this process.
+        Function that makes the models of the run; default: `harness_models`, in this process.
     book : callable, optional
-        Makes the book of the run; default: starts or resumes the run directory.
+        Function that makes the book of the run: its ranker and journal. Default: `open_book`, which
+        starts or resumes the run directory.
 
     Attributes
     ----------
     directory : RunDirectory or None
+        None if the journal is kept in memory.
     ended : bool
         Whether the ranking ended by itself, not by an interrupt.
 
@@ -136,11 +139,12 @@ class Run:
                 growing_banks(self.plan, self.spec.save_bank)
             stack.callback(self._close_models)
             stack.enter_context(self.interrupts)
+            # Nothing failed, so all this is undone on leaving the run, not here.
             self._stack = stack.pop_all()
         return self
 
     def _planned(self) -> Plan:
-        """Make the plan; a run to resume cannot take other prompts than it began with."""
+        """Make the plan; refuse it if its prompts are not those that a run to resume began with."""
         assert callable(self._plan)
         try:
             return self._plan(self.spec)
@@ -219,15 +223,22 @@ class Run:
         return not earlier_mark.startswith(WRITTEN) and mark is not None and earlier_mark != mark
 
     def warn_once(self, text: str) -> None:
-        """Warn once of what several models have in common; every later result says it, too."""
+        """Warn the observer, and let every later result warn; a text counts once.
+
+        Several models may give rise to the same warning.
+        """
         if text not in self._warned:
             self._warned.append(text)
             self.observer.warn(text)
+            # A warning that comes before there is a book is written when the book is made.
             if "book" in vars(self):
                 self._write_warnings(self.book)
 
     def _write_warnings(self, book: Book) -> None:
-        """Journal what no session has warned of yet; the last session may open no model."""
+        """Write the warnings to the journal that it does not have yet.
+
+        A result states them all, also one of a later session that opens no model.
+        """
         if new := [text for text in self._warned if text not in book.tally.warnings]:
             book.write([Warn(texts=new)])
 
@@ -238,7 +249,7 @@ class Run:
 
     @cached_property
     def book(self) -> Book:
-        """The Ranker in step with its journal: new, or resumed from the run directory.
+        """The book: the Ranker and its journal in step, new or resumed from the run directory.
 
         Raises
         ------
@@ -267,26 +278,28 @@ class Run:
         CcatError
             The journal cannot be written, or no answer can ever be scored.
         """
-        sender, out_of_time = self._sender(), False
+        sender, is_out_of_time = self._sender(), False
         line, interrupts = sender.line, self.interrupts
         self.observer.begin(self.plan, self.book)
         try:
             with frozen_heap():
                 sender.open_first()
                 sender.start()
-                while line.end_reason is None and not out_of_time:
+                while line.end_reason is None and not is_out_of_time:
                     interrupts.heed()
                     sender.check_servers(clock())
                     sender.take_turns()
                     for channel in sender.channels.values():
                         sender.feed(channel)
+                    # To send may end the line, as when the last model that is left fails to open.
                     if line.end_reason is None:
                         sender.collect(sender.pause(clock()), asking=True)
                         sender.tick()
-                    out_of_time = line.end_reason is None and sender.is_out_of_time()
-                sender.finish(out_of_time)
+                    is_out_of_time = line.end_reason is None and sender.is_out_of_time()
+                sender.finish(is_out_of_time)
             self.ended = True
         except (KeyboardInterrupt, CopiesError) as stopped:
+            # A further signal must not cut short what the run now writes.
             interrupts.held = True
             sender.leave()
             self.ended = False
@@ -301,7 +314,9 @@ class Run:
         self._sender().ask_beyond_bank(model, items)
 
     def _sender(self) -> Sender:
-        models = self.models  # may refuse, so make them before the run directory
+        models = (
+            self.models
+        )  # made before the book, because a refusal should leave no run directory
         return Sender(self.plan, self.book, models, self.observer, self.interrupts)
 
     def state(self) -> Result:
@@ -316,25 +331,28 @@ class Run:
         )
 
     def finish(self, names: dict[str, str] | None = None, further: bool = False) -> Result:
-        """Add the observed scores to the growing bank, and write the result to the run directory.
+        """Add the scores to the bank that grows, write the result to the run directory; return it.
 
         Parameters
         ----------
         names : dict, optional
             Names of models in the growing bank, by their names in the ranking.
         further : bool, optional
-            Whether the result of a run that has ended also reports other metrics of the same
-            answers.
+            Whether the result also reports other metrics of the same answers; only that of a run
+            that has ended does.
         """
+        # A signal must not leave half a result.
         self.interrupts.held = True
         if self.spec.save_bank:
             grow_banks(self.plan, self.book, self.models, self.observer, names or {})
         result = self.state()
         if further and self.ended:
             result = replace(result, further=self._model_runs.further(self.models))
+        # The user sees the result even if the disk is full, and it is written even if the terminal
+        # is gone.
         try:
-            self.observer.finished(result)  # first, in case the disk is full
-        finally:  # even if the terminal is gone
+            self.observer.finished(result)
+        finally:
             if self.directory is not None:
                 self.directory.write_json(RESULT, result.content)
         self.interrupts.held = False
@@ -372,13 +390,15 @@ class Run:
 
     def start_book(self) -> Book:
         """Begin the run's journal, in memory without a run directory, and return its book."""
-        # In memory, nothing is resumed and no identity needed.
+        # A run in memory cannot be resumed, so its header needs no identity to compare with.
         if self.directory is None:
             journal = Journal()
             journal.append([header_of_plan(self.plan)])
             return Book(self.plan.new_ranker(), journal)
         directory, journal = self.directory, self.directory.journal
-        if journal.exists():  # without answers (after a mistyped metric, say): start over
+        # A journal without answers is that of a run that failed at once, after a mistyped metric,
+        # say. `__enter__` has refused one with answers.
+        if journal.exists():
             journal.path.unlink()
             (directory.path / BANK_FILE).unlink(missing_ok=True)
             shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
@@ -395,10 +415,10 @@ class Run:
         return book
 
     def resume_book(self) -> Book:
-        """Take up the run's journal and return its book.
+        """Read the run's journal, write to it what has changed since, and return its book.
 
-        The journal then accounts for a kill and has the changes of options, and models that were
-        set aside are asked again.
+        Written are requests that a kill has lost, options that have changed, and models that are
+        taken up again.
         """
         plan, directory = self.plan, self.directory
         assert directory is not None
@@ -409,9 +429,10 @@ class Run:
             self.observer.warn(
                 "a crash cut off the last line of the journal; its document is asked again"
             )
-        # Both may refuse, so before anything is written.
+        # These two may refuse, which has to come before anything is written.
         book.require_change(changed.ranker)
         to_restore = self._to_restore(book, changed)
+        # A session that ended in order has closed the book.
         was_killed, in_flight = not book.closed, book.tally.wire
         book.write([Session(event="resume")])
         if was_killed:
@@ -422,12 +443,13 @@ class Run:
             tell(f"changed since the run began: {change}")
         for name in sorted(book.tally.away):
             book.event(Restore(model=name))
-        # Those that were only away are back by now.
+        # Models that were only away have just been taken up, so the others are left.
         still_aside = [name for name in to_restore if name in book.tally.set_aside]
         for name in still_aside:
             book.event(Restore(model=name))
         if still_aside:
-            # Their absence may have ended the ranking, which a budget that is stated anew lifts.
+            # The ranking may have ended because they were missing. A budget that is stated anew,
+            # even the same one, lets it go on.
             changes = [f"{name}: taken up again" for name in still_aside]
             budget = NO_LIMIT if plan.charges.budget is None else plan.charges.budget
             restored = Differences(refused=[], changes=changes, ranker={"budget": budget})
@@ -442,7 +464,7 @@ class Run:
         """
         remaining = dict(in_flight)
         for ask in book.unanswered:
-            # Without a line of windows one may have been sent.
+            # If the run was killed before it journalled its windows, it may have sent one request.
             remaining[ask.model] = remaining.get(ask.model, 1) - 1
             if remaining[ask.model] >= 0:
                 usd = self.plan.charges.of_lost_attempt(*ask.pair, UNKNOWN, book.tally).usd
@@ -451,11 +473,16 @@ class Run:
                 )
 
     def _to_restore(self, book: Book, changed: Differences) -> list[str]:
-        """Return the models to restore that were set aside.
+        """Return the models to take up again of those that were set aside.
 
-        Those whose entry was corrected are restored anyway, and those that never answered: a key,
-        a certificate or a server may have been set right where no entry shows it. Who has left
-        the configuration stays aside: nobody asks it.
+        These are the models that `retry` names, those whose entry was corrected, and those that
+        never answered: a key, a certificate or a server may have been set right where no entry
+        shows it. A model that has left the configuration stays aside, as nobody asks for it.
+
+        Raises
+        ------
+        UsageError
+            `retry` names a model that was not set aside.
         """
         entries = {entry.name for entry in self.spec.models}
         aside = [name for name in book.tally.set_aside if name in entries]
@@ -497,7 +524,10 @@ class Run:
         return differences(old, new, allowed).require_same_run(str(self.directory.path))
 
     def _answering(self) -> set[str]:
-        """Return the models with an answer; the entries of the others may be corrected."""
+        """Return the models that have an answer in the journal.
+
+        The entries of the others may be corrected on resuming.
+        """
         assert self.directory is not None
         records = JournalFile(self.directory.journal.path).read_new()
         answers = (record for record in records if isinstance(record, Answered))

@@ -249,25 +249,10 @@ class Scoring(NamedTuple):
         settings = {**_version_of(session.settings), **_settings_of(config, outcome)}
         return cls(LoggedDocuments({}, targets), settings, generation)
 
-    @classmethod
-    def of_settings(cls, settings: Mapping[str, Any]) -> Scoring | None:
-        """Return what the settings of a run or a table say; None if there are none."""
-        if not settings:
-            return None
-        generation = settings.get("generation_kwargs") or {}
-        return cls(LoggedDocuments({}, {}), _version_of(settings), generation)
-
-    def differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
-        """Yield a document whose text or target differs, and each setting that does, of any run."""
-        sides = product((self, *self.earlier), (peer, *peer.earlier))
-        yield from dict.fromkeys(
-            difference
-            for first, second in sides
-            for difference in first._differences(second, names)
-        )
-
-    def _differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
-        """Yield the same of the latest runs."""
+    def _differences_of_documents(
+        self, peer: Scoring, names: tuple[str, str]
+    ) -> Iterator[Discrepancy]:
+        """Yield the first document whose text differs, and the first whose target does."""
         for what, change in (("text", PROMPTS), ("target", SCORING_CODE)):
             marks, peer_marks = (getattr(side.documents, f"{what}s") for side in (self, peer))
             changed, compared = differing(marks, peer_marks)
@@ -282,11 +267,43 @@ class Scoring(NamedTuple):
                     change,
                     change == SCORING_CODE,
                 )
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> Scoring | None:
+        """Return what the settings of a run or a table say; None if there are none."""
+        if not settings:
+            return None
+        generation = settings.get("generation_kwargs") or {}
+        return cls(LoggedDocuments({}, {}), _version_of(settings), generation)
+
+    def differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
+        """Yield in what two sides were asked or scored differently, in any of their runs.
+
+        Of documents whose text or target differs, the first is named.
+
+        Parameters
+        ----------
+        peer : Scoring
+            The other side.
+        names : (str, str)
+            What the two sides are called.
+        """
+        runs = product((self, *self.earlier), (peer, *peer.earlier))
+        yield from dict.fromkeys(
+            difference
+            for own_run, peer_run in runs
+            for difference in own_run._differences(peer_run, names)
+        )
+
+    def _differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
+        """Yield the differences of two single runs: in documents, settings and generation."""
+        yield from self._differences_of_documents(peer, names)
         for key in [key for key in self.settings if key in peer.settings]:
             text, peer_text = self.settings[key], peer.settings[key]
             if text == peer_text:
                 continue
-            if key == _VERSION:  # it may stand for any change of the task
+            # A new version of a task may change anything, so its numbers say enough.
+            if key == _VERSION:
                 words = f"{key} is {text} in {names[0]} and {peer_text} in {names[1]}"
                 yield Discrepancy(words, SCORING_CODE)
                 continue

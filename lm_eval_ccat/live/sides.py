@@ -34,7 +34,8 @@ from .stored import StoredRanking, stored_rankings
 
 #: What the two sides are called, in the order of the arguments of `compare`.
 SIDES = ("baseline", "candidate")
-#: Scores up to the first beside some above the second may be on two scales; `doubt_of_scale`.
+#: If no score of one side is above the first, and some of the other are above the second, the sides
+#: may be on two scales, such as 0 to 1 and 0 to 100; see `doubt_of_scale`.
 _UNIT, _FAR = 1.0, 10.0
 _ENOUGH = 10  # scores that show that there is only right and wrong
 #: The value of a field that a document lacks.
@@ -69,50 +70,59 @@ class Side:
     warning: str = ""
 
     def __post_init__(self) -> None:
-        if isinstance(self.source, ScoreTable):
-            return
-        path, files = Path(self.source), []
-        if path.is_file():
-            content = _content(path) if path.suffix == ".json" else {}
-            files = [path] if "adaptive" in content or "pairwise" in content else []
-        # A result that is missing, or older than its journal, is made anew from the journal.
-        elif (path / RESULT).is_file() or RunDirectory(path).journal.exists():
-            files = [path]
-        elif path.is_dir():
-            files = results_files(path)
-            # A full result among them makes the folder one of scores, which say more than
-            # estimates.
-            if not all(map(_is_estimate, files)):
-                files = []
-            elif files:
-                self.warning = (
-                    f"{path} holds adaptive runs: their estimates of the full benchmark are "
-                    "compared, by their intervals"
-                )
+        """Read the rankings that the source states; of several runs of a model, the latest."""
+        files = self._files_of_estimates()
         contents = [_content(file) for file in files]
         names = names_by_configuration(
             [(model_of(content, file.parent), content) for file, content in zip(files, contents)]
         )
-        latest: dict[tuple[Logged, str], str] = {}  # the file of a model's results on an outcome
-        replaced = set()
+        latest_file: dict[tuple[Logged, str], str] = {}  # of each model's estimate of an outcome
+        replaced_files = set()
+        # Files come in the order of their dates.
         for ranking in chain.from_iterable(map(stored_rankings, files, names)):
             _require_consistent(ranking)
             for model in ranking.content["models"]:
-                if (file_before := latest.get((ranking.outcome, model))) is not None:
-                    replaced.add(file_before)
-                latest[ranking.outcome, model] = ranking.source
-            before = self.rankings.get(ranking.outcome, ranking)
-            require_one_scale(ranking.outcome.metric, before, ranking)
-            require_comparable_intervals(before, ranking)
-            models = {**before.content["models"], **ranking.content["models"]}  # the latest counts
+                if (earlier_file := latest_file.get((ranking.outcome, model))) is not None:
+                    replaced_files.add(earlier_file)
+                latest_file[ranking.outcome, model] = ranking.source
+            # Each file of an adaptive `run` states one model; together they are one ranking.
+            earlier = self.rankings.get(ranking.outcome, ranking)
+            require_one_scale(ranking.outcome.metric, earlier, ranking)
+            require_comparable_intervals(earlier, ranking)
+            models = {**earlier.content["models"], **ranking.content["models"]}
             merged: RankingContent = {**ranking.content, "models": models}
-            sources = {**before.sources, **ranking.sources}
+            sources = {**earlier.sources, **ranking.sources}
             self.rankings[ranking.outcome] = replace(ranking, content=merged, sources=sources)
-        if replaced:
+        if replaced_files:
             self.warning += (
-                f"; {plural(len(replaced), 'earlier run')} left out, as a later one is of the same "
-                "model and settings"
+                f"; {plural(len(replaced_files), 'earlier run')} left out, as a later one is of "
+                "the same model and settings"
             )
+
+    def _files_of_estimates(self) -> list[Path]:
+        """Return the files or run directories that state rankings; none if the source has scores.
+
+        Warn of a folder of logs that turns out to hold estimates.
+        """
+        if isinstance(self.source, ScoreTable):
+            return []
+        path = Path(self.source)
+        if path.is_file():
+            content = _content(path) if path.suffix == ".json" else {}
+            return [path] if "adaptive" in content or "pairwise" in content else []
+        # `stored_rankings` reads the journal if the result is missing or older.
+        if (path / RESULT).is_file() or RunDirectory(path).journal.exists():
+            return [path]
+        files = results_files(path) if path.is_dir() else []
+        # A full result among them makes the folder one of scores, which say more than estimates.
+        if not all(map(_is_estimate, files)):
+            return []
+        if files:
+            self.warning = (
+                f"{path} holds adaptive runs: their estimates of the full benchmark are "
+                "compared, by their intervals"
+            )
+        return files
 
     @property
     def outcomes(self) -> list[Logged]:
@@ -158,16 +168,19 @@ class Side:
             )
             self._require_as_stated(outcome.metric, ranking.scale, query)
             return ranking
-        # A side is judged by its direction, so none is guessed.
+        # Which side is better depends on the direction of the scale, so no scale is guessed.
         path = Path(self.source)
         return reader_of(path).read(
             path, outcome.query(replace(query, guess=False, selected=True)), None
         )
 
     def _require_as_stated(self, metric: str, scale: Scale, query: Query) -> None:
-        direction = query.lower_is_better in (None, not scale.higher_is_better)
-        # Figures that are computed already cannot be read on another scale.
-        if query.range not in (None, scale.ends) or not direction:
+        """Refuse a scale that the user states and that is not the one of the source.
+
+        Figures that are computed already cannot be read on another scale.
+        """
+        is_same_direction = query.lower_is_better in (None, not scale.higher_is_better)
+        if query.range not in (None, scale.ends) or not is_same_direction:
             raise UsageError(
                 f"the {self.role} states the scale of {metric}, {scale.describe()}: leave --range "
                 "(range=, lower_is_better=) out"

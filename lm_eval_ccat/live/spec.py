@@ -359,16 +359,17 @@ class Spec:
     ) -> Spec:
         """Read options from a YAML file or a mapping; every mistake names its key.
 
-        Credentials in it are masked in everything that is written from now on.
+        Credentials among the options are masked in everything that is written from now on.
 
         Parameters
         ----------
         source : mapping, path or Spec
         overrides : mapping, optional
-            Options that replace those given (flags, keyword arguments); ``harness`` is merged
-            setting by setting.
+            Options that replace those of `source`, such as flags or keyword arguments. Of
+            ``harness`` each setting replaces the same setting.
         folder : Path, optional
-            Folder in which the paths of a mapping are looked up first.
+            Folder in which the paths of a mapping are looked up first; those of a YAML file are
+            looked up in the folder of the file.
         recorded : bool, optional
             Whether the options come from a journal, whose files may no longer exist.
 
@@ -377,15 +378,15 @@ class Spec:
         UsageError
             A value is invalid; the message names the key and what it may hold.
         """
-        replacing = read_values(cls, without_aliases(overrides or {}), OptionPlace())
-        task_folder = folder or Path()  # where the file of a task may lie
+        overriding = read_values(cls, without_aliases(overrides or {}), OptionPlace())
+        task_folder = folder or Path()  # where a task's YAML file may lie
         if isinstance(source, Spec):
             values = {field.name: getattr(source, field.name) for field in fields(cls)}
         elif isinstance(source, str | Path):
             file = Path(source)
             content = content_of(file)
             task_folder = file.parent
-            # Errors in its values do not name the file; those of reading it do.
+            # `content_of` names the file in its errors; what reads values knows of no file.
             try:
                 content = without_aliases(content)
                 values = read_values(cls, content, OptionPlace("", file.parent))
@@ -395,15 +396,20 @@ class Spec:
             place = OptionPlace("", folder, recorded)
             values = read_values(cls, without_aliases(source), place)
         # A flag replaces one setting of the harness, not the whole block of the file.
-        if "harness" in replacing:
-            replacing["harness"] = {**values.get("harness", {}), **replacing["harness"]}
-        spec = cls(**{**values, **replacing})
-        if not recorded and ("tasks" in replacing or not isinstance(source, Spec)):
-            task_folder = Path() if "tasks" in replacing else task_folder
+        if "harness" in overriding:
+            overriding["harness"] = {**values.get("harness", {}), **overriding["harness"]}
+        spec = cls(**{**values, **overriding})
+        # A journal states where each task's file lay. It was checked when the run began.
+        if recorded:
+            return spec
+        # The tasks of a Spec were found already, when it was read.
+        if "tasks" in overriding or not isinstance(source, Spec):
+            # A task named by a flag is looked up where the command runs.
+            task_folder = Path() if "tasks" in overriding else task_folder
             folders = spec.harness.get("include_path", ())
             tasks = (own_task(name, task_folder, folders) for name in spec.tasks)
             spec = replace(spec, tasks=tuple(tasks))
-        for key in () if recorded else spec.options:
+        for key in spec.options:
             if key in options_of(cls):
                 raise UsageError(f"`options.{key}` is no option of a method; write `{key}:` alone")
         return spec

@@ -168,10 +168,10 @@ class StoredRanking:
 
 
 def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRanking]:
-    """Read every ranking in a run directory, a ``result.json`` or an adaptive results file.
+    """Read the ranking of a run, and the rankings by each of its tasks and outcomes.
 
-    The ranking itself comes first, then its parts. A result that is missing, or not of the journal
-    beside it, is made anew from the journal.
+    The ranking itself comes first. Where a run directory has a journal, its ``result.json`` is made
+    anew if it is missing or was not made from that journal.
 
     Parameters
     ----------
@@ -190,16 +190,7 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
     """
     file = existing(path, "run directory or file of results")
     if file.is_dir():
-        holds_run = RunDirectory(file).journal.exists()
-        files = [path for path in [file / RESULT] if holds_run or path.is_file()]
-        files = files or results_files(file)
-        if len(files) > 1:
-            raise RunError(f"{file}: {len(files)} results files; name one of them")
-        if not files and (board := board_in_words(file)):
-            raise UsageError(board)
-        if not files:
-            raise RunError(f"{file}: no {RESULT} and no journal; name the folder of a run")
-        file = files[0]
+        file = _results_file_in(file)
     try:
         # The journal is what is true; a result file beside it may be older, or edited.
         has_journal = file.name == RESULT and RunDirectory(file.parent).journal.exists()
@@ -217,9 +208,11 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
             raise RunError(
                 f"{file}: neither a result of `rank` nor a results file of an adaptive `run`"
             )
-        for ranking in rankings:  # every file states them, or is refused by its name
+        # A file that lacks one of these is refused here, where its name is known.
+        for ranking in rankings:
             _ = ranking.outcome, ranking.scale, ranking.content["confidence"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
+        # Some errors of this package are of these types; they name the file already.
         if isinstance(error, CcatError):
             raise
         raise RunError(
@@ -227,6 +220,28 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
             "estimates; make it anew with this version"
         ) from error
     return rankings
+
+
+def _results_file_in(folder: Path) -> Path:
+    """Return the one file of results in a folder; a run with a journal may lack it still.
+
+    Raises
+    ------
+    UsageError
+        The folder is a board.
+    RunError
+        It holds several files of results, or none.
+    """
+    if RunDirectory(folder).journal.exists() or (folder / RESULT).is_file():
+        return folder / RESULT
+    files = results_files(folder)
+    if len(files) > 1:
+        raise RunError(f"{folder}: {len(files)} results files; name one of them")
+    if not files and (board := board_in_words(folder)):
+        raise UsageError(board)
+    if not files:
+        raise RunError(f"{folder}: no {RESULT} and no journal; name the folder of a run")
+    return files[0]
 
 
 def stored_ranking(
@@ -266,16 +281,21 @@ def stored_ranking(
 
 
 def _rankings_of_run(file: Path, content: RankingContent) -> Iterator[StoredRanking]:
-    """Yield a run's ranking and its parts, each outcome once."""
+    """Yield a run's ranking and those of its parts that are about other outcomes.
+
+    A part about the same outcomes as an earlier one is the same ranking again: the only outcome of
+    a task, for example.
+    """
     yielded: list[Any] = []
     for block in _blocks(content):
-        named = [(term["task"], term["metric"], term["filter"]) for term in block["terms"]]
-        if named not in yielded:
-            yielded.append(named)
+        outcomes = [(term["task"], term["metric"], term["filter"]) for term in block["terms"]]
+        if outcomes not in yielded:
+            yielded.append(outcomes)
             yield StoredRanking(str(file), block, steers=block is content)
 
 
 def _blocks(content: RankingContent) -> Iterator[RankingContent]:
+    """Yield a ranking, and the rankings by its tasks and outcomes, at any depth."""
     yield content
     for parts in (content.get("tasks", {}), content.get("outcomes", {})):
         for block in parts.values():
@@ -285,15 +305,16 @@ def _blocks(content: RankingContent) -> Iterator[RankingContent]:
 def _rankings_of_results_file(
     file: Path, content: Mapping[str, Any], name: str | None
 ) -> Iterator[StoredRanking]:
-    """Yield the estimates of an adaptive `run`: of one model, by each metric of each task."""
-    model, outcomes = name or model_of(content, file.parent), 0
+    """Yield a ranking of the one model of an adaptive `run` for each outcome that it estimates."""
+    model, is_empty = name or model_of(content, file.parent), True
     for logged_task, block in content["adaptive"].items():
         # A task without an answer has no estimate, and one of a full run needs none.
         if not isinstance(block, dict) or "estimate" not in block:
             continue
         task = _task_of(logged_task, content)
+        # A task of one outcome states it in its own block.
         for outcome in block.get("outcomes") or [block]:
-            outcomes, total = outcomes + 1, block.get("answers_total")
+            is_empty, total = False, block.get("answers_total")
             ranking: RankingContent = {
                 "order": [model],
                 "models": {
@@ -318,7 +339,7 @@ def _rankings_of_results_file(
             }  # fmt: skip
             names = {task: logged_task}
             yield StoredRanking(str(file), ranking, sources={model: str(file)}, names_in_logs=names)
-    if not outcomes:
+    if is_empty:
         raise RunError(f"{file}: no adaptive estimate")
 
 

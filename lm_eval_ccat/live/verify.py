@@ -147,14 +147,23 @@ def verify(run: str | Path) -> Verification:
 def _recomputed(
     folder: Path, condition: Condition, recorded: RankingContent | None
 ) -> Verification:
-    """Compare the result that a run has recorded, if any, with what its sound journal gives."""
+    """Compute the result of a sound journal, and compare it with the one that is recorded, if any.
+
+    Parameters
+    ----------
+    folder : Path
+        The run directory.
+    condition : Condition
+        What was found of the journal itself.
+    recorded : dict, optional
+        The content of ``result.json``.
+    """
     result, directory = state(folder, condition.records), RunDirectory(folder)
     made_by = str(result.header.versions.get("lm_eval_ccat", ""))
-    # The result is of the first so many lines: ignore those after it, such as of `complete`.
+    # `complete` and others may write lines after the result, which are not part of it.
     last_line = (recorded or cast(RankingContent, {})).get("last_line") or 0
-    result_content = (
-        state(folder, last_line).content if 0 < last_line < condition.records else result.content
-    )
+    is_longer = 0 < last_line < condition.records
+    result_content = state(folder, last_line).content if is_longer else result.content
     contradictions = _Contradictions([], [])
     if recorded is not None:
         recomputed = json.loads(json.dumps(mask_values(result_content)))
@@ -166,12 +175,12 @@ def _recomputed(
         not isinstance(record, NOT_OF_THE_RANKING)
         for record in itertools.islice(read_journal(directory.journal.path)[1], last_line, None)
     )
-    # Or lines of the journal that it counts are gone.
+    # The result is out of date, or lines that it counts are gone from the journal.
     if answers_came_later or last_line > condition.records:
         counted.insert(0, f"lines of the journal: recorded {last_line}, now {condition.records}")
     if counted or judged:
         words = "The journal gives another result:"
-        # The very same counts: only the judgement of another version differs.
+        # All that was counted agrees; another version judges it in another way.
         if not counted and made_by != __version__:
             words = f"Made by {made_by}; {__version__} comes to other verdicts:"
         if answers_came_later:

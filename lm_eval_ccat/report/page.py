@@ -20,6 +20,7 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from .. import __version__
+from ..bank import ItemBank
 from ..content import JOURNAL_TAG, PAGE, ModelContent, RankingContent
 from ..errors import CcatError, RunError
 from ..files import replace_text, writing
@@ -583,41 +584,67 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
     # Models with full results were not asked, so that no document weighed for them.
     tested = set(run.tested)
     order = [model for model in run.result["order"] if model in tested]
-    answers, n_docs = run.columns, len(run.columns.docs)
-    sums, counts = np.zeros((2, len(run.models), n_docs))
-    np.add.at(sums, (answers.model, answers.doc), answers.score)
-    np.add.at(counts, (answers.model, answers.doc), 1.0)
-    rows = [run.models.index(model) for model in order]
-    sums, counts = sums[rows], counts[rows]
-    # Each model's mean score of each document over its repeats; NaN where it was not asked.
-    scores = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0.0)
-    total = np.zeros(n_docs)
-    bank = run.bank if run.has_curves else None
-    if bank is not None:
-        curves = method_of(bank).tested_curves(bank)
-        items = np.array([bank.index[doc] for doc in answers.docs], dtype=int)
-        abilities = [run.result["models"][model].get("ability") or 0.0 for model in order]
-    for n, pair_scores in enumerate(pairwise(scores)):
-        if bank is None:
-            first, second = pair_scores
-            evidence = np.nan_to_num(np.abs(first - second))
-        else:
-            between = 0.5 * (abilities[n] + abilities[n + 1]) - curves.origin
-            asked = np.flatnonzero(np.isfinite(pair_scores).any(axis=0))
-            value, slope = curves.basis.value_and_slope(between)
-            coefficients, noise = curves.coefficients[items[asked]], curves.noise[items[asked]]
-            expected, weight = expit(coefficients @ value), (coefficients @ slope) / noise
-            # Each model has items of its own: one that was not asked adds nothing to either side.
-            first, second = (
-                np.nan_to_num(weight * (model_scores[asked] - expected))
-                for model_scores in pair_scores
-            )
-            evidence = np.zeros(n_docs)
-            evidence[asked] = np.abs(first - second)
+    scores = _mean_scores(run, order)
+    if run.has_curves and run.bank is not None:
+        evidence_of_pairs = _evidence_by_curves(run, run.bank, order, scores)
+    else:
+        evidence_of_pairs = [
+            np.nan_to_num(np.abs(first - second)) for first, second in pairwise(scores)
+        ]
+    total = np.zeros(len(run.columns.docs))
+    for evidence in evidence_of_pairs:
         # Every pair counts alike, however large its scores are.
         total += evidence / (evidence.sum() or 1.0)
     shares = total / (total.sum() or 1.0)
-    return dict(zip(answers.docs, shares.tolist()))
+    return dict(zip(run.columns.docs, shares.tolist()))
+
+
+def _mean_scores(run: StoredRun, models: Sequence[str]) -> Floats:
+    """Return each model's mean score of each document over its repeats; NaN if it was not asked."""
+    answers = run.columns
+    sums, counts = np.zeros((2, len(run.models), len(answers.docs)))
+    np.add.at(sums, (answers.model, answers.doc), answers.score)
+    np.add.at(counts, (answers.model, answers.doc), 1.0)
+    rows = [run.models.index(model) for model in models]
+    sums, counts = sums[rows], counts[rows]
+    scores: Floats = np.full(sums.shape, np.nan)
+    return np.divide(sums, counts, out=scores, where=counts > 0.0)
+
+
+def _evidence_by_curves(
+    run: StoredRun, bank: ItemBank, order: Sequence[str], scores: Floats
+) -> list[Floats]:
+    """Return the evidence of each document for each pair of neighbours; see `document_weights`.
+
+    Parameters
+    ----------
+    run : StoredRun
+    bank : ItemBank
+        With item curves.
+    order : sequence of str
+        Models, the best first.
+    scores : ndarray of shape (n_models, n_documents)
+        In this order; NaN if a model was not asked a document.
+    """
+    curves = method_of(bank).tested_curves(bank)
+    items = np.array([bank.index[doc] for doc in run.columns.docs], dtype=int)
+    abilities = [run.result["models"][model].get("ability") or 0.0 for model in order]
+    evidence_of_pairs = []
+    for pair_scores, pair_abilities in zip(pairwise(scores), pairwise(abilities)):
+        between = 0.5 * sum(pair_abilities) - curves.origin
+        asked = np.flatnonzero(np.isfinite(pair_scores).any(axis=0))
+        value, slope = curves.basis.value_and_slope(between)
+        coefficients, noise = curves.coefficients[items[asked]], curves.noise[items[asked]]
+        expected, weight = expit(coefficients @ value), (coefficients @ slope) / noise
+        # Each model has items of its own. A document that one of the two was not asked is evidence
+        # by the other's score alone.
+        first, second = (
+            np.nan_to_num(weight * (model_scores[asked] - expected)) for model_scores in pair_scores
+        )
+        evidence = np.zeros(len(items))
+        evidence[asked] = np.abs(first - second)
+        evidence_of_pairs.append(evidence)
+    return evidence_of_pairs
 
 
 # -- while a run goes on --------------------------------------------------------------------------

@@ -61,9 +61,9 @@ _PLOT_WIDTH = 300
 
 
 def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
-    """Plot every model that was asked: estimate and interval, possible ranks, P(best).
+    """Draw a line for each model that was asked: estimate and interval, possible ranks, P(best).
 
-    Undecided neighbours share a shaded background.
+    Models whose order is not decided share a shaded background.
 
     Parameters
     ----------
@@ -76,42 +76,51 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     content = _content(ranking)
     # Models with full results were not measured by this ranking.
     models = [model for model in model_cells(content) if model.rank and not model.known]
-    step, several = 20 if len(models) <= 40 else 14, len(content["order"]) > 1
+    is_ranked = len(content["order"]) > 1  # a single model has no ranks and no P(best)
+    # All lengths are in pixels. Names stand left of the plot, and columns of figures right of it.
+    # Lines of many models stand closer, so that the chart fits on a page.
+    line_height = 20 if len(models) <= 40 else 14
     names = [label(model.name) for model in models]
     left, top = round(24 + LETTER * max(map(len, names), default=4)), 24
-    right, bottom = left + _PLOT_WIDTH, top + step * len(models)
+    right, bottom = left + _PLOT_WIDTH, top + line_height * len(models)
     words = "Estimates with intervals, possible ranks and P(best) of every model"
     chart = Chart(max(720, right + 190), bottom + 40, words)
     columns = {right + 60: "estimate", right + 115: "rank", right + 175: "P(best)"}
     for position, title in columns.items():
         chart.text(position, 14, title, anchor="end", fill=SOFT)
+    # Backgrounds first, as what is drawn later covers what is there.
     for n, model in enumerate(models):
         if model.tie is not None:
-            chart.rect(left, top + step * n, _PLOT_WIDTH, step, fill=TIE_FILL, fill_opacity=0.6)
+            y = top + line_height * n
+            chart.rect(left, y, _PLOT_WIDTH, line_height, fill=TIE_FILL, fill_opacity=0.6)
     scale = axis([end for model in models for end in model.row["interval"]])
     panel = Panel(chart, Area(left, 20, _PLOT_WIDTH, bottom - 20), scale)
     for n, (name, model) in enumerate(zip(names, models)):
-        y = top + step * n + step // 2
-        chart.text(left - 8, y + 4, name, anchor="end")
+        y = top + line_height * n + line_height // 2
+        baseline = y + 4  # of text that stands in the middle of its line
+        chart.text(left - 8, baseline, name, anchor="end")
         low, high = model.row["interval"]
         chart.line(panel.x(low), y, panel.x(high), y, stroke=ACCENT, width=2)
         chart.dot(panel.x(model.row["estimate"]), y)
         cells = (
             model.estimate,
-            model.ranks if several else "",
-            model.chance if several and model.best else "",
+            model.ranks if is_ranked else "",
+            model.chance if is_ranked and model.best else "",
         )
         for position, text in zip(columns, cells):
-            chart.text(position, y + 4, text, anchor="end")
+            chart.text(position, baseline, text, anchor="end")
     chart.line(left, bottom, right, bottom, stroke=SOFT)
-    metric = ranking.facts["metric"] if isinstance(ranking, StoredRun) else "estimate"
-    less = isinstance(ranking, StoredRun) and not ranking.scale.higher_is_better
-    tied = ", shaded where not decided" if content["ties"] else ""
-    chart.text(
-        (left + right) / 2, bottom + 32, anchor="middle", fill=SOFT,
-        words=f"{metric}, {100 * content['confidence']:g}% interval"
-        + " (lower is better)" * less + tied,
-    )  # fmt: skip
+    caption = f"{100 * content['confidence']:g}% interval"
+    # Only a stored run knows its metric and the direction of it.
+    if isinstance(ranking, StoredRun):
+        caption = f"{ranking.facts['metric']}, {caption}"
+        if not ranking.scale.higher_is_better:
+            caption += " (lower is better)"
+    else:
+        caption = f"estimate, {caption}"
+    if content["ties"]:
+        caption += ", shaded where not decided"
+    chart.text((left + right) / 2, bottom + 32, anchor="middle", fill=SOFT, words=caption)
     return chart
 
 

@@ -533,7 +533,8 @@ class Progress(Observer):
         content = _visible({**content, "pairwise": pairs})
         size = self.console.size
         table, _ = models_table(content, size.width, max(3, size.height - 8), waiting)
-        # The order of known models is no news while a run lasts, and the rows have the others'.
+        # With known models the line would mostly tell their order, which is not new. The rows tell
+        # the place of the others.
         known = any(block["known"] for block in content["models"].values())
         if not known and cell_len(content["ranking"]) <= size.width:
             table.title, table.title_justify = Text(content["ranking"]), "left"

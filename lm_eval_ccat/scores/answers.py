@@ -126,7 +126,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     UsageError
         There is no such path, or a task or filter must be named.
     ScoreTableError
-        If there are none.
+        The logs hold no answers.
     """
     runs, warnings = find_runs(existing(path, "file or directory of logs"), task)
     usable, left_out = full_runs(runs)
@@ -144,6 +144,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
             match row:
                 case {"filtered_resps": [str(text), *_]}:
                     target, doc, doc_id = row.get("target"), row.get("doc"), row["doc_id"]
+                    # Of several references the first counts.
                     if isinstance(target, list):
                         target = target[0] if target else ""
                     answers[model, config, doc_id, name] = LoggedAnswer(

@@ -100,7 +100,7 @@ def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> lis
         for key in WRITING:
             for task in results.get("configs") or ():
                 values_on_task.setdefault((model, key, task), set()).add(writing.get(key, ""))
-    # Each task may be asked in its own way; one that was asked in two tells configurations apart.
+    # Tasks may be asked in different ways. Configurations differ if the same task was asked in two.
     for (model, key, _), texts in values_on_task.items():
         if len(texts) > 1:
             values.setdefault((model, key), set()).update(texts)

@@ -74,9 +74,18 @@ class _Cells:
         return before
 
     def finish(self, n_rows: int, order: NDArray[np.intp]) -> NDArray[Any]:
-        """Return the matrix with its columns in an order, and empty these cells."""
+        """Return the matrix with its columns in an order, and empty these cells.
+
+        Parameters
+        ----------
+        n_rows : int
+        order : ndarray of shape (n,)
+            The present column of each column of the matrix.
+        """
         self.grow(n_rows, len(order))
         flat, n_columns, n = self._flat, self._n_columns, len(order)
+        # Row by row and in place, as a second matrix may not fit into memory. Where a row is put,
+        # all rows have been moved already.
         if n_columns > n or (order != np.arange(n)).any():
             for row in range(n_rows):
                 flat[row * n : (row + 1) * n] = flat[row * n_columns + order]
@@ -179,7 +188,7 @@ class ScoreGrid:
         say_missing: bool = False,
         **known: Any,
     ) -> ScoreTable:
-        """Return the table with its scale, items ascending, and empty the grid.
+        """Return the scores as a table with its items in ascending order, and empty the grid.
 
         Parameters
         ----------
@@ -191,14 +200,15 @@ class ScoreGrid:
         stated_scale : Scale, optional
             The scale that the logs state.
         lower_is_better : bool, optional
-            The direction that they state, where the user says nothing.
+            The direction that the logs state; it counts if the user states none.
         warnings : sequence of str, optional
+            Warnings of the reader, which come before those found here.
         unique : bool, optional
             Whether two scores of one model on one item are refused.
         say_missing : bool, optional
-            Whether to name models that lack a score.
+            Whether to warn of models that lack a score.
         **known
-            Further parts of `ScoreTable`.
+            Further attributes of the `ScoreTable`, such as ``task``.
 
         Raises
         ------
@@ -211,16 +221,17 @@ class ScoreGrid:
         if len({type(doc_id) for doc_id in self._items}) > 1:
             raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
         labels, ids = list(self.rows), sorted(self._items)
-        # Of a table that somebody wrote, nobody knows which of two scores is meant.
+        # In logs the newer score counts. In a table that somebody wrote neither is newer.
         if unique and self._repeated is not None:
             raise self._two_scores(path, *self._repeated)
         order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
-        raw, codes = self._scores.finish(len(labels), order), None
+        raw, prompt_codes = self._scores.finish(len(labels), order), None
+        # The grid numbers marks from 1, with 0 for none; `Prompts` numbers them from 0.
         if len(self._marks) > 1:
-            codes = self._mark_codes.finish(len(labels), order)
-            codes -= 1
-        hashes, notes = self._join_documents(raw, codes, order)
-        prompts = None if codes is None else Prompts(tuple(self._marks)[1:], codes)
+            prompt_codes = self._mark_codes.finish(len(labels), order)
+            prompt_codes -= 1
+        hashes, notes = self._join_documents(raw, prompt_codes, order)
+        prompts = None if prompt_codes is None else Prompts(tuple(self._marks)[1:], prompt_codes)
         # Counted after documents were joined, as that may take the last score of a model.
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
@@ -231,12 +242,13 @@ class ScoreGrid:
             )
         notes += _unevenly_scored([model for model, _ in labels], raw)
         if not counts.all():
-            gone = ", ".join(model for (model, _), count in zip(labels, counts) if not count)
-            notes.append(f"models without a usable score are left out: {gone}")
+            unscored = ", ".join(model for (model, _), count in zip(labels, counts) if not count)
+            notes.append(f"models without a usable score are left out: {unscored}")
             labels = [label for label, count in zip(labels, counts) if count]
             prompts = prompts and prompts.take(counts > 0)
             raw, counts = raw[counts > 0], counts[counts > 0]
-        # Readers of logs say it; in a table somebody wrote, gaps may be meant.
+        # In logs, a gap means that a run is not whole; in a table that somebody wrote it may be
+        # meant.
         if say_missing:
             notes += _incomplete(labels, counts.tolist(), len(ids))
         scale, scale_notes = query.scale_of(raw, metric, str(path), stated_scale, lower_is_better)
@@ -268,27 +280,41 @@ class ScoreGrid:
     def _join_documents(
         self, raw: Floats, codes: Codes | None, order: NDArray[np.intp]
     ) -> tuple[list[str | None] | None, list[str]]:
-        """Have all scores of an item be of one document; return the items' hashes, and warnings.
+        """Make all scores of an item scores of one document; return its hashes, and warnings.
 
-        An id seen with two hashes stands for two documents. A row that has the documents of most
-        rows in another order is put into theirs; else scores of the rarer document are dropped,
-        because a mean over different documents measures neither. That changes `raw` and the `codes`
-        of prompts.
+        An id that has two hashes stands for two documents. Where a row has the same documents as
+        most rows in another order, its scores are moved to theirs. Else the scores of the rarer
+        document are dropped, because a mean over different documents measures neither.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n_rows, n_items)
+            Scores, which are changed in place.
+        codes : ndarray of shape (n_rows, n_items), or None
+            Numbers of the prompts, which are changed in place.
+        order : ndarray of shape (n_items,)
+            The grid's column of each column.
+
+        Returns
+        -------
+        hashes : list of str or None, or None
+            The hash of each column's document; None if no log states a hash.
+        notes : list of str
         """
-        # No log states a hash, so that ids alone name the documents.
+        # Without hashes, ids alone name the documents.
         if len(self._hashes) == 1:
             return None, []
         [first] = self._first_hash_codes.finish(1, order)
         hash_codes = self._hash_codes.finish(len(raw), order)
-        # The number of the hash of each item's document: at first that which came first.
+        # The number of the hash of each item's document. To begin with, the first hash of the item.
         document_codes = first.copy()
-        models = [model for model, _ in self.rows]
-        ids, texts = sorted(self._items), list(self._hashes)
+        texts = list(self._hashes)
         differs = (hash_codes > 0) & (hash_codes != document_codes)
         doubtful = np.flatnonzero(differs.any(axis=0)).tolist()
         for i in doubtful:
-            present = hash_codes[~np.isnan(raw[:, i]), i]
-            counts = Counter(np.where(present == 0, first[i], present).tolist())
+            codes_of_item = hash_codes[~np.isnan(raw[:, i]), i]
+            # A score without a hash counts as one of the document that came first.
+            counts = Counter(np.where(codes_of_item == 0, first[i], codes_of_item).tolist())
             # Of equally common hashes, the newest.
             document_codes[i] = max(
                 counts, key=lambda code: (counts[code], code), default=int(document_codes[i])
@@ -306,7 +332,20 @@ class ScoreGrid:
         codes_of_scores = np.where(hash_codes == 0, first, hash_codes)
         foreign = (codes_of_scores != document_codes) & ~np.isnan(raw)
         raw[foreign] = np.nan
-        notes = []
+        return hashes, self._notes_on_documents(moved, foreign)
+
+    def _notes_on_documents(self, moved: Sequence[int], foreign: NDArray[np.bool_]) -> list[str]:
+        """Say which models have their documents in another order, and which lost scores.
+
+        Parameters
+        ----------
+        moved : sequence of int
+            Rows that were put into the order of most rows.
+        foreign : ndarray of shape (n_rows, n_items)
+            Scores that were dropped.
+        """
+        models = [model for model, _ in self.rows]
+        ids, notes = sorted(self._items), []
         if moved:
             names = some(list(dict.fromkeys(models[row] for row in moved)))
             notes.append(f"{names}: {OTHER_ORDER} than in most logs, joined by their hashes")
@@ -315,19 +354,22 @@ class ScoreGrid:
             dropped = Counter[str]()
             for row, count in enumerate(foreign.sum(axis=1).tolist()):
                 dropped[models[row]] += count
+            # `+` leaves out models that lost nothing.
             names = ", ".join(f"{model} ({count})" for model, count in (+dropped).most_common(5))
             notes.append(
                 f"the hash of {len(changed)} of {len(ids)} documents differs between logs "
                 f"(doc_id {some(changed)}): the logs are not all of the same data set; the rarer "
                 f"version counts as missing for {names}"
             )
-        return hashes, notes
+        return notes
 
 
 def _put_in_order(
     row: int, document_codes: Codes, hash_codes: Codes, raw: Floats, codes: Codes | None
 ) -> bool:
     """Move a row's scores to the columns of their documents, if it has them in another order.
+
+    Return whether they were moved.
 
     Parameters
     ----------
@@ -358,7 +400,7 @@ def _put_in_order(
 def _incomplete(
     labels: Sequence[tuple[str, str]], counts: Sequence[int], n_documents: int
 ) -> Iterator[str]:
-    """Say which models have fewer scores than there are documents, and how many."""
+    """Yield a warning that names the models with fewer scores than documents, if there are any."""
     incomplete = [
         f"{model}{f' ({config})' if config else ''} {count}"
         for (model, config), count in zip(labels, counts)

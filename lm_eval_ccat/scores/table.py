@@ -405,7 +405,7 @@ class ScoreTable:
         copy: bool = True,
         **known: Any,
     ) -> ScoreTable:
-        """Make a table from a matrix.
+        """Make a table from a matrix of scores.
 
         Parameters
         ----------
@@ -414,9 +414,10 @@ class ScoreTable:
         models : sequence of str
             The model of each row; a model may have several rows, distinguished by `configs`.
         doc_ids : sequence, optional
-            Items; default ``0 .. n_items - 1``. Columns are sorted by it.
+            The item of each column; default ``0 .. n_items - 1``. The table's columns are in
+            ascending order of these.
         configs : sequence of str, optional
-            The configuration of each row.
+            The configuration of each row; default: "".
         scale : Scale, optional
             Default [0, 1], higher is better.
         metric : str, optional
@@ -431,24 +432,33 @@ class ScoreTable:
         -------
         ScoreTable
 
+        Raises
+        ------
+        ScoreTableError
+            The numbers of rows and columns do not fit, or two rows have one model and config.
+        OutsideScaleError
+            A score lies outside the scale.
+
         Examples
         --------
         >>> ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"], metric="f1")
         <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
         """
         matrix = _matrix(raw)
-        # Whoever made the scores may go on to change them.
+        # Else the table changes when the caller goes on to change `raw`.
         if copy and np.may_share_memory(matrix, raw):
             matrix = matrix.copy()
-        names = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
-        if len(models) != matrix.shape[0] or len(names) != matrix.shape[1]:
+        column_ids = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
+        if len(models) != matrix.shape[0] or len(column_ids) != matrix.shape[1]:
             raise ScoreTableError(
                 f"scores of shape {matrix.shape} do not fit {len(models)} models "
-                f"and {len(names)} doc_ids: rows are models, columns are items"
+                f"and {len(column_ids)} doc_ids: rows are models, columns are items"
             )
-        ids, order = sorted_ids(names)
+        ids, order = sorted_ids(column_ids)
+        # Columns that are in order already are not copied, as a table may be large.
+        is_sorted = order == list(range(len(order)))
         table = cls(
-            raw=matrix if order == list(range(len(order))) else np.take(matrix, order, axis=1),
+            raw=matrix if is_sorted else np.take(matrix, order, axis=1),
             row_model=tuple(models),
             row_config=tuple(configs) if configs is not None else ("",) * len(models),
             doc_ids=ids,
@@ -464,7 +474,7 @@ class ScoreTable:
             raise ScoreTableError(
                 f"two rows for model {model!r} config {config!r}: name their configs apart"
             )
-        # A score outside the scale is an error now, not in a calibration of minutes.
+        # A score outside the scale is refused now, not after minutes of calibration.
         table.scale.check(table.raw)
         return table
 

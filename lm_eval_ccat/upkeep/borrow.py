@@ -100,15 +100,80 @@ def borrow(
     (40, ['de', 'es', 'uk'])
     """
     _require_enough(list(donors))
+    # Without own runs, a table without rows says which documents the bank is of.
     own_scores = own_scores or _shared(donors)
     n_runs = len(own_scores.row_model)
     _require_one_metric(donors, own_scores)
     scores_of = {name: _scores_on(own_scores, name, donor) for name, donor in donors.items()}
+    # Only own runs can show that a donor misleads.
     dropped = _misleading(scores_of, own_scores.scores) if n_runs else []
     scores_of = {name: scores for name, scores in scores_of.items() if name not in dropped}
     _require_enough(list(scores_of), dropped)
+    donors = {name: donors[name] for name in scores_of}
     moved, weights = _moved(scores_of, own_scores.scores)
-    weight_of_donors, *weight_of_own = weights.tolist()
+    table = replace(
+        _joined(own_scores, donors, moved),
+        task=own_scores.task or task,
+        warnings=(*own_scores.warnings, *_warnings(scores_of, dropped, n_runs)),
+    )
+    bank, trust_in_words = _calibrated(table, own_scores, donors)
+    trust_in_words = (
+        f"borrowed from {', '.join(donors)}, with "
+        f"{plural(n_runs, 'run') if n_runs else 'no run'} of its own: {trust_in_words}"
+    )
+    # The families are the donors. A later calibration on other scores has no such models, so the
+    # option is not recorded.
+    options = {
+        key: value for key, value in bank.provenance.get("options", {}).items() if key != "families"
+    }
+    weight_of_donors, *weight_of_own = weights.tolist()  # of own runs only if there are any
+    borrowed = {
+        "donors": list(donors),
+        "dropped": dropped,
+        "own_runs": n_runs,
+        "weight_of_donors": round(weight_of_donors, 3),
+        "weight_of_own": round(weight_of_own[0], 3) if weight_of_own else 0.0,
+    }
+    provenance = {**bank.provenance, "options": options, "borrowed": borrowed}
+    check = {**bank.self_check, "trust": trust_in_words}
+    return table, replace(bank, provenance=provenance, self_check=check)
+
+
+def _joined(
+    own_scores: ScoreTable, donors: Mapping[str, ScoreTable], moved: Sequence[Floats]
+) -> ScoreTable:
+    """Return the donors' moved scores and the task's own in one table.
+
+    Parameters
+    ----------
+    own_scores : ScoreTable
+    donors : mapping of str to ScoreTable
+    moved : sequence of ndarray
+        Scores of each donor on [0, 1] as if it were the new task, as `_moved` returns them.
+    """
+    models = [f"{name}: {model}" for name, donor in donors.items() for model in donor.row_model]
+    configs = [config for donor in donors.values() for config in donor.row_config]
+    return replace(
+        own_scores,
+        raw=own_scores.scale.restore(np.vstack([*moved, own_scores.scores])),
+        row_model=(*models, *own_scores.row_model),
+        row_config=(*configs, *own_scores.row_config),
+        chosen=(),
+    )
+
+
+def _warnings(scores_of: Mapping[str, Floats], dropped: Sequence[str], n_runs: int) -> list[str]:
+    """Return what a user should know of a borrowed bank, a sentence each.
+
+    Parameters
+    ----------
+    scores_of : mapping of donor to ndarray of shape (n_rows, n_items)
+        NaN where missing.
+    dropped : sequence of str
+        Donors that mislead.
+    n_runs : int
+        Runs of the task itself.
+    """
     warnings = [
         f"donor {name} was dropped: its hard documents are not those of the task's own runs"
         for name in dropped
@@ -121,44 +186,15 @@ def borrow(
             "draws bear it out; one or two full runs of the task help most"
         )
     without_donor = ~np.isfinite(np.vstack(list(scores_of.values()))).any(axis=0)
-    if unseen := int(without_donor.sum()):
-        warnings.append(f"no donor has {unseen} of the documents; they count as average ones")
-    models = [f"{name}: {model}" for name in scores_of for model in donors[name].row_model]
-    configs = [config for name in scores_of for config in donors[name].row_config]
-    table = replace(
-        own_scores,
-        raw=own_scores.scale.restore(np.vstack([*moved, own_scores.scores])),
-        row_model=(*models, *own_scores.row_model),
-        row_config=(*configs, *own_scores.row_config),
-        chosen=(),
-        task=own_scores.task or task,
-        warnings=(*own_scores.warnings, *warnings),
-    )
-    facts = {
-        "donors": list(scores_of),
-        "dropped": dropped,
-        "own_runs": n_runs,
-        "weight_of_donors": round(weight_of_donors, 3),
-        "weight_of_own": round(weight_of_own[0], 3) if weight_of_own else 0.0,
-    }
-    bank, opinion = _calibrated(table, own_scores, {name: donors[name] for name in scores_of})
-    # The families are the donors, which a calibration with other scores need not have.
-    options = {
-        key: value for key, value in bank.provenance.get("options", {}).items() if key != "families"
-    }
-    judgement = (
-        f"borrowed from {', '.join(scores_of)}, with "
-        f"{plural(n_runs, 'run') if n_runs else 'no run'} of its own: {opinion}"
-    )
-    provenance = {**bank.provenance, "options": options, "borrowed": facts}
-    check = {**bank.self_check, "trust": judgement}
-    return table, replace(bank, provenance=provenance, self_check=check)
+    if n_documents := int(without_donor.sum()):
+        warnings.append(f"no donor has {n_documents} of the documents; they count as average ones")
+    return warnings
 
 
 def _require_one_metric(donors: Mapping[str, ScoreTable], own_scores: ScoreTable) -> None:
     """Refuse donors whose metric or scale differs from that of `own_scores`.
 
-    Without own runs these are the first donor's.
+    Without own runs, `own_scores` has the metric and the scale of the first donor.
 
     Raises
     ------
@@ -177,9 +213,10 @@ def _require_one_metric(donors: Mapping[str, ScoreTable], own_scores: ScoreTable
 def _calibrated(
     table: ScoreTable, own_scores: ScoreTable, donors: Mapping[str, ScoreTable]
 ) -> tuple[ItemBank, str]:
-    """Return the bank of borrowed scores, and how far to trust it.
+    """Return the bank of borrowed scores, and how far to trust it, in words.
 
-    Without a run of the task itself the bank knows the ease of documents alone.
+    Without a run of the task itself, the bank has no curves: it knows of each document only its
+    ease, which is the mean of the moved scores.
     """
     if own_scores.row_model:
         # The self-check leaves out whole donors, as families.
@@ -399,16 +436,71 @@ def _predictors(profiles: list[Floats], runs: Floats) -> Floats:
 def _moved(scores_of: Mapping[str, Floats], own_scores: Floats) -> tuple[list[Floats], Floats]:
     """Return each donor's scores as if it were the new task, and the weights of the guess.
 
+    A moved score is the new task's mean level, plus the guess of its profile, plus the error that
+    such a guess made for this donor, plus what sets the donor's row apart from the donor.
+
     Parameters
     ----------
     scores_of : mapping of donor to ndarray of shape (n_rows, n_items)
         On [0, 1]; NaN where missing.
     own_scores : ndarray of shape (n_runs, n_items)
+
+    Returns
+    -------
+    moved : list of ndarray of shape (n_rows, n_items)
+        By donor, in the order of `scores_of`; on [0, 1].
+    weights : ndarray of shape (1,) or (2,)
+        w_1 of the donors, and w_2 of the own runs if there are any; see this module.
+    """
+    n_donors = len(scores_of)
+    profile_of = {name: _profile(scores) for name, scores in scores_of.items()}
+    weights, prediction_of = _fitted(scores_of, profile_of, len(own_scores))
+    guess = _predictors(list(profile_of.values()), own_scores) @ weights
+    error_of = {name: profile_of[name] - prediction_of[name] for name in scores_of}
+    mean_error = np.mean(list(error_of.values()), axis=0)
+    level = _level(scores_of, own_scores)
+    moved = []
+    for name, scores in scores_of.items():
+        # Errors about their own mean are too small, as a variance with n in place of n - 1.
+        error = (error_of[name] - mean_error) * np.sqrt(n_donors / (n_donors - 1.0))
+        deviation = _logits(scores) - _mean_logits(scores)
+        moved.append(np.asarray(expit(level + guess + error + deviation)))
+    return moved, weights
+
+
+def _level(scores_of: Mapping[str, Floats], own_scores: Floats) -> float:
+    """Return the logit of the new task's mean score: between the donors' and that of its own runs.
+
+    The more runs of its own it has, the more these count.
+    """
+    level = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in scores_of.values()]))
+    if n_runs := len(own_scores):
+        own_level = float(np.nanmean(_mean_logits(own_scores)))
+        level = (n_runs * own_level + _RUNS_OF_LEVEL * level) / (n_runs + _RUNS_OF_LEVEL)
+    return level
+
+
+def _fitted(
+    scores_of: Mapping[str, Floats], profile_of: Mapping[str, Floats], n_runs: int
+) -> tuple[Floats, dict[str, Floats]]:
+    """Let each donor take the place of the new task, and fit the weights that predict it best.
+
+    Parameters
+    ----------
+    scores_of : mapping of donor to ndarray of shape (n_rows, n_items)
+    profile_of : mapping of donor to ndarray of shape (n_items,)
+        Profiles of all rows of each donor.
+    n_runs : int
+        How many runs of its own the new task has, and so each donor in its place.
+
+    Returns
+    -------
+    weights : ndarray of shape (1,) or (2,)
+    prediction_of : dict of donor to ndarray of shape (n_items,)
+        The profile that the weights predict for each donor from its last split.
     """
     rng = np.random.default_rng(0)
-    n_runs, n_donors = len(own_scores), len(scores_of)
-    profile_of = {name: _profile(scores) for name, scores in scores_of.items()}
-    # Each split of each donor's runs: its predictors, and the profile that they should predict.
+    # Each split of each donor's rows: its predictors, and the profile that they should predict.
     all_predictors, all_profiles = [], []
     predictors_of: dict[str, Floats] = {}
     for name, scores in scores_of.items():
@@ -422,24 +514,9 @@ def _moved(scores_of: Mapping[str, Floats], own_scores: Floats) -> tuple[list[Fl
                 predictors = np.column_stack([predictors, predictors])
             all_predictors.append(predictors)
             all_profiles.append(_profile(scores[order[n_own_runs:]]))
-        # The error of a donor is that of its last split.
         predictors_of[name] = predictors
     weights, _ = nnls(np.vstack(all_predictors), np.concatenate(all_profiles))
-    guess = _predictors(list(profile_of.values()), own_scores) @ weights
-    error_of = {name: profile_of[name] - predictors_of[name] @ weights for name in scores_of}
-    mean_error = np.mean(list(error_of.values()), axis=0)
-    level = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in scores_of.values()]))
-    if n_runs:
-        own_level = float(np.nanmean(_mean_logits(own_scores)))
-        level = (n_runs * own_level + _RUNS_OF_LEVEL * level) / (n_runs + _RUNS_OF_LEVEL)
-    moved = []
-    for name, scores in scores_of.items():
-        # Errors about their own mean are too small, as a variance with n in place of n - 1.
-        error = (error_of[name] - mean_error) * np.sqrt(n_donors / (n_donors - 1.0))
-        # By how much each of the donor's rows differs from the donor as a whole.
-        deviation = _logits(scores) - _mean_logits(scores)
-        moved.append(np.asarray(expit(level + guess + error + deviation)))
-    return moved, weights
+    return weights, {name: predictors @ weights for name, predictors in predictors_of.items()}
 
 
 def _misleading(scores_of: Mapping[str, Floats], own_scores: Floats) -> list[str]:
@@ -452,9 +529,9 @@ def _misleading(scores_of: Mapping[str, Floats], own_scores: Floats) -> list[str
     chance = _CHANCE / own_scores.shape[1] ** 0.5
 
     def agreement(name: str, runs: Floats) -> float:
-        """Return the correlation of a donor's profile with that of some runs."""
-        asked = np.isfinite(runs).any(axis=0)
-        profiles = _profile(scores_of[name])[asked], _profile(runs)[asked]
+        """Return the correlation of a donor's profile with that of runs, on what these scored."""
+        scored = np.isfinite(runs).any(axis=0)
+        profiles = _profile(scores_of[name])[scored], _profile(runs)[scored]
         return float(np.nan_to_num(np.corrcoef(*profiles)[0, 1]))
 
     misleading = []

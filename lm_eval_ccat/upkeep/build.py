@@ -35,10 +35,10 @@ def build(
     on_bank: Callable[[str, str, ItemBank | str, Facts], None] | None = None,
     **bank_options: Any,
 ) -> SuiteBank:
-    """Calibrate a bank on every outcome of some logs.
+    """Calibrate a bank on every outcome of some logs, and return the banks as a suite.
 
-    Run one process per core, or, while `cluster.executing` says so, tasks of a Ray cluster whose
-    nodes find the logs under the same path. The banks are the same.
+    One process per core calibrates. While `cluster.executing` says so, tasks of a Ray cluster do,
+    whose nodes must find the logs under the same path. The banks are the same.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def build(
     path = Path(path)
     outcomes = outcomes_meant(path, tasks, metrics, query.filter)
     tables = {}
-    # One pass over a large table serves all outcomes; other logs are read where each is calibrated.
+    # A large table is read once for all outcomes. Logs are read by each process, for its outcome.
     if reader_of(path).read_many is not None:
         tables = dict(zip(outcomes, ScoreTable.read_many(path, outcomes, query)))
     banks: dict[str, dict[str, ItemBank]] = {}
@@ -78,8 +78,9 @@ def build(
     n_filters = Counter((outcome.task, outcome.metric) for outcome in dict.fromkeys(outcomes))
     results = in_processes(_one_bank, outcomes, _Sources(path, query, bank_options, tables))
     for outcome, (bank, facts) in zip(outcomes, results):
-        task, several = outcome.task or "task", n_filters[outcome.task, outcome.metric] > 1
-        name = f"{outcome.metric},{outcome.filter}" if several else outcome.metric
+        task = outcome.task or "task"
+        has_several_filters = n_filters[outcome.task, outcome.metric] > 1
+        name = f"{outcome.metric},{outcome.filter}" if has_several_filters else outcome.metric
         if isinstance(bank, str):
             last_error = bank
         else:

@@ -102,8 +102,7 @@ def update(
             "keep the old ones: name them with --calibrated_on, or calibrate the bank with "
             "--keep_scores"
         )
-    # Another metric, filter or scale is refused.
-    aligned_scores(bank, new)
+    aligned_scores(bank, new)  # refuses another metric, filter or scale
     if calibrated_on is None:
         calibrated_on = table_of(bank, bank.observations)
     # Scores of other models would make another bank, not this one with more models.
@@ -112,7 +111,8 @@ def update(
             "the scores of --calibrated_on are of other models than the bank's "
             f"({lacking[0]!r} is in only one of the two)"
         )
-    # Within a version the benchmark's documents are the bank's.
+    # Only another version of the task can have documents that belong to the benchmark and that the
+    # bank does not know.
     if new_version:
         new_columns, document_notes = _new_documents(bank, new)
     else:
@@ -129,9 +129,9 @@ def update(
         "package": __version__,
     }
     updates = [*bank.provenance.get("updates", []), this_update]
-    # A calibration has its own provenance; where the scores came from outlives it.
+    # The calibration has a provenance of its own, which lacks where the old scores came from.
     lasting = {key: value for key, value in bank.provenance.items() if key in _LASTING}
-    # The new scores were scaled by these ends, and later ones have to be.
+    # Scores of each item were scaled by these ends, and those of a later update have to be.
     item_scaling = {key: value for key, value in bank.constants.items() if key == CONSTANT}
     return replace(
         updated,
@@ -149,7 +149,7 @@ def _columns_of_bank(bank: ItemBank, table: ScoreTable) -> NDArray[np.intp]:
 
 
 def _no_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
-    """Return no columns: documents that the bank lacks are not learned, as a note says."""
+    """Return no columns, and a note on documents that the bank lacks, which are not learned."""
     skipped = sum(doc_id not in bank.index for doc_id in table.doc_ids)
     notes = [f"{plural(skipped, 'document')} not in the bank left out"] if skipped else []
     return np.empty(0, dtype=np.intp), notes
@@ -188,10 +188,10 @@ def _require_fit(bank: ItemBank, new: ScoreTable, new_version: bool) -> list[str
 
 
 def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
-    """Return all models of both tables on all items of both.
+    """Return one table with all models and all items of both tables.
 
-    For a model in both, the new rows count; scores that they lack come from the old row of the same
-    configuration.
+    Of a model in both, the new rows count. Scores that a new row lacks come from the old row of the
+    same configuration.
 
     Raises
     ------
@@ -216,9 +216,9 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
     rows: dict[_Label, _Row] = {}
     for table in (old, new):
         for label, row in _rows_of(table, ids):
-            # A row of both tables stands where the new one has it.
+            # The old row is taken out, so that the row's place is that in the new table.
             rows[label] = row.filled_by(rows.pop(label)) if label in rows else row
-    # Of a model that was run anew, earlier rows of other configurations leave.
+    # An old row of another configuration, of a model that was run anew, is out of date.
     new_labels = set(_labels(new))
     rows = {
         label: row
@@ -337,7 +337,7 @@ def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
-    """Return a bank without some of its items; its estimates are of the mean over the others.
+    """Return a bank without some of its items: it estimates the mean over the others.
 
     Parameters
     ----------
@@ -358,40 +358,42 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
     >>> retire(ItemBank.blank(range(4)), [1, 2], "leaked").doc_ids
     (0, 3)
     """
-    gone = dict.fromkeys(doc_ids)
-    unknown = [doc_id for doc_id in gone if doc_id not in bank.index]
+    retired = dict.fromkeys(doc_ids)
+    unknown = [doc_id for doc_id in retired if doc_id not in bank.index]
     if unknown:
         raise UsageError(f"the bank has no item with doc_id {unknown[0]!r} to retire")
-    if not gone:
+    if not retired:
         return bank
-    stay = np.array([doc_id not in gone for doc_id in bank.doc_ids], dtype=bool)
-    # Items that calibration removed are never asked.
-    if not (stay & bank.kept).any():
+    stays = np.array([doc_id not in retired for doc_id in bank.doc_ids], dtype=bool)
+    # Items that calibration removed stand in the bank, too, but are never asked.
+    if not (stays & bank.kept).any():
         raise BankError("no item of the bank would be left; calibrate a new one")
-    staying, new_position = np.flatnonzero(stay), np.cumsum(stay) - 1
+    # An item's position in the new bank, by its position in the old one.
+    old_positions, new_position = np.flatnonzero(stays), np.cumsum(stays) - 1
 
     def shortened(observation: Observation) -> Observation:
-        """Return an observation without the items that leave."""
-        asked, probabilities = stay[observation.items], observation.probabilities
+        """Return an observation without its scores on retired items."""
+        asked, probabilities = stays[observation.items], observation.probabilities
         items = new_position[observation.items[asked]]
         return replace(
             observation,
-            items=np.arange(len(staying)) if observation.chosen == "all" else items,
+            # A full run has all items of the bank, by definition.
+            items=np.arange(len(old_positions)) if observation.chosen == "all" else items,
             scores=observation.scores[asked],
             probabilities=None if probabilities is None else probabilities[asked],
         )
 
-    retirement = {"items": list(gone), "why": why, "previous": bank.sha256}
-    before = bank.provenance.get("retired", [])
+    retirement = {"items": list(retired), "why": why, "previous": bank.sha256}
+    earlier_retirements = bank.provenance.get("retired", [])
     return replace(
         bank,
-        doc_ids=tuple(bank.doc_ids[i] for i in staying),
-        kept=bank.kept[stay],
-        parameters={name: values[stay] for name, values in bank.parameters.items()},
-        doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in staying),
-        prompts=bank.prompts and tuple(bank.prompts[i] for i in staying),
+        doc_ids=tuple(bank.doc_ids[i] for i in old_positions),
+        kept=bank.kept[stays],
+        parameters={name: values[stays] for name, values in bank.parameters.items()},
+        doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in old_positions),
+        prompts=bank.prompts and tuple(bank.prompts[i] for i in old_positions),
         observations=tuple(map(shortened, bank.observations)),
-        provenance={**bank.provenance, "retired": [*before, retirement]},
+        provenance={**bank.provenance, "retired": [*earlier_retirements, retirement]},
     )
 
 
@@ -414,15 +416,15 @@ def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str
         )
     differing = bank.compare(table.doc_ids, table.doc_hashes)
     # Adaptive runs say nothing about documents that they did not ask.
-    gone = () if set(table.chosen) == {"adaptive"} else differing.missing
+    missing = () if set(table.chosen) == {"adaptive"} else differing.missing
     notes = [
         f"{plural(len(items), 'document')} retired, which the new version {verb} "
         f"(doc_id {some(items)})"
-        for verb, items in (("lacks", gone), ("changes", differing.changed))
+        for verb, items in (("lacks", missing), ("changes", differing.changed))
         if items
     ]
     # A changed document has another difficulty under the same number.
-    renewed = retire(bank, (*gone, *differing.changed), "a new version of the task")
+    renewed = retire(bank, (*missing, *differing.changed), "a new version of the task")
     version = {key: value for key, value in table.settings.items() if key == "task_version"}
     return replace(renewed, settings={**renewed.settings, **version}), notes
 
@@ -432,14 +434,15 @@ def _new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp],
 
     Leave out documents that were retired by hand (because they leaked, say).
     """
-    gone = {
+    retired_by_hand = {
         doc_id
         for retirement in bank.provenance.get("retired", [])
         if retirement["why"] == BY_HAND
         for doc_id in retirement["items"]
     }
     is_new = np.array(
-        [doc_id not in bank.index and doc_id not in gone for doc_id in table.doc_ids], dtype=bool
+        [doc_id not in bank.index and doc_id not in retired_by_hand for doc_id in table.doc_ids],
+        dtype=bool,
     )
     enough = is_new & (np.isfinite(table.model_scores()).sum(axis=0) >= MODELS_TO_LEARN)
     n_left_out, columns = int((is_new & ~enough).sum()), np.flatnonzero(enough)

@@ -44,7 +44,9 @@ def load_tasks(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], d
 def task_manager(
     names: Sequence[Any], include_path: Any = None, metadata: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return an index of tasks that contains some names and all that these need.
+    """Return the harness's index of tasks, with only the tasks of some names and what they need.
+
+    The harness's own index has thousands of tasks, and is slow to make.
 
     Parameters
     ----------
@@ -63,7 +65,8 @@ def task_manager(
     manager = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
     index = attribute(manager, _INDEX)
     folders = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
-    # A configuration of a ranking names its task, and would take the place of that task.
+    # The harness takes any YAML file with a key `task` for a task. A configuration of a ranking has
+    # that key, too, and would take the place of the task that it names.
     for name in [name for name, entry in index.items() if foreign_key(entry.cfg or {})]:
         del index[name]
         _find_again(name, folders, index)
@@ -75,8 +78,7 @@ def task_manager(
             _require_task(file)
         if not isinstance(name, str) or _WILD.search(name):
             continue
-        # It refuses a name that two files define.
-        file_of_task(name, folders)
+        file_of_task(name, folders)  # refuses a name that two files define
         if name not in index and not Path(name).exists():
             raise _unknown(name, folders, index)
     return manager

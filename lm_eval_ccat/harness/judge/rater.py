@@ -149,20 +149,37 @@ class Rater:
         self._untaken: set[str] = set()  # settings that the server does not take
 
     def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Rating]:
-        """Rate answers for the (repeat + 1)-th time, as many at once as the judge takes."""
+        """Return a rating of each answer, from the cache or by asking the judge.
+
+        A judge whose reply has no grade is reminded of the form, until its attempts are used up.
+
+        Parameters
+        ----------
+        answers : sequence of mapping
+            The fields of the judge's prompt, for each answer.
+        repeat : int
+            How often the answers were rated before.
+
+        Raises
+        ------
+        HarnessError
+            The judge cannot be asked. Ratings that it gave before are kept in its cache.
+        """
         settings, usage = self._settings, self._usage
         keys = [self._key(fields, repeat) for fields in answers]
-        # The same question twice in one call is asked once.
-        asked = {key: self._messages(fields) for key, fields in zip(keys, answers)}
-        rated = {key: rating for key in asked if (rating := self._kept_rating(key)) is not None}
+        # By key, so that the same question twice in one call is asked once.
+        messages_of = {key: self._messages(fields) for key, fields in zip(keys, answers)}
+        rating_of = {
+            key: rating for key in messages_of if (rating := self._kept_rating(key)) is not None
+        }
         failures: dict[str, HarnessError] = {}
         for attempts_left in reversed(range(settings.attempts)):
-            unrated = [key for key in asked if key not in rated]
-            for key, reply in zip(unrated, self._ask([asked[key] for key in unrated])):
-                # What was refused for this answer alone may be answered for the others: keep their
-                # ratings.
+            unrated = [key for key in messages_of if key not in rating_of]
+            for key, reply in zip(unrated, self._ask([messages_of[key] for key in unrated])):
+                # Go on with the other answers, so that their ratings are kept. A refusal is about
+                # this answer alone; any other error is raised in the end.
                 if isinstance(reply, HarnessError):
-                    rated[key] = Rating(math.nan, "", False, error=str(reply))
+                    rating_of[key] = Rating(math.nan, "", False, error=str(reply))
                     if not isinstance(reply, _Refusal):
                         failures[key] = reply
                     continue
@@ -170,15 +187,15 @@ class Rater:
                 self._count(reply)
                 if (score := self._grade(text)) is not None:
                     self._keep(key, text)
-                    rated[key] = Rating(score, text, False)
+                    rating_of[key] = Rating(score, text, False)
                 elif not attempts_left:
-                    rated[key] = Rating(math.nan, text, False)
+                    rating_of[key] = Rating(math.nan, text, False)
                 else:
-                    asked[key] = [*asked[key], *self._reminder(text)]
-        ratings = [rated[key] for key in keys]
+                    messages_of[key] = [*messages_of[key], *self._reminder(text)]
+        ratings = [rating_of[key] for key in keys]
         with usage.lock:
             usage.cached += sum(rating.cached for rating in ratings)
-            usage.refused += sum(bool(rated[k].error) and k not in failures for k in keys)
+            usage.refused += sum(bool(rating_of[k].error) and k not in failures for k in keys)
             usage.unrated += sum(
                 math.isnan(rating.score) and not rating.error for rating in ratings
             )

@@ -114,12 +114,18 @@ def by_date(
 
 
 def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[str, str]]:
-    """Return model and config of each run: the generation settings that differ within a model.
+    """Return the model and the config of each run.
 
-    A config is such as ``"temperature=0.7"``, and empty where every model was run in one way. With
-    `repeats` those of several runs that sample their answers are numbered, by date, such as
-    ``"temperature=0.7, repeat 2"``, and may differ in their seed; of runs that do not, the latest
-    counts.
+    A config names the generation settings that differ among the runs of a model, such as
+    ``"temperature=0.7"``. It is empty if every model was run in one way.
+
+    Parameters
+    ----------
+    runs : sequence of LoggedRun
+    repeats : bool, optional
+        Whether runs of one config that sample their answers are repeats. They are numbered by date,
+        such as ``"temperature=0.7, repeat 2"``, and may differ in their seed. Runs that do not
+        sample keep one label, so that the latest counts.
     """
     by_model: dict[str, list[dict[str, object]]] = {}
     for run in runs:
@@ -127,12 +133,12 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
             by_model.setdefault(run.model, []).append(run.generation)
     varied = {
         key
-        for settings in by_model.values()
-        for key in {key for generation in settings for key in generation}
-        if not _alike(generation.get(key) for generation in settings)
+        for generations in by_model.values()
+        for key in set().union(*generations)
+        if not _alike(generation.get(key) for generation in generations)
     }
+    # Repeats differ in their seed by intention.
     if repeats:
-        # Repeats differ in their seed by intention.
         varied.discard("seed")
     labels = [
         (run.model, ",".join(f"{key}={json.dumps(value, sort_keys=True)}"

@@ -93,18 +93,13 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     task = runs[0].task
     name, filter = _choose_metric(path, runs, query.metric, query.filter)
     metric_as_stated = _metric_as_stated(runs, name)
-    ends, lower = query.range, query.lower_is_better
-    if query.scale is not None and query.scale.cap is None:
-        ends, lower = query.scale.ends, not query.scale.higher_is_better
-    metric = metric_as_stated(range=ends, lower_is_better=lower)
+    metric = _metric_as_asked(metric_as_stated, query)
     # A direction that is only inferred may be the wrong one, and turns the ranking.
     if metric.directed_by:
         warnings.append(
             f"the task does not list {name}; as its one metric {metric.directed_by}, "
             f"a {'higher' if metric.scale.higher_is_better else 'lower'} one is taken to be better"
         )
-    # A scale that takes any number is none; the scores will have to suggest one.
-    unknown, scale = metric.scale is _ANY_NUMBER, metric.scale
     labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
     labelled_runs = by_date(runs, labels)
@@ -116,25 +111,23 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         *_repeated_runs(labels),
         *contents.warnings,
     ]
+    # If no filter was named, it is the only one of the samples; several are refused.
     if contents.filters:
         filter = one_of(path, "filter", None, contents.filters)
     latest_run, _ = labelled_runs[-1]
     first_rows = list(islice(sound_rows(latest_run.samples), _N_ROWS))
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
-    # The direction that the logs state, whatever the user says of it.
-    higher = metric_as_stated.keywords["higher_is_better"]
-    with suppress(MetricError):
-        if (of_task := metric_as_stated().scale) is not _ANY_NUMBER:
-            higher = of_task.higher_is_better
+    higher_is_better = _stated_direction(metric_as_stated)
     scores = grid.finish(
         path,
         query,
         name,
         task=task,
         filter=filter,
-        stated_scale=None if unknown else scale,
-        lower_is_better=None if higher is None else not higher,
+        # A scale that takes any number is none; the scores have to suggest one.
+        stated_scale=None if metric.scale is _ANY_NUMBER else metric.scale,
+        lower_is_better=None if higher_is_better is None else not higher_is_better,
         warnings=warnings,
         say_missing=True,
         settings=shared_settings(runs),
@@ -146,7 +139,10 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
 
 
 def _metric_as_stated(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:
-    """Return a function that makes a metric as the runs state it, unless its arguments overrule."""
+    """Return a function that makes a metric as the runs state it.
+
+    The function takes a ``range`` and ``lower_is_better``, which overrule what the runs state.
+    """
     _require_one_direction(runs, name)
     config = next((run.of_task("configs") for run in runs if run.results), None)
     directions = (direction for run in runs for direction in run.directions_of(parts_of(name).base))
@@ -157,8 +153,37 @@ def _metric_as_stated(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:
     )  # fmt: skip
 
 
+def _metric_as_asked(metric_as_stated: partial[Metric], query: Query) -> Metric:
+    """Return the metric with the range and the direction that a query names, if it does."""
+    ends, lower_is_better = query.range, query.lower_is_better
+    # A cap is no end of the metric's range: scores may lie above it, and then count as the cap.
+    if query.scale is not None and query.scale.cap is None:
+        ends, lower_is_better = query.scale.ends, not query.scale.higher_is_better
+    return metric_as_stated(range=ends, lower_is_better=lower_is_better)
+
+
+def _stated_direction(metric_as_stated: partial[Metric]) -> bool | None:
+    """Whether a higher score is better by what the logs state; None if they do not state it."""
+    # Without a range from the user, the metric may have no scale, and is refused.
+    with suppress(MetricError):
+        scale = metric_as_stated().scale
+        if scale is not _ANY_NUMBER:
+            return scale.higher_is_better
+    direction: bool | None = metric_as_stated.keywords["higher_is_better"]
+    return direction
+
+
 def _with_choice(scores: ScoreTable, adaptive: set[tuple[str, str]]) -> ScoreTable:
-    """Say of each row how its items were chosen, if those of some rows were by the answers."""
+    """Return scores that state of each row whether an adaptive run chose its items.
+
+    They state nothing if no row is of an adaptive run.
+
+    Parameters
+    ----------
+    scores : ScoreTable
+    adaptive : set of (str, str)
+        Model and configuration of the rows of adaptive runs.
+    """
     if not adaptive:
         return scores
     labels = zip(scores.row_model, scores.row_config)

@@ -490,20 +490,31 @@ def _is_text(kind: Any) -> bool:
 
 
 def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
-    """Take in rows of a wide table, the models of which must all be new."""
+    """Lay the scores of some rows of a wide table into a grid.
+
+    A wide table has a row for each model and config, and a column for each item.
+
+    Raises
+    ------
+    ScoreTableError
+        A row names no model, two rows have one model and config, or a score is infinite.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    n, names = len(batch), batch.schema.names
-    model_column = "model" if "model" in names else next(n for n in names if n in _NAMELESS)
-    of_row = [name for name in (model_column, "config", "repeat") if name in names]
-    texts, row_codes = _coded([batch[name] for name in of_row], n)
-    rows = [_label({**dict(zip(of_row, text)), "model": text[0]}) for text in texts]
+    n_rows, names = len(batch), batch.schema.names
+    model_column = (
+        "model" if "model" in names else next(name for name in names if name in _NAMELESS)
+    )
+    label_columns = [name for name in (model_column, "config", "repeat") if name in names]
+    texts, row_codes = _coded([batch[name] for name in label_columns], n_rows)
+    rows = [_label({**dict(zip(label_columns, text)), "model": text[0]}) for text in texts]
     labels = [(row["model"], _config(row, source.file)) for row in rows]
     if not all(model for model, _ in labels):
         raise ScoreTableError(f"{source.file}: a row names no model; name it, or leave it out")
-    most_common = labels[int(np.bincount(row_codes, minlength=1).argmax())] if n else ("", "")
-    if len(labels) < n or any(label in grid.rows for label in labels):
+    # Fewer labels than rows: some label stands twice in this batch. Or it stood in one before.
+    if len(labels) < n_rows or any(label in grid.rows for label in labels):
+        most_common = labels[int(np.bincount(row_codes, minlength=1).argmax())]
         model, _ = next((label for label in labels if label in grid.rows), most_common)
         raise ScoreTableError(
             f"{source.file}: model {model!r} has two rows in a wide table; keep one, name them "
@@ -511,14 +522,14 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
             "score"
         )
     missing, size = np.array([np.nan]), len(source.items)
-    scores = np.empty((size, n))
-    for row, place in zip(scores, source.items):
-        row[:] = _flat(_filled(pc.cast(batch.column(place), pa.float64()), missing))
+    scores = np.empty((size, n_rows))
+    for item_scores, position in zip(scores, source.items):
+        item_scores[:] = _flat(_filled(pc.cast(batch.column(position), pa.float64()), missing))
     if np.isinf(scores).any():
         raise ScoreTableError(f"{source.file}: a score is infinite; leave missing ones empty")
     grid.lay(
         Coded(labels, np.tile(row_codes, size)),
-        Coded(list(source.items.values()), np.repeat(np.arange(size, dtype=np.int32), n)),
+        Coded(list(source.items.values()), np.repeat(np.arange(size, dtype=np.int32), n_rows)),
         scores.ravel(),
     )
 

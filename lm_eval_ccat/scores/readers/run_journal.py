@@ -27,7 +27,11 @@ _HEADER_KEYS = {"task": "name", "metric": "metric", "filter": "filter"}
 
 
 def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
-    """Read the journal of one run; see `Reader`."""
+    """Read the scores in the journal of one run; see `Reader`.
+
+    It has scores of the items that were asked. Of an item that was asked repeatedly, the score is
+    that of the first answer.
+    """
     [journal, *further_journals] = journals(path)
     # Items that were chosen by scores are no sample of the benchmark.
     if not query.partial:
@@ -50,24 +54,26 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     except (KeyError, TypeError, ScaleError) as e:
         raise ScoreTableError(f"{journal}: its header states no scale ({e})") from None
     scores: dict[tuple[str, Any], float] = {}  # on [0, 1], of each (model, item)
-    drawn: set[tuple[str, Any]] = set()  # at random
+    drawn: set[tuple[str, Any]] = set()  # those that were drawn at random
     for record in records:
         match record:
             case Asks(pairs=pairs, draws=draws):
                 asked = zip(pairs, draws)
+                # Only a draw has a probability; other items were chosen for what they tell.
                 drawn |= {
                     (model, item.doc_id)
                     for (model, item), probability in asked
                     if probability is not None
                 }
-            case Tell(score=int() | float() as score, item=(_, doc_id)):  # the first of repeats
+            # The item of a further answer has a third part, its number, and does not match.
+            case Tell(score=int() | float() as score, item=(_, doc_id)):
                 scores[record.model, doc_id] = float(score)
     if not scores:
         raise ScoreTableError(f"{journal}: no scores in it")
     grid = ScoreGrid()
     models, items = zip(*scores)
     grid.lay([(model, "") for model in models], items, scale.restore(list(scores.values())))
-    # One item that was chosen makes the whole row a choice.
+    # A row may count as random draws only if each of its items was drawn.
     adaptive = {model for model, _ in scores.keys() - drawn}
     return grid.finish(
         path,

@@ -330,28 +330,29 @@ class _Scorer:
 
 
 def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
-    """Read one file; see :class:`FileScores`.
+    """Return the scores of one samples file, with notes on rows that were left out.
 
     Raises
     ------
     OutsideScaleError
-        When a score lies outside the metric's scale: then all of them are in doubt.
+        When a score lies outside the metric's scale: then the scale is probably wrong for all.
     ScoreTableError
         When two lines of a document contradict each other.
     """
-    read, n_unnamed, path = FileScores(), Counter[Any](), file.path
+    file_scores, n_unnamed, path = FileScores(), Counter[Any](), file.path
     lines: dict[Any, _Line] = {}  # by document and filter
     metric, key, scorer = query.metric, query.metric.source, _Scorer(query)
     n_broken = n_unusable = n_unreported = 0
-    # Pairs of texts are told apart by the answer, which stands before the end of a row.
+    # With a key, only the end of each row is parsed, where scores stand. If a score is a pair of
+    # texts, the answer is needed as well, to tell which of the two it is.
     for number, row in rows_of(path, None if metric.pairs else key):
         if isinstance(row, str):
             n_broken += 1
             if n_broken <= _MAX_LINES:
-                read.notes.append(f"{path}, line {number}: not readable, left out ({row})")
+                file_scores.notes.append(f"{path}, line {number}: not readable, left out ({row})")
             continue
         name = filter_of(row, file, n_unnamed)
-        # The rows of all filters stand in one file.
+        # A file holds the rows of all filters.
         if query.filter not in (None, name):
             continue
         # A task may leave a metric out where it does not apply to a document.
@@ -365,28 +366,28 @@ def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
             raise OutsideScaleError(f"{path}, doc_id {row['doc_id']}: {fact}", *remedy) from None
         except MetricError as error:
             n_unusable += 1
-            read.unusable = read.unusable or f"line {number}: {error}"
+            file_scores.unusable = file_scores.unusable or f"line {number}: {error}"
             continue
         line = _Line(number, score, row.get("doc_hash"))
         first_line = lines.setdefault((row["doc_id"], name), line)
         first_line.require_same(line, path, f"{key} of document {row['doc_id']!r}")
         # Every row states its settings; the first one speaks for all.
-        if not read.doc_ids:
-            read.generation = generation_of(row.get("arguments"))
-        read.doc_ids.append(row["doc_id"])
-        read.scores.append(score)
-        read.hashes.append(row.get("doc_hash"))
-        read.marks.append(mark_of_row(row, file.template))
-        read.filters[name] = None
+        if not file_scores.doc_ids:
+            file_scores.generation = generation_of(row.get("arguments"))
+        file_scores.doc_ids.append(row["doc_id"])
+        file_scores.scores.append(score)
+        file_scores.hashes.append(row.get("doc_hash"))
+        file_scores.marks.append(mark_of_row(row, file.template))
+        file_scores.filters[name] = None
     if n_broken > _MAX_LINES:
-        read.notes.append(f"{path}: {n_broken - _MAX_LINES} more unreadable lines left out")
+        file_scores.notes.append(f"{path}: {n_broken - _MAX_LINES} more unreadable lines left out")
     if n_unusable:
-        read.notes.append(
-            f"{path}: {n_unusable} scores unusable, counted as missing ({read.unusable})"
+        file_scores.notes.append(
+            f"{path}: {n_unusable} scores unusable, counted as missing ({file_scores.unusable})"
         )
     if n_unreported:
-        read.notes.append(f"{path}: {n_unreported} rows do not report {metric.name}")
-    return read
+        file_scores.notes.append(f"{path}: {n_unreported} rows do not report {metric.name}")
+    return file_scores
 
 
 def read_files(
