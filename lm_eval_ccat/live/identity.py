@@ -76,11 +76,10 @@ def identity_of(plan: Plan) -> Header:
 def estimand_of(plan: Plan) -> str:
     """Say in words what the estimates estimate."""
     number = sum(outcome.bank.n_items for outcome in plan.outcomes.values())
-    what = " and the ".join(
-        dict.fromkeys(outcome.metric.in_words for outcome in plan.weighted_outcomes)
-    )
-    if " and the " in what:
-        what = f"weighted mean of the {what}, each on [0, 1],"
+    what, *others = dict.fromkeys(outcome.metric.in_words for outcome in plan.weighted_outcomes)
+    if others:
+        means = " and the ".join(words.rstrip(",") for words in (what, *others))
+        what = f"weighted mean of the {means}, each on [0, 1],"
     population = plan.spec.question == POPULATION
     which = f"documents like these {number}" if population else f"all {number} documents"
     tasks = ", ".join(plan.outcomes)

@@ -456,7 +456,14 @@ def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
         tasks[task] = replace(part, outcomes=outcomes, scale=scale)
     if len(tasks) == 1:
         [part] = tasks.values()
-        return replace(ranking, tasks={}, outcomes=part.outcomes, weights=part.weights)
+        # The only outcome with a weight is what is ranked: its verdicts are the ranking's.
+        outcomes = {
+            name: replace(outcome, verdicts=ranking.verdicts, beyond=ranking.beyond)
+            if part.weights[name] == 1.0
+            else outcome
+            for name, outcome in part.outcomes.items()
+        }
+        return replace(ranking, tasks={}, outcomes=outcomes, weights=part.weights)
     return replace(ranking, tasks=tasks)
 
 

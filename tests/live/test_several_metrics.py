@@ -94,6 +94,8 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(several, server, 
         # An answer whose judge failed still gives its other scores.
         judgeable = [d for d in answered(several, model) if d % 3]
         assert judged["n_items"] == len(judgeable) < share["n_items"] == block["n_items"]
+    # What holds at every look of the ranking holds of the metric that it is by.
+    assert content["outcomes"]["share"]["pairwise"] == content["pairwise"]
     assert content["order"] == content["outcomes"]["errors"]["order"]
     assert "By errors: m11" in shown and "(reported)" in shown
 
@@ -112,6 +114,16 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(several, server, 
     # Of the run as a whole the audit asks which metric is meant.
     err = ccat("verify", several.run(), "--full", "nowhere", code=2).err
     assert "name one with --task and --metric" in err
+
+
+def test_a_mean_of_a_capped_and_other_metrics_reads_as_a_sentence(several, server, tmp_path):
+    task = tmp_path / "several" / f"{TASK}.yaml"
+    task.write_text(task.read_text().replace("errors: {range: [0, 10]}", "errors: {cap: 9}"))
+    content = several.ranked(server, MODELS, metrics=["share", "errors"], budget={"items": 60})
+    assert content["estimand"].startswith(
+        "Estimates are of the weighted mean of the mean share and the mean errors, each "
+        "document's score capped at 9, each on [0, 1], over all "
+    )
 
 
 def test_scores_that_nobody_asked_for_stand_in_the_result_at_no_request(several, server, capsys):
