@@ -403,8 +403,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "rounding costs the last item of a budget",
         "lm_eval_ccat/ranker/accounts",
-        "(self.budget if budget is None else budget) * (1.0 + SLACK) - self.committed",
-        "(self.budget if budget is None else budget) - self.committed",
+        "return budget if math.isinf(budget) else budget * (1.0 + SLACK) - self.committed",
+        "return budget if math.isinf(budget) else budget - self.committed",
         ("tests/ranker/test_accounts.py", "tests/ranker/test_turns.py"),
     ),
     Bug(

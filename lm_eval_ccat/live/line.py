@@ -228,8 +228,8 @@ class Line:
         active = [model for model in self.first_windows if model not in self.book.tally.set_aside]
         answers = np.array([self.book.n_told_by_model[model] for model in active])
         untold = np.array([self.book.n_untold_by_model[model] for model in active])
-        warming = bool(((untold > 0) & (answers < self.warmup)).any())
         # What the warm-up asks is paid anyway, so it counts before a verdict may end the run.
+        warming = self.ends_at_goal and bool(((untold > 0) & (answers < self.warmup)).any())
         decided = self.ends_at_goal and not warming and ranker.decided
         if decided or len(active) < (2 if self.compares_only else 1):
             if not self.away:
@@ -263,7 +263,7 @@ class Line:
     def _windows(self, models: Collection[str], warming: bool = False) -> NDArray[np.int64]:
         """Return how many asks of each model may be untold.
 
-        An ask is untold until its answer is processed. While a model is `warming` up, in a run that
+        An ask is untold until its answer is processed. While a model is `warming` up in a run that
         may end at its goal, no model's answers and untold asks together exceed its first window, or
         the warm-up if that is larger.
         """
@@ -271,7 +271,7 @@ class Line:
         windows = np.array([self.first_windows[model] for model in models])
         if self.warmup_at_once:
             growth = np.array([self.growth.get(model, 0.0) for model in models])
-            grown = -answers if warming and self.ends_at_goal else (growth * answers).astype(int)
+            grown = -answers if warming else (growth * answers).astype(int)
             windows = np.maximum(windows + grown, self.warmup - answers)
         return np.where(answers == 0, 1, windows) if self.first_alone else windows
 

@@ -122,8 +122,8 @@ class Accounts:
         back), of each task.
     spent_on : ndarray of shape (n_models, n_tasks)
         Amount spent so far, without items in flight.
-    prices, units_in_flight : ndarray of shape (n_models,)
-        Price of one unit, from `price`, and units in flight.
+    prices : ndarray of shape (n_models,)
+        Price of one unit, from `price`.
     stated_budget, lost : float
         Budget as set, and the cost of attempts without an answer, which lowers it.
     changes : int
@@ -151,7 +151,8 @@ class Accounts:
         )
         # `_next_units`: units of the item of a task that must fit the budget; NaN if out of date.
         self.spent_on, self._next_units = np.zeros((2, 0, len(contents.tasks)))
-        self.prices, self.units_in_flight = np.zeros((2, 0))
+        # Units in flight, by model; NaN if out of date.
+        self.prices, self._units_in_flight = np.zeros((2, 0))
         self._active = np.zeros(0, dtype=bool)
         for name, price in prices.items():
             self.add(name, price)
@@ -166,9 +167,9 @@ class Accounts:
         self.remaining = np.vstack([self.remaining, self.contents.n_kept])
         self.spent_on = np.vstack([self.spent_on, none])
         self._next_units = np.vstack([self._next_units, none + np.nan])
-        self.prices, self.units_in_flight = (
+        self.prices, self._units_in_flight = (
             np.append(self.prices, float(price)),
-            np.append(self.units_in_flight, 0.0),
+            np.append(self._units_in_flight, 0.0),
         )
         self._active = np.append(self._active, True)
         self._accounts.append(Account(name, float(price), number, self.contents.kept_items.copy()))
@@ -263,12 +264,16 @@ class Accounts:
     def committed(self) -> float:
         """Amount spent so far, plus the cost of items in flight as answers so far let expect."""
         if self._committed is None:
-            self._committed = self.spent + float(self.prices.dot(self.units_in_flight))
+            for number in np.flatnonzero(np.isnan(self._units_in_flight)).tolist():
+                self._units_in_flight[number] = sum(self._accounts[number].pending.values())
+            self._committed = self.spent + float(self.prices.dot(self._units_in_flight))
         return self._committed
 
     def left(self, budget: float | None = None) -> float:
         """Return the budget left, allowing for rounding: ten items at 0.001 fit into 0.01."""
-        return (self.budget if budget is None else budget) * (1.0 + SLACK) - self.committed
+        budget = self.budget if budget is None else budget
+        # Hundreds of items may be in flight, which need not be summed where any number may be.
+        return budget if math.isinf(budget) else budget * (1.0 + SLACK) - self.committed
 
     def price(self, account: Account) -> float:
         """Return the price of one unit: the stated one, corrected by the costs of answers."""
@@ -366,7 +371,7 @@ class Accounts:
         account.available[item] = available
         self._next_units[cell] = np.nan
         self.prices[account.number] = self.price(account)
-        self.units_in_flight[account.number] = sum(account.pending.values())
+        self._units_in_flight[account.number] = np.nan
         self.note_change()
 
     def set_aside(self, account: Account, reason: str | None) -> None:

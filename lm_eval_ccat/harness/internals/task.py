@@ -12,7 +12,7 @@ import json
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +204,13 @@ def answers(instance: Any) -> list[str]:
 
 def hash_text(text: str) -> str:
     """The harness's hash of a text (SHA-256, hex)."""
-    return str(resolve("lm_eval.utils:hash_string")(text))
+    return str(_hash_string()(text))
+
+
+@functools.cache
+def _hash_string() -> Callable[[str], str]:
+    function: Callable[[str], str] = resolve("lm_eval.utils:hash_string")
+    return function
 
 
 # -- requests by document ------------------------------------------------------------------------

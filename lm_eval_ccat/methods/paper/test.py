@@ -362,6 +362,7 @@ class PaperTest:
         # At the ability before the score, as printed: one step, nothing is iterated.
         mu = float(expected_score(self.ability, self._jittered_difficulty()[item]))
         self.precision += mu * (1.0 - mu) / self._k
-        y = float(self.scale.normalise(np.clip(score, *self.scale.ends)))
+        lowest, highest = self.scale.ends
+        y = float(self.scale.normalise(min(max(score, lowest), highest)))
         self.ability += (y - mu) / (self._k * self.precision)
         self._with_pending = (), self.precision
