@@ -3,9 +3,9 @@
 New models are asked on all tasks of a suite, as many items of each model, with one look after each
 number of items a task. They are random ones; or the best, or the worst, three tenths of a suite
 whose other half calibrates the banks. Printed are the share of intervals that hold, ± over sets of
-new models, their width, the root mean square of error / stated error, and the share of pairs whose
-true difference their interval rules out: with --equal of pairs that exchange answers item by item
-until they are equal, so that those are called different.
+new models, their width, the root mean square of error / stated error, and the shares of pairs whose
+true difference their interval rules out, that are decided, and decided wrongly: with --equal of
+pairs that exchange answers item by item until they are equal, so that those are called different.
 
     nice python benchmarks/averages.py --suites openllm --folds 20,32
 """
@@ -43,7 +43,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "chrf": tuple(f"wmt24_en-{target} chrf" for target in TARGETS),
     **{name: tuple(f"mmlu_pro {task}" for task in tasks) for name, tasks in PRO.items()},
 }
-NEW, CALIBRATING = 8, 40
+NEW = 8
 
 
 class Look(NamedTuple):
@@ -54,6 +54,8 @@ class Look(NamedTuple):
     error: Floats
     ends: Floats  # of shape (n_models, 2)
     ruled_out: list[bool]  # whether the interval of each pair excludes its true difference
+    decided: list[bool]
+    wrong: list[bool]
 
     @property
     def held(self) -> Floats:
@@ -61,27 +63,27 @@ class Look(NamedTuple):
         return np.asarray((low <= self.truth) & (self.truth <= high))
 
 
-def split(tables: list[Scores], side: str, fold: int) -> tuple[list[int], list[int]]:
-    """Return the new models, and those that calibrate."""
+def split(tables: list[Scores], side: str, fold: int, n_known: int) -> tuple[list[int], list[int]]:
+    """Return the new models, and those that calibrate, at most `n_known`."""
     mean = np.mean([table.values.mean(axis=1) for table in tables], axis=0)
     n_models = len(mean)
     rng = np.random.default_rng([fold, n_models, len(tables)])
     if side == "random":
         order, n_new = rng.permutation(n_models), min(NEW, n_models // 3)
-        return order[:n_new].tolist(), order[n_new : n_new + CALIBRATING].tolist()
+        return order[:n_new].tolist(), order[n_new : n_new + n_known].tolist()
     order = np.argsort(-mean if side == "above" else mean, kind="stable")
     new = rng.permutation(order[: max(2, int(0.3 * n_models))])[:NEW]
-    return new.tolist(), rng.permutation(order[n_models - n_models // 2 :])[:CALIBRATING].tolist()
+    return new.tolist(), rng.permutation(order[n_models - n_models // 2 :])[:n_known].tolist()
 
 
 def looks_at(
-    suite: str, side: str, fold: int, levels: list[int], equal: bool = False
+    suite: str, side: str, fold: int, levels: list[int], n_known: int, equal: bool = False
 ) -> dict[int, Look]:
     """Rank one set of new models, and look after each number of items a task."""
     tables = [scores_of(part) for part in SUITES[suite]]
     common = sorted(set.intersection(*(set(table.models) for table in tables)))
     tables = [table.of([table.models.index(model) for model in common]) for table in tables]
-    new, calibrating = split(tables, side, fold)
+    new, calibrating = split(tables, side, fold, n_known)
     pairs, rng = [*combinations(range(len(new)), 2)], np.random.default_rng(fold)
     if equal:
         pairs = [(k, k + 1) for k in range(0, len(new) - 1, 2)]
@@ -108,11 +110,16 @@ def looks_at(
                 errors = [result.standard_errors[name] for name in names]
                 estimates = [result.estimates[name] for name in names]
                 ends = np.array([result.interval(name) for name in names])
-                ruled_out = []
+                ruled_out, decided, wrong = [], [], []
                 for i, j in pairs:
-                    _, low, high = result.difference(names[i], names[j])
-                    ruled_out.append(not low - 1e-9 <= truth[i] - truth[j] <= high + 1e-9)
-                found[each] = Look(truth, np.array(estimates), np.array(errors), ends, ruled_out)
+                    gap, low, high = result.difference(names[i], names[j])
+                    right = truth[i] - truth[j]
+                    ruled_out.append(not low - 1e-9 <= right <= high + 1e-9)
+                    decided.append(low > 0.0 or high < 0.0)
+                    wrong.append(decided[-1] and gap * right < 0.0)
+                found[each] = Look(
+                    truth, np.array(estimates), np.array(errors), ends, ruled_out, decided, wrong
+                )
     return found
 
 
@@ -122,11 +129,14 @@ def line(looks: list[Look]) -> str:
     width = np.mean([(look.ends[:, 1] - look.ends[:, 0]).mean() for look in looks])
     z = np.concatenate([(look.estimate - look.truth) / look.error for look in looks])
     apart = np.array([np.mean(look.ruled_out) for look in looks])
+    decided = np.mean([np.mean(look.decided) for look in looks])
+    n_pairs = sum(len(look.decided) for look in looks)
     spreads = [100 * x.std(ddof=1) / len(x) ** 0.5 if len(x) > 1 else np.nan for x in (held, apart)]
     return (
         f"{100 * held.mean():5.1f} +- {spreads[0]:3.1f}% of {len(z)} hold, "
         f"width {width:.3f}, error / stated {np.mean(z * z) ** 0.5:.2f}; difference ruled out "
-        f"{100 * apart.mean():4.1f} +- {spreads[1]:3.1f}% of {sum(len(k.ruled_out) for k in looks)}"
+        f"{100 * apart.mean():4.1f} +- {spreads[1]:3.1f}% of {n_pairs}, "
+        f"decided {100 * decided:.0f}%, wrongly {sum(sum(look.wrong) for look in looks)}"
     )
 
 
@@ -138,6 +148,7 @@ def main() -> None:
     parser.add_argument("--sides", default="below,above,random")
     parser.add_argument("--folds", default="0,2", help="first and one after the last")
     parser.add_argument("--each", default="5,10,20", help="items a task")
+    parser.add_argument("--known", type=int, default=40, help="calibration models at most")
     parser.add_argument("--equal", action="store_true", help="make new models equal two by two")
     given = parser.parse_args()
     levels = [int(n) for n in given.each.split(",")]
@@ -145,7 +156,8 @@ def main() -> None:
         found: dict[tuple[str, int], list[Look]] = {}
         for suite in given.suites.split(","):
             for fold in range(*map(int, given.folds.split(","))):
-                for each, look in looks_at(suite, side, fold, levels, given.equal).items():
+                looks = looks_at(suite, side, fold, levels, given.known, given.equal)
+                for each, look in looks.items():
                     found.setdefault((suite, each), []).append(look)
                     found.setdefault(("all", each), []).append(look)
         for (suite, each), looks in sorted(found.items(), key=lambda entry: entry[0]):
