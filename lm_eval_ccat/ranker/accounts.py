@@ -149,8 +149,11 @@ class Accounts:
         self.n_of_task, self.remaining, self.asked = np.zeros(
             (3, 0, len(contents.tasks)), dtype=int
         )
-        # `_next_units`: units of the item of a task that must fit the budget; NaN if out of date.
+        self._n = np.zeros(0, dtype=int)
+        # `_next_units`: units of the item of a task that must fit the budget, where the cell, of a
+        # model and a task, is not `_outdated`.
         self.spent_on, self._next_units = np.zeros((2, 0, len(contents.tasks)))
+        self._outdated: set[tuple[int, int]] = set()
         # Units in flight, by model; NaN if out of date.
         self.prices, self._units_in_flight = np.zeros((2, 0))
         self._active = np.zeros(0, dtype=bool)
@@ -166,7 +169,9 @@ class Accounts:
         )
         self.remaining = np.vstack([self.remaining, self.contents.n_kept])
         self.spent_on = np.vstack([self.spent_on, none])
-        self._next_units = np.vstack([self._next_units, none + np.nan])
+        self._next_units = np.vstack([self._next_units, self._task_units])
+        self._outdated |= {(number, task) for task in range(len(none))}
+        self._n = np.append(self._n, 0)
         self.prices, self._units_in_flight = (
             np.append(self.prices, float(price)),
             np.append(self._units_in_flight, 0.0),
@@ -179,6 +184,7 @@ class Accounts:
     def _count_units(self) -> None:
         units, contents = self.units, self.contents
         self._mean_units = float(units.mean())  # a stated price counts as one item's observation
+        self._units_are_alike = bool(units.min() == units.max())
         self._kept_units = float(units[contents.kept_items].mean())
         self._task_units = [
             float(units[task.positions][task.kept_items].mean()) for task in contents.tasks
@@ -203,7 +209,7 @@ class Accounts:
         self.units = units
         self._count_units()
         self.remaining += n_added
-        self._next_units[:] = np.nan
+        self._outdated = set(np.ndindex(self._next_units.shape))
         for account in self._accounts:
             account.renumber(moved_to, self.contents.kept_items)
         self.note_change()
@@ -237,7 +243,7 @@ class Accounts:
     @property
     def n(self) -> NDArray[np.int64]:
         """Number of items told or in flight; shape (n_models,)."""
-        return np.asarray(self.n_of_task.sum(axis=1))
+        return self._n.copy()
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
@@ -303,10 +309,12 @@ class Accounts:
         if math.isinf(left):
             return has_items
         # Only what an answer has changed is worked out again: a suite has many models and tasks.
-        for model, task in np.argwhere(has_items & np.isnan(self._next_units)).tolist():
-            positions = self.contents.tasks[task].positions
-            units = self.units[positions][self._accounts[model].available[positions]]
-            self._next_units[model, task] = units.mean() if self.affords_mean else units.min()
+        while self._outdated:
+            model, task = cell = self._outdated.pop()
+            if self.remaining[cell]:
+                positions = self.contents.tasks[task].positions
+                units = self.units[positions][self._accounts[model].available[positions]]
+                self._next_units[cell] = units.mean() if self.affords_mean else units.min()
         return np.asarray(has_items & (self.prices[:, None] * self._next_units <= left))
 
     def choosable(self, account: Account, left: float) -> Mask:
@@ -367,9 +375,11 @@ class Accounts:
         """Update the tables after an item became available or unavailable to a model."""
         cell = account.number, self.contents.task_at(item)
         self.n_of_task[cell] += load
+        self._n[account.number] += load
         self.remaining[cell] += int(available) - int(account.available[item])
         account.available[item] = available
-        self._next_units[cell] = np.nan
+        if not self._units_are_alike:
+            self._outdated.add(cell)
         self.prices[account.number] = self.price(account)
         self._units_in_flight[account.number] = np.nan
         self.note_change()

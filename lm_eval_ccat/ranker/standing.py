@@ -72,7 +72,7 @@ class Standing:
     @property
     def nobody(self) -> Mask:
         """A mask that selects no model; its inverse, ``~nobody``, selects all."""
-        return np.zeros(int(self.accounts.active.sum()), dtype=bool)
+        return np.zeros(np.count_nonzero(self.accounts.active), dtype=bool)
 
     @property
     def errors(self) -> Floats:

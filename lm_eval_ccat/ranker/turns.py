@@ -89,6 +89,7 @@ class Turns:
     exposure: int
     stopped: str | None = None
     _cached: tuple[int, Candidates] | None = None
+    _warming: tuple[int, Mask] | None = None
     _answers: int = 0  # since the last look
     _answers_per_look: int = 1
 
@@ -139,19 +140,21 @@ class Turns:
     def warming(self) -> Mask:
         """Return which models still have warm-up items ahead; shape (n_models, n_tasks)."""
         accounts = self.accounts
-        ahead = (accounts.n_of_task < self.warmup_items) & (accounts.remaining > 0)
-        if not ahead.any():  # as after nearly all answers
-            return np.asarray(ahead)
-        able = accounts.active
-        # A cap below the warm-up of all tasks leaves some tasks with fewer items.
-        if not self._policy.warmup_ignores_limits:
-            able &= accounts.n < self.cap
-        return np.asarray(ahead & able[:, None])
+        if self._warming is None or self._warming[0] != accounts.changes:
+            ahead = (accounts.n_of_task < self.warmup_items) & (accounts.remaining > 0)
+            if ahead.any():  # as before few answers
+                able = accounts.active
+                # A cap below the warm-up of all tasks leaves some tasks with fewer items.
+                if not self._policy.warmup_ignores_limits:
+                    able &= accounts.n < self.cap
+                ahead &= able[:, None]
+            self._warming = accounts.changes, ahead
+        return self._warming[1]
 
     def wanted(self) -> Mask:
         """Return the models that the stopping rule would give more items; shape (n_models,)."""
         out = self.accounts.active
-        if out.any():
+        if np.count_nonzero(out):
             out[out] = self.rule.wants(self.standing)
         return out
 
@@ -161,10 +164,9 @@ class Turns:
         if self.stopped is not None:
             return Candidates([])
         if self._cached is None or self._cached[0] != accounts.changes:
-            warming = self.warming()
-            able = warming
-            if warming.any():
-                able = warming & accounts.affordable(self._warmup_budget)
+            able = self.warming()
+            if able.any():
+                able = able & accounts.affordable(self._warmup_budget)
             # Whoever has fewest items of a task comes first, so that all models advance together.
             if able.any():
                 candidates = _of_warmup(
@@ -269,7 +271,9 @@ class Turns:
             indices = [*range(len(indices))]
         worth = self._worth(candidates.models, prices)
         best = indices[int(worth[indices].argmax())]
-        return None if worth[best] < least_share * worth.max() else candidates.turn(best)
+        if least_share and worth[best] < least_share * worth.max():
+            return None
+        return candidates.turn(best)
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:
         """Return how much the next item of each model is worth for its price; only ratios count.

@@ -321,7 +321,7 @@ class WeightedSum:
             in_flight = [item - slots.start for item in pending if slots.start <= item < slots.stop]
         askable = in_task & outcome.kept_items
         choices = outcome.policy.next(model, askable, in_flight, price[slots], k)
-        return [replace(choice, item=choice.item + slots.start) for choice in choices]
+        return [Choice(choice.item + slots.start, choice.probability) for choice in choices]
 
 
 class _Term:
