@@ -1804,7 +1804,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair's variance counts for single models",
         "lm_eval_ccat/methods/default/field",
-        "        np.fill_diagonal(variance, single)\n",
+        "        set_diagonal(variance, single)\n",
         "",
         (
             "tests/methods/default/test_default_test.py::test_single_models_and_pairs_are_widened_each_by_its_own_factor",
@@ -2923,8 +2923,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the prior's precision is one over its deviation",
         "lm_eval_ccat/methods/default/member",
-        "self._prior[0] = items.prior_sd**-2",
-        "self._prior[0] = items.prior_sd**-1",
+        "self._prior[0, 0] = items.prior_sd**-2",
+        "self._prior[0, 0] = items.prior_sd**-1",
         ("tests/methods/default/test_beyond.py",),
     ),
     Bug(

@@ -24,7 +24,16 @@ from ...metrics.scale import Floats
 from ..belief import Belief
 from ..policy import Items, Mask, largest, tie_order
 from ..sample.pairs import imagined_square
-from .departures import FIRST, UNKNOWN, DefaultModel, Departures, posterior, spread
+from .departures import (
+    FIRST,
+    UNKNOWN,
+    DefaultModel,
+    Departures,
+    clipped,
+    posterior,
+    set_diagonal,
+    spread,
+)
 from .member import NU0, Member, solved
 
 #: Least share of draws after the first items, found by replays: long tests end as samples. Beyond
@@ -204,11 +213,11 @@ class Moments(NamedTuple):
         factor = np.maximum(departures.inflation * share_left * share_left, 1e-300)
         noise = self.item_covariance.diagonal() / np.maximum(self.n_left, 1.0)
         # What draws leave of the departures, and what of these the ability explains.
-        after = np.clip(variance / factor - noise, 0.0, before)
+        after = clipped(variance / factor - noise, 0.0, before)
         by_ability = departures.single[0] * self.open_variance * self.misfit * self.level
         explained = np.minimum(by_ability / before, 1.0)
         share = after * explained * factor / np.maximum(variance, 1e-300)
-        return self.slope * after / before, np.clip(share, 0.0, 1.0)
+        return self.slope * after / before, clipped(share, 0.0, 1.0)
 
     def result(self, departures: Departures, n_items: float) -> Belief:
         """Return the belief whose usual difference has the smaller variance.
@@ -241,8 +250,8 @@ class Moments(NamedTuple):
         single = ((self.item_covariance / n_left + self.mean_covariance) * shares).diagonal()
         variance = (self.item_variance / n_left + self.mean_variance) * shares
         df = np.maximum(np.minimum(self.n_draws[:, None], self.n_draws) - 1.0, 1.0)
-        np.fill_diagonal(variance, EXCESS_ALONE * np.maximum(single, 0.0))
-        np.fill_diagonal(df, NU0 + self.df_of_draws.diagonal())
+        set_diagonal(variance, EXCESS_ALONE * np.maximum(single, 0.0))
+        set_diagonal(df, NU0 + self.df_of_draws.diagonal())
         return self._belief(self.estimate + share_left * self.mean_residual, variance, df, n_items)
 
     def _combined(self, departures: Departures, n_items: float) -> Belief:
@@ -262,9 +271,9 @@ class Moments(NamedTuple):
         variance = self._of_pairs(covariance)
         single = variance.diagonal() * departures.inflation
         variance *= departures.inflation_of_pairs
-        np.fill_diagonal(variance, single)
+        set_diagonal(variance, single)
         # Of a variance the bank tells one part and the draws the other: so do degrees of freedom.
-        bank = np.clip(after / before, 0.0, 1.0)
+        bank = clipped(after / before, 0.0, 1.0)
         draws = (1.0 - bank) ** 2 / (NU0 + self.df_of_draws)
         df = 1.0 / (bank**2 / departures.df + draws)
         return self._belief(self.estimate + share_left * departure, variance, df, n_items)
@@ -273,7 +282,7 @@ class Moments(NamedTuple):
     def _of_pairs(covariance: Floats) -> Floats:
         """Return variances of differences, on the diagonal those of single models."""
         variance = spread(covariance)
-        np.fill_diagonal(variance, np.maximum(covariance.diagonal(), 0.0))
+        set_diagonal(variance, np.maximum(covariance.diagonal(), 0.0))
         return variance
 
     def _belief(self, estimate: Floats, variance: Floats, df: Floats, n_items: float) -> Belief:
@@ -281,7 +290,12 @@ class Moments(NamedTuple):
         variance[in_full] = 0.0
         n = n_items - self.n_left
         n = np.minimum(n[:, None], n)
-        return Belief(np.clip(estimate, 0.0, 1.0), variance, df, n, float(n_items))
+        return Belief(clipped(estimate, 0.0, 1.0), variance, df, n, float(n_items))
+
+
+def _mean(of_models: Floats) -> float:
+    """Return the mean over models; for a few, plain numbers are faster than `numpy.mean`."""
+    return float(sum(of_models.tolist())) / len(of_models)
 
 
 def _usual_variance(belief: Belief) -> float:
@@ -293,7 +307,7 @@ def _usual_variance(belief: Belief) -> float:
     variance, df = belief.variance[differ], belief.df[differ]
     if df.min() <= 2.0:
         return float("inf")
-    return float((variance * df / (df - 2.0)).mean())
+    return float((variance * df / (df - 2.0)).sum()) / len(df)
 
 
 class ModelValues(NamedTuple):
@@ -349,23 +363,29 @@ class Joint:
     sums : Products
     """
 
-    def __init__(self) -> None:
-        self._columns: dict[int, int] = {}  # of the items drawn for any model
+    def __init__(self, n_items: int) -> None:
+        # Of the items drawn for any model, else -1; a column for each.
+        self._columns, self._n_columns = np.full(n_items, -1), 0
         # Of each draw of each model: y, c s, sqrt(c) e, y^2, y^3, y, c times its score; 0 without.
         self._rows: Floats = np.zeros((_SCORES + 1, 0, 0))
-        self.sums = Products(*np.zeros((len(Products._fields), 0, 0)))
+        self._sums: Floats = np.zeros((len(Products._fields), 0, 0))
+        self.sums = Products(*self._sums)
         self._values: list[ModelValues] = []
 
     def add_model(self) -> None:
         """Add a model without any information."""
         self._rows = np.pad(self._rows, ((0, 0), (0, 1), (0, 0)))
-        self.sums = Products(*np.pad(self.sums, ((0, 0), (0, 1), (0, 1))))
+        self._sums = np.pad(self._sums, ((0, 0), (0, 1), (0, 1)))
+        self.sums = Products(*self._sums)
         self._values.append(ModelValues(*np.zeros(len(ModelValues._fields))))
 
     def add_draw(self, item: int) -> None:
         """Record that an item was drawn for some model."""
-        self._columns.setdefault(item, len(self._columns))
-        if len(self._columns) > self._rows.shape[2]:
+        if self._columns[item] >= 0:
+            return
+        self._columns[item] = self._n_columns
+        self._n_columns += 1
+        if self._n_columns > self._rows.shape[2]:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
     def put(self, a: int, member: Member, departures: Departures) -> None:
@@ -386,10 +406,9 @@ class Joint:
             residual_sd=(departures.noise * member.unseen_noise + floor) ** 0.5,
             score_variance=member.score_variance,
         )
-        columns = [self._columns[i] for i in member.drawn.tolist()]
         c, e = member.draw_weights, member.draw_residuals  # the letters of `Products`
         y, s = c * e, np.sqrt(departures.noise * member.draw_noises + floor)
-        self._rows[:, a, columns] = (
+        self._rows[:, a, self._columns[member.drawn]] = (
             y,
             c * s,
             np.sqrt(c) * e,
@@ -399,10 +418,9 @@ class Joint:
             c * posterior.score[member.drawn],
         )
         products = np.einsum("khd,kd->kh", self._rows[:_SCORES], self._rows[_PARTNER, a])
-        *sums, cube, cube_of_partner = products
-        largest = np.abs(self._rows[_SCORES] - self._rows[_SCORES, a]).max(axis=1, initial=0.0)
-        for matrix, of_model in zip(self.sums, (*sums, cube + cube_of_partner, largest)):
-            matrix[a] = matrix[:, a] = of_model
+        products[-2] += products[-1]  # both parts of `cubes`
+        products[-1] = np.abs(self._rows[_SCORES] - self._rows[_SCORES, a]).max(axis=1, initial=0.0)
+        self._sums[:, a] = self._sums[:, :, a] = products
 
     def df_of_draws(self, q: Floats) -> Floats:
         """Return the degrees of freedom of the variances of differences of mean residuals.
@@ -420,8 +438,8 @@ class Joint:
         quartics = even[:, None] + even
         smallest = _ROUNDING * quartics + 1e-300  # of models that answered alike nothing is left
         quartics = np.maximum(quartics + 6.0 * fourth - 4.0 * cross, smallest)
-        np.fill_diagonal(squares, alone**2)
-        np.fill_diagonal(quartics, even)
+        set_diagonal(squares, alone**2)
+        set_diagonal(quartics, even)
         q = np.minimum(q[:, None], q)
         scatter = np.maximum(quartics - squares / np.maximum(q, 1.0), smallest)
         return np.asarray(np.minimum(2.0 * squares / scatter, np.maximum(q - 1.0, 0.0)))
@@ -451,14 +469,14 @@ class Joint:
         values = ModelValues(*np.array(self._values, dtype=np.float64).reshape(-1, width).T.copy())
         n_draws, sums = values.n_draws, self.sums
         alike = np.full((len(n_draws), len(n_draws)), departures.rho)
-        np.fill_diagonal(alike, 1.0)  # a model is wholly like itself
+        set_diagonal(alike, 1.0)  # a model is wholly like itself
         # The bank's covariance of residuals counts as so many draws beside the models' own.
         total = NU0 + np.maximum(n_draws - 1.0, 0.0)
         bank, draws = np.sqrt(NU0 / total), np.sqrt(n_draws / total)
         measured, noise = draws[:, None] * draws, values.residual_sd * bank
         of_item = alike * (noise[:, None] * noise) + measured * sums.residual
         of_mean = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
-        of_mean += np.diag(np.where(n_draws > 0.0, 0.0, UNKNOWN))
+        of_mean.flat[:: len(n_draws) + 1] += np.where(n_draws > 0.0, 0.0, UNKNOWN)
         prior = departures.prior(values.open_variance, values.misfit, values.estimate, values.level)
         by_draws = self.variances_by_draws(n_draws, values.score_variance)
         return Moments(*values[:-2], of_item, of_mean, prior, self.df_of_draws(n_draws), *by_draws)
@@ -501,7 +519,7 @@ class Field:
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
         self._tie_order = tie_order((seed, 0), model.items.n_items)
-        self._joint = Joint()
+        self._joint = Joint(model.items.n_items)
         # Models whose last scores `_joint` does not have yet, in the order of these scores.
         self._changed: dict[int, None] = {}
         self._per_draw = 1.0  # variance of a draw's estimate beside that of a simple random one
@@ -658,10 +676,10 @@ class Field:
         """
         moments, n_drawn, size = self.moments(), self.sequence.n_drawn, self.draw_sizes()
         noise = moments.item_covariance
-        per_draw, noise_of_rest = noise * self._per_draw, noise / max(moments.n_left.mean(), 1.0)
+        per_draw, noise_of_rest = noise * self._per_draw, noise / max(_mean(moments.n_left), 1.0)
         gap = moments.estimate[:, None] - moments.estimate
         weights = np.exp(-0.5 * gap**2 / spread(moments.prior + noise / len(size))) + _LEAST_WEIGHT
-        np.fill_diagonal(weights, 0.0)
+        set_diagonal(weights, 0.0)
         total = max(float(weights.sum()), _LEAST_WEIGHT)
 
         def left_open(prior: Floats, draws: float) -> float:
@@ -670,9 +688,8 @@ class Field:
                 - prior.dot(solved(prior + per_draw / max(draws, 1e-9), prior))
                 + noise_of_rest
             )
-            return float(
-                covariance.diagonal().mean() + 0.5 * (weights * spread(covariance)).sum() / total
-            )
+            of_differences = float((weights * spread(covariance)).sum()) / total
+            return _mean(covariance.diagonal()) + 0.5 * of_differences
 
         left_by_chosen = np.array([member.left_by_chosen(candidate) for member in self.members])
         after = self.model.departures.prior(
@@ -690,10 +707,11 @@ class Field:
             departures, variances = self.model.departures, np.zeros(self.model.items.n_items)
             for member in self.members:
                 variances += member.posterior.kappa * member.posterior.w
-            floor = departures.floor * float(np.mean(self.moments().level))
+            floor = departures.floor * _mean(self.moments().level)
             sd = np.sqrt(departures.noise / len(self.members) * variances + floor)
-            self._size = (1.0 - EVEN) * sd + EVEN * sd.mean()
-            self._per_draw = float((sd**2 / self._size).mean() * sd.mean() / (sd @ sd / len(sd)))
+            total = float(sd.sum())
+            size = self._size = (1.0 - EVEN) * sd + EVEN * total / len(sd)
+            self._per_draw = float((sd * sd / size).sum()) * total / (len(sd) * float(sd @ sd))
         return self._size
 
     # -- what is known --------------------------------------------------------------------------

@@ -293,7 +293,8 @@ def _read(bank: ItemBank) -> DefaultModel:
     _require_sound(bank, items, departures, within)
     if share is not None and not 0.0 <= share <= 1.0:
         raise BankError(f"the bank's share of draws, {share!r}, is not in 0 to 1")
-    return DefaultModel(items, departures, centre, share, bank.kept, within)
+    kept_items = None if bank.kept.all() else bank.kept
+    return DefaultModel(items, departures, centre, share, kept_items, within)
 
 
 def _require_sound(

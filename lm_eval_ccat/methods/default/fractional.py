@@ -109,29 +109,24 @@ class Profile(NamedTuple):
     ----------
     x, mean, prior : ndarray of shape (n_grid,)
         Abilities, mean expected scores over all items, log prior.
-    right, wrong : ndarray of shape (n_items, n_grid)
-        Log likelihood of a score of 1, and of 0.
-    between : ndarray of shape (n_items, n_grid)
-        Factor on the entropy of a score between 0 and 1, which makes its deviance 0 where the
-        expected score equals it.
+    log_likelihood : ndarray of shape (n_items, 3, n_grid)
+        That of a score of 1, and of 0, and the factor on the entropy of a score between 0 and 1,
+        which makes its deviance 0 where the expected score equals it.
     """
 
     x: Floats
     mean: Floats
     prior: Floats
-    right: Floats
-    wrong: Floats
-    between: Floats
+    log_likelihood: Floats
 
-    def of(self, items: Indices, y: Floats) -> Floats:
-        """Return the log likelihood of scores `y` on some items, at each ability.
+    def of(self, item: int, y: float) -> Floats:
+        """Return the log likelihood of a score `y` on an item, at each ability.
 
         It is that of a double exponential family (B. Efron, Journal of the American Statistical
         Association 81, 1986): half the deviance over the noise, and half the log of the noise.
         """
-        saturated = entr(y) + entr(1.0 - y)
-        right, wrong, between = self.right[items], self.wrong[items], self.between[items]
-        return np.asarray(y.dot(right) + (1.0 - y).dot(wrong) + saturated.dot(between))
+        parts = np.array([y, 1.0 - y, entr(y) + entr(1.0 - y)])
+        return np.asarray(parts.dot(self.log_likelihood[item]))
 
 
 class Beyond:
@@ -306,24 +301,24 @@ class FractionalItems:
         x = np.linspace(low - self.spread, high + self.spread, _GRID)
         q = self.n_dimensions - 1
         shrink = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * (self.loadings**2).sum(axis=1))
-        mean, right, wrong, between = np.empty(_GRID), *np.empty((3, _GRID, self.n_items))
+        mean, log_likelihood = np.empty(_GRID), np.empty((self.n_items, 3, _GRID))
         for point, ability in enumerate(x.tolist()):
             mu, _, kappa, _ = self.curves([ability] + [0.0] * q, self.rows, self.noise)
             eta = shrink * logit(np.clip(mu, 1e-9, 1.0 - 1e-9))
             mean[point] = expit(eta).mean()
             spread = 0.5 * np.log(kappa)
-            right[point], wrong[point] = (log_expit(e) / kappa - spread for e in (eta, -eta))
-            between[point] = 1.0 / kappa
+            right, wrong = (log_expit(e) / kappa - spread for e in (eta, -eta))
+            log_likelihood[:, :, point] = np.column_stack([right, wrong, 1.0 / kappa])
         narrow, wide = self.prior_sd, FAR_WIDTH * self.prior_sd
         prior = (1.0 - FAR_SHARE) / narrow * np.exp(-0.5 * (x / narrow) ** 2)
         prior += FAR_SHARE / wide * np.exp(-0.5 * (x / wide) ** 2)
-        return Profile(x, mean, np.log(prior), *(a.T.copy() for a in (right, wrong, between)))
+        return Profile(x, mean, np.log(prior), log_likelihood)
 
     def model_noise(self, x: float) -> float:
         """Return ``s(x)``: noise of models of ability near `x` relative to the usual one."""
         away, unit, noise = self._in_bandwidths
         away = away - x / unit
-        total, weighted = (noise @ np.exp(-0.5 * (away * away))).tolist()
+        total, weighted = noise.dot(np.exp(-0.5 * (away * away))).tolist()
         return exp(weighted / (total + _PRIOR_MODELS))
 
     @cached_property

@@ -34,7 +34,7 @@ from scipy.linalg.lapack import dposv
 
 from ...metrics.scale import Floats
 from ..belief import Indices
-from ..policy import Drawn, Mask, mean_by_draw
+from ..policy import Drawn, Items, Mask, mean_by_draw
 from .departures import OUTSIDE, PER_DISTANCE, DefaultModel, Departures
 from .fractional import FractionalItems
 
@@ -48,6 +48,28 @@ _LEAST_NOISE = 1e-9
 _STEPS = 30
 _LONGEST_STEP = 1.0
 _TOLERANCE = 2e-4  # of a Newton step; what is left after it is far smaller
+
+
+class ItemStates(NamedTuple):
+    """What a `ScorePosterior` knows of some items; of shape (n,) but `slopes`.
+
+    Attributes
+    ----------
+    score, mu, w, kappa : ndarray
+        As `ScorePosterior` has them.
+    slopes : ndarray of shape (1 + q, n)
+        Gradients of the linear predictors.
+    """
+
+    score: Floats
+    mu: Floats
+    w: Floats
+    kappa: Floats
+    slopes: Floats
+
+    def precision(self, counts: Mask | float = 1.0) -> Floats:
+        """Return the precision of `z` that scores add, on all items or on those that count."""
+        return np.asarray((self.slopes * (self.w / self.kappa * counts)).dot(self.slopes.T))
 
 
 class Step(NamedTuple):
@@ -113,7 +135,7 @@ class Member:
         self._n_known = -1
         self._departures: Departures | None = None
         # Of the items with a score, in the order of the answers: their positions in the log.
-        self.drawn = self._selected = self._places = np.empty(0, dtype=np.intp)
+        self.drawn = self._places = np.empty(0, dtype=np.intp)
         self._position_variance = self.mean_residual = self.score_variance = 0.0
         self.misfit, self.misfit_variance = 1.0, 0.0
         self.draw_weights = self.draw_residuals = self.draw_noises = np.empty(0)
@@ -182,12 +204,12 @@ class Member:
         scored = p.answered[self._places.argsort()]
         w, inverse_p = self._draws.take(scored, 1)
         drawn = w.nonzero()[0]
-        self.drawn, self._selected = scored[drawn], scored[w == 0.0]
-        scores = p.score[scored]
-        deviation = scores - scores.sum() / max(self._n_known, 1)
+        self.drawn = scored[drawn]
+        seen = p.states(scored)
+        deviation = seen.score - seen.score.sum() / max(self._n_known, 1)
         self.score_variance = float(deviation.dot(deviation)) / max(self._n_known - 1, 1)
-        residual = p.residuals(scored, _MOST_LEVERAGE)
-        noises = p.kappa[scored] * p.w[scored]
+        residual = p.residuals(seen, _MOST_LEVERAGE)
+        noises = seen.kappa * seen.w
         usual = departures.noise * noises + departures.floor * self.level
         # What exceeds the usual counts against a few usual answers, so that one odd score is no
         # misfit.
@@ -197,7 +219,8 @@ class Member:
         self.misfit_variance = variance_of_mean * (1.0 - 1.0 / self.misfit)
         self.unseen_noise = p.unseen_noise * self.misfit
         # Draws measure the departure itself: the open variance is what the chosen items leave.
-        left = p.open_after(self._selected)
+        self._chosen = seen.precision(w == 0.0)
+        left = p.open_after(self._chosen)
         self._position_variance = OUTSIDE * chance_outside + max(
             p.variance_over_abilities - left, 0.0
         )
@@ -208,7 +231,8 @@ class Member:
 
     def left_by_chosen(self, item: int) -> float:
         """Return `open_variance` after one more chosen item."""
-        return self.posterior.open_after(np.append(self._selected, item)) + self._position_variance
+        precision = self._chosen + self.posterior.states([item]).precision()
+        return self.posterior.open_after(precision) + self._position_variance
 
     def _measure(
         self, residual: Floats, w: Floats, inverse_p: Floats, drawn_places: Indices
@@ -279,16 +303,17 @@ class ScorePosterior:
         self.items = items
         self.answered: Indices = np.empty(0, dtype=np.intp)
         self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
-        self.score = np.zeros(items.n_items)
+        self.score, self._total = np.zeros(items.n_items), 0.0
         self._rows = items.rows[:, :0]  # of the items seen
-        self._prior = np.ones(items.n_dimensions)  # precisions
-        self._prior[0] = items.prior_sd**-2
+        self._identity = np.eye(items.n_dimensions)
+        self._prior = self._identity.copy()  # precision
+        self._prior[0, 0] = items.prior_sd**-2
         # Gradients of the linear predictors; only that in the ability ever changes.
         self._slopes = np.empty((items.n_dimensions, items.n_items))
         self._slopes[1:] = items.loadings.T
         self._profile = items.profile.prior.copy()
         self.z = np.zeros(items.n_dimensions)
-        self.covariance = np.diag(1.0 / self._prior)
+        self.covariance = solved(self._prior, self._identity)
         self._predict()
 
     @property
@@ -323,7 +348,9 @@ class ScorePosterior:
         self._rows = np.concatenate([self._rows, self.items.rows.take(places, 1)], 1)
         self._unseen[places] = 0.0
         self.score[places] = scores
-        self._profile += self.items.profile.of(places, np.array(scores))
+        self._total += sum(scores)
+        for item, score in zip(items, scores):
+            self._profile += self.items.profile.of(item, score)
         self._fit()
         self._predict()
 
@@ -352,19 +379,26 @@ class ScorePosterior:
         with_sum /= total
         return np.asarray(with_sum)
 
-    def residuals(self, items: Indices, most_leverage: float) -> Floats:
-        """Return residuals of items seen, approximately as if the fit had not included them."""
-        g = self._slopes.take(items, 1)
-        leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * self.w[items] / self.kappa[items]
-        residual = self.score[items] - self.mu[items]
-        return np.asarray(residual / (1.0 - np.minimum(leverage, most_leverage)))
+    def states(self, items: Items | Indices) -> ItemStates:
+        """Return what is known of some items."""
+        score, mu, w, kappa = (
+            values.take(items) for values in (self.score, self.mu, self.w, self.kappa)
+        )
+        return ItemStates(score, mu, w, kappa, self._slopes.take(items, 1))
 
-    def open_after(self, items: Indices) -> float:
-        """Return the variance of the mean expected score of the unseen items, given only these."""
+    def residuals(self, seen: ItemStates, most_leverage: float) -> Floats:
+        """Return residuals of items seen, approximately as if the fit had not included them."""
+        g = seen.slopes
+        leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * seen.w / seen.kappa
+        return np.asarray((seen.score - seen.mu) / (1.0 - np.minimum(leverage, most_leverage)))
+
+    def open_after(self, precision: Floats) -> float:
+        """Return the variance of the mean expected score of the unseen items, given only these.
+
+        `precision` is that of the scores of the items that are given (`ItemStates.precision`).
+        """
         along = self._gradient / max(self.n_items - len(self.answered), 1)
-        precision = self._precision_of(items)
-        precision.flat[:: len(precision) + 1] += self._prior
-        return float(along.dot(solved(precision, along)))
+        return float(along.dot(solved(precision + self._prior, along)))
 
     @property
     def variance_over_abilities(self) -> float:
@@ -387,17 +421,15 @@ class ScorePosterior:
         """
         items, prior, z = self.items, self._prior, self.z
         share, last_step = 1.0, np.zeros(len(z))
-        answered = self.answered
-        rows, noise, y = self._rows, items.noise[answered], self.score[answered]
+        rows, noise = self._rows, items.noise[self.answered]
         # Where the last fit ended, everything is known already.
-        mu, w, kappa = self.mu[answered], self.w[answered], self.kappa[answered]
-        g, identity = self._slopes.take(answered, 1), np.eye(len(z))
+        y, mu, w, kappa, g = self.states(self.answered)
         for _ in range(_STEPS):
-            prior[0] = items.prior_precision_at(float(z[0]))
+            prior[0, 0] = items.prior_precision_at(float(z[0]))
             precision = (g * (w / kappa)).dot(g.T)
-            precision.flat[:: len(z) + 1] += prior
-            covariance = solved(precision, identity)
-            step = covariance.dot(g.dot((y - mu) / kappa) - prior * z)
+            precision += prior
+            covariance = solved(precision, self._identity)
+            step = covariance.dot(g.dot((y - mu) / kappa) - prior.dot(z))
             longest = max(map(abs, step.tolist()))
             if step.dot(last_step) < -0.25 * last_step.dot(last_step):
                 share *= 0.5
@@ -417,21 +449,15 @@ class ScorePosterior:
         self._gradient = self._slopes.dot(left)
         self._noise_left = float(self.kappa.dot(left))
         n = self.n_items
-        self.estimate = (float(self.score.sum()) + float(self._unseen.dot(self.mu))) / n
+        self.estimate = (self._total + float(self._unseen.dot(self.mu))) / n
         self.unseen_noise = self._noise_left / max(n - len(self.answered), 1)
-
-    def _precision_of(self, items: Indices) -> Floats:
-        """Return the precision of `z` that scores on some items add, at the present mode."""
-        g = self._slopes.take(items, 1)
-        return np.asarray((g * (self.w[items] / self.kappa[items])).dot(g.T))
 
     def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Return covariance and gradient once `pending` have scores, at the present mode."""
-        items = np.array(pending, dtype=np.intp)
-        identity = np.eye(len(self.z))
-        covariance = solved(solved(self.covariance, identity) + self._precision_of(items), identity)
-        left = self._unseen[items] * self.w[items]
-        return covariance, self._gradient - self._slopes.take(items, 1).dot(left)
+        states, identity = self.states(pending), self._identity
+        precision = solved(self.covariance, identity) + states.precision()
+        gradient = self._gradient - states.slopes.dot(self._unseen.take(pending) * states.w)
+        return solved(precision, identity), gradient
 
 
 def solved(matrix: Floats, right: Floats) -> Floats:

@@ -146,7 +146,7 @@ REST = dict(
 def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
     rng = np.random.default_rng(seed)
     order = rng.permutation(120).tolist()  # more draws than there is room for at first
-    joint = Joint()
+    joint = Joint(120)
     c, e, noise = np.zeros((3, n_models, 120))
     for item in order:
         joint.add_draw(item)
@@ -186,7 +186,7 @@ def test_degrees_of_freedom_of_draws_are_those_of_a_variance_of_differences():
 
 
 def _df_of(differences):
-    joint, drawn = Joint(), np.arange(len(differences))
+    joint, drawn = Joint(120), np.arange(len(differences))
     for item in drawn:
         joint.add_draw(item)
     for values in (differences, np.zeros(len(differences))):
@@ -261,7 +261,7 @@ def test_draws_of_equal_weight_tell_of_a_pair_what_random_items_tell(q, alike, s
     scores[1] = scores[0] if alike else scores[1]
     n_items = 10 * q
     policy = SamplePolicy(ItemBank.blank(range(n_items)), 2)
-    joint, drawn = Joint(), np.arange(q)
+    joint, drawn = Joint(120), np.arange(q)
     for item in range(q):
         joint.add_draw(item)
     for a in range(2):
