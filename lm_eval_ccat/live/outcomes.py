@@ -13,7 +13,7 @@ from ..bank.file import located
 from ..bank.outcome import Outcome
 from ..bank.settings import check_prompts
 from ..bank.suite import SuiteBank, suites_in
-from ..errors import BankError, PromptMismatchError, UsageError
+from ..errors import BankMismatchError, PromptMismatchError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of
 from ..methods.method import method_of
@@ -275,7 +275,7 @@ def banks_of(bank: Bank, task: str, only_task: bool = True) -> dict[str, ItemBan
 
     Raises
     ------
-    BankError
+    BankMismatchError
         A file is missing or damaged, or a folder holds no bank of the only task.
     """
     if isinstance(bank, Mapping) and task in bank:
@@ -286,7 +286,9 @@ def banks_of(bank: Bank, task: str, only_task: bool = True) -> dict[str, ItemBan
         if (bank_path := located(bank)).is_dir():
             tasks = SuiteBank.tasks(bank_path)
             if task not in tasks and only_task:
-                raise BankError(f"{bank} has no bank of task {task}; it has: {', '.join(tasks)}")
+                raise BankMismatchError(
+                    f"{bank} has no bank of task {task}; it has: {', '.join(tasks)}"
+                )
             return dict(SuiteBank.load(bank_path, [task])[task]) if task in tasks else {}
         bank = ItemBank.load(bank_path)
     by_metric = {bank.metric: bank} if isinstance(bank, ItemBank) else bank

@@ -16,6 +16,7 @@ from ..errors import HarnessError, OtherScoringError, PromptMismatchError, Usage
 from ..integrations.trackers import track, trackers_of
 from ..money import Tokens, dollars, in_unit
 from ..ranker.accounts import SLACK
+from ..ranker.stopping import TopDecided
 from ..runs.differences import PROMPTS
 from ..runs.directory import banks_at
 from ..shown import some
@@ -189,6 +190,7 @@ def _forecast(
     with Run(spec, observer=observer, plan=bank_plan or make_plan) as run:
         for difference in run.plan.accepted:
             observer.warn(difference.text)
+        _require_models_beyond_top(run.plan)
         _require_warmup(run.plan, observer)
         if run.plan.spec.bank:
             observer.note("Rankings of models like the bank's are played, at most 20 of them.")
@@ -201,13 +203,15 @@ def _settle_before_start(plan: Plan, observer: Observer) -> None:
     Raises
     ------
     UsageError
-        The user does not start it, or its limits are too low for the warm-up.
+        The user does not start it, its limits are too low for the warm-up, or its goal is met
+        before any answer.
     """
     files = {task: session.file for task, session in plan.sessions.items()}
     if sources := [f"{task}: {file}" for task, file in files.items() if file]:
         observer.note(f"Task {some(sources)}")
     for warning in plan.warnings:
         observer.warn(warning)
+    _require_models_beyond_top(plan)
     _require_warmup(plan, observer)
     if not plan.spec.bank:
         filters = {outcome.filter for outcome in plan.weighted_outcomes}
@@ -281,6 +285,22 @@ def _ceiling(plan: Plan) -> _Ceiling:
             usd = cap * sum(entry.price.cost(tokens, 1.0) + judge_usd for entry in spec.models)
         lengths = f" if answers are as long as {whose}, {dearest} at the token limit"
     return _Ceiling(f"{answers}, about {dollars(usd)}{lengths}", usd, lengths)
+
+
+def _require_models_beyond_top(plan: Plan) -> None:
+    """Refuse to stop at the best K of no more than K models, which are known before any answer.
+
+    Raises
+    ------
+    UsageError
+    """
+    n_models = len(plan.spec.models) + len(plan.known or ())
+    for rule in plan.spec.rule.parts():
+        if isinstance(rule, TopDecided) and rule.k >= n_models:
+            raise UsageError(
+                f"stop {plan.spec.stop!r}: K in `top K` must be below the number of models, "
+                f"{n_models}: else there is nothing to decide"
+            )
 
 
 def _require_warmup(plan: Plan, observer: Observer) -> None:

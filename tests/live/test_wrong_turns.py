@@ -291,3 +291,13 @@ def test_a_model_without_an_answer_is_corrected_on_resume(bench, server, ccat):
     # One that has answered stays what it was; the refusal says how to take its answers along.
     bench.config(server.url, ["m03", "m09"], bank=None, max_items=10, model_args={"model": "m07"})
     assert "--run_dir NEW --prior" in ccat("rank", config, "--resume", code=1).err
+
+
+def test_the_best_of_no_more_models_than_that_are_refused_before_anything_is_asked(
+    bench, server, ccat
+):
+    for k, others in ((2, {}), (3, {"bank": None})):
+        config = bench.config(server.url, ["m03", "m09"], stop=f"top {k}", **others)
+        for command in ("rank", "plan"):
+            assert "must be below the number of models, 2" in ccat(command, config, code=2).err
+    assert not server.asked
