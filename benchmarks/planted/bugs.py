@@ -1291,15 +1291,15 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "of task versions that equally many models have, any counts",
         "lm_eval_ccat/scores/readers/comparable_runs",
-        "(len(models[value]), latest[value])",
-        "len(models[value])",
+        "(n_models[value], latest_date[value])",
+        "n_models[value]",
         ("tests/scores/test_harness_logs.py",),
     ),
     Bug(
         "a model with many runs outvotes several models",
         "lm_eval_ccat/scores/readers/comparable_runs",
-        "models.setdefault(value, set()).add(run.model)",
-        "models.setdefault(value, set()).add(run.samples)",
+        "models_by_value.setdefault(value, set()).add(run.model)",
+        "models_by_value.setdefault(value, set()).add(run.samples)",
         ("tests/scores/test_harness_logs.py",),
     ),
     Bug(
@@ -1529,7 +1529,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "settings of prompts are compared though the prompts themselves are",
         "lm_eval_ccat/live/outcomes",
-        "elif difference.change != PROMPTS or model not in with_prompts:",
+        "elif difference.change != PROMPTS or model not in with_known_prompts:",
         "elif True:",
         ("tests/live/test_known_logs.py",),
     ),
@@ -2867,7 +2867,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a task's results state the dollars of all tasks",
         "lm_eval_ccat/live/keep",
-        "book.tally.money(model.name, task if several else None)",
+        "book.tally.money(model.name, task if has_several_tasks else None)",
         "book.tally.money(model.name, None)",
         ("tests/live/test_several_tasks.py",),
     ),

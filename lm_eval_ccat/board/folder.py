@@ -510,17 +510,13 @@ class BoardStanding:
 
 
 def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
-    """Order a board's rows.
+    """Return the ranks of a board's models, each by its current row, and the rows set apart.
 
     Parameters
     ----------
     board : Board
     refused : collection of int
-        Positions of ledger rows, from 0, that nothing proves: they get no rank.
-
-    Returns
-    -------
-    BoardStanding
+        Positions in the ledger, from 0, of rows without evidence: these get no rank.
     """
     rows = board.ledger.rows()
     history: dict[str, list[BoardRow]] = {}
@@ -532,6 +528,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
             continue
         if reason := why_not_comparable(row, board.banks, board.shares):
             apart[row.model] = RowApart(row, reason)
+        # A newer row takes the place of one that stood apart.
         else:
             comparable.append(row)
             apart.pop(row.model, None)

@@ -70,8 +70,16 @@ def other_scoring(
 ) -> ScoringComparison:
     """Compare how models of logs were asked and scored with the board's full results.
 
-    Where the board does not know how a task is scored, it learns it from most models of the logs.
-    Of tables of scores nothing is known, so that nothing differs.
+    If the board does not know yet how a task is scored, it takes over how most models of the logs
+    were scored. A table of scores does not state it, so nothing differs.
+
+    Parameters
+    ----------
+    board : Board
+    source : Path
+        The logs or tables.
+    tables : mapping of task to ScoreTable
+        What was read from them.
 
     Raises
     ------
@@ -92,17 +100,17 @@ def other_scoring(
             digests = {model: _digest(scoring) for model, scoring in scorings.items()}
             common = Counter(digests.values()).most_common(1)[0][0]
             known[name] = next(scorings[model] for model in digests if digests[model] == common)
-        models: dict[str, list[str]] = {}
+        models_of_note: dict[str, list[str]] = {}
         for model, scoring in scorings.items():
             differences = known[name].differences(scoring, ("the board", "the source"))
             for difference in differences:
                 if not difference.change:
-                    models.setdefault(difference.text, []).append(model)
+                    models_of_note.setdefault(difference.text, []).append(model)
                 # Differing prompts are refused elsewhere (`judge_documents`).
                 if difference.change in (SCORING_CODE, CUT_SHORT):
                     refused.setdefault(model, f"{task}: {difference.text}; {_REMEDY}")
-        notes[task] = [f"{some(names, 3)}: {text}" for text, names in models.items()]
-    # To write what these logs say would hide that the file was lost.
+        notes[task] = [f"{some(models, 3)}: {text}" for text, models in models_of_note.items()]
+    # The board's file was lost. To write a new one from these logs would hide that.
     if missing := unknown_scoring(board):
         return ScoringComparison(refused, [*one_line_per_kind(notes), missing], {})
     return ScoringComparison(refused, one_line_per_kind(notes), known)

@@ -138,7 +138,7 @@ def check(args: argparse.Namespace) -> int:
         to_restore(checked) or _to_publish(board),
     ]
     suspicions = [unknown_scoring(board), unpublished_facts(board)]
-    # Of damaged rows nothing can be said but that they are damaged.
+    # Suspicions rest on the rows; of damaged ones they would be about nothing real.
     if not counts["refused"]:
         apart = boards.standing(board).weighed_otherwise
         suspicions += [unnamed_evidence(board), apart, *_suspicions(board)]

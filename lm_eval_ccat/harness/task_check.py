@@ -396,7 +396,11 @@ def _write_variant(variants: Variants, manager: Any, name: str) -> list[str]:
     entry = internals.index_entry(manager, name)
     name = str(entry.config.get(entry.kind, name))
     if entry.kind == "tag":
-        return [n for member in entry.members for n in _write_variant(variants, manager, member)]
+        return [
+            variant
+            for member in entry.members
+            for variant in _write_variant(variants, manager, member)
+        ]
     if entry.kind == "group":
         settings = {
             key: value
@@ -404,20 +408,21 @@ def _write_variant(variants: Variants, manager: Any, name: str) -> list[str]:
             if key not in ("group", "task", "include", "tag")
         }
         members = [
-            n
+            variant
             for member in entry.members
-            for n in _entries_of_member(variants, manager, name, member)
+            for variant in _entries_of_member(variants, manager, name, member)
         ]
         content = {"group": name + SUFFIX, **settings, "task": members}
         text = yaml.safe_dump(content, sort_keys=False)
     else:
-        kind = str(entry.config.get("class", ""))
-        if kind.endswith("AdaptiveTask"):
+        class_name = str(entry.config.get("class", ""))
+        # It is adaptive already.
+        if class_name.endswith("AdaptiveTask"):
             return [name]
-        reason = "its settings are code, which a variant cannot inherit" if kind else ""
+        reason = "its settings are code, which a variant cannot inherit" if class_name else ""
         if entry.config.get("output_type") == "loglikelihood_rolling":
             reason = "a perplexity weighs documents by their length and has no score per document"
-        # A group is adaptive as far as its tasks allow.
+        # The task itself takes the variant's place: a group is adaptive as far as its tasks allow.
         if reason or entry.file is None:
             variants.in_full[name] = reason or "it has no file"
             return [name]

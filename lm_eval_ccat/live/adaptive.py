@@ -680,6 +680,11 @@ def install_hook() -> None:
 
 
 def _evaluate(evaluation: Evaluation) -> Results | None:
+    """Run the adaptive tasks of a call of the harness, and return all its results.
+
+    Return None if no task is adaptive, so that the harness goes on by itself. A task is adaptive by
+    the call (`adaptively`), or by its class.
+    """
     call, tasks = _CURRENT.get(), evaluation.tasks
     options_of_classes = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
     options_by_task = dict.fromkeys(tasks, call.options) if call else options_of_classes
@@ -688,10 +693,11 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
         return None
     subsets = evaluation.arguments["limit"], evaluation.arguments["samples"]
     refuse_subsets(*subsets, '--metadata \'{"adaptive": {"max_items": 50}}\'')
+    # Every task is prepared before the first request, so that all refusals come first.
     ready = {}
-    for name, options in adaptive.items():  # make all refusals before the first request
+    for name, options in adaptive.items():
         session = evaluation.open(name, count_tokens=options.spec.counts_tokens(options.spec))
-        # By its class each task may name a bank of its own.
+        # A bank that no other task names is meant for this task alone.
         sharers = [
             sharer
             for sharer in adaptive.values()

@@ -287,16 +287,21 @@ class Channel:
     def records(
         self, sending: Sending, answers: Sequence[Answer], arrived: set[ModelItem]
     ) -> list[Record]:
-        """Return the records of a call's answers, with costs.
+        """Return the journal's records of a call's answers, with costs.
 
-        `arrived` are pairs whose answers were collected together with these: of two answers to one
-        ask the second is paid and does not count.
+        Parameters
+        ----------
+        sending : Sending
+            The call.
+        answers : sequence of Answer
+        arrived : set of (model, item)
+            Pairs whose answers arrived just before these, and are not in the book yet.
         """
         asks = {ask.item: ask for ask in sending.asks}
         records: list[Record] = []
         for answer in answers:
             ask, tokens = asks[answer.item], answer.tokens
-            # Items that run concurrently share the hourly price.
+            # If the model is paid by the hour, items that run at the same time share its price.
             charge = self.plan.charges.charge(
                 self.name,
                 tokens,
@@ -313,6 +318,7 @@ class Channel:
             }
             if ask.is_beyond_bank:
                 records.append(BeyondBank(**details))
+            # A second request was sent: the first answer counts, and both are paid.
             elif self.book.has(ask.pair) or ask.pair in arrived:
                 column = BILLED if tokens is None or tokens.billed else ASSUMED
                 lost = Lost(

@@ -149,14 +149,15 @@ BILLING: tuple[tuple[Callable[[Signs], bool], str | None], ...] = (
 
 
 class Failure:
-    """A failed attempt, classified by its error.
+    """A failed attempt to get an answer, classified by its error.
 
     Attributes
     ----------
     remedy : Remedy
-        Depends on the kind of the error alone. No connection, 429 and 503 mean that the server is
-        away for now; time-outs, 500 and unreadable answers are worth another attempt. Errors of
-        this package (such as a metric without a usable value) are about the document.
+        What to do about such an error, whatever happened before. No connection, 429 and 503 mean
+        that the server is away for now; time-outs, 500 and unreadable answers are worth another
+        attempt. Errors of this package (such as a metric without a usable value) are about the
+        document.
     status : int or None
         The HTTP status behind an exception of aiohttp, requests, httpx or a vendor's client.
     wait : float or None
@@ -164,16 +165,16 @@ class Failure:
     on_the_way : bool
         Whether it arose on the way to the model, not in the code that reads the answer.
     column : str or None
-        Whether it is billed: assumed, unknown, or (None) not. A request that was refused, or never
-        left, costs nothing. An error that the server raised after it received the request counts
-        as billed, and so does an answer that cannot be read or scored. If the connection broke or
-        was given up, billing is unknown.
+        The column of money to which the attempt belongs: `ASSUMED` to be billed, `UNKNOWN` whether
+        it is, or None, as it is not. A request that was refused, or never left, costs nothing. An
+        error that the server raised after it received the request counts as billed, and so does an
+        answer that cannot be read or scored. If the connection broke or was given up, nobody knows.
     hung : bool
         Whether no answer came in time to a request that may be billed.
     kind : str
         Type of the failure, in a word or two, for counting.
     address : str
-        What is wrong if the server has never answered; see `ServerError`.
+        What is wrong with the address, if the server has never answered; see `ServerError`.
     text : str
         One line of at most 300 characters, with the HTTP status if known.
 
@@ -201,12 +202,12 @@ class Failure:
         return self.status in FULL_STATUSES
 
     def attempts(self, rule: FailureRule) -> int:
-        """Return how often to try a document that fails like this.
+        """Return how often to try a document that fails like this, the first attempt included.
 
-        Trouble on the way to the model passes, so it gets all attempts of the rule. An error in
-        the code that reads or scores the answer will most likely recur, and each attempt costs
-        money, so it gets only one more. A server that may be full refuses whatever comes, which
-        costs nothing, so it takes more refusals until the document is to blame.
+        Trouble on the way to the model passes, so the document gets all attempts of the rule. An
+        error in the code that reads or scores the answer will most likely recur, and each attempt
+        costs money, so the document gets only one more. A server that may be full refuses whatever
+        comes, which costs nothing, so the document gets more attempts than the rule has.
         """
         if self.may_be_full:
             return MORE_ATTEMPTS_WHILE_FULL * rule.attempts

@@ -332,8 +332,8 @@ class ModelRuns:
         return blocks
 
     def _drawn_runs(self, model: HarnessModel) -> dict[str, DrawnRun]:
-        """Return one model's documents by task, for the run's outcomes."""
-        book, several = self.book, len(self._rankings) > 1
+        """Return a model's run of each task, with the probability of each item that was drawn."""
+        book, has_several_tasks = self.book, len(self._rankings) > 1
         answers = dict(book.answers.of(model.name))
         model.restore(answers)
         draws = [
@@ -349,7 +349,7 @@ class ModelRuns:
                 "session": model.sessions[task],
                 "name": model.name,
                 "administered": _administered(model, task_answers, repeated),
-                "money": book.tally.money(model.name, task if several else None),
+                "money": book.tally.money(model.name, task if has_several_tasks else None),
                 "seconds": sum(answer.seconds or 0.0 for answer in task_answers.values()),
                 "repeated": tuple(repeated),
             }
@@ -357,13 +357,13 @@ class ModelRuns:
                 name: TaskRun(outcome=outcome, ranking=self._rankings[task][name], **shared_parts)
                 for name, outcome in outcomes.items()
             }
-            shared = {
+            covariances = {
                 group: book.ranker.shared_errors(model.name, group).get(task, {})
                 for group in ("", *self._ranking.groups)
             }
             lead = next(name for name, outcome in outcomes.items() if outcome is leading(outcomes))
             run = runs_by_outcome.pop(lead)
-            run = replace(run, further=tuple(runs_by_outcome.values()), covariances=shared)
+            run = replace(run, further=tuple(runs_by_outcome.values()), covariances=covariances)
             draws_of_task = {
                 item.doc_id: probability for item, probability in drawn if item.task == task
             }

@@ -268,6 +268,7 @@ def _losses(run: Run, names: Sequence[str], scale: Scale) -> tuple[Loss, ...]:
 
 
 def _logged(outcome: Outcome, session: TaskSession) -> Logged:
+    """Return an outcome of a task as logs name it."""
     return Logged(session.name, outcome.metric.name, outcome.filter)
 
 
@@ -284,7 +285,13 @@ class StoredSides:
     prior_answers: dict[str, dict[Item, EarlierAnswer]] = field(default_factory=dict)
 
     def plan(self, spec: Spec) -> Plan:
-        """Return the plan of the comparison."""
+        """Return the plan of the comparison, limited to what the logs of stored sides hold.
+
+        Raises
+        ------
+        UsageError
+            There are several outcomes, or the logs have no document of the task.
+        """
         plan = make_plan(spec)
         if plan.only_outcome is None:
             raise UsageError("live models are compared on one task and one metric")
@@ -297,12 +304,17 @@ class StoredSides:
         free = dict.fromkeys(self.logs, 0.0)
         charges = replace(plan.charges, prices={**plan.charges.prices, **free})
         plan = replace(plan, charges=charges)
-        outcome, names = plan.outcome, [entry.name for entry in spec.models]
-        session, warnings, accepted = plan.sessions[outcome.task], [*plan.warnings], []
-        sampled = False
+        names = [entry.name for entry in spec.models]
         self.prior_answers = latest_prior_answers(
             self.logs, names, plan.repeats, self.observer.warn
         )
+        return self._limited_to_logs(self._compared_with_logs(plan))
+
+    def _compared_with_logs(self, plan: Plan) -> Plan:
+        """Return a plan that states how the logs' documents, prompts and scoring differ from it."""
+        spec, outcome = plan.spec, plan.outcome
+        session, warnings, accepted = plan.sessions[outcome.task], [*plan.warnings], []
+        sampled = False
         for name in self.logs:
             # The data may have changed since the logs were written.
             if changed := self._leave_out_changed(name, session):
@@ -316,14 +328,31 @@ class StoredSides:
                 continue
             sampled |= scoring.sampled
             for difference in self._differences(name, scoring, spec, outcome, session):
+                # What no `accept_change` is for is only told.
                 if difference.change:
                     accepted.append(difference)
                 else:
                     warnings.append(difference.text)
-        answers = np.array([self._fewest(item, plan.most_repeats) for item in plan.items()])
-        if not answers.any():
+        return replace(
+            plan,
+            warnings=tuple(warnings),
+            accepted=(*plan.accepted, *accepted),
+            stored_draws=sampled,
+        )
+
+    def _limited_to_logs(self, plan: Plan) -> Plan:
+        """Return a plan with the documents and the number of repeats that all logs have.
+
+        Raises
+        ------
+        UsageError
+            The logs have no document of the task.
+        """
+        outcome, warnings = plan.outcome, [*plan.warnings]
+        n_answers = np.array([self._fewest(item, plan.most_repeats) for item in plan.items()])
+        if not n_answers.any():
             raise UsageError("the stored runs have no document in common with the task")
-        bank = replace(outcome.bank, kept=outcome.bank.kept & (answers > 0))
+        bank = replace(outcome.bank, kept=outcome.bank.kept & (n_answers > 0))
         n_items, n_comparable = int(outcome.bank.kept.sum()), int(bank.kept.sum())
         if n_comparable < n_items:
             warnings.append(
@@ -331,18 +360,20 @@ class StoredSides:
                 f"{n_items:,} documents, so the comparison is of these alone"
             )
         [name] = plan.outcomes_by_task[outcome.task]
-        repeats = int(answers[answers > 0].min())
+        spec, repeats = plan.spec, int(n_answers[n_answers > 0].min())
         if repeats < plan.most_repeats:
+            spec = replace(spec, repeats=repeats)
             warnings.append(
                 f"{' and '.join(self.logs)}: the logs have no more than "
                 f"{plural(repeats, 'answer')} to some documents, so no document is asked more "
                 f"often (repeats: {plan.most_repeats})"
             )
         return replace(
-            plan, outcomes_by_task={outcome.task: {name: replace(outcome, bank=bank)}},
-            spec=replace(spec, repeats=repeats) if repeats < plan.most_repeats else spec,
-            warnings=tuple(warnings), accepted=(*plan.accepted, *accepted), stored_draws=sampled,
-        )  # fmt: skip
+            plan,
+            spec=spec,
+            outcomes_by_task={outcome.task: {name: replace(outcome, bank=bank)}},
+            warnings=tuple(warnings),
+        )
 
     def _leave_out_changed(self, name: str, session: TaskSession) -> int:
         """Leave out the answers in a model's logs to documents that have another text now.

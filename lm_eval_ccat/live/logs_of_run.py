@@ -38,7 +38,9 @@ _Scores = dict[_Scored, list[float]]
 
 
 def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
-    """Return where the logs of a run's models contradict its journal.
+    """Return a sentence on each place where the logs of a run's models contradict its journal.
+
+    Scores, texts of answers and estimates are compared.
 
     Parameters
     ----------
@@ -51,6 +53,7 @@ def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
     texts_of: dict[tuple[str, Any, Any], set[str]] = {}
     for record in read_journal(RunDirectory(folder).journal.path)[1]:
         if isinstance(record, Answered):
+            # Of several outcomes the raw scores are stated by name; a single one has no name.
             by_outcome = dict(record.raw) if isinstance(record.raw, Mapping) else {}
             by_outcome[_ONLY_OUTCOME] = None if by_outcome else record.raw
             task, doc_id, *_ = record.item
@@ -60,6 +63,7 @@ def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
             )
             for outcome, raw in by_outcome.items():
                 model_answers.setdefault(_Scored(task, outcome, doc_id), []).append(raw)
+    # Logs hold scores of single outcomes, and none of a weighted mean.
     rankings = [ranking for ranking in stored_rankings(folder) if not ranking.terms]
     texts: list[str] = []
     for model, model_answers in answers.items():

@@ -193,6 +193,17 @@ def compare_with_known(
 ) -> AskingDifferences:
     """Compare how some models of known results were asked and scored with how a run does it.
 
+    Parameters
+    ----------
+    table : ScoreTable
+        The known results.
+    models : collection of str
+        Models of the table.
+    outcome, session
+        What the run measures, and the task as it asks it.
+    accept_change : collection of str
+        Differences that the user accepts.
+
     Raises
     ------
     PromptMismatchError
@@ -201,20 +212,21 @@ def compare_with_known(
         A target, the task's version or code, or what cuts answers off differs, and that is not
         accepted.
     """
-    accepted, doubtful = list[Discrepancy](), dict[str, list[str]]()
+    accepted = list[Discrepancy]()
+    models_of_doubt = dict[str, list[str]]()
     if not table.doc_hashes or not any(table.doc_hashes):
         doubt = "the source states no hashes of documents, so ids alone name them"
-        doubtful[doubt] = list(models)
-    with_prompts: set[str] = set()
+        models_of_doubt[doubt] = list(models)
+    with_known_prompts: set[str] = set()
     for model in models:
         prompts = _prompts_of_known(table, model, session, accept_change)
         if prompts.difference:
             text = f"accepted: known model {model}: {prompts.difference}"
             accepted.append(Discrepancy(text, PROMPTS))
         if prompts.doubt:
-            doubtful.setdefault(prompts.doubt, []).append(model)
+            models_of_doubt.setdefault(prompts.doubt, []).append(model)
         else:
-            with_prompts.add(model)
+            with_known_prompts.add(model)
     logged = Logged(table.task or session.name, outcome.metric.name, outcome.filter)
     runs = runs_by_model(table, logged.task)
     doc_ids = [doc_id for doc_id in table.doc_ids if runs and doc_id in session.marks]
@@ -230,15 +242,15 @@ def compare_with_known(
         ):
             if not difference.change:
                 text = difference.warning_if_accepted(accept_change)
-                doubtful.setdefault(text, []).append(model)
-            # Where prompts are compared word for word, what they are made of says nothing more.
-            elif difference.change != PROMPTS or model not in with_prompts:
+                models_of_doubt.setdefault(text, []).append(model)
+            # Prompts that were compared word for word need no comparison of what they are made of.
+            elif difference.change != PROMPTS or model not in with_known_prompts:
                 named_difference = difference._replace(
                     text=f"known model {model}: {difference.text}"
                 )
                 text = named_difference.warning_if_accepted(accept_change, _REMEDY_OF_KNOWN)
                 accepted.append(named_difference._replace(text=text))
-    return AskingDifferences(accepted, in_words(doubtful, len(models)))
+    return AskingDifferences(accepted, in_words(models_of_doubt, len(models)))
 
 
 def _prompts_of_known(
@@ -262,7 +274,7 @@ def _prompts_of_known(
 
 
 def banks_of(bank: Bank, task: str, only_task: bool = True) -> dict[str, ItemBank]:
-    """Return one task's banks by metric; none if the banks are for other tasks.
+    """Load the banks of one task, by metric; none if the banks are for other tasks.
 
     Parameters
     ----------
@@ -278,6 +290,7 @@ def banks_of(bank: Bank, task: str, only_task: bool = True) -> dict[str, ItemBan
     BankMismatchError
         A file is missing or damaged, or a folder holds no bank of the only task.
     """
+    # The user named a bank for this very task.
     if isinstance(bank, Mapping) and task in bank:
         bank, only_task = bank[task], True
     if isinstance(bank, str | Path):

@@ -64,8 +64,9 @@ class Plan:
     charges : Charges
         What answers cost.
     known : dict of model to KnownMean, or None
+        Means of models with full results, among which the models are ranked.
     weights : dict of task to float
-        Weights of several tasks in the score that ranks the models.
+        Weights of several tasks in the score that ranks the models; empty for a single task.
     groups : dict of name to (dict of task to float)
         Groups of tasks whose scores are also reported, with their own weights.
     warnings : tuple of str
@@ -105,7 +106,7 @@ class Plan:
 
     @property
     def n_answers(self) -> int:
-        """Answers of one model in full: all items, times their repeats."""
+        """How many answers a full evaluation of one model takes: all items, times their repeats."""
         return sum(
             self.repeats.get(task, 1) * outcome.bank.n_items
             for task, outcome in self.outcomes.items()
@@ -113,7 +114,10 @@ class Plan:
 
     @property
     def noisy(self) -> bool:
-        """Whether one answer to every document leaves the noise of answers."""
+        """Whether a score is not known exactly even after one answer to every document.
+
+        So it is if answers are sampled, unless the question is about these very answers.
+        """
         return self.sampled and self.spec.question != RUN
 
     @property
@@ -128,12 +132,12 @@ class Plan:
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
-        """The outcome that counts most, by task."""
+        """The leading outcome of each task: the one with the largest weight."""
         return {task: leading(outcomes) for task, outcomes in self.outcomes_by_task.items()}
 
     @property
     def outcome(self) -> Outcome:
-        """The leading outcome of the first task, the only one unless several are ranked."""
+        """The leading outcome of the first task. Often it is the only one; see `only_outcome`."""
         return next(iter(self.outcomes.values()))
 
     @property
@@ -150,7 +154,7 @@ class Plan:
 
     @property
     def banks(self) -> ItemBank | dict[str, dict[str, ItemBank]]:
-        """The banks that the Ranker ranks on."""
+        """The banks as the Ranker takes them: one bank, or banks by task and outcome."""
         if self.only_outcome:
             return self.only_outcome.bank
         return {
@@ -182,12 +186,12 @@ class Plan:
 
     @property
     def warmup(self) -> int:
-        """Items of every task that each model gets first; fewer with several tasks."""
+        """How many items of every task each model gets first; with several tasks fewer of each."""
         return warmup_per_task(len(self.outcomes_by_task), self.spec.warmup)
 
     @property
     def warmup_items(self) -> int:
-        """Items of all tasks that each model gets first, within its limit of items."""
+        """How many items of all tasks each model gets first, within its limit of items."""
         items = sum(min(self.warmup, outcome.bank.n_items) for outcome in self.outcomes.values())
         limit = None if self.warmup_ignores_limits else self.spec.max_items
         return items if limit is None else min(items, limit)
@@ -205,13 +209,14 @@ class Plan:
 
     def ranker_arguments(self) -> dict[str, Any]:
         """Return the Ranker's arguments, as JSON values for the journal's header."""
-        spec, several, units = self.spec, self.only_outcome is None, None
-        if self.charges.units is not None:  # in bank order
+        spec, has_several_outcomes, units = self.spec, self.only_outcome is None, None
+        if self.charges.units is not None:
+            # Lists in bank order, as items are no keys of JSON.
             by_task = {
                 task: [self.charges.units[Item((task, doc_id))] for doc_id in outcome.bank.doc_ids]
                 for task, outcome in self.outcomes.items()
             }
-            units = by_task if several else by_task[self.outcome.task]
+            units = by_task if has_several_outcomes else by_task[self.outcome.task]
         return {
             "models": self.charges.prices,
             "units": units,
@@ -223,14 +228,15 @@ class Plan:
             **spec.for_the_ranker(),
             **({"sampled": True} if self.sampled else {}),
             **({"repeats": self.repeats} if self.most_repeats > 1 else {}),
-            **({"weights": self.outcome_weights()} if several else {}),
+            **({"weights": self.outcome_weights()} if has_several_outcomes else {}),
             **({"groups": self.groups} if self.groups else {}),
         }
 
     def outcome_weights(self) -> dict[str, dict[str, float]]:
-        """Return each outcome's share of its task's weight, in proportion to the outcomes' weights.
+        """Return the weight of each outcome in the ranked score, by task.
 
-        Tasks without weights count by their items.
+        The outcomes of a task share the task's weight in proportion to their own weights. Without
+        weights of tasks, a task counts by its number of items.
         """
         sizes = {task: float(outcome.bank.n_items) for task, outcome in self.outcomes.items()}
         weights = {}
@@ -259,7 +265,11 @@ class Plan:
 
     @property
     def offered(self) -> list[Item]:
-        """Items that the Ranker may ask: those that the bank of a weighted outcome keeps."""
+        """Items that the Ranker may ask, in bank order.
+
+        Calibration may remove an item from a bank. An item is offered if the bank of at least one
+        outcome that counts in the ranking keeps it.
+        """
         kept_by_task = [
             np.logical_or.reduce(
                 [outcome.bank.kept for outcome in outcomes.values() if outcome.weight > 0.0]
@@ -269,7 +279,7 @@ class Plan:
         return [item for item, kept in zip(self.items(), np.concatenate(kept_by_task)) if kept]
 
     def new_ranker(self, header: Header | None = None) -> Ranker:
-        """Return a Ranker in its initial state, of a run with this `header` if there is one."""
+        """Return a Ranker that was told nothing yet; with a `header`, that of the run to resume."""
         if header is None:
             header = Header(task={"name": self.outcome.task}, ranker=self.ranker_arguments())
         rule = {} if self.rule is None else {"stop": self.rule}

@@ -29,9 +29,19 @@ def on_same_documents(
     names: tuple[str, str],
     warnings: list[str],
 ) -> tuple[ScoreTable | StoredRanking, ScoreTable | StoredRanking]:
-    """Return two sides, with scores cut to the documents of the run on the other side.
+    """Return the two sides of a comparison, about the same documents.
 
-    What the reader of the scores said and what was left out goes to `warnings`.
+    If one side is a run and the other has scores, the scores of documents that the run is not about
+    are left out. Two runs have to be about the same documents.
+
+    Parameters
+    ----------
+    first, second : ScoreTable or StoredRanking
+        Baseline and candidate.
+    names : (str, str)
+        The model of each side.
+    warnings : list of str
+        Gets what the reader of the scores said, and what was left out.
 
     Raises
     ------

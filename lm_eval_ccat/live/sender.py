@@ -532,7 +532,11 @@ class Sender:
         return len(present) >= (2 if self.line.compares_only else 1) and not busy
 
     def pause(self, moment: float) -> float:
-        """Return the seconds until something is due even if no answer arrives."""
+        """Return how many seconds to wait for answers: until something is due without one.
+
+        Due may be a retry, a probe, a call that the rate allows, or a second request. The result is
+        between 2 ms, so that the loop never spins, and `POLL`.
+        """
         waits = [POLL]
         for channel in self.channels.values():
             waits += [due - moment for due, _ in channel.retries]
@@ -540,7 +544,8 @@ class Sender:
                 waits.append(channel.availability.wait(moment))
             may_send = channel.opened and channel.availability.state is State.OPEN
             if may_send and self.line.has_next(channel.name) and channel.free_slots > 0:
-                # A first contact ends by an answer, and an answer ends the pause.
+                # Until every server has shown that it works, a busy one gets no further call. What
+                # it waits for is an answer, which ends the pause.
                 waits.append(
                     POLL if self._awaits_first_contact(channel, moment) else channel.wait(moment)
                 )

@@ -365,7 +365,14 @@ def _is_estimate(file: Path) -> bool:
 
 
 def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[list[Any], Values]:
-    """Replace YAML files of `rank` by their one model, and add their settings to `settings`.
+    """Return the sides with each YAML file of `rank` replaced by its model, and all settings.
+
+    Parameters
+    ----------
+    sides : sequence
+        What is compared; some may be YAML files.
+    settings : mapping
+        Settings that were stated beside them. They count before those of files.
 
     Raises
     ------
@@ -375,25 +382,29 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
     sources, by_flags, files = [], _flat(settings), []
     joined = dict(by_flags)
     for side in sides:
-        if isinstance(side, (str, Path)) and Path(side).suffix in YAML:
-            file, content = side, content_of(Path(side))
-            spec = Spec.read(file).require_ranking()
-            if len(spec.models) != 1:
+        if not (isinstance(side, (str, Path)) and Path(side).suffix in YAML):
+            sources.append(side)
+            continue
+        content = content_of(Path(side))
+        spec = Spec.read(side).require_ranking()
+        if len(spec.models) != 1:
+            raise UsageError(
+                f"{side}: a side of a comparison is one model; leave one under `models:`"
+            )
+        sources += content["models"]
+        files.append(str(side))
+        # The keys that the file states, and not the defaults of all others.
+        stated_keys = [
+            key
+            for key, value in without_aliases(content).items()
+            if value is not None and key != "models"
+        ]
+        for key, value in _flat({key: getattr(spec, key) for key in stated_keys}).items():
+            if key not in by_flags and joined.setdefault(key, value) != value:
                 raise UsageError(
-                    f"{side}: a side of a comparison is one model; leave one under `models:`"
+                    f"{' and '.join(files)} state different values of `{key}:`; both models "
+                    "are asked the same way, so write one value in both files"
                 )
-            [side], options = content["models"], without_aliases(content)
-            files.append(str(file))
-            given_keys = [
-                key for key, value in options.items() if value is not None and key != "models"
-            ]
-            for key, value in _flat({key: getattr(spec, key) for key in given_keys}).items():
-                if key not in by_flags and joined.setdefault(key, value) != value:
-                    raise UsageError(
-                        f"{' and '.join(files)} state different values of `{key}:`; both models "
-                        "are asked the same way, so write one value in both files"
-                    )
-        sources.append(side)
     harness_keys = [key for key in joined if key.startswith("harness.")]
     harness = {key.removeprefix("harness."): joined.pop(key) for key in harness_keys}
     return sources, {**joined, **({"harness": harness} if harness else {})}

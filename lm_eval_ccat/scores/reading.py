@@ -301,14 +301,28 @@ class _Source:
         return Scale(cap=cap), [note] if over else []
 
     def beside(self, peer: OwnScale) -> tuple[Scale, list[str]]:
-        """Return the scale of a peer, and a warning if the source does not state its own."""
+        """Return the scale of a peer, on which the scores are to be read, too.
+
+        A warning comes with it if the source does not state a scale of its own.
+
+        Parameters
+        ----------
+        peer : OwnScale
+            What the scores will be used with, such as a bank, and its scale.
+
+        Raises
+        ------
+        ScaleError
+            The source states another scale.
+        """
         owner, scale = peer
         of_source = self.scale or scale
+        # A source that states only the direction is taken to have the peer's ends.
         if self.scale is None and self.direction_only is not None:
             of_source = Scale(*scale.ends, higher_is_better=not self.direction_only)
-        # Raw scores of an unbounded metric are alike whatever cap each source states.
-        alike = None not in (scale.cap, of_source.cap)
-        if not alike and (
+        # If both are unbounded, raw scores are alike whatever caps the two state.
+        both_unbounded = None not in (scale.cap, of_source.cap)
+        if not both_unbounded and (
             difference := differing_scales(self.metric, peer, (self.where, of_source))
         ):
             raise ScaleError(f"{difference}. {self._remedy(of_source, scale)}")

@@ -584,10 +584,13 @@ class _Answered(NamedTuple):
 def _made_of(
     bank: ItemBank, observations: Sequence[Observation], date: str | None, *, response_model: bool
 ) -> ItemBank:
-    """Return a bank of these observations alone, with a response model if they suffice for it."""
+    """Return a bank with the items of `bank` and nothing but these observations.
+
+    It is calibrated if a response model is wanted and the observations suffice for one. Else it
+    keeps the observations, and knows nothing of its items.
+    """
     parts = ("task", "metric", "filter", "scale", "doc_hashes", "prompts", "settings")
     blank = ItemBank.blank(bank.doc_ids, **{part: getattr(bank, part) for part in parts})
-    # Of too few answers, a bank keeps the observations and knows nothing of the items.
     grown = blank
     if response_model and _Answered.of(bank, observations).suffice:
         grown = calibrate(table_of(blank, observations), "default")

@@ -386,7 +386,7 @@ def send(lm: Any, instances: Sequence[Any]) -> None:
         by_type.setdefault(instance.request_type, []).extend([instance] * instance.repeats)
     answers = {kind: _answer(lm, kind, requests) for kind, requests in by_type.items()}
     for kind, requests in by_type.items():
-        # Else answers would stand with other requests.
+        # Answers are told apart by their position, so a missing one would shift all others.
         if len(answers[kind]) != len(requests):
             raise HarnessError(
                 f"the model answered {len(answers[kind])} of {len(requests)} {kind} requests"

@@ -316,6 +316,7 @@ class Rater:
         ]
 
     def _over_http(self, messages: Messages) -> Reply | HarnessError:
+        """Return the reply of a judge's server, or the error if it gives none after all retries."""
         assert self._transport is not None
         settings = self._settings
         [call] = server_calls(self._lm, self._requests([messages]))
@@ -329,13 +330,13 @@ class Rater:
                 if text is None:
                     [text] = self._transport.read(call, answer)
                 read = sum(estimate_tokens(message["content"]) for message in messages)
-                guessed = Tokens(read, estimate_tokens(text), "estimate")
-                return Reply(text, served.usage or guessed)
+                estimated_tokens = Tokens(read, estimate_tokens(text), "estimate")
+                return Reply(text, served.usage or estimated_tokens)
             except ServerError as error:
                 # Reasoning models take other names of a setting, or none; the reply says which.
                 if error.status == 400 and self._adapt(error.words, body):
                     continue
-                # It is about this one answer (too long, filtered), and is no reason to stop.
+                # The server refused this one answer (too long, filtered); it may take the others.
                 if error.status in DOCUMENT_STATUSES:
                     return _Refusal(f"{where} refused: {error}")
                 # Waiting does not mend a wrong key or an empty account.

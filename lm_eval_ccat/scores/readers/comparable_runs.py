@@ -18,9 +18,9 @@ from ..configuration import drawing
 from ..table import REPEAT_CONFIG
 from .logged_runs import LoggedRun
 
-# Two values of these make two benchmarks.
+#: Runs that differ in one of these are of two benchmarks.
 DEFINING = ("task_version", "num_fewshot")
-# Two values of these are worth saying.
+#: Runs that differ in one of these can be compared, with a warning.
 _NOTED = (
     "chat_template", "system_instruction", "fewshot_as_multiturn", "dataset_path",
     "dataset_revision", "scorer",
@@ -32,13 +32,20 @@ COMPARED = (*DEFINING, *_NOTED)
 def full_runs(
     runs: Sequence[LoggedRun], partial: bool = False, selected: bool = False
 ) -> tuple[list[LoggedRun], list[str]]:
-    """Leave out the runs that may not stand for full results; say of each what it lacks.
+    """Return the runs that may stand for full results, and a warning of each run that lacks some.
 
     Parameters
     ----------
     runs : sequence of LoggedRun
-    partial, selected : bool, optional
-        Whether adaptive runs, and runs of documents that the user named, are kept all the same.
+    partial : bool, optional
+        Whether adaptive runs are kept all the same.
+    selected : bool, optional
+        Whether runs of documents that the user named (``--samples``) are kept all the same.
+
+    Raises
+    ------
+    ScoreTableError
+        No run is kept.
     """
     full, warnings = [], []
     for run in runs:
@@ -46,7 +53,7 @@ def full_runs(
         consequence = "it has no scores of the others"
         if not usable and run.adaptive:
             usable = partial
-        # Documents that a user named (``--samples``) are usable if they were named in order.
+        # The harness numbers such documents rightly only if they were named in order.
         elif not usable and selected:
             usable = run.in_order
             consequence = "its documents stand for others only if they were named blind to scores"
@@ -79,25 +86,27 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
     comparable, warnings = list(runs), []
     for key in COMPARED:
         values = [(run, json.dumps(run.settings[key])) for run in comparable if run.results]
+        # A run that does not state what defines the benchmark may be of the same one.
         if key in DEFINING:
             values = [(run, value) for run, value in values if value != "null"]
-        models: dict[str, set[str]] = {}
+        models_by_value: dict[str, set[str]] = {}
         for run, value in values:
-            models.setdefault(value, set()).add(run.model)
-        # A setting in which all runs agree needs no word.
-        if len(models) < 2:
+            models_by_value.setdefault(value, set()).add(run.model)
+        # All runs agree.
+        if len(models_by_value) < 2:
             continue
-        sizes = Counter({value: len(names) for value, names in models.items()}).most_common(4)
+        n_models = {value: len(names) for value, names in models_by_value.items()}
+        sizes = Counter(n_models).most_common(4)
         counts = ", ".join(f"{short(value)} ({plural(n, 'model')})" for value, n in sizes)
         differs = f"{key} differs between logs: {counts}"
         if key in _NOTED:
             warnings.append(f"{differs}; all are used")
             continue
         # Of values that equally many models have, the one of the latest run.
-        latest: dict[str, str] = {}
+        latest_date: dict[str, str] = {}
         for run, value in values:
-            latest[value] = max(run.date, latest.get(value, ""))
-        common = max(models, key=lambda value: (len(models[value]), latest[value]))
+            latest_date[value] = max(run.date, latest_date.get(value, ""))
+        common = max(n_models, key=lambda value: (n_models[value], latest_date[value]))
         left_out = [run.samples for run, value in values if value != common]
         comparable = [run for run in comparable if run.samples not in left_out]
         warnings.append(

@@ -234,17 +234,29 @@ class Source:
         return values[0] if kinds.is_floating(kind) or kinds.is_integer(kind) else None
 
     def parts(self, columns: Sequence[str] = _USED) -> Iterator[tuple[Key, Any]]:
-        """Yield the rows in batches, each with the outcome that all of its rows are of."""
-        stating = [name for name in _NAMES if name in self.names and not self.items]
-        columns = [n for n in self.names if n in columns or self.items] or ["score"]
-        n_rows = _BATCH // len(self.items) + 1 if self.items else _BATCH
+        """Yield the rows in batches, each with the outcome that all of its rows are of.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Columns to read of a long table; of a wide one, which has a column for each item, all
+            are read.
+        """
+        is_wide = bool(self.items)
+        # A wide table is of one outcome, which no column states.
+        stating = [] if is_wide else [name for name in _NAMES if name in self.names]
+        read_columns = self.names
+        if not is_wide:
+            read_columns = [name for name in self.names if name in columns] or ["score"]
+        # Batches of about the same number of scores.
+        n_rows = _BATCH // len(self.items) + 1 if is_wide else _BATCH
         with self.readable():
             if self._table is not None:
-                table = self._table if self.items else self._table.select(columns)
+                table = self._table if is_wide else self._table.select(read_columns)
                 batches = table.to_batches(n_rows)
             else:
                 file = self._parquet(read_dictionary=self._texts)
-                batches = file.iter_batches(n_rows, columns=columns)
+                batches = file.iter_batches(n_rows, columns=read_columns)
             for batch in batches:
                 outcomes = _coded([batch[name] for name in stating], len(batch))
                 for n, texts in enumerate(outcomes.values):
@@ -600,9 +612,16 @@ def _arrow_table(frame: Any) -> Any:
 
 
 def _coded(columns: Sequence[Any], n: int) -> Coded:
-    """Return the distinct `Texts` of `n` rows in some columns, and the index of each row's.
+    """Return the distinct combinations of texts in `n` rows, and the index of each row's.
 
-    They are in order of first appearance.
+    Combinations are in the order of their first appearance.
+
+    Parameters
+    ----------
+    columns : sequence of pyarrow.Array
+        The columns whose texts are combined.
+    n : int
+        The number of rows.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -614,15 +633,17 @@ def _coded(columns: Sequence[Any], n: int) -> Coded:
             column = pc.cast(column, "string").dictionary_encode()
         names = pc.cast(column.dictionary, "string").to_pylist()
         indices = column.indices
-        # A missing text is a value of its own here.
+        # A missing text is a value of its own.
         if indices.null_count:
             indices = _filled(pc.cast(indices, pa.int64()), np.array([len(names)]))
             names.append(None)
-        # One number stands for a combination, as digits stand for a number.
+        # A row's combination is one number, of which each column's index is a digit. So distinct
+        # ones are found without a tuple for each row.
         if len(names) > 1:
             combined = combined * len(names) + _flat(indices)
         texts.append(names)
     numbers, codes = _distinct(_of_numpy(combined))
+    # The digits of each distinct number, by column.
     positions = (
         np.unravel_index(numbers, [len(column_texts) for column_texts in texts]) if texts else []
     )

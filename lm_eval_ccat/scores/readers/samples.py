@@ -153,9 +153,16 @@ def _checked(row: object) -> SampleRow | str:
 
 
 def tail_of(line: bytes, key: str) -> SampleRow | None:
-    """Return a row's number, its ``arguments`` and what it has from its filter or hash on.
+    """Return the part of a row that scores are read from, without parsing all of the row.
 
-    None where the whole row must be parsed.
+    It has the row's ``doc_id``, its ``arguments`` (the prompt), and what comes after the answer:
+    filter, hash and scores. None if the whole row has to be parsed to be sure.
+
+    Parameters
+    ----------
+    line : bytes
+    key : str
+        The metric whose score is needed.
 
     Examples
     --------
@@ -179,7 +186,7 @@ def tail_of(line: bytes, key: str) -> SampleRow | None:
         tail: SampleRow = _DECODE("{" + str(line[tail_start:], "utf-8"))
     except (ValueError, RecursionError):
         return None
-    # Without arguments, only the responses tell whether the hash covers all that was asked.
+    # A row without arguments states only in its responses whether its hash covers the prompt.
     if (begin := line.rfind(_ARGUMENTS)) < 0:
         return None
     try:
