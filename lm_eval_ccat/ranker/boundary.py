@@ -244,7 +244,10 @@ class Horizon(NamedTuple):
 def governing_horizons(
     horizons: tuple[int, ...], starts: tuple[int, ...], n_items: float, pass_length: int = 0
 ) -> tuple[Horizon, ...]:
-    """Return the horizons of a ranking, each with its looks and what earlier ones left of a level.
+    """Return the horizons of a ranking, each with its looks and its boundary for every level.
+
+    A level is the chance of error that all horizons share: each horizon spends a part, and the
+    boundary of the next one is set by what is left.
 
     Parameters
     ----------
@@ -275,7 +278,8 @@ def governing_horizons(
         # Unless all items are within the horizon, a part of the level is kept for further ones.
         part = left if horizon >= n_items - 1 else left * (1.0 - KEPT)
         c = np.interp(np.log(part), log[:, -1], scale)
-        # Each is the exact inverse of the other as far as one rises and the other falls.
+        # Where levels rise and constants fall strictly, interpolating from levels to constants and
+        # back gives the same level again (`Looks.boundary`, `Looks.log_p`): keep only these.
         end = int(np.argmin(c)) + 1
         strict = np.r_[(np.diff(level[:end]) > 0.0) & (np.diff(c[:end]) < 0.0), True]
         last_look = min(starts[k + 1] - 1, last) if k + 1 < len(starts) else last

@@ -59,7 +59,11 @@ class RankingBuilder:
         }
 
     def ranking(self, *, done: bool, parts: bool) -> Ranking:
-        """Return the current ranking; `done` and `parts` are those of `Ranker`."""
+        """Return the current ranking.
+
+        `done` says whether the ranker is done; without `parts`, the rankings by task, outcome
+        and group are left out.
+        """
         standing, tasks, rule = self._standing, self._contents.tasks, self._turns.rule
         verdicts, goal = standing.current_verdicts, rule if has_goal(rule) else AllDecided()
         ranking = replace(
@@ -71,14 +75,15 @@ class RankingBuilder:
         )
         if not parts:
             return ranking
-        # A model alone has no pair, and a ranking about the population has asked already.
+        # Which decisions also hold for items like these? A single model has no pair, and a ranking
+        # whose question is the population has decided for them already.
         beyond = None
         if verdicts.belief.question == BENCHMARK and len(verdicts.tested) > 1:
             wider = standing.first_look(question=POPULATION)
             beyond = (wider.sign == verdicts.sign[:, : len(verdicts.tested)]) & (
                 wider.state == DECIDED
             )
-        # A task that was not given by name is not shown as a part: it is the whole.
+        # A bank that was given without a task's name is the whole ranking, not a part to show.
         several = len(self._contents.outcomes) > 1
         by_task = len(tasks) > 1 or not self._contents.bare
         return replace(
@@ -160,7 +165,8 @@ class RankingBuilder:
         estimate = self._estimate(model, verdicts, score, belief)
         if description:
             estimate = replace(estimate, method_interval=description.interval)
-        # The bound covers what failures may hide: it starts from the estimate without their bias.
+        # The bound allows for all that failures may hide, so it is made before the bias that they
+        # are estimated to cause widens the interval.
         bound = self._bound(account, score, estimate, verdicts.confidence)
         if belief.failure_bias is not None:
             estimate = replace(estimate, failure_bias=float(belief.failure_bias[model]))
@@ -168,7 +174,7 @@ class RankingBuilder:
         failed = [item for item in account.failed if contents.task_at(item) in score.tasks]
         as_asked = score is self._standing.score or len(score.tasks) > 1
         name = contents.name_as_asked if as_asked else contents.doc_id
-        # Names are made once: thousands of items stand in several columns.
+        # Thousands of items stand in several columns: make the name of each once.
         names = {item: name(item) for item in (*items, *failed)}
         sample = description.drawn if description else None
         return ModelRow(

@@ -359,7 +359,8 @@ def ranking_grid(content: RankingContent, title: str) -> ShownTable:
         what_is_asked(content) if column.name == "items" else column.name: [
             column.value(model) for model in models
         ]
-        for column in COLUMNS  # one that stands elsewhere, too, is always in a data frame
+        # A column that only the grid has must apply; one that other tables have, too, always stays.
+        for column in COLUMNS
         if GRID in column.places.split()
         and (column.places != GRID or column.applies(content, models))
     }

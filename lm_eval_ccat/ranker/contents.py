@@ -288,7 +288,8 @@ class Task:
             raise UsageError(
                 f"task {self.name!r} has several outcomes; tell a score of each: {{outcome: score}}"
             )
-        # An answer without a score that counts tells the ranking nothing, but would pass for one.
+        # An answer must have a score of positive weight: without one it would count as an answer,
+        # although it tells the ranking nothing.
         if not any(
             score is not None and outcome.weight > 0.0
             for outcome, score in zip(self.outcomes, values)
@@ -462,7 +463,7 @@ class Contents:
             index = task.bank.index[doc_id]
         except (KeyError, TypeError):
             raise UsageError(f"the bank{of_task} has no item with doc_id {doc_id!r}") from None
-        # True would pass for 1.
+        # In Python True is an integer, equal to 1.
         if isinstance(repeat, bool) or not isinstance(repeat, int):
             raise UsageError(f"repeat {repeat!r} of doc_id {doc_id!r} is not a whole number")
         if not 1 <= repeat <= task.repeats:
@@ -651,7 +652,7 @@ def _shares(
         if by_outcome:
             _require_each_outcome(by_name, weight_of)
             weight_of = by_name
-        # Where tasks have the names of metrics, the weights are those of tasks.
+        # The names are those of metrics. If tasks have the same names, the weights are of tasks.
         elif set(by_name) == metrics != set(of_task):
             weight_of = {
                 task: {name: by_name[name] for name in weight_of[task]} for task in of_task

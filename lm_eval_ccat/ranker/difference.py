@@ -153,8 +153,9 @@ class Difference:
         margin : float, optional
             How much worse is still good enough, on the metric's own scale.
         scale : Scale, optional
-            The metric's own; default that of the verdicts.
+            The metric's own; default [0, 1].
         clusters, answers : int, optional
+            As the attributes. With `answers`, what would decide is counted in answers.
         """
         scale, belief = scale or Scale(), verdicts.belief.on_scores
         low, high = (scale.span * float(ends[1, 0]) for ends in verdicts.intervals())
@@ -172,12 +173,12 @@ class Difference:
             decision=WORDS[verdicts.state[1, 0]],
             barred=bool(verdicts.barred[1, 0]),
         )
-        # With equal scores and no loss the standard error is 0: the interval comes from differences
-        # that may still come, and shrinks as 1/n.
+        # If no document favours either model, the interval covers only differences that may still
+        # come. It shrinks with the number of documents n as 1/n, others as 1/sqrt(n).
         rate = 1.0 if alike and neither_lost else 0.5
         asked = Asked(documents, answers, belief.n_items, rate)
         difference = cls.stated(stated_pair, asked, scale, margin)
-        if equal and margin == 0.0:  # without a margin nothing is asked of documents to come
+        if equal and margin == 0.0:  # without a margin "equivalent" means that all scores are equal
             difference = replace(difference, verdict=WORDS[EQUIVALENT], more_documents=None)
         if belief.question == POPULATION and answers is not None:
             # More answers to these documents tell nothing of others.
@@ -206,7 +207,7 @@ class Difference:
         >>> Difference.stated(pair, Asked(documents=50), lower, margin=1.0).verdict
         'not worse'
         """
-        # What is left of equal means by rounding is no difference.
+        # Rounding can leave a tiny difference between equal means.
         difference = pair.candidate - pair.baseline
         difference = difference if abs(difference) > ROUNDING * scale.span else 0.0
         up = 1.0 if scale.higher_is_better else -1.0
@@ -214,7 +215,7 @@ class Difference:
         if pair.barred:
             verdict = NOT_KNOWN
         else:
-            # A difference of exactly the margin is no more than it.
+            # A difference of exactly the margin keeps it, so rounding must not push it beyond.
             limit = margin + ROUNDING * scale.span
             verdict = _verdict(pair.decision, gain, (low, high), margin, limit)
         lacking, repeated = None, asked.answers is not None
@@ -326,8 +327,9 @@ def compare_scores(
 ) -> Difference:
     """Compare two models, in a single look, on documents that both have scores on.
 
-    Differences that only rounding tells apart count as equal, and equal ones have the variance of
-    an imagined half document. Losses too rare to show widen the interval (`_rare_losses`).
+    Differences that rounding alone tells apart count as equal. If all are equal, half an imagined
+    document without a difference adds their variance. Kinds of documents that are too rare to be
+    among these may favour the other model: the interval allows for them (`_rare_losses`).
 
     Parameters
     ----------
@@ -338,16 +340,16 @@ def compare_scores(
     clusters : ndarray of shape (n_documents,), optional
         Label of each document's cluster.
     exact : bool, optional
-        Compare on these documents themselves, on which the difference has no error.
+        Compare these very scores on these documents: their mean difference has no error.
     margin : float, optional
         How much worse is still good enough.
     confidence : float, optional
         Two-sided.
     repeats : RepeatFigures, optional
-        What all answers tell, where documents were asked repeatedly.
+        What all answers tell, where documents were asked repeatedly; arrays of shape (1,).
     these_items : bool, optional
-        Ask about expected scores on these documents: with repeats, only the noise within documents
-        counts.
+        Compare expected scores on these documents. It matters where `repeats` have more answers
+        than documents: the error is then the noise within documents alone.
 
     Raises
     ------
@@ -369,7 +371,7 @@ def compare_scores(
     fewest = 0.0 if clusters is None else fewest_clusters(confidence)
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
     if repeats is not None and of_answers:
-        # About these documents, only the noise within them is left to chance.
+        # The documents are given; only answers to them could have come out otherwise.
         variance, df = float(repeats.variance[0]), float(repeats.df[0])
         pair_zero_loss = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
         zero_count = rare_losses = np.zeros((2, 2))

@@ -156,7 +156,7 @@ def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> Fault:
     Parameters
     ----------
     bank : ItemBank
-        A blank one expects nothing, so that it finds nothing.
+        A blank bank expects no scores, so that no fault is found.
     scores : ndarray of shape (n_models, n_items)
         In bank order, on [0, 1]; NaN where missing.
     related : float, optional
@@ -177,7 +177,8 @@ def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> Fault:
         return Fault("", Join(0, len(scores), 0.0, 0.0))
     curves, scores = method.curves(bank), np.where(bank.kept, scores, np.nan)
     join, trusted = join_of(curves, scores), -math.log(ODDS)
-    # Neighbours may be alike, so that a bank that is moved by a document looks trustworthy.
+    # Neighbouring documents may be alike, so scores that are shifted by one document can pass the
+    # test below: see first whether they fit better if they are shifted.
     for step, place in ((1, "after"), (-1, "before")):
         moved = join_of(curves, np.where(bank.kept, np.roll(scores, step, axis=1), np.nan))
         limit = RELATED * math.sqrt(2.0 / max(min(join.n, moved.n) - 3, 1))

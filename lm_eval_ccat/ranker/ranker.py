@@ -238,7 +238,8 @@ class Ranker:
         across: bool = True,
         **options: Any,
     ) -> None:
-        # As stated, for a ranking that begins again without its banks (`JoinTests`).
+        # `JoinTests` needs the arguments as the caller stated them: where a bank proves wrong, it
+        # begins the ranking again without banks.
         arguments = {name: value for name, value in locals().items() if name not in _NOT_STATED}
         prices = prices_of(models)
         self.confidence = CONFIDENCE.check(confidence, "confidence")
@@ -253,7 +254,7 @@ class Ranker:
         SWITCH.check(across, "across")
         exposure = whole(1).check(exposure, "exposure")
         contents = self._contents = Contents(bank, weights, repeats)
-        # About these very answers nothing is left to chance, although they were sampled.
+        # Question 'run' is about the answers themselves, so that their noise is no error.
         sampled = SWITCH.check(sampled, "sampled") or contents.asks_repeatedly
         self._sampled = sampled and question != RUN
         if contents.asks_repeatedly and not self._sampled:
@@ -280,7 +281,7 @@ class Ranker:
         score = _ranked_score(contents, sizes, across=across)
         references = None
         if known is not None:
-            # Full results of sampled answers have the noise of so many draws.
+            # The mean of sampled full results is noisy: it is over one draw per item.
             answers = sum(task.bank.n_items for task in contents.tasks) if self._sampled else None
             references = references_of(
                 known,
@@ -312,7 +313,7 @@ class Ranker:
         if contents.asks_repeatedly:
             self._require_a_pass(prices, limits)
         self._set_looks()
-        # A default is left out of the signature, which states what a reader cannot guess.
+        # The signature states options that differ from their defaults; None leaves an option out.
         options = {
             "min_difference": min_difference or None,
             "familywise": familywise or None,
@@ -718,7 +719,7 @@ class Ranker:
         elapsed : float, optional
             Seconds of the run so far, for the rule `Time`; given alone, it lifts no `stop`.
         repeats : int, or mapping of task to int, optional
-            Most answers of an item, more than so far: a later horizon.
+            New limit of answers per item, not below the present one.
 
         Examples
         --------
@@ -736,7 +737,8 @@ class Ranker:
             self._accounts.of(name)
         if elapsed is not None:
             self._standing.elapsed = AT_LEAST_0.check(elapsed, "elapsed")
-        if repeats is not None:  # may be refused, so before anything changes
+        if repeats is not None:
+            # Repeats may be refused, which must leave the limits, models and prices unchanged.
             self.require_repeats(repeats, budget=budget, max_items=max_items, stop=stop)
             before = self._contents.n_kept
             moved_to = self._contents.raise_repeats(repeats, self.seed)

@@ -66,8 +66,8 @@ def references_of(
         Whether the benchmark's items count as a sample of a larger population: then even the means
         of full results have the sampling error of the items.
     answers : int, optional
-        Number of answers behind a mean without a stated error if answers are sampled: its noise is
-        then at most that of as many draws of 0 or 1.
+        If answers are sampled, the number of answers behind a mean. A mean without a stated error
+        then gets the largest that it can have: the error of a mean of so many draws of 0 or 1.
 
     Raises
     ------
@@ -167,15 +167,17 @@ def means_of_known(
     table : ScoreTable
     bank : ItemBank
     population, sampled : bool, optional
-        Whether the items are a sample of a population, and whether answers are sampled: then even a
-        mean over all items has an error. Of sampled answers it is the noise within items where a
-        model has several to each of them, else all that its items differ by.
+        Whether the items are a sample of a population, and whether answers are sampled. In either
+        case even a mean over all items has an error. If a model has several sampled answers to each
+        item, its error is estimated from the noise within items, else from the spread of all its
+        scores.
 
     Raises
     ------
     UsageError
-        The table is on another scale, has none of the bank's items, or other documents by their
-        numbers or, where no hashes verify them, by its scores (`lm_eval_ccat.ranker.join`).
+        The table is on another scale or has none of the bank's items. Or it is of other documents:
+        their hashes differ or, without hashes, the scores do not go with what the bank expects
+        (`lm_eval_ccat.ranker.join`).
     """
     sides = ("the bank", bank.scale), ("the known results", table.scale)
     if difference := differing_scales(bank.metric, *sides):
@@ -196,8 +198,8 @@ def means_of_known(
     # has a finite-population correction.
     seen_share = n / bank.n_items
     share = np.zeros(len(n)) if population or sampled else seen_share
-    # A model with a single score gets the largest possible spread, and one whose scores are equal
-    # that of half a score at the other end of the scale, as `sample` has it.
+    # A model with a single score gets the largest possible spread. If all scores of a model are
+    # equal, imagine half a score more, at the far end of the scale, as the method `sample` does.
     varies = squares > n * ROUNDING**2
     squares = np.where(varies, squares, IMAGINED_ITEMS * np.maximum(mean, 1.0 - mean) ** 2)
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)

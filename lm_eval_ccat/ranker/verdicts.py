@@ -481,13 +481,13 @@ class Verdicts:
                 rivals, n_draws = order[: max(tops)], _DRAWS
             error = np.random.default_rng(_SEED + 1).standard_normal((n_draws, len(rivals)))
             drawn = references.location[rivals] + error * np.sqrt(references.variance[rivals])
-            # Beside known means a model has the variance that these imply, as in its pairs. This
-            # says which references are above it; its rank among tested models stays that of `rank`.
+            # Beside known means a model's location varies as in its pairs with them. `beside` says
+            # which references are above a model; among tested models it keeps its `rank`.
             beside = belief.beside_known(tested, noise[:n_draws])
             among = _ranks(np.concatenate([beside, drawn], axis=1), turns)
             among[:, :n_tested] += rank[:n_draws] - _ranks(beside, turns)
-            # A sum of ranks may give two models of a draw one rank: rank again, so that exactly k
-            # are the best k.
+            # These sums may give two models the same rank in a draw: rank again, so that exactly k
+            # models are among the best k.
             rank = _ranks(-among.astype(np.float64), turns)
             names = names + [references.names[rival] for rival in rivals]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
@@ -586,9 +586,10 @@ class Verdicts:
         }  # fmt: skip
 
     def _items_to_decide(self, pair: Gaps, size: float, setback: float = 0.0) -> float | None:
-        """Return the items that decide a pair if it goes on as it is; None if `size` do not.
+        """Return how many items decide a pair that goes on as it is; None if `size` are too few.
 
-        Where the limit in force has too few, it is extended to just enough: a result advises that.
+        If the pair cannot be decided within the limit in force, the search extends the limit in
+        steps until it can. A result then advises the user to raise the limit.
 
         Parameters
         ----------
@@ -597,7 +598,8 @@ class Verdicts:
         size : float
             All items.
         setback : float, optional
-            Standard deviations, of what the difference may still change, that it loses.
+            How much smaller the difference gets on the way, in standard deviations of what it may
+            still change by.
         """
         level, n_items = (
             (1.0 - self.confidence) / self._family[0].divisor_of_open,
@@ -606,9 +608,11 @@ class Verdicts:
         n = float(pair.n)
         grid = np.arange(n + 1.0, min(size, n + _SEARCHED_ITEMS) + 1.0)
         later = _with_items(pair, grid, n_items, setback)
-        # A method's own evidence is taken to grow as fast as that of the mixture.
+        # A method's own evidence (`proof`) cannot be foretold: assume that it grows like the
+        # evidence of looks without a horizon.
         looks = self.looks if self.belief.proof is None else Looks()
-        weak = -float(np.log(level)) - ROUNDING  # few degrees of freedom count
+        # With few degrees of freedom a pair that passes the boundary may have too little evidence.
+        weak = -float(np.log(level)) - ROUNDING
 
         def first_that_decides(looks: Looks, limit: float) -> float | None:
             better, worse, _ = looks.evidence_of_gaps(later, n_items, level)
@@ -620,11 +624,12 @@ class Verdicts:
         needed = first_that_decides(looks, limit)
         if needed is not None or limit >= size:
             return needed
-        # A single look decides with fewer items, and costs no table of a boundary.
+        # A single look needs fewer items than many looks, so its number bounds the search from
+        # below. It takes little time, because it needs no table of chances (`boundary`).
         least = max(first_that_decides(Looks(single_look=True), size) or size, limit)
         steps = 1 + int(np.ceil(np.log(size / least) / np.log(_EXTENSION)))
         for limit in np.ceil(np.geomspace(least, size, steps)).tolist():
-            # One that just suffices would be used up by a pair that goes on a little worse.
+            # A horizon of just `limit` items is too short if the pair goes on a little worse.
             horizon = int(min(_EXTENSION * limit, size))
             extended = looks.with_horizon(horizon, most_items(self.belief))
             if (needed := first_that_decides(extended, limit)) is not None:

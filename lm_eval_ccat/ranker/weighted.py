@@ -218,9 +218,10 @@ class WeightedSum:
     def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
         """Return covariances of the errors of one model's tasks, by task and other task.
 
-        They are of unweighted scores on [0, 1]; empty if tasks are independent. The prior across
-        tasks gives one part. What the sum's variance holds beyond it, by replays or because the
-        model lies beyond the banks, counts as one correlation of all pairs of tasks.
+        Scores are on [0, 1] and unweighted. Independent tasks give an empty result. The prior
+        across tasks gives one part of the covariances. Replays, or a model beyond all that the
+        banks know, may have raised the variance of the sum further: that part is stated as the
+        same correlation for every pair of tasks.
         """
         if len(self.tasks) == 1:
             return {}
@@ -229,7 +230,7 @@ class WeightedSum:
         if self._prior is not None:
             places = [self.tasks.index(number) for number in self._prior.tasks]
             shared[np.ix_(places, places)] = self._prior.covariances(model)
-        # Of a task with several outcomes replays know nothing: there the prior's part is all.
+        # Replays know nothing of tasks with several outcomes: these have the prior's part alone.
         if len(self.outcomes) == len(self.tasks):
             weights = self.weights
             of_tasks = [term.beliefs(BENCHMARK)[0].variance[model, model] for term in self._terms]
