@@ -394,7 +394,7 @@ class Belief:
         if any(b.question != first.question for b in beliefs):
             raise ValueError("beliefs about different questions cannot be summed")
         parts, task_weights = [b.on_scores for b in beliefs], np.asarray(weights, dtype=np.float64)
-        # A single task keeps its method's evidence at all looks.
+        # Only a single task keeps the evidence of its method (`proof`): a sum has none.
         if len(parts) == 1 and task_weights[0] == 1.0:
             return parts[0]
         mean = task_weights @ np.array([b.location for b in parts])

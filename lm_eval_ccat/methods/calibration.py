@@ -47,8 +47,9 @@ def calibrate(
         "default" is recommended; "paper" is that of arXiv:2601.13885; others may be installed
         (`lm_eval_ccat.methods.method`).
     keep_scores : bool, optional
-        Keep the scores in the bank: an update then needs no other file, and a model that is
-        ranked again does not calibrate its own test. The bank grows with the number of models.
+        Keep the scores in the bank: an update then needs no other file, and to rank one of the
+        calibration models the bank is fitted again without it. The bank grows with the number of
+        models.
     **options
         Options of the method's own calibration.
 
@@ -170,7 +171,7 @@ def table_warnings(table: ScoreTable) -> list[str]:
             + (f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else "")
             + "; if they are one model, it counts twice (--drop_copies)"
         )
-    # Nothing would be found to be wrong until a ranking has no document to ask.
+    # Calibration works with such doc_ids, but a ranking would find none of the documents.
     if all(map(is_number, table.doc_ids)):
         warnings.append(
             f"the doc_ids are numbers written as texts ({table.doc_ids[0]!r}), so no task of the "

@@ -584,12 +584,14 @@ class Field:
         available : ndarray of bool, shape (n_items,)
         price : ndarray of shape (n_items,), optional
         k : int, optional
-            Most candidates, best first; an item that is drawn or shared comes alone.
+            Most candidates, best first. An item that is drawn, or that is in the sequence already,
+            comes alone.
         pending : sequence of int, optional
             Items of `a` in flight; those that `asked` recorded need not be among them.
         """
         member, sequence = self.members[a], self.sequence
-        # A model that lags gets what others have had: a pair is compared on common items.
+        # A model that lags gets the next item of the sequence, which others were asked already:
+        # pairs are compared on common items.
         item = self._next_shared(member, available)
         if item is not None:
             return NextItems([item], sequence.draws[item].probability)

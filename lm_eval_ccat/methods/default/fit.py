@@ -67,9 +67,10 @@ def fit(
     Returns
     -------
     Fitted
-        Parameters ``intercept`` and ``slope`` (of ability minus constant ``centre``), ``bend``,
-        ``noise``, ``covariance`` (packed, in units of the noise), ``loading``, and ``within`` of
-        repeated answers; constants of the basis, the prior and the departures.
+        Parameters ``intercept`` and ``slope`` (of ability minus constant ``centre``), ``bend`` (how
+        the curve departs from this line), ``noise``, ``covariance`` (of these coefficients: packed,
+        in units of the noise), ``loading`` (on the residual factors), and ``within`` (noise within
+        items of repeated answers); constants of the basis, the prior and the departures.
 
     Raises
     ------
@@ -98,7 +99,8 @@ def fit(
     fitted = fit_table(table, factors, config_noise)
     items = fitted.items
     check = _check(table, factors, config_noise, draws, families)
-    # Departures grow with the distance from the usual model, which is known without a check.
+    # The prior of departures grows with a model's distance from the mean score of the calibration
+    # models, which needs no check.
     departures = replace(check.departures, centre=fitted.mean)
     facts, warnings = summary(table, check.judged, departures, fitted.report)
     abilities = (items.abilities + fitted.report["centre"]).tolist()
@@ -182,9 +184,9 @@ def summary(
     judged : Judged or None
         None if there were too few models to leave any out.
     departures : Departures
-        The bank's.
+        Prior of departures that the bank will hold.
     report : dict
-        Report of the fit.
+        Figures of the fit, which ``self_check`` repeats as ``fit_...``.
     """
     overview, means = table.overview, table.overview.model_mean
     low, high = sorted(table.scale.restore([float(means.min()), float(means.max())]).tolist())

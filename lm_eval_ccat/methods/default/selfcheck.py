@@ -128,9 +128,10 @@ def groups(
     families : sequence of str
         Family of each model. A family is left out as a whole if it fits into one group.
     whole_families : bool, optional
-        If True, also if it is at most half of all models.
+        If True, a larger family is left out as a whole, too, up to half of all models.
     names : sequence of str, optional
-        Names of the models, needed if there are many: tasks of one suite then replay the same ones.
+        Names of the models, needed if there are more than `_MOST_REPLAYED`. They choose which are
+        replayed, so that all tasks of a suite replay the same models.
     """
     mean = rounded(mean)
     order = np.argsort(-mean, kind="stable")
@@ -150,7 +151,9 @@ def groups(
     fifth = max(n // 5, 1)
     if n - fifth >= 4 and n <= _MOST_REPLAYED:
         left_out += [order[:fifth], order[-fifth:]]
-    if n > _MOST_REPLAYED:  # an even choice would make the extremes a sixth of those replayed
+    # Choose among many models by a hash of their names. An even choice, as below, always takes the
+    # best and the worst of a group: 2 of its 12 replayed models, although extremes are rare.
+    if n > _MOST_REPLAYED:
         replayed = sorted(range(n), key=lambda i: crc32(names[i].encode()))[:_MOST_REPLAYED]
         return [Group(models, models[np.isin(models, replayed)]) for models in left_out]
     size = max(_MOST_REPLAYED // len(left_out), 2)
@@ -174,7 +177,7 @@ def replay_groups(
     config_noise: float,
     draws: float | None = None,
 ) -> tuple[list[Checkpoint], Departures]:
-    """Rank left-out models on banks of the others.
+    """Rank each group of left-out models on a bank calibrated on the other models.
 
     Parameters
     ----------
@@ -191,7 +194,7 @@ def replay_groups(
     -------
     list of Checkpoint
     Departures
-        The prior used: the vague one, with the noise of residuals as found.
+        The prior of the replays: `VAGUE`, with the noise of residuals that they showed.
     """
     mean = np.nanmean(scores, axis=1)
     replays = []
@@ -455,8 +458,8 @@ def departures_of(
     """Fit the prior of departures, and judge it on models that it was not fitted on.
 
     For each group a prior is fitted without its models and judged on them. If squared errors exceed
-    the stated variances before any draw, the prior is widened; if they still do after draws, all
-    stated variances are.
+    the stated variances before any draw, the prior is widened. If they exceed them after draws as
+    well, all stated variances are multiplied by a factor (`Departures.inflation`).
 
     Parameters
     ----------
@@ -483,8 +486,8 @@ def departures_of(
         if checkpoint.n <= FIRST and not checkpoint.moments.n_draws.any()
     ]
     last = max((checkpoint.n for checkpoint in undrawn), default=0)
-    # Before the first draws, errors are those of the response model. Groups beyond their bank have
-    # draws sooner than others.
+    # Before the first draws, errors are those of the response model. A group of models beyond the
+    # range of its bank has draws from the start (`Field`), so that it is not in `undrawn`.
     before = Excess(1.0, 1.0)
     if undrawn:
         before = Judged.by(undrawn, priors).excess(lambda n: n == last, n_models)
@@ -493,14 +496,15 @@ def departures_of(
         for group, prior in priors.items()
     }
     judged = Judged.by(checkpoints, priors)
-    # Models of a group share their draws, which now cause most of the error: count groups.
+    # Draws now cause most of the error, and all models of a group share them. Their errors are thus
+    # not independent: count groups, not models.
     after = judged.excess(lambda n: n > last, len(models_of), USUAL_EXCESS)
     priors = {
         group: replace(prior, inflation=after.single, inflation_of_pairs=after.pair)
         for group, prior in priors.items()
     }
-    # With three models, of which none can be left out, the vague prior counts fully; with more
-    # models, less and less. Pairs keep theirs: so few models do not show how a family departs.
+    # The fewer models, the more of the vague prior is kept as a lower bound: all of it with three
+    # models, none from `FEW_MODELS` on. The prior of pairs has no such bound.
     unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
     overall = priors.pop(_NO_GROUP)
     overall = replace(overall, single=np.maximum(overall.single, unknown * VAGUE.single))

@@ -117,7 +117,7 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
             bank = _bank_without(table, left_out, rescale)
             if bank is None:
                 continue
-            # A part of a large group is enough: every one of its models takes a whole test.
+            # Each model takes a whole test, which takes time, so test only a part of a large group.
             y = table.model_scores(models=left_out[: max(REPLAYS // k, 2)])
             truth = np.nanmean(y, axis=1)
             i, j = np.triu_indices(len(y), 1)
@@ -133,7 +133,7 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     for gap, z2 in (np.array(pair[n]).T for n in stops):
         gap = rounded(gap)
         close_pairs.append(z2[gap <= np.sort(gap)[-(-len(gap) // 3) - 1]].mean())
-    # 2.706 is the square of what 90% of a normal variable lie within.
+    # A standard normal variable lies within +-1.645 with probability 0.9, and 1.645^2 = 2.706.
     high = [np.quantile(single[n], 0.9) / 2.706 for n in stops]
     of_single, of_pair = (
         tuple(max((n_models * float(ratio) + PRIOR) / (n_models + PRIOR), 1.0) for ratio in ratios)
