@@ -115,11 +115,13 @@ def _load(
         reason = " ".join(str(error.args[0] if error.args else error).split())
         reason += start_of_path(error)
         raise HarnessError(f"cannot load task {listing}: {reason}") from error
-    # The harness takes the first document of a task without asking whether there is one.
-    except IndexError as error:
+    # The harness takes the first document of a task without asking whether there is one, and its
+    # data library the first line of an empty file.
+    except (IndexError, StopIteration) as error:
         raise HarnessError(
-            f"cannot load task {listing}: {error}, as of a data set without documents; check the "
-            "split and the filter (process_docs) of the task's file"
+            f"cannot load task {listing}: {str(error) or 'nothing to read'}, as of a data set "
+            "without documents; check the split, the data files and the filter (process_docs) of "
+            "the task's file"
         ) from error
 
 

@@ -162,6 +162,9 @@ def check_tasks(
 
 
 def _trouble(error: Exception) -> str:
+    # What the data library makes of an empty file.
+    if isinstance(error, StopIteration):
+        return "its data set holds no documents"
     return (short(error, 160) or type(error).__name__) + start_of_path(error)
 
 

@@ -176,6 +176,7 @@ class Power:
         """
         # All items leave an error only where answers are sampled.
         n = np.arange(2.0, max(n_items + 1 if sampled else n_items, 3))
+        not_asked = 1.0 / n - (0.0 if sampled else 1.0 / n_items)
         effect = np.ones((1, len(n)))
         return cls(
             spreads,
@@ -183,7 +184,7 @@ class Power:
             effect=effect,
             df=n[None] - 1.0,
             zeros=np.zeros_like(effect),
-            error=spreads.score * np.sqrt(1.0 / n - (0.0 if sampled else 1.0 / n_items)),
+            error=spreads.score * np.sqrt(np.maximum(not_asked, 0.0)),
             n_items=n_items,
             level=level,
             sampled=sampled,

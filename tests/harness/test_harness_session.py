@@ -12,6 +12,7 @@ from lm_eval_ccat.errors import CcatError, HarnessError
 from lm_eval_ccat.harness import open_session
 from lm_eval_ccat.harness.internals import PlaceholderLM
 from lm_eval_ccat.harness.served import Served
+from lm_eval_ccat.harness.task_check import check_tasks
 from lm_eval_ccat.money import Tokens
 
 
@@ -98,6 +99,11 @@ def test_a_task_without_documents_is_named_with_what_to_check(tmp_path):
     )
     with pytest.raises(CcatError, match=r"'none_left': .*without documents; check the split"):
         open_session("none_left", PlaceholderLM(), include_path=str(tmp_path))
+    (tmp_path / "data.jsonl").write_text("")  # no line at all
+    with pytest.raises(CcatError, match=r"'none_left': .*without documents; .* the data files"):
+        open_session("none_left", PlaceholderLM(), include_path=str(tmp_path))
+    [check] = check_tasks(["none_left"], include_path=str(tmp_path))
+    assert "its data set holds no documents" in " ".join(check.notes)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,12 @@ def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
     assert Power.of_random_items(Spreads.constant(0.1, 0.5), 400).items_for_error(0.0001) is None
 
 
+def test_a_task_of_a_single_document_has_no_error_beyond_it():
+    with np.errstate(all="raise"):
+        power = Power.of_random_items(Spreads.constant(0.4, 0.5), 1)
+    assert power.smallest_difference(1) == 0.0 and power.items_for_difference(0.1) == 1
+
+
 @pytest.mark.long
 def test_spreads_over_items_are_those_of_the_models_of_the_bank(world):
     newcomers = Newcomers.if_possible({"t": calibrate(ScoreTable.from_arrays(world, NAMES))})
