@@ -421,7 +421,10 @@ class ReportedPolicy(Policy):
         return out
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        """Of pairs by the draws that both have; before two draws nothing is known."""
+        """Return the belief that draws alone give: each pair's, by the draws that both models have.
+
+        With fewer than two such draws its variance is 0.25, the largest of a score on [0, 1].
+        """
         means = np.array([self._means(model) for model in range(len(self._asked))])
         present = np.isfinite(means)
         n = present.astype(np.float64) @ present.T
@@ -435,7 +438,9 @@ class ReportedPolicy(Policy):
         for i, j in zip(*np.nonzero(np.triu(n > 1.0))):
             common = np.flatnonzero(present[i] & present[j])
             values = means[[i, j]][:, common]
-            if self._sampled:  # what a draw estimates contains the answers before, with their noise
+            # A draw's estimate (`_means`) contains the answers before it. If answers are sampled,
+            # these are noisy: use the scores themselves where they vary more.
+            if self._sampled:
                 scores = np.array(
                     [[self._scores[model][item] for item in common] for model in (i, j)]
                 )

@@ -370,7 +370,7 @@ class Replays:
     @classmethod
     def of(cls, banks: Sequence[ItemBank]) -> Replays | None:
         """Read the banks' replays; None if all left out fewer than `FEWEST_SHARED` models."""
-        # Of each task: by model left out and number of items, the figures.
+        # For each task, a mapping of left-out model to number of items to figures.
         replays = [_report(bank, "left_out") for bank in banks]
         shared = [model for model in replays[0] if all(model in by_model for by_model in replays)]
         if len(banks) < 2 or len(shared) < FEWEST_SHARED:

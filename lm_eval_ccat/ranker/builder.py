@@ -284,6 +284,7 @@ class RankingBuilder:
         )
 
     def _why_stopped(self, done: bool) -> str:
+        """Return why the ranking stopped, in words; "" while it goes on."""
         turns, accounts, standing = self._turns, self._accounts, self._standing
         # Who stopped the ranking knows why best.
         if turns.stopped is not None:

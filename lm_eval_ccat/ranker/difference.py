@@ -479,10 +479,11 @@ class _RareLosses(NamedTuple):
 
 
 def _rare_losses(differences: _DocumentDifferences, documents: float) -> _RareLosses:
-    """Return what few documents are lost by, over as many `documents` as clusters tell as much as.
+    """Return by how much one rare loss changes the mean difference, and how many there were.
 
-    A loss is a difference below the median, so few losses are a rare kind of document. They are
-    counted by their squares, in units of what few documents are lost by.
+    A loss of either model is a difference on the other model's side of the median, so few losses
+    are a rare kind of document. They are counted by their squares, in units of the usual size of a
+    rare loss. `documents` is the number of independent documents that tell as much as the clusters.
     """
     away = np.median(differences.values) - differences.values
     away[np.abs(away) <= differences.rounding] = 0.0

@@ -95,6 +95,7 @@ def step_down(p: Floats, belief: Belief, level: float) -> Family:
     flat = np.concatenate([p[:, :n_models][upper], p[:, index].ravel()])
     if not len(flat):
         return Family(p, np.ones(p.shape), 1.0)
+    # The divisor of each step: the hypotheses that may still be true.
     left = _true_at_most(belief, len(flat))
     ascending = np.argsort(flat, kind="stable")
     # Step by step from the smallest p: no pair is decided before one with a smaller p is.

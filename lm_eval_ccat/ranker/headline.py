@@ -110,9 +110,9 @@ def headline(content: RankingContent) -> str:
     """
     models = content["models"].values()
     aside = [block["set_aside"] for block in models if block.get("set_aside")]
-    unseen = [block for block in models if not (block.get("known") or block["n_items"])]
+    unanswered = [block for block in models if not (block.get("known") or block["n_items"])]
     # One model that answered is no ranking: a headline that praised it would mislead.
-    if aside and len(models) > 1 and len(models) - len(unseen) <= 1:
+    if aside and len(models) > 1 and len(models) - len(unanswered) <= 1:
         loaded = all(str(why).startswith("cannot be loaded") for why in aside)
         return (
             f"No ranking: {len(aside)} of {len(models)} models could not be "

@@ -470,9 +470,9 @@ class Verdicts:
             best = (chance, 1.0 - chance)
             return {k: dict(zip(names, best if k == 1 else (1.0, 1.0))) for k in tops}
         noise = self._drawn_errors(tested)
-        # Models known to be equal take turns at being the better one.
-        turns = np.random.default_rng(_SEED + 2)
-        rank = _ranks(belief.location[tested] + noise, turns)
+        # Of models known to be equal, chance decides in each draw which ranks higher.
+        tie_rng = np.random.default_rng(_SEED + 2)
+        rank = _ranks(belief.location[tested] + noise, tie_rng)
         if references is not None:
             # Only the best of exact references can be among the best k.
             rivals, n_draws = np.arange(len(references.names)), _DRAWS // 8
@@ -484,11 +484,11 @@ class Verdicts:
             # Beside known means a model's location varies as in its pairs with them. `beside` says
             # which references are above a model; among tested models it keeps its `rank`.
             beside = belief.beside_known(tested, noise[:n_draws])
-            among = _ranks(np.concatenate([beside, drawn], axis=1), turns)
-            among[:, :n_tested] += rank[:n_draws] - _ranks(beside, turns)
+            among = _ranks(np.concatenate([beside, drawn], axis=1), tie_rng)
+            among[:, :n_tested] += rank[:n_draws] - _ranks(beside, tie_rng)
             # These sums may give two models the same rank in a draw: rank again, so that exactly k
             # models are among the best k.
-            rank = _ranks(-among.astype(np.float64), turns)
+            rank = _ranks(-among.astype(np.float64), tie_rng)
             names = names + [references.names[rival] for rival in rivals]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
 
