@@ -102,7 +102,7 @@ def require_parts(
             raise BankError(f"damaged item bank: parameter {name!r} is not one number per item")
     for name in numbers:
         value = bank.constants.get(name)
-        # A bank is a file that anybody may edit; True would pass for 1.
+        # A bank is a file that anybody may edit. In Python True is an integer: refuse it, too.
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise BankError(f"damaged item bank: constant {name!r} is not a number")
         if not math.isfinite(value) or abs(value) > LARGEST:

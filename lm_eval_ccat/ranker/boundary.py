@@ -175,6 +175,7 @@ def _fewer_looks(first: int, last: int, n_items: float, pass_length: int) -> _Fe
 
 
 def _delta(pass_length: int) -> float:
+    """Return the exponent of the boundary; it is another where answers come in passes."""
     return DELTA_OF_PASSES if pass_length else DELTA
 
 

@@ -471,6 +471,7 @@ class Contents:
                 f"there is no repeat {repeat} of doc_id {doc_id!r}{of_task}: this ranking asks "
                 f"every item up to {task.repeats} times"
             )
+        # From `_positions`, so that all accounts share one integer object for each position.
         return self._positions[int(task.positions.start) + index + task.bank.n_items * (repeat - 1)]
 
     def positions_of(self, item: Any) -> list[int]:

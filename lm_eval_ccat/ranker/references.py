@@ -196,8 +196,8 @@ def means_of_known(
     squares = np.where(present, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
     # Sampling without replacement; neither a larger population nor the noise of sampled answers
     # has a finite-population correction.
-    seen_share = n / bank.n_items
-    share = np.zeros(len(n)) if population or sampled else seen_share
+    answered_share = n / bank.n_items
+    correction = np.zeros(len(n)) if population or sampled else answered_share
     # A model with a single score gets the largest possible spread. If all scores of a model are
     # equal, imagine half a score more, at the far end of the scale, as the method `sample` does.
     varies = squares > n * ROUNDING**2
@@ -205,10 +205,10 @@ def means_of_known(
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
     kept_present = present & bank.kept
     kept_mean = np.where(kept_present, scores, 0.0).sum(axis=1) / kept_present.sum(axis=1)
-    variance = spread / n * (1.0 - share)
+    variance = spread / n * (1.0 - correction)
     if sampled and not population:
         noise = [_noise_of_mean(table.select([name]).scores[:, columns]) for name in names]
-        variance = np.minimum(variance, spread / n * (1.0 - seen_share) + noise)
+        variance = np.minimum(variance, spread / n * (1.0 - answered_share) + noise)
     error = np.sqrt(variance)
     means = map(KnownMean, mean.tolist(), error.tolist(), kept_mean.tolist())
     return dict(zip(names, means))

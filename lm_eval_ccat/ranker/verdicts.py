@@ -551,7 +551,7 @@ class Verdicts:
     def _missing_of(
         self, better: int, worse: int, n_items: int, cost: Mapping[str, float]
     ) -> OpenPairContent | None:
-        """Return what would decide one open pair of rows; None if no answer can."""
+        """Return what would decide an open pair, given by its rows; None if no answer can."""
         # Tested models come first: the smaller number of a pair is a row of the matrices.
         row, column = sorted((better, worse))
         belief, n_tested = self.belief, self.n_tested

@@ -295,7 +295,7 @@ class WeightedSum:
         k: int = 1,
     ) -> list[Choice]:
         """Return the candidates for the next item of `model`, best first, among all items."""
-        # Tasks compete by what an item of theirs tells of the sum; within one its method chooses.
+        # The task whose next item tells most about the sum is asked; its method chooses the item.
         askable_terms = [
             n for n, term in enumerate(self._terms) if available[term.task.positions].any()
         ]
@@ -306,7 +306,7 @@ class WeightedSum:
         term = self._terms[position]
         slots, outcome = term.task.positions, term.states[0]
         in_task = available[slots]
-        # Of several outcomes that one chooses whose error counts most, if it has items left.
+        # If the task has several outcomes, the one with items left whose error counts most chooses.
         if len(term.states) > 1:
             worth = [
                 weight * weight * belief.variance[model, model]
