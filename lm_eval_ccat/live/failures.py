@@ -439,6 +439,14 @@ DOUBLING, FASTEST = 100, 0.02
 LONGEST_PAUSE = 60.0
 #: Fewest answers between two refusals that measure the limit.
 ENOUGH_TO_MEASURE = 4
+#: Refusals after which a trial of a rate tells how often it is refused; the rate of the next trial
+#: is at most half. A limit of the rate would then give twice as many answers for each refusal as in
+#: the trial before, or more, and as many answers a second. If it gives fewer than 1.6 times as many
+#: for each refusal, and the trial before gave 1.4 times as many a second, refusals have another
+#: reason than the rate. If it gives far fewer for each refusal, the limit was lowered.
+ENOUGH_TO_COMPARE, MORE, FAR_FEWER, FASTER = 5, 1.6, 0.25, 1.4
+#: Fewest answers for each refusal at a rate that is not thought to be the reason.
+FEWEST_ANSWERS = 0.5
 #: Concurrent requests after the server was away, and how many more each answer allows.
 AT_ONCE, ADDED = 2, 1
 
@@ -450,6 +458,31 @@ class _Taken(NamedTuple):
     seconds: float
 
 
+@dataclass
+class _Trial:
+    """Answers and refusals from when requests began to go out at a rate."""
+
+    rate: float
+    began: float
+    answers: int = 0
+    refusals: int = 0
+    seconds: float = 0.0
+
+    @property
+    def answers_per_refusal(self) -> float:
+        return (self.answers + 1) / self.refusals
+
+    @property
+    def answers_per_second(self) -> float:
+        return (self.answers + 1) / max(self.seconds, 0.05)
+
+    def is_no_better(self, faster: _Trial) -> bool:
+        """Whether requests were refused as often as at a faster rate, which gave more answers."""
+        ratio = self.answers_per_refusal / faster.answers_per_refusal
+        slowed = self.answers_per_second < faster.answers_per_second / FASTER
+        return FAR_FEWER < ratio < MORE and slowed
+
+
 class Pace:
     """When the next request may go out to a server that may limit the rate of requests.
 
@@ -458,7 +491,8 @@ class Pace:
     flight. Between two refusals a server accepts just what its limit allows, so the answers between
     them measure the limit. At each refusal the rate falls by a twentieth, and recovers in 65
     answers or more (both faster until the limit is known); it stays at a request in two of the
-    longest pauses that the server asked for. Nothing goes out during such a pause. A server that
+    longest pauses that the server asked for. Where half of a rate is refused as often as the whole,
+    the rate is not the reason, and goes back. Nothing goes out during such a pause. A server that
     was away and is back gets two concurrent requests, and one more after each answer. One that
     was full keeps those that it has, and gets one more each time that as many are answered.
 
@@ -486,6 +520,9 @@ class Pace:
         self._is_measured = False  # whether the limit was measured
         self._refusals_in_a_row = 0  # refusals in a row without an answer between them
         self._longest_pause = 0.0  # pause that the server asked for
+        self._trial: _Trial | None = None
+        self._earlier_trials: list[_Trial] = []  # each of at least twice the next one's rate
+        self._least_rate = 0.0  # lower ones are refused as often
         self._idle = 0.0  # seconds since the last refusal in which the server was asked nothing
         self._next_request = -math.inf  # when the rate allows the next request
         self._paused_until = -math.inf  # until when none goes out
@@ -517,6 +554,8 @@ class Pace:
     def answered(self) -> None:
         """Note that a request was answered."""
         self._accepted += 1
+        if self._trial is not None:
+            self._trial.answers += 1
         self._at_once += ADDED / self._at_once if self._was_full else ADDED
         if math.isfinite(self.rate):
             self.rate *= 1.0 + self._growth
@@ -530,6 +569,8 @@ class Pace:
 
         Refusals of requests already in flight at the last refusal are the same event.
         """
+        if self._trial is not None:
+            self._trial.refusals += 1
         if self._refusal is None or sent >= self._refusal:
             self._note_refusal(moment, pause or 0.0)
         if self._until_first_refusal is not None:
@@ -567,13 +608,31 @@ class Pace:
         elif self._refusals_in_a_row <= 1:
             self.rate *= SLOWER if self._is_measured else SLOWER_AT_FIRST
         self.rate, self._is_measured = self._not_too_slow(self.rate), measures
+        self._compare_trials(moment)
+
+    def _compare_trials(self, moment: float) -> None:
+        """Go back to the fastest of the earlier trials that was refused no more often than this."""
+        trial = self._trial = self._trial or _Trial(self.rate, moment)
+        trial.seconds = moment - trial.began
+        if trial.refusals < ENOUGH_TO_COMPARE:
+            return
+        if trial.answers_per_refusal < FEWEST_ANSWERS:
+            self._least_rate = 0.0
+        elif alike := [earlier for earlier in self._earlier_trials if trial.is_no_better(earlier)]:
+            self.rate = self._least_rate = alike[0].rate
+            self._trial, self._earlier_trials = None, []
+            return
+        if self.rate < 0.5 * trial.rate:
+            self._trial = None
+            self._earlier_trials.append(trial)
 
     def _not_too_slow(self, rate: float) -> float:
         """Return a rate of at least a request in two of the longest pauses asked for.
 
         A server that is full, whoever asks, refuses as many at any rate.
         """
-        return max(rate, 0.5 / self._longest_pause) if self._longest_pause else rate
+        by_pauses = 0.5 / self._longest_pause if self._longest_pause else 0.0
+        return max(rate, by_pauses, self._least_rate)
 
     def _accepted_rate(self, moment: float) -> float:
         """Return the requests a second that the server accepted since the last refusal."""

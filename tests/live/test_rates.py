@@ -88,6 +88,36 @@ def test_a_server_that_refuses_half_of_all_requests_at_any_rate_is_used(pause):
     assert taken > 60
 
 
+def answers_of_a_server_that_refuses_by_lot(share: float, slots: int, seed: int) -> int:
+    """How many requests are answered in two minutes if a share is refused, at any rate."""
+    rng, pace, now, taken = random.Random(seed), Pace(), 0.0, 0
+    answers: list[tuple[float, float, bool]] = []
+    while now < 120.0:
+        has_room = len(answers) < slots
+        wait = pace.wait(now, len(answers)) if has_room else math.inf
+        if not wait:
+            refused = rng.random() < share
+            pace.sent(now)
+            heapq.heappush(answers, (now + (0.03 if refused else LATENCY), now, refused))
+        elif not answers or now + wait < answers[0][0]:
+            now += wait
+        else:
+            now, sent, refused = heapq.heappop(answers)
+            if refused:
+                pace.refused(now, sent, len(answers))
+            else:
+                pace.answered()
+                taken += 1
+    return taken
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.2])
+def test_a_server_that_refuses_some_at_any_rate_and_asks_for_no_pause_is_used(share):
+    """Slower requests are refused as often, so most of what eight slots allow is sent."""
+    taken = [answers_of_a_server_that_refuses_by_lot(share, 8, seed) for seed in range(10)]
+    assert sum(taken) > 0.6 * len(taken) * 120.0 * 8 / LATENCY
+
+
 def test_refusals_of_requests_under_way_at_the_last_one_are_one_event():
     pace = Pace()
     for i in range(10):
