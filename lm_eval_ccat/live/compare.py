@@ -198,7 +198,7 @@ class _StoredComparison:
                 last_error = error
                 self.warnings.append(f"{outcome.metric} is left out: {error}")
                 continue
-            models = first_side.model(first.models), second_side.model(second.models)
+            models = first_side.chosen_model(first.models), second_side.chosen_model(second.models)
             if outcomes:
                 self._require_one_model(outcomes[-1].metric, names, outcome.metric, models)
             names = models

@@ -169,28 +169,32 @@ class Result(Shown):
 
     @cached_property
     def content(self) -> RankingContent:
-        """JSON values of ``result.json``, figures on the metric's own scale."""
+        """JSON values of ``result.json``.
+
+        Estimates and their errors are on the metric's own scale; those of `ranking` are on [0, 1].
+        """
         ranking, report = self.ranking.to_dict(), self.header.report
-        # The ranker states why it stopped asking. It knows of no interrupt, and not that every
-        # model may have been set aside.
+        # The ranker states why it stopped. It knows of no interrupt, and has other words, or none,
+        # where every model was set aside.
         if self.interrupted:
             ranking["stopped_because"] = "interrupted"
         elif not ranking["order"]:
             ranking["stopped_because"] = ALL_ASIDE
         for name, block in ranking["models"].items():
             block |= _cost_block(self.tally, name)
+        # Only a ranking of one task by several outcomes has them: the header's task is that one.
         if "outcomes" in ranking:
             facts_by_outcome = report["outcomes"][self.header.task["name"]]
             ranking["outcomes"] = {
                 name: outcome_block(block, facts_by_outcome[name])
                 for name, block in ranking["outcomes"].items()
             }
-        # Without a header, this is the ranking of a Ranker outside a run, which knows no task.
+        # Only a header that names a task says which terms the score has.
         if self.header.task:
             state_terms(ranking, self.header)
         content: RankingContent = {
             "schema": SCHEMA,
-            "headline": "",
+            "headline": "",  # keeps its place in the file until all it is made of is known
             "metric": report.get("metric", ""),
             "key": report.get("key", ""),
             "estimand": report.get("estimand", ""),
@@ -211,10 +215,10 @@ class Result(Shown):
             "last_line": self.last_line,
             "journal_sha256": self.journal_sha256,
         }
-        # A share of the answers is saved only where items are asked repeatedly.
+        # Only where items are asked more than once; otherwise `share_saved` returns None.
         if (share := share_saved(content)) is not None:
             content["share_saved"] = share
-        # Without an answer that counts, the usual headline would tell of the prior alone.
+        # Without an answer that counts, the usual headline would tell of the prior belief alone.
         is_counted = any(block["n_items"] for block in content["models"].values())
         if self.held_up and not is_counted:
             content["headline"] = f"nothing is ranked yet: {self.held_up}"
@@ -222,7 +226,7 @@ class Result(Shown):
             content["headline"] = headline(content)
         if self.further:
             content["further"] = dict(self.further)
-        # Only a ranking over several tasks has a column for each task.
+        # Only a ranking over several tasks has a board: the average, groups, and each task.
         if self.ranking.tasks:
             content["board"] = board_of(self.ranking)
         # A result that was read from a run directory may be of a run that still goes on.
@@ -291,7 +295,7 @@ def result_of(
     fail_on_empty : float, optional
         Largest share of a model's answers that may be empty: above it the run counts as partial.
     """
-    ranking, tally = on_own_scales(book.ranker.result(), header.report), book.tally
+    ranking, tally = with_scales_of_header(book.ranker.result(), header.report), book.tally
     share_empty = {
         name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()
     }
@@ -439,24 +443,31 @@ def _further(folder: Path, digest: str) -> Mapping[str, RankingContent]:
     return {}
 
 
-def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
-    """Return a ranking, with its parts, on the scales that the run's header states.
+def with_scales_of_header(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
+    """Return a ranking with the scales that the header states; the ranker knows only the banks'.
 
-    With a single task, the ranking takes over the task's outcomes.
+    They are those of the ranking itself, of outcomes, and of tasks of one outcome. Groups, and
+    tasks of several outcomes, keep the ranker's. A ranking of one task has the task's outcomes in
+    place of `tasks`.
     """
-    ranking, tasks = replace(ranking, scale=Scale.from_dict(report["scale"])), {}
+    ranking = replace(ranking, scale=Scale.from_dict(report["scale"]))
+    tasks: dict[str, Ranking] = {}
     for task, part in ranking.tasks.items():
         facts_by_outcome = report["outcomes"][task].items()
         scales = {name: Scale.from_dict(facts["scale"]) for name, facts in facts_by_outcome}
         outcomes = {
             name: replace(outcome, scale=scales[name]) for name, outcome in part.outcomes.items()
         }
-        # A task of one outcome has that outcome's scale.
+        # The ranker gives a task of one outcome no `outcomes`. The only scale that the header
+        # states for such a task is that of its outcome.
         scale = part.scale if outcomes else next(iter(scales.values()))
         tasks[task] = replace(part, outcomes=outcomes, scale=scale)
+    # The only task would say again what the ranking says, so just its outcomes are taken over. A
+    # ranking by one outcome alone has no `tasks` to begin with.
     if len(tasks) == 1:
         [part] = tasks.values()
-        # The only outcome with a weight is what is ranked: its verdicts are the ranking's.
+        # Weights sum to 1. Beside a weight of 1 the other outcomes are only reported, and the
+        # ranking by this one is the whole ranking, whose verdicts it takes over.
         outcomes = {
             name: replace(outcome, verdicts=ranking.verdicts, beyond=ranking.beyond)
             if part.weights[name] == 1.0

@@ -213,28 +213,35 @@ class Scoring(NamedTuple):
             documents = scored.setdefault(json.dumps(run.generation, sort_keys=True), set())
             counts = not run.adaptive and run_documents.targets.keys() - documents
             if run is not last and counts:
-                earlier.append(cls._of_latest([run], outcome))
+                earlier.append(cls._of_runs([run], outcome))
             documents.update(run_documents.targets)
-        return cls._of_latest(runs, outcome)._replace(earlier=tuple(earlier))
+        return cls._of_runs(runs, outcome)._replace(earlier=tuple(earlier))
 
     @classmethod
-    def _of_latest(cls, runs: Sequence[LoggedRun], outcome: Logged) -> Scoring:
-        """Return how the latest run asked and scored, with the documents of all runs."""
-        logged = [_documents_of(run.samples, run.samples.stat().st_mtime_ns) for run in runs]
-        documents = LoggedDocuments(
-            {name: mark for run_documents in logged for name, mark in run_documents.texts.items()},
-            {
-                name: mark
-                for run_documents in logged
-                for name, mark in run_documents.targets.items()
-            },
-            logged[-1].generation,
+    def _of_runs(cls, runs: Sequence[LoggedRun], outcome: Logged) -> Scoring:
+        """Return how the last of some runs asked and scored, with the documents of all of them."""
+        last = runs[-1]
+        documents_by_run = [
+            _documents_of(run.samples, run.samples.stat().st_mtime_ns) for run in runs
+        ]
+        texts: dict[Any, str | None] = {}
+        targets: dict[Any, str | None] = {}
+        for run_documents in documents_by_run:
+            texts |= run_documents.texts
+            targets |= run_documents.targets
+        sent = documents_by_run[-1].generation
+        # What the task's configuration states counts over what the requests state, and that over
+        # the model's arguments.
+        limits = {name: last.configuration[name] for name in _LIMITS & last.configuration.keys()}
+        generation = {**limits, **sent, **last.generation}
+        # Without a results file nothing states the task's configuration.
+        config = last.of_task("configs")
+        scoring_settings = _settings_of(config, outcome) if config else {}
+        return cls(
+            LoggedDocuments(texts, targets, sent),
+            {**_version_of(last.settings), **scoring_settings},
+            generation,
         )
-        config, run = runs[-1].of_task("configs"), runs[-1]
-        limits = {name: run.configuration[name] for name in _LIMITS & run.configuration.keys()}
-        generation = {**limits, **logged[-1].generation, **run.generation}
-        settings = _settings_of(config, outcome) if config else {}
-        return cls(documents, {**_version_of(runs[-1].settings), **settings}, generation)
 
     @classmethod
     def of_task(cls, session: TaskSession, outcome: Logged, doc_ids: Iterable[Any]) -> Scoring:
@@ -265,7 +272,7 @@ class Scoring(NamedTuple):
                     f"the {what} of document {document[0]!r} is {places}"
                     f"{extent if len(changed) > 1 else ''}",
                     change,
-                    change == SCORING_CODE,
+                    rescored=change == SCORING_CODE,
                 )
 
     @classmethod
@@ -292,28 +299,33 @@ class Scoring(NamedTuple):
         yield from dict.fromkeys(
             difference
             for own_run, peer_run in runs
-            for difference in own_run._differences(peer_run, names)
+            for difference in own_run._differences_without_earlier(peer_run, names)
         )
 
-    def _differences(self, peer: Scoring, names: tuple[str, str]) -> Iterator[Discrepancy]:
-        """Yield the differences of two single runs: in documents, settings and generation."""
+    def _differences_without_earlier(
+        self, peer: Scoring, names: tuple[str, str]
+    ) -> Iterator[Discrepancy]:
+        """Yield how two Scorings differ, without their `earlier` ones."""
         yield from self._differences_of_documents(peer, names)
         for key in [key for key in self.settings if key in peer.settings]:
             text, peer_text = self.settings[key], peer.settings[key]
             if text == peer_text:
                 continue
-            # A new version of a task may change anything, so its numbers say enough.
+            # Another version of the task may change anything, prompts too, so that scoring both
+            # sides anew need not remove the difference.
             if key == _VERSION:
                 words = f"{key} is {text} in {names[0]} and {peer_text} in {names[1]}"
                 yield Discrepancy(words, SCORING_CODE)
                 continue
             place = first_difference(text, peer_text)
             words = f"{key} differs between {' and '.join(names)}{place}"
-            change = PROMPTS if key in _WRITING else "" if key == _REPEATS else SCORING_CODE
-            yield Discrepancy(words, change, change == SCORING_CODE)
+            change = _change_in(key)
+            yield Discrepancy(words, change, rescored=change == SCORING_CODE)
+        # Another end of answers has to be accepted (`cuts`) only if both sides state theirs.
         for setting in differing_generation(self.generation, peer.generation, (_DRAWING,)):
             yield Discrepancy(setting.in_words(names), CUT_SHORT if setting.cuts else "")
-        # A results file may state another limit than the requests beside it.
+        # `generation` takes a limit from the results file first. The requests beside that file,
+        # whose limits `documents.generation` has, may state another.
         for setting in differing_generation(self.documents.generation, peer.documents.generation):
             if setting.cuts:
                 yield Discrepancy(setting.in_words(names), CUT_SHORT)
@@ -394,6 +406,13 @@ def _settings_of(config: Mapping[str, Any], outcome: Logged) -> dict[str, str]:
         _REPEATS: str(config.get(_REPEATS) or 1),
         **{key: _plain(repr(config[key])) for key in _WRITING if key in config},
     }
+
+
+def _change_in(setting: str) -> str:
+    """Return the change to accept where a setting of `Scoring` differs; "" if it is only told."""
+    if setting == _REPEATS:
+        return ""
+    return PROMPTS if setting in _WRITING else SCORING_CODE
 
 
 def _plain(code: str) -> str:

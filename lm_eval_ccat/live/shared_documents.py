@@ -30,8 +30,9 @@ from .result import warnings_of_equal_scores
 from .scored import documents_of, runs_by_model, sampling_of
 from .sides import NO_VALUE, SIDES, Fields, fields_of, values_of_field
 
-#: What two sides must have alike, unless that is accepted: a scorer, and what `Scoring` compares.
-_COMPARED_ELSEWHERE = ("scorer", "task_version")
+#: Settings that `differing_settings` leaves out of its loop: it compares the scorer before, and
+#: `Scoring` compares the task's version.
+_NOT_IN_LOOP = ("scorer", "task_version")
 _LACKING_A_SCORE = (
     "{} a score on {}: the interval allows for any. Score them, or leave out of both sides what "
     "was not asked"
@@ -129,7 +130,7 @@ class SharedDocuments:
         UnknownScoresError
             The sides have no document in common.
         UsageError
-            The sides were scored by another judge, encoder or checkpoint.
+            The sides were scored by different scorers; see `differing_settings`.
         """
         first, second = (side.table for side in sides)
         warnings += [
@@ -462,36 +463,42 @@ def _answers_to(ids: Sequence[Any], table: ScoreTable) -> Floats:
 
 
 def differing_settings(
-    first: Mapping[str, Any], second: Mapping[str, Any], metric: str
+    baseline_settings: Mapping[str, Any], candidate_settings: Mapping[str, Any], metric: str
 ) -> list[str]:
-    """Return the settings in which the two sides differ, in words.
+    """Return warnings of settings in which the two sides differ, and of a scorer of one side alone.
+
+    What one side does not state is not compared.
 
     Raises
     ------
     UsageError
-        Another judge, encoder or checkpoint scored the candidate, so not only the models
-        differ.
+        Another judge, encoder or checkpoint scored the candidate, or sacrebleu with other settings,
+        so not only the models differ.
     """
-    refused, differences = (
+    # `compare_scorers` speaks of a bank and a run; here these are the baseline and the candidate.
+    refusals, differences = (
         [
             text.replace("the bank", "the baseline").replace("the run", "the candidate")
             for text in texts
         ]
-        for texts in compare_scorers(first.get("scorer"), second.get("scorer"), metric)
+        for texts in compare_scorers(
+            baseline_settings.get("scorer"), candidate_settings.get("scorer"), metric
+        )
     )
-    if refused:
+    if refusals:
         raise UsageError(
-            f"the two sides were not scored alike: {'; '.join(refused)}; score both with one scorer"
+            f"the two sides were not scored alike: {'; '.join(refusals)}; score both with one "
+            "scorer"
         )
     for key in COMPARED:
         if (
-            key not in _COMPARED_ELSEWHERE
-            and key in first
-            and key in second
-            and first[key] != second[key]
+            key not in _NOT_IN_LOOP
+            and key in baseline_settings
+            and key in candidate_settings
+            and baseline_settings[key] != candidate_settings[key]
         ):
             differences.append(
-                f"{key} differs: {first[key]!r:.60} and {second[key]!r:.60}; part of the "
-                "difference may come from that"
+                f"{key} differs: {baseline_settings[key]!r:.60} and "
+                f"{candidate_settings[key]!r:.60}; part of the difference may come from that"
             )
     return differences

@@ -186,18 +186,18 @@ class Side:
                 "(range=, lower_is_better=) out"
             )
 
-    def model(self, models: Iterable[str]) -> str:
-        """Return the model to compare: the one that the user names, or the only one.
+    def chosen_model(self, models: Iterable[str]) -> str:
+        """Return which of some models to compare: the one that the user names, or the only one.
 
         Raises
         ------
         UsageError
-            The side holds several models and the user names none, or no model has that name.
+            The user names none and there is not exactly one, or no model has the name.
         """
         names = list(models)
-        if self.requested_model is None and len(names) == 1:
-            return names[0]
         if self.requested_model is None:
+            if len(names) == 1:
+                return names[0]
             raise UsageError(
                 f"the {self.role} holds {len(names)} models ({some(names, 8)}); name the two with "
                 "--models BASELINE,CANDIDATE"

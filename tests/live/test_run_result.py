@@ -15,9 +15,9 @@ from lm_eval_ccat.live.result import (
     _cost_block,
     _doubts_of_cut_answers,
     board_of,
-    on_own_scales,
     result_of,
     state_terms,
+    with_scales_of_header,
 )
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import no_money
@@ -37,7 +37,7 @@ def test_parts_stand_on_their_own_scales_and_their_shares_sum_to_1():
     outcomes = {t: {t: {"metric": t, "filter": None, "weight": 1.0, "scale": s.to_dict()}}
                 for t, s in SCALES.items()}  # fmt: skip
     facts = Header(task={"name": "both"}, report={"outcomes": outcomes, "scale": Scale().to_dict()})
-    ranking = on_own_scales(found, facts.report)
+    ranking = with_scales_of_header(found, facts.report)
     columns = {column["name"]: column for column in board_of(ranking)}
     for task, width in (("points", 100), ("errors", 40)):
         for model, cell in columns[task]["models"].items():
