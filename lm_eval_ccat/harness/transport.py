@@ -99,7 +99,7 @@ class ServerError(ConnectionError):
     address : str
         The address and what to correct, if it may be wrong because nobody was found there; else "".
     served : tuple of Served
-        Reports on other requests of the same call that were answered.
+        Reports on other requests of the same batch that were answered (see `Transport.send_all`).
     """
 
     def __init__(
@@ -344,11 +344,19 @@ class Transport:
         return self._made_target
 
     async def send_all(self, calls: Sequence[ServerCall]) -> list[ServerAnswer]:
-        """Send several requests as `send` does; after the first error, cancel the others."""
+        """Send a batch of requests as `send` does, and return their answers.
+
+        Raises
+        ------
+        ServerError
+            That of the first request that failed; open ones are cancelled. It carries the reports
+            (`served`) on those that were answered, which may be billed although the batch is lost.
+        """
         sendings = [asyncio.ensure_future(self.send(call)) for call in calls]
         try:
             return list(await asyncio.gather(*sendings))
         except ServerError as error:
+            # One that is cancelled is done, too, and its `exception` would raise.
             answered = [
                 sending
                 for sending in sendings
@@ -357,7 +365,8 @@ class Transport:
             error.served = tuple(sending.result().served for sending in answered)
             raise
         finally:
-            for sending in sendings:  # after an error nobody waits for the others
+            # After an error nobody waits for the others, and a server would bill them.
+            for sending in sendings:
                 sending.cancel()
 
     def submit(self, calls: Sequence[ServerCall]) -> list[ServerAnswer]:

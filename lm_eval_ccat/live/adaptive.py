@@ -210,24 +210,39 @@ class JointTasks(NamedTuple):
 def prepare(
     session: TaskSession, options: Adaptive, only_task: bool, logged: Collection[str] = ()
 ) -> PreparedTask:
-    """Check that bank, task, metric and settings fit, without asking the model.
+    """Return the plan of one task of a call of the harness; refuse what does not fit the task.
 
-    Without a bank, documents will be drawn at random. `only_task` says whether no other task has
-    this bank. `logged` are warnings that were logged before.
+    The model is loaded, and not asked. Without a bank, documents will be drawn at random.
+
+    Parameters
+    ----------
+    session : TaskSession
+        The task, bound to the model.
+    options : Adaptive
+    only_task : bool
+        Whether no other task of the call uses this bank; a single bank then counts as this task's,
+        whatever task it names.
+    logged : collection of str, optional
+        Warnings that `refuse_early` has logged, each after the task's name and a colon.
 
     Raises
     ------
-    BankMismatchError, MetricError
-        See `check_bank` and `outcome_of`.
+    CcatError
+        A bank, a metric, settings or known results do not fit the task; see `measure`,
+        `check_session`, `compare_with_banks` and `known_means`.
     """
     spec, name = options.spec, session.name
     names = [internals.model_name(session.lm), *([options.model] if options.model else [])]
     outcomes, bank_warnings = measure(spec.bank, spec.metrics, session, names, only_task)
     accepts_prompts = PROMPTS in spec.accept_change
+    # Without a bank there are blank ones, made of this very task.
     warnings = check_session(outcomes, session, accepts_prompts) if spec.bank else []
-    asked = compare_with_banks(outcomes, session, spec.accept_change)
-    outcomes_by_task, accepted = {name: outcomes}, asked.accepted
-    warnings += [*bank_warnings, *asked.doubts]
+    asking_differences = compare_with_banks(outcomes, session, spec.accept_change)
+    warnings += [*bank_warnings, *asking_differences.doubts]
+    # `known_means` adds differences from known results.
+    accepted = list(asking_differences.accepted)
+    outcomes_by_task = {name: outcomes}
+    # Repeats of a document are scored one by one, unless a filter or metric takes all of them.
     session.scores_each_answer = not internals.scores_answers_together(session.task)
     sampled = is_sampled(spec, [session])
     known = known_means(

@@ -167,20 +167,28 @@ class Run:
 
     @cached_property
     def models(self) -> Sequence[HarnessModel]:
-        """The models to ask, with the answers that the logs of ``prior:`` hold; none is open yet.
+        """The models that answer, with their answers in the logs of ``prior:``; none is open yet.
+
+        Making them tells the observer how many such answers there are.
 
         Raises
         ------
+        HarnessError
+            A package or key that a model needs is missing.
         UsageError
-            ``prior:`` names logs of other models, or a package that a model type needs is missing.
+            A server cannot answer the tasks' requests. ``prior:`` names a model that is not ranked,
+            or its logs hold answers of none of the models.
+        ScoreTableError
+            These logs cannot be read, or answer none of the tasks.
         """
         models = self._models(self)
         if self.spec.prior:
+            # All ranked models, as a log may be of one that is not asked now (see `asked`).
             names = [entry.name for entry in self.spec.models]
-            header, repeats = identity_of(self.plan), self.plan.repeats
-            configurations = {task: configurations_in(header, task) for task in repeats}
+            header, repeats_by_task = identity_of(self.plan), self.plan.repeats
+            configurations = {task: configurations_in(header, task) for task in repeats_by_task}
             by_model = latest_prior_answers(
-                self.spec.prior, names, repeats, self.warn_once, configurations
+                self.spec.prior, names, repeats_by_task, self.warn_once, configurations
             )
             self.observer.note(self._prior_in_words(by_model))
             for model in models:
