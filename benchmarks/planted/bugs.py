@@ -716,8 +716,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surprise is measured against the wrong document",
         "lm_eval_ccat/report/page",
-        "_number(by_item[run.positions[answer.doc]])",
-        "_number(by_item[0])",
+        "_number(expected[answer.model][bank_position])",
+        "_number(expected[answer.model][0])",
         ("tests/report/test_one_truth.py", "tests/report/test_page.py"),
     ),
     Bug(

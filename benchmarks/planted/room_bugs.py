@@ -749,8 +749,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "upkeep/borrow": (
         (
             "a donor's documents are those of another data set",
-            "if len(sets) < 2 else {}",
-            "if sets else {}",
+            "if len(data_sets) < 2 else {}",
+            "if data_sets else {}",
         ),
         (
             "a donor lends its level, not its profile",
@@ -1347,8 +1347,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a document without a hash counts as changed",
-            "if hash_ is not None and hash_of.get(doc_id) is not None",
-            "if hash_ is not None and doc_id in hash_of",
+            "if hash_ is not None and hash_in_task.get(doc_id) is not None",
+            "if hash_ is not None and doc_id in hash_in_task",
         ),
         (
             "hashes of a blank bank stay in the order given",

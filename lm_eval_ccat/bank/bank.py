@@ -146,15 +146,15 @@ class DocumentComparison:
         Documents that only the bank has, and that only the task has.
     changed, same : tuple of doc_id
         Documents that both have, whose hashes differ or agree; if a hash is not known, in neither.
-    reordered : bool
-        Whether the documents of one side are all among the other's, under other doc_ids.
+    renumbered : bool
+        Whether all documents of one side are among the other's, some under other doc_ids.
     """
 
     missing: tuple[Any, ...]
     changed: tuple[Any, ...]
     new: tuple[Any, ...]
     same: tuple[Any, ...]
-    reordered: bool = False
+    renumbered: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,29 +275,39 @@ class ItemBank:
     def compare(
         self, doc_ids: Sequence[Any], hashes: Sequence[str | None] | None
     ) -> DocumentComparison:
-        """Compare the documents of a task, or of some scores, with the bank's.
+        """Compare the documents of a task, or of some scores, with all of the bank's, kept or not.
+
+        Parameters
+        ----------
+        doc_ids : sequence
+            Those of the task or of the scores.
+        hashes : sequence of (str or None), or None
+            In the order of `doc_ids`. Without any, only `missing` and `new` can be filled.
 
         Examples
         --------
         >>> bank = ItemBank.blank([0, 1, 2], doc_hashes=["a", "b", "c"])
         >>> bank.compare([1, 2, 3], ["b", "x", "d"])
-        DocumentComparison(missing=(0,), changed=(2,), new=(3,), same=(1,), reordered=False)
+        DocumentComparison(missing=(0,), changed=(2,), new=(3,), same=(1,), renumbered=False)
         """
-        hash_of = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
-        stored = dict(zip(self.doc_ids, self.doc_hashes or [None] * self.n_items))
-        # Unless both hashes are known, a document counts neither as the same nor as changed.
+        hash_in_task = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
+        hash_in_bank = dict(zip(self.doc_ids, self.doc_hashes or [None] * self.n_items))
+        # Only documents whose hash both sides know are the same or changed.
         is_same = {
-            doc_id: hash_ == hash_of[doc_id]
-            for doc_id, hash_ in stored.items()
-            if hash_ is not None and hash_of.get(doc_id) is not None
+            doc_id: hash_ == hash_in_task[doc_id]
+            for doc_id, hash_ in hash_in_bank.items()
+            if hash_ is not None and hash_in_task.get(doc_id) is not None
         }
         return DocumentComparison(
-            missing=tuple(doc_id for doc_id in self.doc_ids if doc_id not in hash_of),
+            missing=tuple(doc_id for doc_id in self.doc_ids if doc_id not in hash_in_task),
             changed=tuple(doc_id for doc_id, same in is_same.items() if not same),
             new=tuple(doc_id for doc_id in doc_ids if doc_id not in self.index),
             same=tuple(doc_id for doc_id, same in is_same.items() if same),
-            # Either side may be a part of the other.
-            reordered=bool(renumbered(hash_of, stored) or renumbered(stored, hash_of)),
+            # All documents of the smaller side are in the other, some under other doc_ids; either
+            # side may be the smaller.
+            renumbered=bool(
+                renumbered(hash_in_task, hash_in_bank) or renumbered(hash_in_bank, hash_in_task)
+            ),
         )
 
     def __repr__(self) -> str:

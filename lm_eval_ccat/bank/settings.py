@@ -171,7 +171,7 @@ def _compare_documents(
             f"the task has {len(doc_ids)} documents and lacks {len(compared.missing)} of the "
             f"bank's {n} (doc_id {some(compared.missing, 3)})"
         )
-    if compared.reordered:
+    if compared.renumbered:
         refusals.append(
             f"the task has {OTHER_ORDER} than the bank (doc_hash of doc_id "
             f"{some(compared.changed, 3)}), as after a shuffle or from another revision of the data"

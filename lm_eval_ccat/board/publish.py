@@ -272,32 +272,38 @@ def citation(board: Board, rows: Sequence[BoardRow]) -> dict[str, object]:
 
 
 def facts_of_models(board: Board) -> dict[str, dict[str, str]]:
-    """Return what the operator says of models in the board's ``models.csv``, by model.
+    """Return by model the facts that the board's operator states in ``models.csv``.
 
-    It has a column ``model``, a column ``link`` if wanted, and others, such as ``size``,
-    ``licence``, ``date`` or ``base``, by which the page can be filtered.
+    It is empty without the file, which has a column ``model``, a column ``link`` if wanted (the
+    address that the model's name leads to), and others, such as ``size``, ``licence``, ``date`` or
+    ``base``, by which the page can be filtered.
 
     Raises
     ------
     RunError
-        If the file cannot be read, has no column ``model``, or names none or one twice.
+        The file cannot be read or has no column ``model``, or a row lacks its model, or two rows
+        have the same one.
     """
     path = board.path / FACTS
     if not path.exists():
         return {}
     try:
+        # Spreadsheets begin a file with a byte order mark, which utf-8-sig takes away.
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream)
             if "model" not in (reader.fieldnames or ()):
                 raise RunError(f"{path}: no column 'model'; write one row per model")
             facts: dict[str, dict[str, str]] = {}
             for line in reader:
-                model, place = _unquoted(line["model"] or ""), f"{path}, line {reader.line_num}"
+                # Names are copied from board.csv, which guards formulas by an apostrophe.
+                model = _without_formula_guard(line["model"] or "")
+                place = f"{path}, line {reader.line_num}"
                 if not model:
                     raise RunError(f"{place}: no model; name the one that the row is of")
-                # Which of the two is meant, nobody can tell.
+                # Two rows of one model may contradict each other.
                 if model in facts:
                     raise RunError(f"{place}: another row of {model}; keep one of them")
+                # A row may have more cells than the head, under None, or fewer, which are None.
                 facts[model] = {
                     name: value.strip()
                     for name, value in line.items()
@@ -358,7 +364,7 @@ def _quoted(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_COMPUTED) else cell
 
 
-def _unquoted(cell: str) -> str:
+def _without_formula_guard(cell: str) -> str:
     """Return what `_quoted` was given."""
     return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_COMPUTED) else cell
 

@@ -140,7 +140,7 @@ def _require_unchanged(
             for side in (scored, documents)
         ]
         count = len(compared.changed) + len(compared.same)
-        differ = f"are {OTHER_ORDER}" if compared.reordered else "differ"
+        differ = f"are {OTHER_ORDER}" if compared.renumbered else "differ"
         raise UsageError(
             f"document {doc_id!r} is {doc_hashes[0]} in the {sides[0]} and {doc_hashes[1]} in the "
             f"{sides[1]}; {len(compared.changed)} of {count} documents {differ} (doc_hash). Run "

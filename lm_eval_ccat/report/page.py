@@ -521,21 +521,37 @@ class _ShownAnswer(NamedTuple):
 def _answers_of(
     run: StoredRun, expected: Mapping[str, Floats] | None, docs: Sequence[Any], limit: int
 ) -> dict[Any, list[_ShownAnswer]]:
-    """Return the answers to some documents, with texts of at most `limit` characters."""
+    """Return the answers to each document in the order of the run, as the page's script draws them.
+
+    Parameters
+    ----------
+    run : StoredRun
+    expected : mapping of model to ndarray, or None
+        Expected scores on [0, 1] in bank order; None where the run was not replayed.
+    docs : sequence
+        Documents on the page.
+    limit : int
+        Largest number of characters of a text.
+    """
     answers_of: dict[Any, list[_ShownAnswer]] = {doc: [] for doc in docs}
-    position = {model: j for j, model in enumerate(run.models)}
+    model_numbers = {model: j for j, model in enumerate(run.models)}
     for answer in run.answers:
         if answer.doc in answers_of:
-            model = position[answer.model]
-            by_item = None if expected is None else expected[answer.model]
+            model_number, expected_score = model_numbers[answer.model], None
+            if expected is not None:
+                bank_position = run.positions[answer.doc]
+                expected_score = _number(expected[answer.model][bank_position])
+            text, n_left_off = _text(answer.output, limit)
+            # [model, raw, score, expected, text, left off], as `documents` describes them.
             cells = [
-                model,
+                model_number,
                 _number(answer.raw),
                 round(answer.score, 4),
-                None if by_item is None else _number(by_item[run.positions[answer.doc]]),
-                *_text(answer.output, limit),
+                expected_score,
+                text,
+                n_left_off,
             ]
-            answers_of[answer.doc].append(_ShownAnswer(model, answer.score, cells))
+            answers_of[answer.doc].append(_ShownAnswer(model_number, answer.score, cells))
     return answers_of
 
 

@@ -32,7 +32,6 @@ from ..records import (
 )
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
-from ..runs.kept_answers import ModelItem
 from ..scores.prompts import requests_of
 
 #: Largest number of checkpoints of a run, and of estimates over all checkpoints and models.
@@ -461,13 +460,13 @@ class _RecordingBook(Book):
         # Models that have a score; those with full results have theirs from the beginning.
         self._scored = set(run.models) - set(run.tested)
 
-    def _tell(self, answer: Answered, pair: ModelItem) -> None:
+    def _tell(self, answer: Answered) -> None:
         if isinstance(answer, Tell):
             if self.n_replayed in self._moments:
                 self.checkpoint()
             self.n_replayed += 1
             self._scored.add(answer.model)
-        super()._tell(answer, pair)
+        super()._tell(answer)
 
     def checkpoint(self) -> None:
         """Record the ranking as it is now."""

@@ -560,25 +560,29 @@ def forecast_lines(content: ForecastContent) -> list[str]:
             f"{_range(model['least_cost'], model['most_cost'], mark):>22} "
             f"{_usd(model['full_evaluation_cost'], mark):>12}"
         )
-    return [
-        *lines,
+    lines += [
         *_rehearsal_lines(content["rehearsal"]),
         f"Together {_items(content)} items, {_range(content['least_cost'], content['most_cost'])}"
         + (f", and at most {in_unit(tokens, 'tokens')}." if tokens else "."),
         *_power_lines(content),
         *_cost_notes(content),
-        *_time_notes(content),
-        "Nothing was asked and no model was loaded.",
     ]
+    # Any of these lines may have the mark of an estimated amount.
+    if any("~$" in line for line in lines):
+        lines.append(
+            "~ estimated: prices by token from the lengths of prompts and references, by the hour "
+            "at a second an answer."
+        )
+    return [*lines, *_time_notes(content), "Nothing was asked and no model was loaded."]
 
 
 def _cost_notes(content: ForecastContent) -> Iterator[str]:
-    """Say what is not known of the costs, and what comes on top of them."""
-    models = content["models"]
-    if unpriced := [name for name, model in models.items() if not model["price_known"]]:
+    """Yield remarks on costs: missing prices, possible overspending, and the judge's part."""
+    unpriced = [name for name, model in content["models"].items() if not model["price_known"]]
+    if unpriced:
         yield (
-            f"Costs are unknown, because no price of {some(unpriced, 2)} is stated: `price:` in a "
-            "file, --price of `rank`."
+            f"Costs of {some(unpriced, 2)} are unknown, because no price is stated: `price:` in "
+            "the run's configuration file, --price of `rank`."
         )
     if content["overspend_at_most"] is not None:
         over = _usd(content["overspend_at_most"], "~")
@@ -586,8 +590,6 @@ def _cost_notes(content: ForecastContent) -> Iterator[str]:
     if content["judge_cost_per_item"]:
         judge = _usd(content["judge_cost_per_item"])
         yield f"Every item includes {judge} for the judge."
-    if any(model["cost_estimated"] for model in models.values()):
-        yield "~ estimated from the lengths of prompts and references."
 
 
 def _time_notes(content: ForecastContent) -> Iterator[str]:

@@ -105,7 +105,7 @@ class Book:
     n_asks : int
         Asks so far.
     n_told : int
-        Answers and failures that the Ranker knows.
+        Answers and failures that the Ranker was told.
     answers : KeptAnswers
         The answers that the Ranker was told, and those to items beyond its bank.
     waiting : dict of (model, item) to Answered
@@ -139,7 +139,7 @@ class Book:
         self.n_untold_by_model: dict[str, int] = defaultdict(int)
         self._open: dict[ModelItem, Ask] = {}  # neither told nor left
         self._failed: set[ModelItem] = set()  # without an answer
-        self._beyond: set[ModelItem] = set()  # answered, and not told to the Ranker
+        self._beyond_bank: set[ModelItem] = set()  # answered, and not told to the Ranker
         self.interrupted, self.closed = False, True
         self.accepted: set[str] = set()
         self._barred: set[tuple[str, str]] = set()  # pairs of models
@@ -225,7 +225,7 @@ class Book:
         """Whether a pair has an answer or was given up, told or not."""
         if pair in self._failed or pair in self.waiting:
             return True
-        return pair in self.answers and pair not in self._beyond
+        return pair in self.answers and pair not in self._beyond_bank
 
     def arrived(self, model: str) -> Iterator[tuple[Item, Tell]]:
         """Yield a model's scored answers by item; those that the Ranker was not told come last."""
@@ -331,14 +331,21 @@ class Book:
     def tell(self, ask: Ask) -> None:
         """Tell the Ranker the answer to an ask."""
         assert ask.answer is not None
-        self._tell(ask.answer, ask.pair)
+        self._tell(ask.answer)
         self._close(ask, TOLD)
 
-    # -- replaying -----------------------------------------------------------------------------
+    # -- processing, of what was just written or is replayed --------------------------------------
 
-    def _tell(self, answer: Answered, pair: ModelItem) -> None:
+    def _tell(self, answer: Answered) -> None:
+        """Tell the Ranker an answer or failure, and count it.
+
+        Its pair is then recorded as answered, or as failed.
+        """
+        pair = answer.pair
+        # First, so that the answer does not decide a pair that those before it bar.
         self._bar()
-        match answer:  # the Ranker refuses scores that are none, before they are counted
+        # Before it is counted, since the Ranker raises for a value that is no score.
+        match answer:
             case Tell():
                 self.ranker.tell(*pair, answer.score, cost=answer.cost)
             case Fail():
@@ -346,9 +353,11 @@ class Book:
         self.tally.count_answer(answer)
         self.n_told += 1
         self.n_told_by_model[answer.model] += 1
-        self.waiting.pop(pair, None)
-        if isinstance(answer, Tell) or answer.responses:
-            self._beyond.discard(pair)
+        self.waiting.pop(pair, None)  # an answer that counts as it arrives never waits
+        # An answer that could not be scored is a failure with responses, and is kept as well.
+        has_responses = isinstance(answer, Tell) or answer.responses
+        if has_responses:
+            self._beyond_bank.discard(pair)
             self._keep_answer(answer)
         else:
             self._failed.add(pair)
@@ -421,14 +430,14 @@ class Book:
                 if ask is not None:
                     ask.state, ask.answer = ANSWERED, answer
             return
-        self._tell(answer, pair)
+        self._tell(answer)
         if ask is not None:
             ask.answer = answer
             self._close(ask, TOLD)
 
     def keep_beyond_bank(self, answer: Answered) -> None:
         """Keep an answer to an item beyond the bank."""
-        self._beyond.add(answer.pair)
+        self._beyond_bank.add(answer.pair)
         self._keep_answer(answer)
 
     def withdraw_asks(self, model: str, item: Item | None = None) -> None:

@@ -40,7 +40,8 @@ from .words import trust
 
 #: With fewer donors, their errors say too little about how far a guess goes wrong.
 LEAST_DONORS = 3
-#: Least share of the documents that a donor must have scored.
+#: Least share of the new task's documents that a donor must have; without own runs, of the largest
+#: donor's documents that all donors must share.
 _LEAST_SHARE = 0.5
 #: Before logits, scores are clipped to this distance from 0 and 1.
 _EDGE = 0.02
@@ -64,8 +65,9 @@ def borrow(
     Parameters
     ----------
     donors : mapping of str to ScoreTable
-        At least three, by their tasks' names. Documents are matched by hash, else by ``doc_id``
-        within one data set.
+        Tables of other tasks on the same documents, by task name; at least three. Their documents
+        are matched to those of `own_scores` by hash, else by ``doc_id`` within one data set;
+        without `own_scores`, to each other by ``doc_id`` alone.
     own_scores : ScoreTable, optional
         Full runs of the new task. Without them, the documents are those that all donors share, and
         the bank's method is "sample"; with them it is "default".
@@ -78,14 +80,17 @@ def borrow(
         The scores that the bank is calibrated on: those of the task's own runs, and those of the
         donors as if they were the new task, with models named ``donor: model``.
     bank : ItemBank
-        Its provenance names the donors, their weight, and those that were dropped.
+        Its provenance names the donors, those that were dropped, and two weights in the predicted
+        profile: w_1 of the donors and w_2 of the own runs; see this module.
 
     Raises
     ------
     UsageError
-        Fewer than three donors are left.
+        Fewer than three donors are left, or a donor has another metric or scale; or, without own
+        runs, donors are of several data sets.
     ScoreTableError
-        Donors share too few documents.
+        A donor has fewer than half of the documents of the own runs; or, without own runs, all
+        donors share fewer than half of the documents of the largest.
 
     Examples
     --------
@@ -100,37 +105,38 @@ def borrow(
     (40, ['de', 'es', 'uk'])
     """
     _require_enough(list(donors))
-    # Without own runs, a table without rows says which documents the bank is of.
-    own_scores = own_scores or _shared(donors)
-    n_runs = len(own_scores.row_model)
-    _require_one_metric(donors, own_scores)
-    scores_of = {name: _scores_on(own_scores, name, donor) for name, donor in donors.items()}
+    # Without own runs an empty table stands for them: it has the shared documents, and no rows.
+    target_scores = own_scores or _shared(donors)
+    n_own_runs = len(target_scores.row_model)
+    _require_one_metric(donors, target_scores)
+    scores_of = {name: _scores_on(target_scores, name, donor) for name, donor in donors.items()}
     # Only own runs can show that a donor misleads.
-    dropped = _misleading(scores_of, own_scores.scores) if n_runs else []
+    dropped = _dropped(scores_of, target_scores.scores) if n_own_runs else []
     scores_of = {name: scores for name, scores in scores_of.items() if name not in dropped}
     _require_enough(list(scores_of), dropped)
     donors = {name: donors[name] for name in scores_of}
-    moved, weights = _moved(scores_of, own_scores.scores)
+    # The scores of each donor, shifted to the predicted difficulty profile of the new task.
+    moved, weights = _moved(scores_of, target_scores.scores)
     table = replace(
-        _joined(own_scores, donors, moved),
-        task=own_scores.task or task,
-        warnings=(*own_scores.warnings, *_warnings(scores_of, dropped, n_runs)),
+        _joined(target_scores, donors, moved),
+        task=target_scores.task or task,
+        warnings=(*target_scores.warnings, *_warnings(scores_of, dropped, n_own_runs)),
     )
-    bank, trust_in_words = _calibrated(table, own_scores, donors)
+    bank, trust_in_words = _calibrated(table, target_scores, donors)
     trust_in_words = (
         f"borrowed from {', '.join(donors)}, with "
-        f"{plural(n_runs, 'run') if n_runs else 'no run'} of its own: {trust_in_words}"
+        f"{plural(n_own_runs, 'run') if n_own_runs else 'no run'} of its own: {trust_in_words}"
     )
-    # The families are the donors. A later calibration on other scores has no such models, so the
-    # option is not recorded.
+    # `families` lists the donor of each borrowed model; a later calibration from other scores lacks
+    # these models, so it is not kept as an option.
     options = {
         key: value for key, value in bank.provenance.get("options", {}).items() if key != "families"
     }
-    weight_of_donors, *weight_of_own = weights.tolist()  # of own runs only if there are any
+    weight_of_donors, *weight_of_own = weights.tolist()  # the second only if there are own runs
     borrowed = {
         "donors": list(donors),
         "dropped": dropped,
-        "own_runs": n_runs,
+        "own_runs": n_own_runs,
         "weight_of_donors": round(weight_of_donors, 3),
         "weight_of_own": round(weight_of_own[0], 3) if weight_of_own else 0.0,
     }
@@ -162,7 +168,9 @@ def _joined(
     )
 
 
-def _warnings(scores_of: Mapping[str, Floats], dropped: Sequence[str], n_runs: int) -> list[str]:
+def _warnings(
+    scores_of: Mapping[str, Floats], dropped: Sequence[str], n_own_runs: int
+) -> list[str]:
     """Return what a user should know of a borrowed bank, a sentence each.
 
     Parameters
@@ -171,7 +179,7 @@ def _warnings(scores_of: Mapping[str, Floats], dropped: Sequence[str], n_runs: i
         NaN where missing.
     dropped : sequence of str
         Donors that mislead.
-    n_runs : int
+    n_own_runs : int
         Runs of the task itself.
     """
     warnings = [
@@ -179,7 +187,7 @@ def _warnings(scores_of: Mapping[str, Floats], dropped: Sequence[str], n_runs: i
         for name in dropped
     ]
     # Without a run, nothing tells whether these documents are hard for the same reasons here.
-    if not n_runs:
+    if not n_own_runs:
         warnings.append(
             f"borrowed from {len(scores_of)} other tasks, with no run of its own: rankings draw "
             "all documents at random, and only the estimates use what was borrowed, as far as the "
@@ -358,19 +366,23 @@ def _require_enough(names: Sequence[str], dropped: Sequence[str] = ()) -> None:
 
 
 def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
-    """Return a table without scores of the documents and settings that all donors share."""
+    """Return an empty table of the documents that all donors have, by doc_id.
+
+    Metric, scale and filter are those of the first donor.
+    """
     tables = list(donors.values())
     first = tables[0]
-    sets = {
+    data_sets = {
         str(table.settings["dataset_path"])
         for table in tables
         if table.settings.get("dataset_path")
     }
-    # With one run of the new task, hashes would tell which documents are the same.
-    if len(sets) > 1:
+    # Here documents are matched by number alone, which means nothing across data sets; a run of the
+    # new task would bring hashes to match by.
+    if len(data_sets) > 1:
         raise UsageError(
-            f"the donors are of the data sets {', '.join(sorted(sets))}: document numbers do not "
-            "match across data sets; give one full run of the new task"
+            f"the donors are of the data sets {', '.join(sorted(data_sets))}: document numbers do "
+            "not match across data sets; give one full run of the new task"
         )
     common = set(first.doc_ids).intersection(*(table.doc_ids for table in tables))
     positions = np.array([i for i, doc in enumerate(first.doc_ids) if doc in common], dtype=np.intp)
@@ -379,6 +391,7 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
             f"the donors share {len(positions)} documents by doc_id: too few to borrow from"
         )
     without_rows = first.select([]).take(positions)
+    # What else the first donor's table says is true of that task, not of the new one.
     return replace(
         without_rows, doc_hashes=None, task=None, settings={}, sources=(), warnings=(), tokens=None
     )
@@ -386,9 +399,9 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
 
 def _scores_on(own_scores: ScoreTable, name: str, donor: ScoreTable) -> Floats:
     """Return a donor's scores on [0, 1] in the columns of the new task; NaN where missing."""
-    sets = {table.settings.get("dataset_path") for table in (own_scores, donor)} - {None}
+    data_sets = {table.settings.get("dataset_path") for table in (own_scores, donor)} - {None}
     # Numbers of documents mean nothing across data sets; hashes do.
-    by_doc_id = {doc_id: i for i, doc_id in enumerate(donor.doc_ids)} if len(sets) < 2 else {}
+    by_doc_id = {doc_id: i for i, doc_id in enumerate(donor.doc_ids)} if len(data_sets) < 2 else {}
     by_hash = dict(zip(donor.doc_hashes or (), range(donor.n_items)))
     hashes = own_scores.doc_hashes or (None,) * own_scores.n_items
     donor_columns = [
@@ -519,8 +532,8 @@ def _fitted(
     return weights, {name: predictors @ weights for name, predictors in predictors_of.items()}
 
 
-def _misleading(scores_of: Mapping[str, Floats], own_scores: Floats) -> list[str]:
-    """Return donors whose profile agrees too little with the own runs.
+def _dropped(scores_of: Mapping[str, Floats], own_scores: Floats) -> list[str]:
+    """Return the donors to drop: their profiles agree too little with the own runs.
 
     A profile's correlation with that of the own runs must exceed chance (three standard errors over
     documents) and a third of its mean correlation with as many runs of the other donors.
@@ -534,7 +547,7 @@ def _misleading(scores_of: Mapping[str, Floats], own_scores: Floats) -> list[str
         profiles = _profile(scores_of[name])[scored], _profile(runs)[scored]
         return float(np.nan_to_num(np.corrcoef(*profiles)[0, 1]))
 
-    misleading = []
+    dropped = []
     for name in scores_of:
         usual_agreement = np.mean(
             [
@@ -544,5 +557,5 @@ def _misleading(scores_of: Mapping[str, Floats], own_scores: Floats) -> list[str
             ]
         )
         if agreement(name, own_scores) < max(chance, _SHARE_OF_USUAL * float(usual_agreement)):
-            misleading.append(name)
-    return misleading
+            dropped.append(name)
+    return dropped

@@ -116,7 +116,7 @@ def check_documents(
         n_changed, ids = plural(len(items), "document"), some(items)
         message = f"{n_changed} of {n} changed since calibration (doc_hash of doc_id {ids}); "
         message += "calibrate the bank again on the new ones"
-        if documents.reordered:
+        if documents.renumbered:
             message = f"{n_changed} of {n} are {OTHER_ORDER} (doc_hash of doc_id {ids}); "
             message += "load the data set as it was calibrated (its revision, its shuffle), or "
             message += "calibrate the bank again"

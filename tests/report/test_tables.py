@@ -238,14 +238,38 @@ def test_a_cost_that_is_not_known_is_never_called_nothing():
     assert "8 in 10 took 272 answers, ~$2.00; 0% met" in words
 
 
+def test_remarks_on_costs_name_whose_are_unknown_and_tell_what_the_mark_means():
+    models, way = forecast()["models"], forecast()["by_gap"]["0.05"]["random"]
+    exact = {"by_gap": {"0.05": {"random": {**way, "usd": None}}}}
+    mark = (
+        "~ estimated: prices by token from the lengths of prompts and references, by the hour at a "
+        "second an answer."
+    )
+    no_price = (
+        "Costs of b are unknown, because no price is stated: `price:` in the run's configuration "
+        "file, --price of `rank`."
+    )
+    overspend = "Requests in flight at the end may exceed the budget, by at most ~$0.500."
+    judge = "Every item includes $0.002 for the judge."
+    cases = [
+        ({}, []),
+        ({"models": {**models, "b": {**models["b"], "price_known": False}}}, [no_price]),
+        ({"judge_cost_per_item": 0.002}, [judge]),
+        ({"overspend_at_most": 0.5}, [overspend, mark]),
+        ({"models": {"a": {**models["a"], "cost_estimated": True}}}, [mark]),
+        ({"by_gap": {"0.05": {"random": way}}}, [mark]),
+    ]
+    for changes, remarks in cases:
+        lines = forecast_lines(forecast(**{**exact, **changes}))
+        start = lines.index(next(line for line in lines if line.startswith("Tokens by"))) + 1
+        assert lines[start : start + len(remarks)] == remarks
+        assert lines[start + len(remarks)].startswith("Time:")
+
+
 def test_a_plan_says_what_it_cannot_tell_and_what_a_budget_does_not_pay():
     def said(**changes):
         return "\n".join(forecast_lines(forecast(**changes)))
 
-    models = forecast()["models"]
-    unknown = {"b": {**models["b"], "price_known": False}}
-    assert "because no price of b is stated" in said(models={**models, **unknown})
-    assert "Costs are unknown" not in said()
     assert "noise between repeats" in said(smallest_gap_by_items={}, by_gap={})
     budgets = {"usd": (0.29, 0.3), "items": (179, 180), "tokens": (90_999, 91_000)}
     for unit, (short, enough) in budgets.items():

@@ -240,7 +240,7 @@ def _read_into(
         warnings += rows.notes
         if rows.unusable:
             unusable = f"{run.samples}, {rows.unusable}"
-        warnings += _other_mean(run, metric, rows)
+        warnings += _contradicted_mean(run, metric, rows)
         if counts[label] > 1 and not drawing(run.generation):
             warnings += _contradictions(run, rows, earlier.setdefault(label, {}))
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
@@ -273,23 +273,26 @@ def _mean_tokens(runs: Sequence[LoggedRun]) -> dict[str, int] | None:
     return {key: round(fmean(tokens[key] for tokens in counts)) for key in ("input", "output")}
 
 
-def _other_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
-    """Return a warning if the mean of a run's scores is not what its results file states."""
-    # In these cases the harness reports something else than the plain mean of the scores.
+def _contradicted_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
+    """Return one warning if the mean of a run's scores is not what its results file states."""
+    # There is no mean to compare: the harness does not average this metric, or estimates its mean
+    # (adaptive runs); a score was refused; or the rows are of no filter, or of several.
     if metric.prefix or run.adaptive or rows.unusable or len(rows.filters) != 1:
         return []
     [filter] = rows.filters
-    recorded = (run.of_task("results") or {}).get(f"{metric.source},{filter}")
-    documents = dict(zip(rows.doc_ids, rows.scores))
-    mean = math.fsum(documents.values()) / len(documents)
-    whole_run = run.counts is None or run.counts.effective == len(documents)
-    if not whole_run or isinstance(recorded, bool) or not isinstance(recorded, (int, float)):
+    stated_mean = (run.of_task("results") or {}).get(f"{metric.source},{filter}")
+    # A truth value is an int, but no mean.
+    if isinstance(stated_mean, bool) or not isinstance(stated_mean, (int, float)):
         return []
-    if math.isclose(recorded, mean, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+    score_of = dict(zip(rows.doc_ids, rows.scores))
+    # The file has a score of every document that was run, as far as the results tell.
+    has_every_row = run.counts is None or run.counts.effective == len(score_of)
+    mean = math.fsum(score_of.values()) / len(score_of)
+    if not has_every_row or math.isclose(stated_mean, mean, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
         return []
     return [
         f"{run.samples}: the mean {metric.source} of its samples is {mean:.6g}, the results file "
-        f"beside it states {recorded:.6g}"
+        f"beside it states {stated_mean:.6g}"
     ]
 
 

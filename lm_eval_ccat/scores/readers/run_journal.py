@@ -33,20 +33,21 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     that of the first answer.
     """
     [journal, *further_journals] = journals(path)
-    # Items that were chosen by scores are no sample of the benchmark.
+    # A journal is never taken for full results, so only who asks for partial runs gets it.
     if not query.partial:
         raise ScoreTableError(
-            f"{journal}: the journal of an adaptive run, whose scores are not full results; "
+            f"{journal}: the journal of a ranking run, whose scores are not full results; "
             "`bank update` takes it, `board check` verifies that of a board, and `rank` compares "
             "models in one run"
         )
-    # Two runs of one model would contradict each other without a word.
+    # Two runs may score the same model and item differently, and the later would silently win.
     if further_journals:
         raise ScoreTableError(
             f"{path}: {len(further_journals) + 1} runs; name one, such as {journal.parent}"
         )
     header, records = run_of(journal)
     names: dict[str, Any] = {what: header.task.get(key) for what, key in _HEADER_KEYS.items()}
+    # The journal has one value of each; a query that asks for another is refused here.
     for what, value in names.items():
         one_of(path, what, getattr(query, what), [value])
     try:
@@ -65,20 +66,25 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
                     for (model, item), probability in asked
                     if probability is not None
                 }
-            # The item of a further answer has a third part, its number, and does not match.
+            # A repeat is (task, doc_id, number), which does not match: the first answer counts. Nor
+            # does an answer of several outcomes, whose score is a mapping.
             case Tell(score=int() | float() as score, item=(_, doc_id)):
                 scores[record.model, doc_id] = float(score)
     if not scores:
-        raise ScoreTableError(f"{journal}: no scores in it")
+        raise ScoreTableError(f"{journal}: no scores of a single outcome in it")
     grid = ScoreGrid()
     models, items = zip(*scores)
+    # A run asks each model in one configuration, so that none needs a name.
     grid.lay([(model, "") for model in models], items, scale.restore(list(scores.values())))
     # A row may count as random draws only if each of its items was drawn.
     adaptive = {model for model, _ in scores.keys() - drawn}
+    metric = str(names.pop("metric"))
     return grid.finish(
         path,
+        # As the query's, the run's scale overrides a range that the user states; as the file's, it
+        # is compared with a direction that the user states, and with what the scores stand beside.
         replace(query, scale=scale),
-        str(names.pop("metric")),
+        metric,
         stated_scale=scale,
         **names,
         settings=dict(header.task.get("settings") or {}),
