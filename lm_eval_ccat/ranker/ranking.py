@@ -215,7 +215,8 @@ class Ranking(Shown):
         """Open neighbours of the order, and what would decide them, cheapest first."""
         # By what answers have cost so far, which includes attempts that failed.
         costs = {row.name: row.cost / len(row.items) for row in self.models if row.items}
-        return self.verdicts.missing(self.n_answers or self.n_items, costs)
+        n_failed = {row.name: len(row.failed) for row in self.models}
+        return self.verdicts.missing(self.n_answers or self.n_items, costs, n_failed)
 
     @cached_property
     def places(self) -> dict[str, PlaceContent]:

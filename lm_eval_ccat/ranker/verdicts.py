@@ -526,7 +526,9 @@ class Verdicts:
         wrong = np.where(self.state == DECIDED, np.minimum(self.better, 1.0 - self.better), 0.0)
         return float(0.5 * wrong[:, : self.n_tested].sum() + wrong[:, self.n_tested :].sum())
 
-    def missing(self, n_items: int, cost: Mapping[str, float]) -> list[OpenPairContent]:
+    def missing(
+        self, n_items: int, cost: Mapping[str, float], n_failed: Mapping[str, int]
+    ) -> list[OpenPairContent]:
         """Return what would decide each open pair of neighbours, the least effort first.
 
         Pairs that are barred, or of which all items are answered or none is common, are left out.
@@ -537,10 +539,14 @@ class Verdicts:
             Answers of one model in full: items of the benchmark, times their repeats.
         cost : mapping of str to float
             Mean cost of an answer, by tested model.
+        n_failed : mapping of str to int
+            Answers that a tested model cannot give, as they failed.
         """
         places = np.flatnonzero(self.adjacent == OPEN)
         neighbours = zip(self.best_first[places].tolist(), self.best_first[places + 1].tolist())
-        pairs = (self._missing_of(better, worse, n_items, cost) for better, worse in neighbours)
+        pairs = (
+            self._missing_of(better, worse, n_items, cost, n_failed) for better, worse in neighbours
+        )
 
         def effort(pair: OpenPairContent) -> tuple[bool, bool, float, int]:
             last = pair["out_of_reach"], pair["all_items"]
@@ -549,7 +555,12 @@ class Verdicts:
         return sorted((pair for pair in pairs if pair is not None), key=effort)
 
     def _missing_of(
-        self, better: int, worse: int, n_items: int, cost: Mapping[str, float]
+        self,
+        better: int,
+        worse: int,
+        n_items: int,
+        cost: Mapping[str, float],
+        n_failed: Mapping[str, int],
     ) -> OpenPairContent | None:
         """Return what would decide an open pair, given by its rows; None if no answer can."""
         # Tested models come first: the smaller number of a pair is a row of the matrices.
@@ -558,7 +569,9 @@ class Verdicts:
         measured = row < n_tested and belief.pairs.n[row, column] > 0
         if not measured or self.barred[row, column]:
             return None
-        pair, size = belief.gaps.at((row, column)), float(n_items)
+        pair = belief.gaps.at((row, column))
+        # An item counts for a pair once both models have answered it.
+        size = float(n_items - max(n_failed.get(self.names[k], 0) for k in (row, column)))
         needed = self._items_to_decide(pair, size)
         # A search that ended before the last item does not say that none decides.
         out_of_reach = needed is None and float(pair.n) + _SEARCHED_ITEMS >= size
@@ -581,7 +594,7 @@ class Verdicts:
         return {
             "a": self.names[better], "b": self.names[worse], "p": float(p),
             "items": answers_needed, "cost": price, "likely_items": likely_answers,
-            "likely_cost": likely_price, "all_items": in_the_end > 0.9 * n_items,
+            "likely_cost": likely_price, "all_items": in_the_end > 0.9 * size,
             "one_look": by_one_look, "out_of_reach": out_of_reach,
         }  # fmt: skip
 

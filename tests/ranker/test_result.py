@@ -153,6 +153,23 @@ def test_an_open_pair_of_which_all_is_asked_needs_no_further_answers():
     assert found.decisions["a", "b"] == "open" and not found.open_pairs
 
 
+def test_an_open_pair_is_told_no_answers_that_failed_items_cannot_give():
+    rng = np.random.default_rng(0)
+    ranker = Ranker(ItemBank.blank(range(60)), ["a", "b"], max_items=30)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            if item % 5 == 0:
+                ranker.fail(model, item, "no answer")
+            else:
+                ranker.tell(model, item, float(rng.random()))
+    ranking = ranker.result()
+    [pair] = ranking.open_pairs
+    for model in ("a", "b"):
+        given = len(ranking.items[model]) + len(ranking.failed[model])
+        assert 0 < pair["items"][model] <= 60 - given
+    assert pair["all_items"]
+
+
 def test_a_model_beyond_the_bank_is_named_and_one_within_is_not():
     bank, scores = bank_of("default", 100), draw([3.5, -0.7], 100, 4)
     findings = drive(Ranker(bank, ["a", "b"], stop="limits", max_items=40), scores).findings
