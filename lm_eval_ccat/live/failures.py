@@ -491,10 +491,11 @@ class Pace:
     flight. Between two refusals a server accepts just what its limit allows, so the answers between
     them measure the limit. At each refusal the rate falls by a twentieth, and recovers in 65
     answers or more (both faster until the limit is known); it stays at a request in two of the
-    longest pauses that the server asked for. Where half of a rate is refused as often as the whole,
-    the rate is not the reason, and goes back. Nothing goes out during such a pause. A server that
-    was away and is back gets two concurrent requests, and one more after each answer. One that
-    was full keeps those that it has, and gets one more each time that as many are answered.
+    longest pauses that the server asked for. Nothing goes out during such a pause. If as many
+    requests are refused at half of a rate as at the whole, the rate is not the reason, so the whole
+    is restored. A server that was away and is back gets two concurrent requests, and one more after
+    each answer. One that was full keeps those that it has, and gets one more each time that as many
+    are answered.
 
     Examples
     --------
@@ -627,9 +628,10 @@ class Pace:
             self._earlier_trials.append(trial)
 
     def _not_too_slow(self, rate: float) -> float:
-        """Return a rate of at least a request in two of the longest pauses asked for.
+        """Return a rate, raised to the lowest that is worth trying.
 
-        A server that is full, whoever asks, refuses as many at any rate.
+        Some servers refuse as many requests at any rate. So the lowest is a request in two of the
+        longest pauses that the server asked for, or the rate that was restored if that is higher.
         """
         by_pauses = 0.5 / self._longest_pause if self._longest_pause else 0.0
         return max(rate, by_pauses, self._least_rate)
