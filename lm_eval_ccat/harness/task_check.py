@@ -162,9 +162,10 @@ def check_tasks(
 
 
 def _trouble(error: Exception) -> str:
-    # What the data library makes of an empty file.
-    if isinstance(error, StopIteration):
-        return "its data set holds no documents"
+    # What the harness makes of a task without a first document, and its data library of a file
+    # without a first line.
+    if isinstance(error, IndexError | StopIteration):
+        return "its data set holds no documents, or its filter (process_docs) leaves none"
     return (short(error, 160) or type(error).__name__) + start_of_path(error)
 
 
