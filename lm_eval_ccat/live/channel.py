@@ -125,6 +125,9 @@ class Channel:
         Whether it was set aside because it accepts requests and answers none.
     opened, to_open : bool
         Whether the model is loaded or connected, and whether it should be.
+    heard_since : float
+        Time since which the run has collected answers without a break: what was not collected in a
+        break is no silence of the server.
     minutes_reported : int
         Minutes of the present outage that were reported.
     failed_since_answer, failing_alone : set of item
@@ -145,6 +148,7 @@ class Channel:
     hangs: bool = False
     opened: bool = False
     to_open: bool = False
+    heard_since: float = -math.inf
     minutes_reported: int = 0
     _warned_of_unscored: bool = False
     _warned_of_scoring: bool = False  # that it is slow
@@ -234,7 +238,7 @@ class Channel:
             return math.inf
         median = self.median
         patience = FIRST_PATIENCE if median is None else max(LEAST_PATIENCE, PATIENCE * median)
-        return sending.sent + patience
+        return max(sending.sent, self.heard_since) + patience
 
     def silent(self, moment: float) -> bool:
         """Whether a server has left even a second request unanswered for too long."""
@@ -242,7 +246,8 @@ class Channel:
         # An answer that is being scored shows that the server is there.
         if self._silent_since is None or not asked_again or self.model.scoring:
             return False
-        return moment - self._silent_since > max(SILENCE, PATIENCE * (self.median or 0.0))
+        silent_since = max(self._silent_since, self.heard_since)
+        return moment - silent_since > max(SILENCE, PATIENCE * (self.median or 0.0))
 
     def give_up_if_alone(self, ask: Ask, moment: float) -> bool:
         """Give up an ask that is not answered while younger ones are: its model is not away."""

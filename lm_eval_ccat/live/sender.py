@@ -134,6 +134,7 @@ class Sender:
         interrupts.wake = lambda: self._results.put(None)
         self._waiting_for_node: dict[str, WaitForNode] = {}
         self._began = self._ticked = clock()
+        self._heard_until = self._began  # time until which results were collected
         self._capped = [
             CappedOutcome(task, name, cap)
             for task, outcomes in plan.outcomes_by_task.items()
@@ -465,10 +466,17 @@ class Sender:
 
     def check_servers(self, moment: float) -> None:
         """Set aside models that are away or silent, and resend the ask that holds up the line."""
+        self._note_break(moment)
         for channel in self.channels.values():
             self._check_server(channel, moment)
         if self.line.head is not None:
             self._resend(self.line.head, moment)
+
+    def _note_break(self, moment: float) -> None:
+        """Note if the run was busy or stopped until now: what came meanwhile is not collected."""
+        if moment - self._heard_until > POLL:
+            for channel in self.channels.values():
+                channel.heard_since = moment
 
     def _check_server(self, channel: Channel, moment: float) -> None:
         """Set a model aside whose server is away or silent; for good after too long."""
@@ -567,9 +575,15 @@ class Sender:
 
     def _returned(self, timeout: float) -> Iterator[Returned]:
         """Yield the calls that have come back; wait for the first of them."""
+        began = clock()
+        self._note_break(began)
+        self._heard_until = began + timeout
         with suppress(queue.Empty):
             returned = self._results.get(timeout=timeout)
             while True:
+                moment = clock()
+                self._note_break(moment)
+                self._heard_until = moment
                 if returned is not None:
                     yield returned
                 returned = self._results.get_nowait()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import queue
 import random
+import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -187,6 +189,26 @@ def test_a_rival_in_trouble_costs_what_a_calm_one_does(bench, monkeypatch):
     assert content["money"]["unknown"] >= 0.001
     for cost in (slow, outage, hanging):  # behind the deciding answer: a window of either model
         assert cost <= 1.1 * calm + 0.001 * 2 * 16
+
+
+@pytest.mark.long
+def test_answers_that_come_while_a_run_stands_still_are_not_asked_for_again(bench, server):
+    """Ctrl-Z and `fg`, or a busy machine: all asks in flight are old, and all were answered."""
+    server.latency = 0.3
+    config = bench.config(
+        server.url, ["m01", "m11"], bank=None, stop="limits", max_items=40,
+        model_args={"num_concurrent": 8},
+    )  # fmt: skip
+    command = [sys.executable, "-m", "lm_eval_ccat", "rank", str(config)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        for answers in (20, 36, 52):
+            while sum(server.answered.values()) < answers and run.poll() is None:
+                time.sleep(0.01)
+            run.send_signal(signal.SIGSTOP)
+            time.sleep(2.0)
+            run.send_signal(signal.SIGCONT)
+    assert run.returncode in (0, 3)
+    assert sum(server.asked.values()) == 2 * 40
 
 
 def test_whom_nothing_can_be_ranked_without_is_waited_for(bench, server, monkeypatch):
