@@ -121,6 +121,20 @@ def test_its_word_is_known_to_the_option_stop_its_help_schema_and_errors(package
         rule_of("lader 0.02")
 
 
+def test_names_of_this_package_are_defined_in_the_file_that_is_named_beside_them():
+    pairs = re.findall(r"`(lm_eval_ccat/[\w/]+\.py)`[^.`]*`(_\w+)`", GUIDE.read_text())
+    pairs += [
+        (file, name)
+        for name, file in re.findall(
+            r"`(_?[A-Z]\w+)` (?:in|of)\s`(lm_eval_ccat/[\w/]+\.py)`", GUIDE.read_text()
+        )
+    ]
+    assert ("lm_eval_ccat/ranker/stopping.py", "_NumberRule") in pairs and len(pairs) > 4
+    for file, name in pairs:
+        code = (GUIDE.parent / file).read_text()
+        assert re.search(rf"^(class )?{name}\b", code, re.MULTILINE), f"no {name} in {file}"
+
+
 def test_a_reader_passes_the_suite_and_is_asked(package, tmp_path):
     assert run_suite(package, "test_tsv.py") > 4
     (tmp_path / "x.tsv").write_text("a\tt\tacc\t3\t1.0\n")

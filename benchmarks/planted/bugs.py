@@ -597,8 +597,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a row of the page calls its open neighbour decided",
         "lm_eval_ccat/ranker/columns",
-        "decided_of = {pair[0]: pair in decided",
-        "decided_of = {pair[0]: pair not in decided",
+        "beats_next = {pair[0]: pair in decided_pairs",
+        "beats_next = {pair[0]: pair not in decided_pairs",
         ("tests/report/test_one_truth.py",),
     ),
     Bug(

@@ -1892,8 +1892,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "simulation/folds": (
         (
             "a benchmark keeps models that lack a task",
-            "if all(model in models for models in scored)",
-            "if any(model in models for models in scored)",
+            "with_scores &= scored",
+            "with_scores |= scored",
         ),
     ),
     "cli/parsing": (

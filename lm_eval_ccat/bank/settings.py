@@ -302,8 +302,8 @@ def _other_template(run: Mapping[str, Any], differing: Collection[str]) -> str:
     if "chat_template" in differing:
         run_has, bank_had = ("with a", "without") if run["chat_template"] else ("without a", "with")
         return (
-            f"the run is {run_has} chat template, the bank's were {bank_had}; continue if each "
-            "model was run as it should be, else set --apply_chat_template as the bank has it"
+            f"the run is {run_has} chat template, the bank's models were run {bank_had}; go on if "
+            "that is right for each model, else set --apply_chat_template as the bank has it"
         )
     if run.get("chat_template") and "chat_template_sha" in differing:
         return (

@@ -298,7 +298,7 @@ class Evaluation:
         return self.sessions[name]
 
     def results(self, runs: Mapping[str, TaskRun]) -> Results:
-        """Let the harness run the other tasks; return its results with the estimates of these.
+        """Let the harness run the tasks that were not opened; return all results.
 
         Parameters
         ----------
@@ -312,6 +312,7 @@ class Evaluation:
         # The harness cannot evaluate nothing.
         if ordinary_tasks:
             replacements = {"task_dict": {"tasks": ordinary_tasks, "groups": {}}}
+            # `assemble` weighs the groups, over all tasks.
             ordinary = self.stock(**{**self.arguments, **replacements})
         return assemble(
             self.lm,

@@ -257,7 +257,7 @@ class _StoredComparison:
         self.warnings.extend(_differences_in_asking(outcome, held, names, sources, accepted))
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             scale_by_user = self.query.range is not None
-            if doubt := doubt_of_scale((first, second), names, sources, scale_by_user):
+            if doubt := doubt_of_scale((first, second), names, scale_by_user):
                 self.warnings.append(doubt)
             logged_sides = [
                 LoggedSide(*side) for side in zip(SIDES, names, (first, second), sources)

@@ -479,27 +479,35 @@ def with_scales_of_header(ranking: Ranking, report: Mapping[str, Any]) -> Rankin
 
 
 def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingContent:
-    """Return the JSON of one outcome: its metric, and what its own ranking says of the models.
+    """Return what ``result.json`` states of the ranking by one outcome.
+
+    It stands there under ``outcomes``, or under ``further`` if the outcome has no weight in the
+    ranking of the run.
 
     Parameters
     ----------
     block : dict
         The ranking by this outcome alone, as `Ranking.to_dict` returns it.
     facts : mapping
-        What the journal's header states of the outcome: ``metric``, ``filter``, ``key`` and
-        ``weight``.
+        As `facts_of_outcome` returns them, or as the journal's header states them; used are
+        ``metric``, ``filter``, ``key`` and ``weight``.
     """
-    keys = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
-    models = {
-        model: {key: dict(row)[key] for key in keys if key in row}
-        for model, row in block["models"].items()
-    }
-    content = {key: facts[key] for key in ("metric", "filter", "key", "weight")}
-    shared_keys = (
+    # Items, draws, failures and costs are of answers, whatever they are scored by: the ranking of
+    # the run states them once.
+    keys_of_model = (
+        "rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items",
+    )  # fmt: skip
+    keys_of_ranking = (
         "order", "ranking", "question", "sampled", "pairwise", "scale", "confidence", "familywise",
         "looks", "items_of_benchmark", "ties", "signature",
     )  # fmt: skip
-    content |= {key: block.get(key) for key in shared_keys} | {"models": models}
+    content = {key: facts[key] for key in ("metric", "filter", "key", "weight")}
+    # Answers that are not sampled have no "sampled".
+    content |= {key: dict(block)[key] for key in keys_of_ranking if key in block}
+    content["models"] = {
+        model: {key: dict(row)[key] for key in keys_of_model}
+        for model, row in block["models"].items()
+    }
     return cast(RankingContent, content)
 
 

@@ -22,7 +22,7 @@ from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
 from ..scores.configuration import model_of, names_by_configuration
 from ..scores.prompts import Marks, asked, mark_of, requests_of
-from ..scores.readers.logged_runs import can_read, find_runs, results_files
+from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import sound_rows
 from ..scores.reading import OF_METRIC_TABLE, UNNAMED, YAML, Logged, Query
 from ..scores.table import reader_of
@@ -238,7 +238,6 @@ def require_one_scale(
 def doubt_of_scale(
     tables: Sequence[ScoreTable],
     names: Sequence[str],
-    sources: Sequence[Any],
     scale_by_user: bool,
 ) -> str:
     """Return why two sides that are read on one scale may have two; "" where nothing says so.
@@ -251,8 +250,6 @@ def doubt_of_scale(
     tables : (ScoreTable, ScoreTable)
     names : (str, str)
         The model of each that is compared.
-    sources : (Any, Any)
-        What the sides were read from.
     scale_by_user : bool
         Whether the user states the scale.
 
@@ -277,10 +274,7 @@ def doubt_of_scale(
     )
     _refuse_two_scales(low, high, doubt, metric, tables[0].task)
     by_name = any(OF_METRIC_TABLE in warning for table in tables for warning in table.warnings)
-    by_files = not any(
-        isinstance(source, ScoreTable) or can_read(Path(source)) for source in sources
-    )
-    if not scale_by_user and (by_name or (by_files and tables[0].scale.cap is not None)):
+    if by_name and not scale_by_user:
         raise ScaleError(f"{doubt}; state the scale that both have: --range WORST,BEST (range=)")
     return f"{doubt}: if they are on different scales, the difference means nothing"
 

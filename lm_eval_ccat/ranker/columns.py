@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from statistics import median
 from typing import Any
 
@@ -104,10 +105,11 @@ def model_cells(
     number = numbers(content)
     tie_of = {model: position for position, group in enumerate(content["ties"]) for model in group}
     lead_of = leads_of_next(content)
-    decided = {
+    # A pair stands there in both orders; which model is better is told by `order`.
+    decided_pairs = {
         (pair["a"], pair["b"]) for pair in content["pairwise"] if pair["decision"] == "decided"
     }
-    decided_of = {pair[0]: pair in decided for pair in pairwise(order)}
+    beats_next = {pair[0]: pair in decided_pairs for pair in pairwise(order)}
     cells = []
     # Models that were set aside stand in no order, but readers look for them.
     for name in dict.fromkeys([*order, *models]):
@@ -127,7 +129,7 @@ def model_cells(
                 best=best,
                 worst=worst,
                 lead=lead,
-                decided=decided_of.get(name, False),
+                decided=beats_next.get(name, False),
                 waiting=None if waiting is None else waiting.get(name, 0),
             )
         )
@@ -162,7 +164,7 @@ class Column:
     name : str
         Its name in Markdown and data frames, and its class on the page.
     value : callable
-        Number or text of a model, unrounded; the page sorts by it. None where there is none.
+        Number or text of a model, unrounded; the page sorts by numbers. None where there is none.
     text : callable, optional
         The same for readers; default: the value.
     title : str
@@ -210,7 +212,7 @@ class Column:
     def sorts(self, model: ModelCells) -> float:
         """Return the number by which the page sorts; what has none comes last."""
         value = self.value(model)
-        return -1e300 if value is None else float(value)
+        return float(value) if isinstance(value, Real) else -1e300
 
 
 def what_is_asked(content: RankingContent) -> str:

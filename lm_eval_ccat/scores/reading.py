@@ -175,7 +175,9 @@ class Query:
             return scale, [f"the scale of {source.metric} {OF_METRIC_TABLE}: {scale.describe()}"]
         # Rates of errors may exceed 1, but most do not; per cent would.
         if source.unbounded and lower and lowest >= 0.0 and np.nanmedian(source.raw) <= 1.0:
-            return source.capped(1.0, lower)
+            scale, notes = source.capped(1.0, lower)
+            of_table = f"the scale of {source.metric} {OF_METRIC_TABLE}: {scale.describe()}"
+            return scale, [of_table, *notes]
         raise ScaleError(
             f"{source.where}: scores of {source.metric!r} run from {lowest:.6g} to "
             f"{highest:.6g} and their scale is not known; state it with range, and "

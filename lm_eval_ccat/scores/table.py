@@ -136,8 +136,9 @@ class ScoreTable:
     warnings : tuple of str
         Warnings for a reader of the table, in plain words.
     chosen : tuple of str
-        How the items of each row were chosen, as in a bank's observations ("adaptive": by the
-        model's earlier scores); empty if none was chosen.
+        How the items of each row were chosen: "all", "first", "drawn" or "adaptive" (by the
+        model's earlier scores), as in a bank's observations; "" is "all", too. Empty if every row
+        has all items.
     guessed : bool
         Whether the scale was guessed from the scores, as nothing states it.
     tokens : dict or None
@@ -584,7 +585,7 @@ class ScoreTable:
     # -- cutting it ---------------------------------------------------------------------------
 
     def select(self, models: Iterable[str]) -> ScoreTable:
-        """Return the table of the named models only.
+        """Return the table of the named models only, in the order in which they are named.
 
         Raises
         ------
@@ -597,7 +598,7 @@ class ScoreTable:
         >>> table.select(["b"]).models
         ('b',)
         """
-        names = [models] if isinstance(models, str) else list(models)
+        names = [models] if isinstance(models, str) else list(dict.fromkeys(models))
         unknown = [model for model in names if model not in self.rows_of]
         if unknown:
             raise UnknownScoresError(
@@ -611,6 +612,11 @@ class ScoreTable:
             row_config=tuple(self.row_config[row] for row in rows),
             prompts=self.prompts and self.prompts.take(rows),
             chosen=tuple(self.chosen[row] for row in rows) if self.chosen else (),
+            configurations={
+                model: configuration
+                for model, configuration in self.configurations.items()
+                if model in names
+            },
         )
 
     def without(self, models: Iterable[str]) -> ScoreTable:

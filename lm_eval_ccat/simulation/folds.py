@@ -19,6 +19,7 @@ from ..metrics.scale import Floats
 from ..options import ABOVE_0, choice, whole
 from ..ranker.contents import shares_of
 from ..scores import ScoreTable
+from ..shown import some
 
 Prices = Mapping[str, float] | None
 
@@ -77,37 +78,46 @@ class Benchmark:
         tables: ScoreTable | Mapping[str, ScoreTable],
         weights: str | Mapping[str, float] = "documents",
     ) -> Benchmark:
-        """Build from tables, leaving out models that lack a task.
+        """Build from tables: models that lack a task are left out, with a warning.
+
+        Parameters
+        ----------
+        tables : ScoreTable, or mapping of task to ScoreTable
+        weights : str or mapping of task to float
+            ``documents`` (by number of items), ``equal``, or a number above 0 of each task.
 
         Raises
         ------
         UsageError
-            There is no table, or the weights do not fit.
-        ScoreTableError
-            A metric does not distinguish the models.
+            There is no table, the weights do not fit, or no model has scores of every task.
+        MetricError
+            A task has no scores, or all its scores are the same.
         """
         if isinstance(tables, ScoreTable):
             tables = {tables.task or "": tables}
         if not tables:
             raise UsageError("no task to simulate")
+        models = list(dict.fromkeys(model for table in tables.values() for model in table.models))
         warnings: list[str] = []
-        scored: list[set[str]] = []
-        for table in tables.values():
+        with_scores = set(models)
+        for task, table in tables.items():
             check_column(table.raw, metric=table.metric, task=table.task or "")
             scored_any = np.isfinite(table.model_scores()).any(axis=1)
-            empty = [table.models[i] for i in np.flatnonzero(~scored_any).tolist()]
+            scored = {table.models[i] for i in np.flatnonzero(scored_any).tolist()}
+            missing = [model for model in models if model not in scored]
+            of_task = f" on {task}" if len(tables) > 1 else ""
             warnings += table.warnings
-            warnings += [f"no score of {', '.join(empty)}; left out"] if empty else []
-            scored.append(set(table.models) - set(empty))
-        first = next(iter(tables.values())).models
+            warnings += [f"no score of {some(missing, 8)}{of_task}; left out"] if missing else []
+            with_scores &= scored
+        if not with_scores:
+            raise UsageError("no model has scores of every task; simulate those that share models")
         sizes = {task: float(table.n_items) for task, table in tables.items()}
         benchmark = cls(tables, shares_of(sizes, weights), tuple(warnings))
-        return benchmark.select(
-            [model for model in first if all(model in models for models in scored)]
-        )
+        # Selecting also brings the models of all tables into one order.
+        return benchmark.select([model for model in models if model in with_scores])
 
     def select(self, models: Sequence[str]) -> Benchmark:
-        """Return the benchmark of some models only, in the order of the tables."""
+        """Return the benchmark of some models only, in the order given."""
         return replace(
             self, tables={task: table.select(models) for task, table in self.tables.items()}
         )

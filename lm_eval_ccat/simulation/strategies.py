@@ -235,7 +235,8 @@ class TaskScores(NamedTuple):
     share : float
         The task's weight in a model's score; all sum to 1.
     scores : ndarray of shape (n_models, n_items)
-        In bank order; NaN where not asked.
+        On [0, 1], more is better; items in the order of the bank if there is one. NaN where not
+        asked.
     bank : ItemBank or None
         The bank whose predictions, at abilities fitted to these scores, are subtracted.
     """
@@ -297,8 +298,9 @@ def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
         mean = np.where(present, differences, 0.0).sum(axis=-1) / n
         df = np.maximum(n - residuals.n_fitted, 1.0)
         spread = (np.where(present, differences - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
-        # Values that are all equal do not prove that there is no error.
-        spread = np.where(spread > 0.0, spread, IMAGINED_ITEMS / n)
+        # Values that are all equal (up to rounding) do not prove that there is no error: half an
+        # item that differs by the whole scale is imagined.
+        spread = np.where(spread > 1e-20, spread, IMAGINED_ITEMS / n)
         variance = spread * (1.0 - n / size) / n
         task_gaps = mean + predicted_gaps
         gaps.append(task_gaps)
@@ -318,6 +320,7 @@ def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
         estimates=total.location,
         standard_errors=error,
         intervals=np.stack([total.location - half, total.location + half], axis=1),
+        # 1 where the model of the row is decided to be better than that of the column.
         ahead=np.where(decided, np.sign(gap), 0.0).astype(np.int8),
         variance=total.variance,
         df=total.df,

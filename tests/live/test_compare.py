@@ -982,6 +982,18 @@ def test_a_side_within_0_to_1_beside_one_far_above_is_refused_or_told(
                 assert content["verdict"] == ("better" if models.endswith(better) else "worse")
 
 
+def test_a_cap_that_the_file_states_is_not_of_the_metric_s_name(tmp_path, ccat):
+    table = tmp_path / "t.csv"
+    rows = [
+        f"{name},{k},wer,{float(score)},100"
+        for name, side in (("low", UNIT_SCORES), ("high", 90 * UNIT_SCORES))
+        for k, score in enumerate(side)
+    ]
+    table.write_text("\n".join(["model,doc_id,metric,score,scale_cap", *rows]))
+    said = ccat("compare", table, "--models", "low,high", "--metric", "wer", code=(0, 3, 5))
+    assert "wer of low lies within 0 to 1" in said.err and "state the scale" not in said.err
+
+
 def test_every_warning_that_is_printed_stands_in_the_json(logs, tmp_path, ccat):
     for name, seed in (("a", 1), ("b", 2)):
         rng = np.random.default_rng(seed)

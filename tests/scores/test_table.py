@@ -189,6 +189,7 @@ def test_a_selection_keeps_what_belongs_to_its_rows_and_items():
     assert (part.models, part.chosen) == (("c", "a"), ("drawn", "all"))
     assert (part.doc_ids, part.doc_hashes) == ((9, 7), ("x", "y"))
     assert (9 * part.raw).round().tolist() == [[6, 7], [0, 1]]
+    assert t.select(["c", "c"]).row_model == ("c",)
 
 
 ONE = ("a", 0, "f1", 0.1)

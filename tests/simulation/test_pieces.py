@@ -162,6 +162,15 @@ def test_paired_is_the_paired_t_test_with_the_finite_population_factor():
                     assert ahead[a, b] == decided == -ahead[b, a]
 
 
+def test_equal_values_that_binary_numbers_round_prove_nothing():
+    y = np.full((2, 100), np.nan)
+    y[0, :3], y[1, :3] = 0.4, 0.1
+    claim = paired([TaskScores(1.0, y, None)], 0.95)
+    # Half an item of variance 1 among three, of a hundred.
+    assert claim.standard_errors == pytest.approx([np.sqrt(0.5 / 3 * 0.97 / 3)] * 2)
+    assert not claim.ahead.any()
+
+
 def test_tasks_are_strata_with_satterthwaites_degrees_of_freedom():
     rng, tasks, parts = np.random.default_rng(3), [], []
     for weight, size, n in ((0.7, 90, 15), (0.3, 60, 20)):
@@ -340,8 +349,15 @@ def test_models_without_a_score_on_a_task_are_left_out_of_all():
     first = ScoreTable.from_arrays([[0.1, 0.5], [0.2, 0.4], [0.9, 0.7]], "abc")
     second = ScoreTable.from_arrays([[0.3, 0.6], [np.nan, np.nan], [0.8, 0.1]], "abc")
     benchmark = Benchmark.of({"t": first, "u": second})
-    assert benchmark.models == ("a", "c") and benchmark.warnings == ("no score of b; left out",)
+    left_out = ("no score of b on u; left out",)
+    assert benchmark.models == ("a", "c") and benchmark.warnings == left_out
     assert all(table.models == ("a", "c") for table in benchmark.tables.values())
+    # A model that the other table does not name is as one without scores there; rows agree.
+    absent = Benchmark.of({"t": first, "u": second.select(["c", "a"])})
+    assert absent.models == ("a", "c") and absent.warnings == left_out
+    assert [table.models for table in absent.tables.values()] == [("a", "c")] * 2
+    with pytest.raises(UsageError, match="no model has scores of every task"):
+        Benchmark.of({"t": first.select("a"), "u": second.select("c")})
 
 
 def test_truths_of_several_tasks_weigh_as_their_means_do():

@@ -433,14 +433,15 @@ def _is_of_inspect(file: Path, how_many: Callable[[Iterable[Any]], bool]) -> boo
 
 
 def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
-    """Yield the scores of a log of Inspect."""
+    """Yield the scores of a log of Inspect, and append to `notes` what their reader should know."""
     if log.suffix == ".json":
+        # The keys of a header stand at the top of the whole log.
         header = json_value(log)
         yield from _inspect_scores(log, notes, header, header.get("samples") or [])
     else:
         with zipfile.ZipFile(log) as archive:
             names = sorted(archive.namelist())
-            # A run that was cut off has only what it started with.
+            # A run that did not finish has only what it started with.
             head = "header.json" if "header.json" in names else "_journal/start.json"
             header = json.loads(_member(archive, head, MAX_LINE))
             if "summaries.json" in names:
