@@ -1390,8 +1390,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "metrics/text_pairs": (
         (
             "the answer does not tell the halves of a reversed pair",
-            "return by_task and second != [prediction]",
-            "return by_task\n",
+            "if (first == [prediction]) != (second == [prediction]):",
+            "if False:",
         ),
         (
             "the last reference counts, not the best",

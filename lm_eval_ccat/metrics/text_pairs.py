@@ -187,14 +187,13 @@ def in_task(metric: str, task: str) -> str:
 
 def _predicts_first(first: list[str], second: list[str], task: str, prediction: str | None) -> bool:
     """Whether the prediction is the first half of a pair, and not the second as usual."""
-    by_task = any(fnmatchcase(task, pattern) for pattern in REVERSED)
-    if prediction is not None and first != second:
-        # It tells the order if one half alone holds it.
-        if first == [prediction] and second != [prediction]:
-            return True
-        return by_task and second != [prediction]
+    # The half that alone holds the model's answer is the prediction.
+    if (first == [prediction]) != (second == [prediction]):
+        return first == [prediction]
     # Several texts in one half can only be the references.
-    return len(second) > 1 if len(first) != 1 or len(second) != 1 else by_task
+    if len(first) != 1 or len(second) != 1:
+        return len(second) > 1
+    return any(fnmatchcase(task, pattern) for pattern in REVERSED)
 
 
 def order_pair(
@@ -202,29 +201,35 @@ def order_pair(
 ) -> tuple[str, list[str]]:
     """Return the prediction and the references of a pair.
 
+    The half that alone holds the model's answer is the prediction. Where neither or both do, as
+    when the task trims answers, a half of several texts is the references; of two single texts the
+    second is the prediction, but for tasks in `REVERSED`.
+
     Parameters
     ----------
     value : sequence of two
-        The harness's report: each half a text or a list of texts.
+        The harness's report, a list or tuple: each half a text, or a list or tuple of texts.
     metric, task : str
-        Named in the error; the task also determines the order of its family (`REVERSED`).
+        Named in the error; of the task also the order of its family is known.
     prediction : str, optional
-        The model's filtered answer, if known; it determines the order if only one half holds it.
+        The model's filtered answer, if known.
 
     Returns
     -------
     prediction : str
     references : list of str
+        One or more, in the order of the report.
 
     Raises
     ------
     MetricError
-        The value is not such a pair.
+        The value is not such a pair, lacks its references, or has several predictions.
     """
     where = in_task(metric, task)
     value_text = short(repr(value), 80)
     remedy = "a process_results that returns a score per document and its range"
-    if isinstance(value, (bool, int, float)) or not hasattr(value, "__len__"):
+    # Numbers of Python and of NumPy have no length.
+    if value is not None and not hasattr(value, "__len__"):
         raise MetricError(
             f"{where} came as the number {value!r}, not as a (reference, prediction) pair: for a "
             "document with several targets lm-eval turns it into 0 or 1. Give the task one target "
@@ -232,7 +237,7 @@ def order_pair(
         )
     halves = [
         [half] if isinstance(half, str) else half
-        for half in ([] if isinstance(value, str) else value)
+        for half in (value if isinstance(value, (list, tuple)) else ())
     ]
     are_texts = all(
         isinstance(half, (list, tuple)) and all(isinstance(text, str) for text in half)

@@ -73,6 +73,8 @@ def test_reference_order_follows_the_family_or_the_known_answer():
         assert metric.score(pair, prediction=PRED) == pytest.approx(forward)
     for pair in (([REF, "A cat ."], PRED), (PRED, [REF, "A cat ."])):
         assert metric.score(pair) == pytest.approx(several)
+        # A task may trim the answer, which then stands in neither half.
+        assert metric.score(pair, prediction=f" {PRED}\n") == pytest.approx(several)
 
 
 @pytest.mark.parametrize(
