@@ -168,6 +168,26 @@ def test_the_cache_serves_this_and_later_runs_but_no_other_judge(tmp_path, serve
     assert judge_at(elsewhere, cache=cache).rate(**FIELDS).score == 9
 
 
+def test_a_cached_rating_survives_any_character_and_a_line_that_was_cut_off(tmp_path, serve):
+    cache, calls = tmp_path / "cache.jsonl", []
+    cache.write_bytes(
+        '{"key": "0", "reply": "é'.encode()[:-1]
+    )  # the first line, within a character
+    server = serve("True.\u2028On all counts.\x85Rating: [[7]]")
+    for number in ("1", "2", "1"):
+        judge = judge_at(server, cache=cache)
+        assert judge.rate(**{**FIELDS, "answer": number}).score == 7
+        calls.append(judge.usage.calls)
+    assert calls == [1, 1, 0]
+    (tmp_path / "folder").mkdir()
+    for other in (b"notes on judges", b"\xff\xfe\x00", b"[]\n"):
+        (tmp_path / "notes").write_bytes(other)
+        with pytest.raises(UsageError, match="is not a judge's cache"):
+            judge_at(server, cache=tmp_path / "notes")
+    with pytest.raises(UsageError, match="cannot read the judge's cache"):
+        judge_at(server, cache=tmp_path / "folder")
+
+
 def test_many_answers_are_rated_together_and_in_order(serve):
     def script(messages, n):
         return f"Rating: [[{re.search(r'<answer .*>(?s:.)(.*)', messages[0]['content'])[1]}]]"
@@ -202,6 +222,9 @@ def test_the_judges_file_is_read(tmp_path):
     assert settings.price.output == 0.2 and settings.judged == ("m",)
     assert (repr(settings.temperature), settings.max_tokens) == ("0", None)  # hashed as written
     with pytest.raises(UsageError, match="cannot read the judge's prompt"):
+        Judge(settings)
+    (tmp_path / "prompt.txt").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match=r"cannot read the judge's prompt .* not UTF-8"):
         Judge(settings)
     (tmp_path / "prompt.txt").write_text("Rate $essay. It costs $$5.")
     with pytest.raises(UsageError, match="'essay', which the task does not give"):

@@ -12,6 +12,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -120,7 +121,23 @@ class _Refusal(HarnessError):
 
 
 class Rater:
-    """One judging model: fills in its prompt, asks its model, reads and caches its replies."""
+    """One judging model: fills in its prompt, asks its model, reads and caches its replies.
+
+    Parameters
+    ----------
+    settings : JudgeSettings
+        Its `second` judge and its `repeats` are left to the caller.
+    usage : Usage
+        Where replies are counted; several raters may share it.
+    sleep : callable
+        Waits so many seconds before a failed request is sent again.
+
+    Raises
+    ------
+    UsageError
+        The prompt or the cache cannot be read, or the cache's file is something else. Nothing is
+        opened or asked before `rate`.
+    """
 
     def __init__(
         self, settings: JudgeSettings, usage: Usage, sleep: Callable[[float], None]
@@ -128,23 +145,15 @@ class Rater:
         self._settings, self._usage, self._sleep = settings, usage, sleep
         try:
             self._prompt = string.Template(settings.prompt.read_text(encoding="utf-8"))
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", "it is not UTF-8")
             raise UsageError(
-                f"cannot read the judge's prompt {settings.prompt}: {error.strerror}"
+                f"cannot read the judge's prompt {settings.prompt}: {reason}"
             ) from error
-        self._replies: dict[str, str] = {}  # by the hash of their question
-        path = settings.cache
-        lines = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
-        for number, line in enumerate(lines):
-            try:
-                entry = json.loads(line)
-                self._replies[entry["key"]] = entry["reply"]
-            except (json.JSONDecodeError, KeyError, TypeError):
-                # The torn last line of a run that was killed: its rating is asked for again.
-                if number == 0:
-                    raise UsageError(f"{path} is not a judge's cache; name another") from None
+        #: By the hash of their question (see `_key`).
+        self._replies = {} if settings.cache is None else _cached_replies(settings.cache)
         self._lock = Lock()  # a local model takes one call
-        self._lm: Any = None
+        self._lm: Any = None  # from the first question on, as is `_transport` of a server
         self._transport: Transport | None = None
         self._untaken: set[str] = set()  # settings that the server does not take
 
@@ -224,8 +233,13 @@ class Rater:
             if settings.cache is not None:
                 settings.cache.parent.mkdir(parents=True, exist_ok=True)
                 entry = {"key": key, "model": settings.model, "reply": reply}
-                with settings.cache.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                line = json.dumps(entry, ensure_ascii=False) + "\n"
+                with settings.cache.open("a+b") as file:
+                    # On the end of a line that was cut off, this one would be lost, too.
+                    if file.tell():
+                        file.seek(-1, os.SEEK_END)
+                        line = line if file.read() == b"\n" else "\n" + line
+                    file.write(line.encode())
 
     def _grade(self, reply: str) -> float | None:
         return grade(reply, self._settings.grade_pattern, self._settings.grades)
@@ -378,6 +392,36 @@ class Rater:
                         log.warning("judge %s takes no %s: %s", self._settings.model, name, how)
                 return True
         return False
+
+
+def _cached_replies(path: Path) -> dict[str, str]:
+    """Return the replies that a judge's cache holds, by their keys; none if there is no such file.
+
+    Of equal keys the last counts. Lines that are no entries are left out.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, or does not begin as a judge's cache does.
+    """
+    replies: dict[str, str] = {}
+    try:
+        # Not `splitlines`, which also splits at characters that JSON leaves in a reply. A killed
+        # run may have cut its last line off within a character.
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for number, line in enumerate(lines):
+                try:
+                    entry = json.loads(line)
+                    replies[entry["key"]] = entry["reply"]
+                except (json.JSONDecodeError, KeyError, TypeError):
+                    # The rating of a line that was cut off is asked for again.
+                    if number == 0 and not line.startswith('{"key"'):
+                        raise UsageError(f"{path} is not a judge's cache; name another") from None
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UsageError(f"cannot read the judge's cache {path}: {error.strerror}") from error
+    return replies
 
 
 def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, object]]:
