@@ -6,6 +6,7 @@ import fnmatch
 import json
 import math
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -676,7 +677,8 @@ def init(
         Tasks of the logs or of the suite, comma-separated: names, patterns or groups; all by
         default. For a table that names no task, the name of its task.
     metric : str, optional
-        Metric; needed if the results hold several.
+        Metric; needed if the results hold several. Of several, comma-separated, each task takes the
+        first that it reports; a filter follows its metric in the same way.
     say : callable, optional
         Called with a line on each task without a bank, on each model whose results are left out,
         and on what is not known.
@@ -715,7 +717,8 @@ def init(
     has_banks = source != source_path or _holds_banks(source)
     if exists and not has_banks:
         raise UsageError(
-            f"{path} is a board already: add models with `lm-eval-ccat board add {path} {source}`, "
+            f"{path} is a board already: add models with `lm-eval-ccat board add "
+            f"{shlex.quote(str(path))} {shlex.quote(str(source))}`, "
             "or give it new banks: --from BANKS"
         )
     if has_banks:
@@ -792,7 +795,7 @@ def _calibrated_suite(
     names = [name.strip() for name in (task or "*").split(",") if name.strip()]
     metrics = [metric.strip() for metric in metric.split(",")] if metric else None
     unnamed = {outcome.task for outcome in reader_of(source).outcomes(source)} == {None}
-    suite = build(source, ["*"] if unnamed else names, metrics, on_bank=on_bank)
+    suite = build(source, ["*"] if unnamed else names, metrics, on_bank=on_bank, single=True)
     banks: dict[str, dict[str, ItemBank]] = {}
     for recorded, outcomes in suite.items():
         # `task` names the task of a table that names none; elsewhere it chooses among tasks.

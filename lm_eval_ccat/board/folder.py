@@ -284,7 +284,8 @@ def one_bank_each(suite: SuiteBank, source: Path) -> dict[str, ItemBank]:
         if len(outcomes) > 1:
             raise RunError(
                 f"{source}: task {task} has banks of {', '.join(outcomes)}; "
-                "a board scores one metric per task"
+                "a board scores one metric per task: keep the bank of one, or make the board from "
+                "logs (--from LOGS --metric A,B)"
             )
     return {task: next(iter(outcomes.values())) for task, outcomes in suite.items()}
 

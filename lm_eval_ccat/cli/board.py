@@ -160,7 +160,8 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
         "--from PATH": Opt("full results (logs, a table, a folder of tables), which calibrate the "
                            "banks and are the first rows; or banks (a suite's folder, one bank)",
                            REQUIRED),
-        "--metric M": "metric; needed where the results hold several",
+        "--metric M": "metric; needed where the results hold several; of A,B each task takes the "
+        "first that it reports; a filter follows its metric, as in exact_match,strict-match",
         "--task --tasks T": Opt("task; needed where the results hold several", read=task_names),
     }),
     "add": (add, {

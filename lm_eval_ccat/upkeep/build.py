@@ -33,6 +33,8 @@ def build(
     metrics: Sequence[str] | None = ("*",),
     query: Query = ANY,
     on_bank: Callable[[str, str, ItemBank | str, Facts], None] | None = None,
+    *,
+    single: bool = False,
     **bank_options: Any,
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs, and return the banks as a suite.
@@ -47,12 +49,14 @@ def build(
     tasks : sequence of str, optional
         Names, shell patterns, or groups that the logs record.
     metrics : sequence of str, optional
-        Names or shell patterns; None means the only metric of each task.
+        Names or shell patterns, and names of filters; None means the only metric of each task.
     query : Query, optional
         Filter and scale of the scores.
     on_bank : callable, optional
         Called with each task and outcome, its bank or the reason why there is none, and what
         `report` says of it.
+    single : bool, optional
+        Make one bank of each task, by the first metric named that it reports.
     **bank_options
         Arguments of `bank_of`.
 
@@ -64,11 +68,11 @@ def build(
     Raises
     ------
     UsageError
-        Nothing matches, a task reports several metrics and none is named, or no outcome could be
-        calibrated.
+        Nothing matches, a task that is named reports none of the metrics, or several of which one
+        is to be named, or no outcome could be calibrated.
     """
     path = Path(path)
-    outcomes = outcomes_meant(path, tasks, metrics, query.filter)
+    outcomes = outcomes_meant(path, tasks, metrics, query.filter, single=single)
     tables = {}
     # A large table is read once for all outcomes. Logs are read by each process, for its outcome.
     if reader_of(path).read_many is not None:

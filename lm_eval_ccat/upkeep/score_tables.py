@@ -23,7 +23,7 @@ from ..scores.item_scaling import CONSTANT, ItemScaling
 from ..scores.prompts import Prompts
 from ..scores.reading import ANY, Logged, Query
 from ..scores.table import read_beside, reader_of
-from ..shown import some
+from ..shown import plural, some
 from .words import dated
 
 #: Default number of models of a leaderboard that are taken, and of gigabytes that are fetched.
@@ -217,54 +217,91 @@ def tables_of(
     UsageError
         A task reports none or several of the metrics.
     """
-    meant = outcomes_meant(Path(path), tasks, metrics, query.filter)
+    meant = outcomes_meant(Path(path), tasks, metrics, query.filter, single=True)
     tables: dict[str, ScoreTable] = {}
     for outcome, table in zip(meant, ScoreTable.read_many(path, meant, query)):
         if isinstance(table, CcatError):
             raise table
-        # A dictionary by tasks has room for one outcome of each.
-        if (name := outcome.task or "task") in tables:
-            raise UsageError(f"{path}: task {name} reports several of the metrics; name one")
-        tables[name] = table
+        tables[outcome.task or "task"] = table
     return tables
 
 
 def outcomes_meant(
-    path: Path, tasks: Sequence[str], metrics: Sequence[str] | None, filter: str | None
+    path: Path,
+    tasks: Sequence[str],
+    metrics: Sequence[str] | None,
+    filter: str | None,
+    *,
+    single: bool = False,
 ) -> list[Logged]:
     """Return the outcomes that names of tasks, metrics and a filter select; see `build.build`.
+
+    Parameters
+    ----------
+    path : Path
+        Logs or a table.
+    tasks : sequence of str
+        Names, shell patterns, or groups that the logs record.
+    metrics : sequence of str or None
+        Names or shell patterns of metrics, and names of filters; None means the only metric of
+        each task.
+    filter : str or None
+        One more name of a filter. A metric that has none of the filters is taken with its own.
+    single : bool, optional
+        Return one outcome of each task: of the first metric named that the task reports.
 
     Raises
     ------
     UsageError
-        A name means nothing in these logs, a group has a task that they lack, or a task reports
-        several metrics or filters and none is named.
+        A name means nothing in these logs, a group has a task that they lack, a task that is named
+        or in a group reports none of the metrics, or a task reports several metrics or filters of
+        which one is to be named.
     """
     logged = reader_of(path).outcomes(path)
     recorded = list(dict.fromkeys(outcome.task or "" for outcome in logged))
+    filters = {filter, *(metrics or ())}
     meant: list[Logged] = []
+    lacking: list[str] = []
     for task in dict.fromkeys(_tasks_meant(path, recorded, tasks) if recorded else ()):
-        outcomes = _of_metrics(
-            [outcome for outcome in logged if (outcome.task or "") == task], metrics
-        )
-        # A metric that does not have this filter is taken with its own.
-        outcomes = [outcome for outcome in outcomes if outcome.filter == filter] or outcomes
-        if metrics is None and len(outcomes) > 1:
+        reported = [outcome for outcome in logged if (outcome.task or "") == task]
+        outcomes = _of_metrics(reported, metrics, single)
+        outcomes = [outcome for outcome in outcomes if outcome.filter in filters] or outcomes
+        if (metrics is None or single) and len(outcomes) > 1:
             raise _ambiguous(path, task, outcomes)
+        # A pattern chooses among tasks; a task that was asked for must not silently be missing.
+        if not outcomes and not any(fnmatchcase(task, name) for name in tasks if name != task):
+            names = dict.fromkeys(outcome.metric for outcome in reported)
+            lacking.append(f"{task} reports {' and '.join(names)}")
         meant += outcomes
     if not meant:
         known = some(list(dict.fromkeys(outcome.metric for outcome in logged)))
         named = f" of metric {', '.join(metrics)}; its metrics are {known}" if metrics else ""
         raise UsageError(f"{path}: no results{named}")
+    if lacking:
+        raise UsageError(
+            f"{path}: no results of metric {', '.join(metrics or ())} of "
+            f"{plural(len(lacking), 'task')} ({some(lacking)}); "
+            "name a metric of every task (--metric A,B), or only tasks that report these"
+        )
     return meant
 
 
-def _of_metrics(outcomes: Sequence[Logged], metrics: Sequence[str] | None) -> list[Logged]:
-    """Return the outcomes whose metric matches a name or pattern; all if there is none."""
+def _of_metrics(
+    outcomes: Sequence[Logged], metrics: Sequence[str] | None, first_only: bool
+) -> list[Logged]:
+    """Return the outcomes whose metric matches a name or pattern, or the first that matches any.
+
+    Without names, return all.
+    """
+    if metrics is None:
+        return list(outcomes)
+    if first_only:
+        matching = (_of_metrics(outcomes, [metric], False) for metric in metrics)
+        return next(filter(None, matching), [])
     return [
         outcome
         for outcome in outcomes
-        if metrics is None or any(fnmatchcase(outcome.metric, metric) for metric in metrics)
+        if any(fnmatchcase(outcome.metric, metric) for metric in metrics)
     ]
 
 
@@ -273,8 +310,12 @@ def _ambiguous(path: Path, task: str, outcomes: Sequence[Logged]) -> UsageError:
     metrics = list(dict.fromkeys(outcome.metric for outcome in outcomes))
     filters = [str(outcome.filter) for outcome in outcomes]
     # What tells them apart is what has to be named.
-    flag, choices = ("--metric", metrics) if len(metrics) > 1 else ("--filter", filters)
-    return UsageError(f"{path}: task {task} reports {', '.join(choices)}; name one ({flag})")
+    if len(metrics) > 1:
+        return UsageError(f"{path}: task {task} reports {', '.join(metrics)}; name one (--metric)")
+    return UsageError(
+        f"{path}: task {task} reports {metrics[0]} by the filters {', '.join(filters)}; "
+        f"name one (--metric {metrics[0]},{filters[0]})"
+    )
 
 
 def names_one_task(path: str | Path, text: str | None) -> bool:

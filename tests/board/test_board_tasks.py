@@ -411,3 +411,50 @@ def test_only_full_results_of_logs_need_a_file_that_says_how_they_were_scored(tm
             path=tmp_path, ledger=SimpleNamespace(lines=lambda line=line: [line])
         )
         assert bool(unknown_scoring(board)) is missing
+
+
+@pytest.fixture
+def many_outcomes(tmp_path):
+    """Tables of two tasks: one reports acc and f1 by two filters, the other acc alone."""
+    folder, rng = tmp_path / "outcomes", np.random.default_rng(0)
+    folder.mkdir()
+    outcomes = [
+        *(("first", metric, cut) for metric in ("acc", "f1") for cut in ("strict", "loose")),
+        ("second", "acc", "none"),
+    ]
+    for task, metric, cut in outcomes:
+        raw = rng.random((9, 30))
+        table = ScoreTable.from_arrays(raw, list("abcdefghi"), metric=metric, task=task, filter=cut)
+        table.write(folder / f"{task}.{metric}.{cut}.csv")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("metric", "chosen"),
+    [
+        ("f1,strict,acc", {"first": ("f1", "strict"), "second": ("acc", "none")}),
+        ("acc,loose", {"first": ("acc", "loose"), "second": ("acc", "none")}),
+    ],
+)
+def test_each_task_of_a_board_takes_the_first_metric_and_the_filter_that_are_named(
+    many_outcomes, tmp_path, ccat, metric, chosen
+):
+    ccat("board", "init", tmp_path / "b", "--from", many_outcomes, "--metric", metric)
+    banks = Board(tmp_path / "b").banks
+    assert {task: (bank.metric, bank.filter) for task, bank in banks.items()} == chosen
+    assert len(standing(Board(tmp_path / "b")).placed) == 9
+
+
+@pytest.mark.parametrize(
+    ("metric", "says"),
+    [
+        ("acc", "by the filters loose, strict; name one (--metric acc,loose)"),
+        ("f1,strict", "no results of metric f1, strict of 1 task (second reports acc)"),
+    ],
+)
+def test_a_board_never_leaves_out_a_task_that_was_named(
+    many_outcomes, tmp_path, ccat, metric, says
+):
+    line = ["--from", many_outcomes, "--task", "first,second", "--metric", metric]
+    assert says in ccat("board", "init", tmp_path / "b", *line, code=2).err
+    assert not (tmp_path / "b").exists()
