@@ -3838,7 +3838,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a metric without the filter that is named is left out",
         "lm_eval_ccat/upkeep/score_tables",
-        "outcomes = [outcome for outcome in outcomes if outcome.filter == filter] or outcomes",
+        "outcomes = [outcome for outcome in outcomes if outcome.filter in filters] or outcomes",
         "outcomes = [outcome for outcome in outcomes if filter in (None, outcome.filter)]",
         (
             "tests/upkeep/test_suites.py::test_a_metric_that_lacks_the_filter_which_is_named_has_its_own",

@@ -119,7 +119,7 @@ def _run(args: argparse.Namespace, file: Path | None, flags: Values, models: lis
     config = Spec.read(*_layers(file, flags, models))
     # A run of flags alone is called after its first task.
     stem = file or Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
-    folder = args.run_dir or stem.with_suffix(".run")
+    folder = Path(args.run_dir or stem.with_suffix(".run"))
     if args.watch:
         display.note(f"Live page: {folder / PAGE}")
     with LivePage(folder, args.watch) if args.watch else nullcontext():

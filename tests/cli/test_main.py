@@ -186,7 +186,10 @@ def test_a_page_is_of_one_run_and_of_nothing_beside_it(tmp_path, ccat):
     assert "give one run directory at a time" in said
 
 
-def test_the_live_page_of_a_run_and_its_report_stand_in_its_folder(tmp_path, ccat, monkeypatch):
+@pytest.mark.parametrize("name", [None, "named.run"])
+def test_the_live_page_of_a_run_and_its_report_stand_in_its_folder(
+    tmp_path, ccat, monkeypatch, name
+):
     from lm_eval_ccat.cli import rank
 
     written: list[Any] = []
@@ -203,8 +206,9 @@ def test_the_live_page_of_a_run_and_its_report_stand_in_its_folder(tmp_path, cca
     config = tmp_path / "two.yaml"
     models = [{"name": name, "model": "dummy"} for name in "ab"]
     config.write_text(json.dumps({"task": "t", "models": models}))
-    said = ccat("rank", config, "--watch", 7, code=3).err
-    run = tmp_path / "two.run"
+    run = tmp_path / (name or "two.run")
+    line = ["rank", config, "--watch", 7, *(["--run_dir", run] if name else [])]
+    said = ccat(*line, code=3).err
     assert written == [(run, 7.0), run] and f"Live page: {run / 'report.html'}" in said
 
 
