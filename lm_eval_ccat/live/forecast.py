@@ -51,16 +51,25 @@ def forecast(
 
     Each model is asked at least the warm-up, and at most what the budget and ``max_items`` allow.
     Where between the two the ranking ends depends on how close the models are, which nobody knows
-    beforehand.
+    beforehand. Rankings of models like those of a bank are played to tell, see `rehearse`; that
+    takes most of the time.
 
     Parameters
     ----------
     plan : Plan
     gap : float, optional
-        See `prospects`.
+        Difference of two models on the metric's own scale; default: several.
     on_progress : callable, optional
         See `rehearse`.
+
+    Raises
+    ------
+    UsageError
+        `gap` is larger than the metric's scale.
     """
+    # First, as all that follows takes long.
+    if gap is not None:
+        _require_possible(plan, gap)
     spec, least_items = plan.spec, _least_items(plan)
     # A run without a bank is forecast with the public bank that fits, to show what it would save.
     plan_with_bank = plan if spec.bank else with_public_bank(plan)
@@ -291,6 +300,16 @@ def powers(plan: Plan) -> dict[str, Power]:
     }
 
 
+def _require_possible(plan: Plan, gap: float) -> None:
+    """Refuse a difference that no two models can have, on the metric's own scale."""
+    # It is a slip, as of points of 100 for a metric on 0 to 1.
+    if gap > plan.scale.span:
+        raise UsageError(
+            f"--gap {gap:g} is more than two models can differ by: {plan.label} has the scale "
+            f"{plan.scale.describe()}"
+        )
+
+
 def prospects(
     plan: Plan, power_by_way: Mapping[str, Power], gap: float | None = None
 ) -> ProspectsContent:
@@ -311,20 +330,9 @@ def prospects(
         decides; ``by_gap`` has what deciding each difference takes. Both are by way of choosing the
         items, and both are empty where items are asked repeatedly: nobody knows beforehand how much
         of the answers' spread is noise within items.
-
-    Raises
-    ------
-    UsageError
-        `gap` is larger than the metric's scale.
     """
-    spec, scale = plan.spec, plan.scale
-    # Such a gap is a slip, as of points of 100 for a metric on 0 to 1.
-    if gap is not None and gap > scale.span:
-        raise UsageError(
-            f"--gap {gap:g} is more than two models can differ by: {plan.label} has the scale "
-            f"{scale.describe()}"
-        )
-    unit = float(scale.restore_error(1.0))
+    spec = plan.spec
+    unit = float(plan.scale.restore_error(1.0))
     smallest_gap_by_items: dict[int, dict[str, float]] = {}
     by_gap: dict[str, dict[str, WayContent]] = {}
     if plan.most_repeats == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -96,7 +96,12 @@ def test_a_dry_run_says_what_it_takes_and_asks_nothing(
 
 
 def test_a_gap_wider_than_the_scale_is_refused_with_the_scale(few_plays, bench, server, ccat):
-    config = bench.config(server.url, ["m01", "m03"])
+    config = bench.config(server.url, ["m01", "m03"], bank="default.bank.json")
+    played = []
+    for gap in (5.0, 1.0):
+        with suppress(UsageError):
+            ranking_run.dry_run(config, gap=gap, on_progress=lambda *_, gap=gap: played.append(gap))
+    assert set(played) == {1.0}, "nobody waits for a refusal"
     error = ccat("plan", config, "--gap", 5, code=2).err
     assert "--gap 5 is more than two models can differ by: share has the scale 0 to 1" in error
     assert list(json.loads(ccat("plan", config, "--gap", 1, "--json").out)["by_gap"]) == ["1"]
