@@ -197,23 +197,23 @@ def default_python() -> str:
     return str(environment_python)
 
 
-def make_environment(folder: Path, python: str | None = None) -> str:
+def make_environment(folder: Path) -> str:
     """Create an environment with unbabel-comet and compatible packages; return its Python.
 
-    Parameters
-    ----------
-    folder : Path
-    python : str, optional
-        A Python from 3.10 to 3.12; by default this one, or one on the PATH.
+    It takes minutes, and shows pip's progress on standard error. An environment that is there
+    already is completed.
 
     Raises
     ------
     MetricError
-        If there is no such Python, or pip fails; the message has pip's last line.
+        If no Python from 3.10 to 3.12 is running or on the PATH, or a step fails; the message has
+        the last line that the step wrote.
     """
+    # Otherwise the last line may be that there is a newer pip.
+    pip = ["-m", "pip", "--disable-pip-version-check"]
     steps = (
-        [python or _fitting_python(), "-m", "venv", str(folder)],
-        [str(_python_of(folder)), "-m", "pip", "install", *PINS],
+        [_fitting_python(), "-m", "venv", str(folder)],
+        [str(_python_of(folder)), *pip, "install", *PINS],
         [str(_python_of(folder)), "-c", "import comet"],
     )
     for step in steps:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import sys
@@ -62,7 +61,11 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the harness's own output off the screen: log lines, bars, warnings, prints."""
+    """Switch off the harness's log lines, bars and some warnings; print to standard error.
+
+    Log lines still reach handlers that are added to the root logger. On leaving, each logger has
+    the handlers again that it had before, and those alone.
+    """
     import huggingface_hub.utils.logging  # noqa: F401 (it sets its handler when first imported)
     from tqdm import std
 
@@ -70,13 +73,18 @@ def _quiet() -> Iterator[None]:
     root = logging.getLogger()
     loggers = [root, *(logging.getLogger(name) for name in ("lm_eval", "huggingface_hub"))]
     before = [(logger, logger.handlers[:], logger.propagate, logger.level) for logger in loggers]
-    bar = std.tqdm.__dict__["__init__"]
+    bar, draw = std.tqdm.__dict__["__init__"], std.tqdm.__init__
+
+    def no_bar(self: Any, *args: Any, **options: Any) -> None:
+        # Whatever the caller says: the hub's downloads say that a terminal shows them.
+        draw(self, *args, **{**options, "disable": True})
+
     for logger in loggers:
         logger.handlers[:], logger.propagate = [], True
     root.setLevel(logging.INFO)
     # A log line that cannot be written (full disk) does not deserve a traceback on the screen.
     raises, logging.raiseExceptions = logging.raiseExceptions, False
-    std.tqdm.__init__ = functools.partialmethod(bar, disable=True)
+    std.tqdm.__init__ = no_bar
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
             warnings.simplefilter("ignore", FutureWarning)

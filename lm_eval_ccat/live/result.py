@@ -744,6 +744,19 @@ def _unless_accepted(kind: str, change: str, pairs: str, accepted: Collection[st
 def warnings_of_equal_scores(scores: Mapping[str, ScoreRange], where: str) -> list[str]:
     """Warn where all answers of a model have the lowest score, or those of all models the highest.
 
+    A model with fewer than `FEWEST_ALIKE` answers is not named.
+
+    Parameters
+    ----------
+    scores : mapping of model to ScoreRange
+    where : str
+        The task or outcome, as the warnings call it.
+
+    Returns
+    -------
+    list of str
+        At most two, of the lowest score first.
+
     Examples
     --------
     >>> a, b, c = ScoreRange(50, 0.0, 0.0), ScoreRange(50, 0.0, 0.0), ScoreRange(50, 0.0, 1.0)
@@ -757,12 +770,9 @@ def warnings_of_equal_scores(scores: Mapping[str, ScoreRange], where: str) -> li
         (0.0, "answers may be extracted wrongly"),
         (1.0, "the task may be too easy"),
     ):
-        models = [
-            model
-            for model, reached in scores.items()
-            if reached.low == reached.high == end and reached.count >= FEWEST_ALIKE
-        ]
-        all_models = len(models) == len(scores)
+        alike = [model for model, reached in scores.items() if reached.low == reached.high == end]
+        models = [model for model in alike if scores[model].count >= FEWEST_ALIKE]
+        all_models = len(alike) == len(scores)
         # That some models are right everywhere and others are not casts no doubt on the task.
         if models and (all_models or end == 0.0):
             answers, raw = sum(scores[model].count for model in models), scores[models[0]].raw

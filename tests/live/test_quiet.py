@@ -36,6 +36,26 @@ def test_rankings_that_overlap_leave_everything_as_it_was():
     assert state() == before
 
 
+def test_no_bar_is_drawn_whatever_its_caller_says(capsys):
+    with quiet_harness(None, lambda text: None):
+        for disable in (None, False, True):
+            # As the hub's downloads do: None stands for a bar on a terminal.
+            std.tqdm([], desc="a file", disable=disable, file=Terminal()).close()
+    assert "a file" not in capsys.readouterr().err
+    std.tqdm([], desc="a file", disable=None, file=Terminal()).close()
+    assert "a file" in capsys.readouterr().err
+
+
+class Terminal:
+    """Standard error, as a terminal."""
+
+    def __getattr__(self, name):
+        return getattr(sys.stderr, name)
+
+    def isatty(self):
+        return True
+
+
 def test_what_the_hubs_library_prints_itself_is_told_once(capsys):
     pytest.importorskip("huggingface_hub.utils.logging")
     hub, told = logging.getLogger("huggingface_hub"), []

@@ -17,12 +17,13 @@ from lm_eval_ccat.live.result import (
     board_of,
     result_of,
     state_terms,
+    warnings_of_equal_scores,
     with_scales_of_header,
 )
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import no_money
 from lm_eval_ccat.records import Header, Item, Tell
-from lm_eval_ccat.runs.tally import Tally
+from lm_eval_ccat.runs.tally import ScoreRange, Tally
 
 SCALES = {"points": Scale(0, 100), "errors": Scale(0, 40, higher_is_better=False)}
 
@@ -121,6 +122,13 @@ def test_answers_that_all_score_the_lowest_or_the_highest_are_told(run, score, t
     tally.count_answer(Tell(model="b", item=Item(("t", 20)), score=0.25, raw=1.25))
     alone = "all 20 answers of a score 0 on t, unlike those of other models: answers may"
     assert [text.startswith(alone) for text in of_run(book).warnings] == [True] * (score == 0.0)
+    # Three answers are too few to be told of, but they are like those of the other model.
+    few = warnings_of_equal_scores(
+        {"a": ScoreRange(20, score, score), "b": ScoreRange(3, score, score)}, "t"
+    )
+    assert [text.partition(":")[0] for text in few] == [
+        f"all 20 answers of a score {score:g} on t"
+    ] * told
 
 
 def test_shares_of_answers_that_were_cut_are_of_all_answers():

@@ -101,7 +101,9 @@ def test_setup_makes_an_environment_and_says_what_failed(tmp_path, monkeypatch, 
     def run(step, **_):
         steps.append(step)
         broken = "install" in step and len(steps) > 3
-        return subprocess.CompletedProcess(step, int(broken), stderr="ERROR: no such version")
+        notice = [] if "--disable-pip-version-check" in step else ["[notice] of a newer pip"]
+        written = "\n".join(["ERROR: no such version", *notice])
+        return subprocess.CompletedProcess(step, int(broken), stderr=written)
 
     monkeypatch.setattr(comet.subprocess, "run", run)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
