@@ -132,7 +132,8 @@ def audit(
     Raises
     ------
     UsageError
-        No model of the run is in the table, or the table has another scale than the run.
+        No model of the run has a score in the table, or the table has another scale than the run,
+        or none of the documents that the run asked.
     """
     sides = ("the run", Scale.from_dict(ranking["scale"])), ("the full results", table.scale)
     if difference := differing_scales(str(table.metric), *sides):
@@ -205,11 +206,13 @@ class _ComparedModels(NamedTuple):
 def _compared_models(
     ranking: RankingContent, table: ScoreTable, names: Mapping[str, str]
 ) -> _ComparedModels:
-    """Find the run's models in the table; for `names` see `audit`."""
+    """Find the run's models that have a score in the table; for `names` see `audit`."""
     claimed = ranking["models"]
+    scored_any = np.isfinite(table.model_scores()).any(axis=1)
+    scored = {model for model, has_score in zip(table.models, scored_any) if has_score}
     name_in_table = {name: names.get(name, name) for name in (*ranking["order"], *claimed)}
     asked = {name for name, block in claimed.items() if block["n_items"]}
-    missing = {name for name in name_in_table if name_in_table[name] not in table.models}
+    missing = {name for name in name_in_table if name_in_table[name] not in scored}
     left_out = ", ".join(name_in_table[name] for name in name_in_table if name in asked & missing)
     # Models that were not asked claim nothing.
     if asked <= missing:
@@ -321,8 +324,17 @@ def _chance_of_so_few(ranking: RankingContent, held: Sequence[bool]) -> float:
     return float(bdtrc(missed - 1, len(held), 1.0 - ranking["confidence"]))
 
 
-def _doubts(ranking: RankingContent, models: list[str], scores: Floats) -> list[str]:
-    """Return reasons why the full results may not be the truth about the run."""
+def _doubts(ranking: RankingContent, models: Sequence[str], scores: Floats) -> list[str]:
+    """Return reasons why the full results may not be the truth about the run.
+
+    Parameters
+    ----------
+    ranking : dict
+    models : sequence of str
+        As the run names them.
+    scores : ndarray of shape (n_models, n_items)
+        Their full scores, in this order; NaN where missing.
+    """
     size = scores.shape[1]
     doubts = []
     # The claims are of the mean over the run's items.

@@ -560,10 +560,14 @@ def _advised(
 
 
 def _course(method: str, points: Sequence[Mapping[str, Any]], confidence: float) -> str:
-    """Say what a method's rankings are worth at each level of spending."""
+    """Say what a method's rankings are worth at each level of spending, in the order of `points`.
+
+    At the end it says how many of the decided pairs of all levels are in the true order.
+    """
     steps, pairs, right = [], 0.0, 0.0
     for point in points:
-        parts = [] if point["tau"] is None else [f"tau {point['tau']:.3f}"]
+        # In no run do the true means differ.
+        parts = ["no tau" if point["tau"] is None else f"tau {point['tau']:.3f}"]
         # Methods without intervals decide nothing.
         if point["tied_share"] is not None:
             decided = f"{1 - point['tied_share']:.0%}"

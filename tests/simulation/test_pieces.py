@@ -319,6 +319,13 @@ def test_claims_are_held_against_full_results_and_a_model_set_aside_has_no_place
     known = {**ranking["models"], "d": {**SAID, "n_items": 0}}  # its results are no claim
     judged = audit({**ranking, "models": known}, table).to_dict()
     assert judged["intervals"]["chance"] == pytest.approx(binom.sf(1, 3, 0.05))
+    # The harness may report a metric for none of a model's documents.
+    unscored = ScoreTable.from_arrays(
+        np.where([[False], [True], [False], [False]], np.nan, scores), table.models, metric="my"
+    )
+    judged = audit(ranking, unscored).to_dict()
+    assert "c" not in judged["models"] and judged["order"] == ["d", "b"]
+    assert judged["warnings"] == ["not compared, for lack of full results: c"]
     with pytest.raises(UsageError, match="scales of my: the run 0 to 1, lower is better"):
         audit({**ranking, "scale": Scale(higher_is_better=False).to_dict()}, table)
 
@@ -343,6 +350,12 @@ def test_pairs_are_covered_by_students_quantiles():
 def test_items_for_a_wanted_tau(taus, wanted, items):
     points = [{"items_per_model": n, "tau": tau} for n, tau in taus.items()]
     assert items_for_tau(points, wanted) == (items and pytest.approx(items))
+
+
+def test_a_level_at_which_all_true_means_are_equal_is_named_as_that():
+    point = {"items_per_model": 10, "tau": None, "tau_se": None, "tied_share": None}
+    [_, course] = judging.advice({"random": [point]}, 100, 0.9, 0.95)
+    assert course == "random: no tau with 10 items per model"
 
 
 def test_models_without_a_score_on_a_task_are_left_out_of_all():
