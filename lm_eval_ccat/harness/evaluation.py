@@ -94,7 +94,8 @@ def assemble(
 def _answers_of(run: TaskRun) -> dict[str, object]:
     """Return what the harness accumulates for one task; without values if only a part was run.
 
-    Values of a part would be taken for those of all documents.
+    Values of a part would be taken for those of all documents. Rows and values are in the order of
+    the documents, filter by filter. A metric that a document lacks is left out of its values.
     """
     session = run.session
     answers = [run.administered[doc_id] for doc_id in sorted(run.administered)]

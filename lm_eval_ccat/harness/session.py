@@ -563,11 +563,26 @@ class TaskSession:
     def _score_document(
         self, doc_id: int, group: list[Any], pipeline: Any
     ) -> tuple[Row, Mapping[str, Any]]:
-        """Return the row that the harness logs for a document, and its metrics."""
+        """Return the row that the harness logs for a document, and its metrics.
+
+        Parameters
+        ----------
+        doc_id : int
+        group : list of Instance
+            The document's requests, to whose responses the pipeline was applied.
+        pipeline : object
+            One of the task's filter pipelines, as `internals.pipelines` returns them.
+
+        Raises
+        ------
+        Exception
+            Whatever the task's code raises.
+        """
         task, filter = self.task, pipeline.name
         document = self._requests.document(doc_id)  # a fresh one: tasks may write into it
         filtered = [instance.filtered_resps[filter] for instance in group]
         repeated: dict[str, object] = {}
+        # From 0.5 on the harness's pipelines score, unless the task has code of its own.
         if hasattr(pipeline, "score_instances"):
             instances = [copy.copy(instance) for instance in group]
             for instance in instances:

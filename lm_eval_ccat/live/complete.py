@@ -45,7 +45,8 @@ def complete(
 
     The run's journal keeps the answers, so an interrupted completion continues where it stopped;
     the ranking itself does not change. The results and samples files that a full run of the harness
-    would write from the same answers go to ``<run_dir>/full/<model>/``.
+    would write from the same answers, one of each per task, go to ``full/<model>/`` in the run
+    directory.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def complete(
         Run directory of `rank`; or the output folder of ``run --adaptive --log_samples``, next to
         which a run directory is then created (see `directory_of`).
     models : sequence of str, optional
-        Names of the models to complete; default: all.
+        Names of the models to complete, in any order; default, and if empty: all.
     config : dict, path or Spec, optional
         The run's configuration, if its own copy, with masked credentials, is not enough.
     observer : Observer, optional
@@ -63,14 +64,16 @@ def complete(
     Returns
     -------
     dict of model to dict of task to TaskRun
-        Complete results.
+        Complete results, in the order of the configuration.
 
     Raises
     ------
     RunError
-        The configuration is of another run, the run is not over, or a document gets no answer.
+        The configuration is of another run, the run is not over, a model was set aside, or a
+        document gets no answer. Models before it are complete, and their files are written.
     UsageError
-        A model is not in this ranking, or it asks documents repeatedly.
+        A model is not in this ranking, the ranking asks documents repeatedly, or its own copy of
+        the configuration is not enough.
 
     Examples
     --------

@@ -91,8 +91,8 @@ class Keywords(TypedDict, total=False):
     """When answers take effect: in the order `asked`, which makes runs reproducible, or on
     `arrival`, for more throughput."""
     memory: float | None
-    """Memory that local models may hold together, in the unit of the models' `memory`. Models that
-    do not fit take turns, and so do local models that do not state their memory."""
+    """Memory that local models may hold together, in the unit of the models' `memory`. If not all
+    fit, they take turns, and so do local models that do not state their memory."""
     price: Mapping[str, Any] | None
     """Price of each model without one."""
     judge: Mapping[str, Any] | None

@@ -445,7 +445,14 @@ class HarnessModel(Model):
         )
 
     def _require_scores(self, task: str) -> None:
-        """Raise if no answer so far has a metric's score, before the run pays for them all."""
+        """Refuse a task if no answer so far has a metric's score, before the run pays for all.
+
+        Raises
+        ------
+        NoScoresError
+            No answer has the score of an outcome, weighted or not, whose metric the task does not
+            declare; or `ENOUGH_UNSCORED` answers lack one that it declares.
+        """
         missing = [
             outcome
             for name, outcome in self.outcomes_by_task[task].items()
@@ -537,16 +544,19 @@ def _doc_ids_and_repeats(items: Sequence[Item]) -> tuple[list[Any], list[int]]:
 
 
 def memory_of(entry: ModelSpec) -> float | None:
-    """Return a model's memory; infinite if it holds weights and states none, None if it does not.
+    """Return the memory that a model states; if it states none, None without weights of its own.
 
-    Without a stated amount nothing else may be loaded with it.
+    If it has weights here, it is infinite: no other such model may be loaded with it.
     """
     holds = internals.holds_weights(str(entry.model))
     return math.inf if entry.memory is None and holds else entry.memory
 
 
 def taking_turns(spec: Spec, memory: Mapping[str, float | None]) -> set[str]:
-    """Return the models that take turns because they do not fit together.
+    """Return the models that take turns because they do not fit together: one is loaded at a time.
+
+    If the run states its memory, these are all local models or none. Otherwise they are those that
+    do not state theirs, unless one item is asked at a time; the others are loaded all the while.
 
     Parameters
     ----------
@@ -557,7 +567,7 @@ def taking_turns(spec: Spec, memory: Mapping[str, float | None]) -> set[str]:
     Raises
     ------
     RunError
-        A model needs more than the run may use.
+        A model states that it needs more than the run may use.
     """
     local = {name: amount for name, amount in memory.items() if amount is not None}
     if spec.memory is None:

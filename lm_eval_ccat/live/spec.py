@@ -319,7 +319,7 @@ class Spec:
     )
     memory: float | None = option(
         None, ABOVE_0, "Memory that local models may hold together, in the "
-        "unit of the models' `memory`. Models that do not fit take turns, and so do local models "
+        "unit of the models' `memory`. If not all fit, they take turns, and so do local models "
         "that do not state their memory.", live=True,
     )
     price: Price = option(Price, PRICE, "Price of each model without one.", "run", live=True)

@@ -233,9 +233,9 @@ class FoldReplay:
         return judge(self._claim(method, administered), cost=spent, items=items)
 
     def _at_fixed_numbers(self, method: Strategy, seed: int) -> Iterator[Replay]:
-        """Judge a method when every model has had as many items as each level says.
+        """Judge a method when every model has had as many items as each level says, or all.
 
-        All models have the same price.
+        Levels ascend. All models have the same price, and a replay costs as much as it has items.
         """
         levels = sorted(int(level) for level in self.protocol.levels if level is not None)
         if not method.drives_ranker:
@@ -265,7 +265,11 @@ class FoldReplay:
     def _blindly_at_fixed_numbers(
         self, method: Strategy, seed: int, levels: Sequence[int]
     ) -> Iterator[Replay]:
-        """Do as `_at_fixed_numbers` for a method that chooses items without looking at scores."""
+        """Do as `_at_fixed_numbers` for a method that chooses items without looking at scores.
+
+        A model gets the first items, in its order, on which it has a score. So a level has all
+        items of those below it, and models with missing scores get other items than the rest.
+        """
         rng, (n_models, n_items) = self._rng(method, seed), self.scores.shape
         if method.kind == "random":
             orders = [rng.permutation(n_items) for _ in range(n_models)]
@@ -291,7 +295,20 @@ class FoldReplay:
         level: float | None,
         options: Mapping[str, Any],
     ) -> Ranker:
-        """Return the ranker of a run, which knows the items on which a model has no score."""
+        """Return the ranker of a run, which knows the items on which a model has no score.
+
+        Parameters
+        ----------
+        method, seed
+        prices : mapping of str to float
+            Price of one unit of each model.
+        units : ndarray of shape (n_items,)
+            Size of each item, in the order of the held-out scores.
+        level : float or None
+            Items per model, which bound the warm-up; see `Protocol.warmup_per_task`.
+        options : mapping
+            Arguments of the `Ranker`; those that the method states itself win over them.
+        """
         banks = self.banks[method.calibration_key]
         several = len(banks) > 1
         columns_of = {
@@ -300,7 +317,7 @@ class FoldReplay:
         sizes = {task: units[columns] for task, columns in columns_of.items()}
         ranker = Ranker(
             [Outcome.of(bank, task) for task, bank in banks.items()],
-            models=dict(prices),
+            models={model: prices[model] for model in self.fold.holdout},  # in the truth's order
             units=sizes if several else next(iter(sizes.values())),
             weights=dict(self.held_out.share) if several else None,
             confidence=self.protocol.confidence,
