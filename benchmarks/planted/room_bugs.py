@@ -873,8 +873,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a server's first silence is measured from nothing",
-            "if self._silent_since is None or not asked_again or self.model.scoring:",
-            "if self._silent_since is None or self.model.scoring:",
+            "return moment - last_heard > patience and bool(self._asked_twice())",
+            "return moment - last_heard > patience",
         ),
         (
             "a model is not set aside by failures of its judge",

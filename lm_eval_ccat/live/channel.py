@@ -134,6 +134,11 @@ class Channel:
         Items that failed since the last answer; those that failed while others were answered.
     last_answered : list of Ask
         The last ask that was answered, if any: a probe asks it again where all that is open failed.
+    silent_since : float or None
+        Time of the last answer, or of the first request of those in flight.
+    witness : Sending or None
+        The last call, if it asks that again to tell whether the server is there: other requests
+        were left unanswered since.
     """
 
     model: Model
@@ -152,13 +157,16 @@ class Channel:
     minutes_reported: int = 0
     _warned_of_unscored: bool = False
     _warned_of_scoring: bool = False  # that it is slow
-    _silent_since: float | None = None  # last answer, or the first request of those on the wire
     _youngest_answered: float = -math.inf  # when the youngest request was sent that was answered
     failed_since_answer: set[Item] = field(default_factory=set)
     failing_alone: set[Item] = field(default_factory=set)
+    silent_since: float | None = None
+    witness: Sending | None = None
     last_answered: list[Ask] = field(default_factory=list)
     #: Attempts of items that an outage put back into the line.
     _earlier_attempts: dict[Item, int] = field(default_factory=dict)
+    #: When the requests went out that were answered last.
+    _answered: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=99))
     _median: float | None = None
 
@@ -198,13 +206,20 @@ class Channel:
         """Note that a call has gone out."""
         sending.sent = moment
         if not self.wire:
-            self._silent_since = moment
+            self.silent_since = moment
         self.wire.append(sending)
         self.pace.sent(moment)
 
     def answered(self, sending: Sending, moment: float) -> None:
         """Note that a call has returned answers."""
-        self._silent_since, self.refused_since, self.hangs = moment, None, False
+        self.refused_since, self.hangs = None, False
+        if sending is not self.witness:
+            self.silent_since, self.witness = moment, None
+        self._answered.append(sending.sent)
+        # The first request of what a second one has answered may hang for long.
+        for ask in sending.asks if sending.extra else ():
+            for first in self.calls_of(ask):
+                self.leave_slot(first)
         self._youngest_answered, self.last_answered = (
             max(self._youngest_answered, sending.sent),
             sending.asks[-1:],
@@ -242,27 +257,68 @@ class Channel:
 
     def silent(self, moment: float) -> bool:
         """Whether a server has left even a second request unanswered for too long."""
-        asked_again = any(sending.extra for sending in self.wire)
         # An answer that is being scored shows that the server is there.
-        if self._silent_since is None or not asked_again or self.model.scoring:
+        if self.silent_since is None or self.model.scoring:
             return False
-        silent_since = max(self._silent_since, self.heard_since)
-        return moment - silent_since > max(SILENCE, PATIENCE * (self.median or 0.0))
+        last_heard = max(self.silent_since, self.heard_since)
+        patience = max(SILENCE, PATIENCE * (self.median or 0.0))
+        return moment - last_heard > patience and bool(self._asked_twice())
 
-    def give_up_if_alone(self, ask: Ask, moment: float) -> bool:
-        """Give up an ask that is not answered while younger ones are: its model is not away."""
-        stuck = [sending for sending in self.wire if ask in sending.asks]
-        # Nothing that was sent later has been answered, so it may be the server.
-        if not stuck or stuck[0].sent >= self._youngest_answered:
-            return False
-        # These calls take no slot any more; if one is answered yet, that is paid.
-        for sending in stuck:
+    def _asked_twice(self) -> list[Ask]:
+        """Return the open asks that a second request carries."""
+        asks = (ask for sending in self.wire if sending.extra for ask in sending.asks)
+        return list({ask.item: ask for ask in asks if ask.state == OPEN}.values())
+
+    def calls_of(self, ask: Ask) -> list[Sending]:
+        """Return the calls in flight that carry an ask, the first one first."""
+        return [sending for sending in self.wire if ask in sending.asks]
+
+    def is_late(self, sending: Sending, moment: float) -> bool:
+        """Whether a call should have been answered by now."""
+        return moment >= self.resend_at(sending)
+
+    def leave_slot(self, sending: Sending) -> None:
+        """Let others have the slot of a call that is not answered; if it is yet, that is paid."""
+        if not sending.extra:
             sending.extra = True
-        self._silent_since = moment
-        error = ServerError("timeout", f"no answer within {moment - stuck[0].sent:.0f} s")
-        call = FailedCall(stuck[0], [ask], Failure(error), moment)
-        self._give_up(call, perhaps_server=False)
-        return True
+            self.model.widen()
+
+    def give_up_alone(self, moment: float) -> bool:
+        """Give up items that the model leaves unanswered twice, but not others; or return False.
+
+        More requests that went out between theirs were answered, or the items were asked once more
+        since the server was there: so they are to blame, and the model is not away.
+        """
+        calls = [(ask, self.calls_of(ask)) for ask in self._asked_twice()]
+        if not calls:
+            return False
+        first = min(requests[0].sent for _, requests in calls)
+        last = max(requests[-1].sent for _, requests in calls)
+        # The last before an outage are answered in any order, so they tell nothing.
+        fewest = len(calls) + self.model.slots
+        others_answered = sum(first < sent < last for sent in self._answered) >= fewest
+        to_blame = [
+            (ask, requests)
+            for ask, requests in calls
+            if (others_answered or ask.item in self._earlier_attempts)
+            and requests[0].sent < self._youngest_answered
+            and self.is_late(requests[-1], moment)
+        ]
+        for ask, requests in to_blame:
+            for sending in requests:
+                self.leave_slot(sending)
+            seconds = moment - requests[0].sent
+            error = ServerError("timeout", f"no answer within {seconds:.0f} s")
+            call = FailedCall(requests[-1], [ask], Failure(error), moment)
+            self._give_up(call, perhaps_server=True)
+        return bool(to_blame)
+
+    def note_hanging(self) -> list[Sending]:
+        """Note the items that are unanswered twice; return a further attempt of each new one."""
+        asks = [ask for ask in self._asked_twice() if ask.item not in self._earlier_attempts]
+        further = [Sending([ask], self.calls_of(ask)[-1].attempt + 1, extra=True) for ask in asks]
+        self._earlier_attempts |= {call.asks[0].item: call.attempt - 1 for call in further}
+        return further
 
     def has_been_away(self, moment: float, longer: float = 0.0) -> bool:
         """Whether the server has been away for longer than `SILENCE` plus `longer`."""

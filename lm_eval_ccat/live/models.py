@@ -170,6 +170,10 @@ class Model(ABC):
         """As `ask`, without waiting; `extra`: in addition to what ``slots`` allow."""
         self._calls.start(on_result, self.ask, items)
 
+    def widen(self) -> None:
+        """Allow one more call, to replace one that is not answered."""
+        return
+
     def close(self) -> None:
         """Free the model's resources."""
         self._calls.close()
@@ -326,8 +330,8 @@ class HarnessModel(Model):
         """
         task, transport = items[0].task, self._transport
         # All slots may be held by calls that hang.
-        if extra and transport is not None:
-            transport.widen()
+        if extra:
+            self.widen()
         if self.prior_answers or self._lm is None:  # its logs, or an actor, answer
             return super().start(items, on_result, extra)
 
@@ -348,6 +352,11 @@ class HarnessModel(Model):
             self._calls.start(score, session.ask, doc_ids, repeats)
         else:
             begin(session.ask_server(doc_ids, transport, score, repeats))
+
+    def widen(self) -> None:
+        """Allow one more request to a server, to replace one that is not answered."""
+        if self._transport is not None:
+            self._transport.widen()
 
     def close(self) -> None:
         """Close the connections, and free the weights if this loaded them; keep the sessions."""

@@ -23,7 +23,7 @@ from ..errors import CcatError, RunError
 from ..money import UNKNOWN
 from ..ranker.stopping import has_goal
 from ..records import Answered, Interrupt, Item, Record, Windows
-from ..runs.book import Ask, Book
+from ..runs.book import OPEN, Ask, Book
 from ..runs.kept_answers import ModelItem
 from ..scores.reading import share_above_cap
 from .channel import Channel, Sending, clock
@@ -500,34 +500,70 @@ class Sender:
             channel.set_aside(availability.reason, away=True)
 
     def _note_silence(self, channel: Channel, moment: float) -> None:
-        """Give up the ask that a model leaves unanswered, or set the model aside for now."""
-        head = self.line.head
-        # Perhaps the server hangs on this one document, while it answers all others.
-        if head and head.model == channel.name and channel.give_up_if_alone(head, moment):
+        """Give up items that a model alone leaves unanswered, or set the model aside for now."""
+        # Perhaps the server hangs on some documents, while it answers all others.
+        if channel.give_up_alone(moment):
             return
-        silence = "no answer, not even to a second request"
-        channel.availability.failed(moment, moment, silence, hung=True)
-        channel.hangs = True
-        channel.set_aside(channel.availability.reason, away=True)
+        witness = channel.witness
+        # An item that was answered before tells whether the server is there.
+        if witness is None and channel.last_answered:
+            channel.witness = Sending(channel.last_answered, extra=True)
+            self.feed(channel, again=channel.witness)
+        elif witness in channel.wire and not channel.is_late(witness, moment):
+            return
+        # It is there now, and may have been away before.
+        elif witness is not None and witness not in channel.wire:
+            further = channel.note_hanging()
+            for call in further:
+                self.feed(channel, again=call)
+            if not further and all(channel.is_late(call, moment) for call in channel.wire):
+                channel.witness = None  # some were sent after it
+        else:
+            channel.note_hanging()
+            for call in channel.wire:
+                channel.leave_slot(call)
+            silence = "no answer, not even to a second request"
+            channel.availability.failed(moment, moment, silence, hung=True)
+            channel.hangs = True
+            channel.set_aside(channel.availability.reason, away=True)
 
     def _resend(self, head: Ask, moment: float) -> None:
-        """Send the ask that holds up the line a second time, if its only call takes long."""
+        """Send the ask that holds up the line a second time, if its only call takes long.
+
+        If the second takes long as well, what else is late is sent again, too.
+        """
         channel = self.channels[head.model]
-        # A local model would compute the same answer twice, and slower.
-        if not channel.model.remote:
-            return
-        calls = [sending for sending in channel.wire if head in sending.asks]
+        calls = channel.calls_of(head)
         # The answer is there, and a judge holds it up: a second request would not help.
         if calls and head.item in channel.model.scoring:
             channel.warn_of_scoring(calls[0], moment)
-        waiting = channel.availability.state is State.WAITING
-        # A second request is out already, or could not be answered, or would be one too many.
-        if len(calls) != 1 or waiting or calls[0].attempt >= max(2, self.failure_rule.attempts):
+        if not calls or not all(channel.is_late(call, moment) for call in calls):
             return
-        if moment >= channel.resend_at(calls[0]):
+        if len(calls) == 1:
+            self._send_again(channel, calls[0], head)
+            return
+        for late_model in self.channels.values():
+            for call in [call for call in late_model.wire if late_model.is_late(call, moment)]:
+                self._replace_late(late_model, call, moment)
+
+    def _replace_late(self, channel: Channel, call: Sending, moment: float) -> None:
+        """Send the ask of a late call again, or give its slot to others if that was of no use."""
+        ask = call.asks[0]
+        requests = channel.calls_of(ask)
+        if len(requests) > 1 and all(channel.is_late(request, moment) for request in requests):
+            channel.leave_slot(call)
+        elif len(requests) == len(call.asks) == 1 and ask.state == OPEN:
+            self._send_again(channel, call, ask)
+
+    def _send_again(self, channel: Channel, call: Sending, ask: Ask) -> None:
+        """Send an ask a second time, unless that could not be answered or is one too many."""
+        may_answer = channel.availability.state is not State.WAITING
+        attempts_left = call.attempt < max(2, self.failure_rule.attempts)
+        # A local model would compute the same answer twice, and slower.
+        if channel.model.remote and may_answer and attempts_left:
             what = "%s, item %r holds up the others and is sent again"
-            logger.info(what, channel.name, self.book.journal.item_to_json(head.item))
-            self.feed(channel, again=Sending([head], calls[0].attempt, extra=True))
+            logger.info(what, channel.name, self.book.journal.item_to_json(ask.item))
+            self.feed(channel, again=Sending([ask], call.attempt, extra=True))
 
     def _others_are_done(self) -> bool:
         """Whether the remaining models can be ranked by themselves and have nothing left to do."""
@@ -559,11 +595,8 @@ class Sender:
                 )
         if (head := self.line.head) is not None:
             channel = self.channels[head.model]
-            waits += [
-                channel.resend_at(sending) - moment
-                for sending in channel.wire
-                if head in sending.asks
-            ]
+            due = (channel.resend_at(sending) for sending in channel.calls_of(head))
+            waits += [resend_at - moment for resend_at in due if resend_at > moment]
         return min(max(min(waits), 0.002), POLL)
 
     # -- what comes back -------------------------------------------------------------------

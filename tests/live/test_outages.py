@@ -209,6 +209,48 @@ def test_a_fifth_of_the_documents_that_always_fail_are_given_up_and_no_model(
         assert {document["doc_id"] % 10 for document in block["failed"]} == {2, 3}
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("slots", [1, 8])
+def test_a_fifth_of_the_documents_that_hang_are_given_up_and_no_model(
+    bench, server, monkeypatch, capsys, slots
+):
+    """Long before they time out, although they may hold all slots, or be all that is left."""
+    monkeypatch.setattr("lm_eval_ccat.live.channel.LEAST_PATIENCE", 0.4)
+    monkeypatch.setattr("lm_eval_ccat.live.channel.SILENCE", 2.0)
+    server.mood = trouble("hang", 300.0, when=lambda number, before: number % 10 in (2, 3))
+    content = bench.ranked(
+        server, ["m01", "m11"], bank=None, max_items=40, stop="limits",
+        model_args={"timeout": 300, "num_concurrent": slots},
+    )  # fmt: skip
+    for block in content["models"].values():
+        assert block["n_items"] == 40 and not block["set_aside"]
+        assert {document["doc_id"] % 10 for document in block["failed"]} == {2, 3}
+    assert content["seconds"] < 60.0 and "set aside" not in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_short_outage_in_which_requests_hang_for_ever_costs_no_document(
+    bench, server, monkeypatch
+):
+    """The server is back before it counts as away, and never answers what it got meanwhile."""
+    monkeypatch.setattr("lm_eval_ccat.live.channel.SILENCE", 3.0)
+    began: list[float] = []
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        if model != "m05" or server.answers(model) < 20:
+            return None
+        began.append(time.monotonic())
+        return ("hang", 300.0) if began[-1] - began[0] < 2.0 else None
+
+    server.mood, server.latency = mood, 0.02
+    content = bench.ranked(
+        server, THREE, bank=None, max_items=60, stop="limits",
+        model_args={"timeout": 300, "num_concurrent": 8},
+    )  # fmt: skip
+    for block in content["models"].values():
+        assert block["n_items"] == 60 and not block["failed"] and not block["set_aside"]
+
+
 @pytest.mark.parametrize("slots", [8, 32])
 def test_documents_that_are_refused_sooner_than_others_are_answered_cost_no_model(
     bench, server, slots
