@@ -20,6 +20,7 @@ from ..harness.task_metrics import leading, writing_system_note
 from ..methods.belief import RUN
 from ..methods.method import method
 from ..metrics.scale import Scale
+from ..plugins import did_you_mean
 from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
 from ..ranker.headline import WEIGHTED_MEAN
@@ -311,6 +312,10 @@ def make_plan(spec: Spec) -> Plan:
     # Weights of a single task would do nothing.
     if spec.weights and len(sessions) == 1:
         raise UsageError("`weights:` is for several tasks; put weights of metrics into `metrics:`")
+    # Else the models with full results would just be missing.
+    for task in spec.known if isinstance(spec.known, Mapping) else ():
+        if task not in sessions:
+            raise UsageError(f"`known.{task}`: no such task{did_you_mean(task, list(sessions))}")
     names = [model.name for model in spec.models]
     outcomes_by_task: dict[str, dict[str, Outcome]] = {}
     bank_warnings: list[str] = []

@@ -10,7 +10,7 @@ from scores.test_harness_logs import sample_row, write_run
 from worlds.bench import PROMPT, TASK
 
 from lm_eval_ccat import ScoreTable
-from lm_eval_ccat.errors import OtherScoringError
+from lm_eval_ccat.errors import OtherScoringError, UsageError
 from lm_eval_ccat.harness import open_session
 from lm_eval_ccat.harness.internals import PlaceholderLM
 from lm_eval_ccat.journal import read_journal
@@ -62,6 +62,17 @@ def known(bench):
 def test_known_logs_that_were_asked_and_scored_alike_pass_in_silence(bench, server, known):
     plan = make_plan(Spec.read(bench.config(server.url, ["m03", "m09"], **known())))
     assert not plan.warnings and sorted(plan.known) == ["m00", "m02"]
+
+
+def test_known_logs_of_a_task_that_is_not_ranked_are_refused(bench, server, known):
+    typo = f"{TASK[:-1]}_"
+    spec = Spec.read(
+        bench.config(server.url, ["m03", "m09"], **{**known(), "known": {typo: "logs"}})
+    )
+    with pytest.raises(UsageError, match=f"`known.{typo}`: no such task; did you mean {TASK}"):
+        make_plan(spec)
+    by_task = replace(spec, known={TASK: spec.known[typo]})
+    assert sorted(make_plan(by_task).known) == ["m00", "m02"]
 
 
 def test_what_makes_prompts_is_not_compared_where_the_prompts_are(bench, server, known):
