@@ -46,7 +46,7 @@ class Calls:
         self.max_threads = max_threads
         self._threads = 0
         self._work: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
-        self._idle = threading.Semaphore(0)  # counts the threads that wait for work
+        self._idle = threading.Semaphore(0)  # threads that wait for work, or soon will
         self._lock = threading.Lock()  # models close while others start calls
 
     def start(
@@ -58,8 +58,12 @@ class Calls:
     ) -> None:
         """Call a function in a thread; pass its result, or the error it raised, to `on_result`.
 
-        A thread that was idle waits `gather` seconds for further calls, and makes them together:
-        waking it, and whoever awaits the results, costs as much for one as for ten.
+        The thread calls `on_result`, too, which must not raise and should not take long: a call
+        that is started meanwhile may wait for this thread.
+
+        Before the call a thread waits `gather` seconds for further ones, unless it has just done
+        so, and makes all in turn: waking it, and whoever awaits the results, costs as much for one
+        as for ten.
         """
         with self._lock:
             if self._threads < self.max_threads and not self._idle.acquire(blocking=False):

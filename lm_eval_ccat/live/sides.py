@@ -126,7 +126,13 @@ class Side:
 
     @property
     def outcomes(self) -> list[Logged]:
-        """The outcomes that it holds; of a table that names no task, just the metric."""
+        """The outcomes that it holds; of a table that names no task, just the metric.
+
+        Raises
+        ------
+        ScoreTableError
+            The logs hold no results, or cannot be read.
+        """
         if isinstance(self.source, ScoreTable):
             return [Logged(self.source.task, self.source.metric, self.source.filter)]
         if self.rankings:
@@ -561,6 +567,8 @@ def names_by_paths(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
 
 def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> Fields:
     """Return the fields of each document: those of `items`, else of the documents in the logs.
+
+    Where logs differ in a document, the first in the order of `sides` counts.
 
     Parameters
     ----------

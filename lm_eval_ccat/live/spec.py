@@ -525,17 +525,18 @@ def content_of(file: Path) -> Values:
 
 
 def without_aliases(options: Mapping[str, Any]) -> Values:
-    """Return options by their first names only.
+    """Return options by their first names only; credentials among them are masked from now on.
 
     Raises
     ------
     UsageError
-        An option is stated by both of its names.
+        An option is stated by both of its names, or one would choose documents.
     """
     remember_credentials(options)
     values = dict(options)
-    for key in set(CHOOSE_DOCUMENTS) & set(values):
-        raise UsageError(f"`{key}:` is no key here: {CHOOSE_DOCUMENTS[key]}")
+    for key, remedy in CHOOSE_DOCUMENTS.items():
+        if key in values:
+            raise UsageError(f"`{key}:` is no key here: {remedy}")
     for alias, name in ALIASES.items():
         if alias in values:
             if values.get(name) not in (None, "", [], {}) and values[alias]:

@@ -41,6 +41,12 @@ def tasks_and_folders(spec: Spec) -> tuple[list[str], list[str]]:
     """Return names or YAML files, as the harness takes them, and the folders to search for names.
 
     ``task:`` may be a name, or the path of a YAML file: of a task, or of a group beside its tasks.
+    There are no folders if all are files of tasks, as then there is nothing to search for.
+
+    Raises
+    ------
+    UsageError
+        A folder of ``include_path``, or a file of ``task:``, does not exist.
     """
     folders = list(spec.harness.get("include_path") or [])
     for folder in folders:

@@ -356,7 +356,10 @@ def summarise(replays: Sequence[Replay], n_items: int, confidence: float) -> dic
 def _pool(
     replays: list[Replay], paper: list[Replay] | None, *, n_items: int, confidence: float
 ) -> Figures:
-    """Return the figures of a method's replays, beside those of the method ``paper`` if it ran."""
+    """Return the figures of a method's replays.
+
+    With those of the method ``paper``, if it ran, there is the difference of the mean taus, too.
+    """
     taus = _fold_means(replays)
     items = sum(replay.items for replay in replays)
     models = sum(len(replay.holdout) for replay in replays)

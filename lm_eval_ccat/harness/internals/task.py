@@ -406,8 +406,9 @@ def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list
 
 
 def _build_one(task: Any, prompt_options: Mapping[str, Any], doc_id: int, doc: Any) -> list[Any]:
-    """Build the requests of one document as `Task.build_all_requests` does."""
+    """Build the requests of one document as `Task.build_all_requests` does, in their order."""
     config = task.config
+    # Before 0.5 the harness names a document to the task by its metadata.
     if hasattr(task, "doc_to_prefix"):
         prefix = task.doc_to_prefix(doc)
         identity: dict[str, object] = {"metadata": (config.task, doc_id, config.repeats)}
