@@ -29,6 +29,7 @@ TEXTS = {
     "semicolons.csv": (GOOD.replace(",", ";"), "separate columns by commas"),
     "twice.csv": ("model,doc_id,score,score\na,1,0,1\n", "two columns 'score'; leave one out"),
     "capital.csv": (GOOD.replace("model", "Model"), "'Model'; call it 'model'"),
+    "nameless.csv": ("model,doc_id,Score\na,1,0.5\n", "'Score'; call it 'score'"),
     "spaced.csv": (GOOD.replace("model,doc_id", "model, doc_id"), "' doc_id'; call it 'doc_id'"),
     "words.csv": (GOOD + "m1,9,acc,high\n", "write numbers, and leave missing ones empty"),
     "unnamed.csv": (GOOD + "m1,,acc,1\n", "have no doc_id; write it, or leave them out"),
@@ -55,6 +56,18 @@ def test_a_column_of_lists_is_named_with_what_to_do(column, tmp_path):
     with pytest.raises(CcatError, match=r"t\.parquet: .*; write ") as refused:
         ScoreTable.read(tmp_path / "t.parquet")
     assert "list" in str(refused.value)
+
+
+@pytest.mark.parametrize("score", ["score", "f1"])
+def test_a_damaged_parquet_file_is_named_whatever_its_column_of_scores_is_called(score, tmp_path):
+    file, numbers = tmp_path / "t.parquet", list(range(9999))
+    columns = {"model": ["m"] * 9999, "doc_id": numbers, score: [n / 9999 for n in numbers]}
+    parquet.write_table(pa.table(columns), file)
+    content = bytearray(file.read_bytes())
+    content[9000:-2000] = bytes(len(content) - 11000)
+    file.write_bytes(content)
+    with pytest.raises(CcatError, match=r"t\.parquet: not a readable score table .*; write "):
+        ScoreTable.read(file)
 
 
 def test_ids_of_two_types_are_texts_all_of_them(tmp_path):

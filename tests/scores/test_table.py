@@ -521,15 +521,17 @@ def test_rows_of_one_model_in_two_configurations_are_refused_by_name(tmp_path, e
     assert ScoreTable.read(file).row_config == ("a", "b")
 
 
-def test_of_a_long_file_a_few_batches_are_in_memory(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("item", "value"), [("doc_id", "score"), ("id", "f1")])
+def test_of_a_long_file_a_few_batches_are_in_memory(item, value, tmp_path, monkeypatch):
     monkeypatch.setattr(BATCH, 10_000)
     file, scores = tmp_path / "long.parquet", np.random.default_rng(0).random(20_000)
-    schema = pa.schema({"model": pa.string(), "doc_id": pa.int64(), "score": pa.float64()})
+    schema = pa.schema({"model": pa.string(), item: pa.int64(), value: pa.float64()})
     with parquet.ParquetWriter(file, schema) as writer:
         for model in range(20):
             columns = [pa.array([f"m{model}"] * 20_000), pa.array(range(20_000)), pa.array(scores)]
             writer.write_table(pa.table(columns, schema=schema))
-    source, before = long_form.Source(file), pa.total_allocated_bytes()
+    before, source = pa.total_allocated_bytes(), long_form.Source(file)
     in_memory = [pa.total_allocated_bytes() - before for _ in source.parts()]
     assert len(in_memory) == 40
     assert max(in_memory) < file.stat().st_size / 4
+    assert ScoreTable.read(file).raw[19].tolist() == scores.tolist()

@@ -3,7 +3,8 @@
 A wide table has a row per model, whose name stands in the column ``model`` (or in the nameless
 index that pandas writes), and a column per item; an empty cell is a missing score.
 
-A long table of one metric may call its column of scores by the metric's name in place of ``score``.
+A long table of one metric may call its column of scores by the metric's name in place of ``score``,
+and any long table its ``doc_id`` just ``id``.
 
 A column ``repeat`` numbers sampled answers: a row per answer, which is a config of its model.
 
@@ -131,13 +132,15 @@ class Source:
     file : Path
         For errors, and for the name of a model or task that no column states.
     frame : data frame, optional
+        What is in memory; read in place of the file.
     named_by_task : bool, optional
         Whether the file's name is that of its task.
 
     Raises
     ------
     ScoreTableError
-        It cannot be read, or has no scores.
+        It cannot be read, has no columns of scores, or two columns of one meaning. A table of
+        headings alone is none of these: it has no `keys`.
     """
 
     def __init__(self, file: Path, frame: Any = None, *, named_by_task: bool = False) -> None:
@@ -150,18 +153,26 @@ class Source:
         #: The rows, if they are in memory: all but those of a Parquet file.
         self._table: Any = None
         with self.readable():
-            schema = self._read(frame)
-        # A name is one of few, and stands there as its number.
+            stored = self._read(frame)
+        self._stored_names: list[str] = stored.names
+        # A model's or task's name stands in many rows, and is read as a number; ids are all but
+        # as many as the rows.
         texts = (self._pa.string(), self._pa.large_string())
         self._texts = [
-            field.name for field in schema if field.type in texts and field.name != "doc_id"
+            field.name
+            for field in stored
+            if field.type in texts and field.name not in ("doc_id", "id")
         ]
-        self.names: list[str] = schema.names
+        #: What the columns are called here, in the order of the file.
+        self.names = list(self._stored_names)
+        if "doc_id" not in self.names:
+            self._rename("id", "doc_id")
+        self._require_names()
+        schema = self._pa.schema(list(zip(self.names, stored.types)))
         #: The metric, where the column of scores is called by its name.
         self._metric = self._metric_of(schema)
         if self._metric is not None:
-            self._rename_to_score(self._metric)
-        self._require_names()
+            self._rename(self._metric, "score")
         missing = [column for column in ("doc_id", "score") if column not in self.names]
         #: Items of a wide table, by the place of their column; empty for a long one.
         self.items = _items(schema) if len(missing) == 2 else {}
@@ -169,12 +180,9 @@ class Source:
             raise self._no_column(missing[0])
         self.keys = self._outcome_keys()
 
-    def _rename_to_score(self, column: str) -> None:
-        """Give a column of scores the name "score"."""
-        self.names = ["score" if name == column else name for name in self.names]
-        if self._table is None:
-            self._table = self._parquet().read()
-        self._table = self._table.rename_columns(self.names)
+    def _rename(self, stored: str, name: str) -> None:
+        """Call a column by another name than the file does."""
+        self.names = [name if column == stored else column for column in self.names]
 
     def _require_names(self) -> None:
         """Refuse two columns of one meaning, and one that is called nearly as it should be."""
@@ -195,7 +203,7 @@ class Source:
         return list({key: None for key, _ in self.parts(_NAMES)})
 
     def _read(self, frame: Any) -> Any:
-        """Read a table that is no Parquet file whole, and return its schema; see `Source`."""
+        """Read a table that is no Parquet file whole, and return its schema."""
         if frame is not None:
             self._table = _arrow_table(frame)
         elif self.file.suffix != ".parquet":
@@ -204,9 +212,6 @@ class Source:
 
             read_text = csv.read_csv if self.file.suffix == ".csv" else arrow_json.read_json
             self._table = read_text(self.file)
-        if self._table is not None and "doc_id" not in self._table.column_names:
-            names = ["doc_id" if n == "id" else n for n in self._table.column_names]
-            self._table = self._table.rename_columns(names)
         return self._parquet().schema_arrow if self._table is None else self._table.schema
 
     def _no_column(self, lacking: str) -> ScoreTableError:
@@ -245,19 +250,23 @@ class Source:
         is_wide = bool(self.items)
         # A wide table is of one outcome, which no column states.
         stating = [] if is_wide else [name for name in _NAMES if name in self.names]
-        read_columns = self.names
+        read_names = self.names
         if not is_wide:
-            read_columns = [name for name in self.names if name in columns] or ["score"]
+            read_names = [name for name in self.names if name in columns] or ["score"]
+        stored_names = [
+            stored for stored, name in zip(self._stored_names, self.names) if name in read_names
+        ]
         # Batches of about the same number of scores.
         n_rows = _BATCH // len(self.items) + 1 if is_wide else _BATCH
         with self.readable():
             if self._table is not None:
-                table = self._table if is_wide else self._table.select(read_columns)
+                table = self._table if is_wide else self._table.select(stored_names)
                 batches = table.to_batches(n_rows)
             else:
                 file = self._parquet(read_dictionary=self._texts)
-                batches = file.iter_batches(n_rows, columns=read_columns)
-            for batch in batches:
+                batches = file.iter_batches(n_rows, columns=stored_names)
+            for stored_batch in batches:
+                batch = self._pa.RecordBatch.from_arrays(stored_batch.columns, names=read_names)
                 outcomes = _coded([batch[name] for name in stating], len(batch))
                 for n, texts in enumerate(outcomes.values):
                     text_of = dict(zip(stating, texts))
