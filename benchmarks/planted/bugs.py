@@ -3536,12 +3536,12 @@ BUGS: tuple[Bug, ...] = (
         ),
     ),
     Bug(
-        "metrics that say otherwise are counted for the verdict",
+        "outcomes that say otherwise are counted for the verdict",
         "lm_eval_ccat/report/plain",
         "n = sum(outcome.overall.verdict == comparison.verdict",
         "n = sum(outcome.overall.verdict != comparison.verdict",
         (
-            "tests/report/test_plain_pages.py::test_the_page_counts_the_metrics_that_say_so_and_shows_the_whole_margin",
+            "tests/report/test_plain_pages.py::test_the_page_counts_the_outcomes_that_say_so_and_shows_the_whole_margin",
         ),
     ),
     Bug(
@@ -3550,7 +3550,7 @@ BUGS: tuple[Bug, ...] = (
         "axis([*ends, 0.0, -margin, margin], n_ticks=6)",
         "axis([*ends, 0.0, margin], n_ticks=6)",
         (
-            "tests/report/test_plain_pages.py::test_the_page_counts_the_metrics_that_say_so_and_shows_the_whole_margin",
+            "tests/report/test_plain_pages.py::test_the_page_counts_the_outcomes_that_say_so_and_shows_the_whole_margin",
         ),
     ),
     Bug(

@@ -208,10 +208,15 @@ def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | Non
             return None
         case Mapping() if isinstance(ends, (list, tuple)) and len(ends) == 2:
             direction = higher
-            if declaration.get("lower_is_better") is not None:
-                direction = not declaration["lower_is_better"]
-            elif isinstance(declaration.get("higher_is_better"), bool):
-                direction = declaration["higher_is_better"]
+            for key in ("higher_is_better", "lower_is_better"):
+                stated = declaration.get(key)
+                # A direction that is written as a text would be true, also as "false".
+                if not (stated is None or isinstance(stated, bool)):
+                    raise ScaleError(
+                        f"{key} of metric {metric} must be true or false, not {stated!r}"
+                    )
+                if stated is not None:
+                    direction = stated == (key == "higher_is_better")
             low, high = ends
             scale = Scale(low, high, higher_is_better=direction is None or direction)
             return _agreeing(scale, higher, metric)

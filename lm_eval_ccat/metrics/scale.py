@@ -43,13 +43,14 @@ class Scale:
         Direction of the raw score.
     cap : float, optional
         For metrics without an upper end, where lower is better (TER, WER): a raw score ``x``
-        becomes ``1 - min(x, cap)/cap``. Sets ``low=0``, ``high=cap``, ``higher_is_better=False``.
-        Estimates are then of the mean of the capped scores.
+        becomes ``1 - min(x, cap)/cap``. Sets ``low=0``, ``high=cap``, ``higher_is_better=False``,
+        whatever is stated. Estimates are then of the mean of the capped scores.
 
     Raises
     ------
     ScaleError
-        The ends are not finite and ordered, or the cap is not a positive number.
+        The ends are not finite numbers and ordered, the direction is neither true nor false, or the
+        cap is not a positive finite number.
 
     Examples
     --------
@@ -70,6 +71,12 @@ class Scale:
             if not low < high:
                 raise ScaleError(
                     f"a scale runs from a low to a higher end, not from {low:g} to {high:g}"
+                )
+            # A direction that is written as a text would be true, also as "false".
+            if not isinstance(self.higher_is_better, (bool, np.bool_)):
+                raise ScaleError(
+                    "higher_is_better of a scale must be true or false, not "
+                    f"{self.higher_is_better!r}"
                 )
             values: tuple[object, ...] = (low, high, bool(self.higher_is_better), None)
         else:  # the cap determines all other fields
@@ -246,7 +253,7 @@ def _finite(value: Any, what: str) -> float:
     if not math.isfinite(number):
         raise ScaleError(
             f"the {what} of a scale must be finite, not {number}; "
-            "for an unbounded metric, state a cap"
+            "for an unbounded metric, state a finite cap"
         )
     return number
 

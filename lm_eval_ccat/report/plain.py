@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,8 +38,17 @@ def about(compared: Compared) -> str:
     return QUESTIONS[compared.question]
 
 
+def questions(outcomes: Iterable[Compared]) -> str:
+    """Name the questions that verdicts answer, each once: of two tasks one may be sampled."""
+    return " and ".join(dict.fromkeys(map(about, outcomes)))
+
+
 def lines(comparison: Comparison) -> list[str]:
-    """Return one line per outcome, followed by its groups."""
+    """Return the lines of each outcome in turn, and after them the notes that are no warnings.
+
+    An outcome has its verdict, a line for each group of documents, the answer to the other
+    question if that is known, and both scores.
+    """
     texts = []
     for outcome in comparison.outcomes:
         # An outcome that does not decide the verdict is only reported.
@@ -68,8 +77,9 @@ def markdown(comparison: Comparison) -> str:
         return Markup(in_markdown(text))
 
     return _rendered(
-        "comparison.md.j2", comparison, md=md, other_answer=other_answer, about=about,
-        forecast=forecast, missing=missing, percent=percent(comparison),
+        "comparison.md.j2", comparison, md=md, other_answer=other_answer,
+        questions=questions(comparison.outcomes), forecast=forecast, missing=missing,
+        percent=percent(comparison),
     )  # fmt: skip
 
 
@@ -105,18 +115,22 @@ def junit(comparison: Comparison) -> str:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return the HTML page of a comparison, which loads no other resources."""
+    """Return the HTML page of a comparison, which loads no other resources.
+
+    At its head stand the verdict as a sentence, notes and warnings; a table for each outcome
+    follows, also for those that are only reported.
+    """
     margin = comparison.margin
     tables = [_table(comparison, outcome) for outcome in comparison.outcomes]
     headline = sentence(comparison, comparison.verdict)
     deciding = [outcome for outcome in comparison.outcomes if outcome.decisive]
-    # The verdict of all metrics is that of the worst, which need not be all of them.
+    # The verdict is that of the worst outcome, which the others need not share.
     if len(deciding) > 1 and comparison.verdict in (WORSE, NOT_KNOWN):
         n = sum(outcome.overall.verdict == comparison.verdict for outcome in deciding)
-        headline += f" by {n} of {len(deciding)} metrics"
-    headline += f", {about(comparison.outcomes[0])}"
-    # The only clause that does not begin with a model's name begins a sentence here.
-    if headline.startswith("it is"):
+        headline += f" by {n} of {len(deciding)} outcomes"
+    headline += f", {questions(deciding)}"
+    # The other clauses begin with a model's name, which keeps its case.
+    if comparison.verdict == NOT_KNOWN:
         headline = f"I{headline[1:]}"
     margin_words = f"margin {margin:g}, " if margin else ""
     notes = [

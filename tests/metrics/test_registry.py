@@ -108,6 +108,7 @@ def test_numbers_of_any_kind_become_floats_and_rounding_is_no_mistake():
 def test_what_cannot_be_used_is_refused_with_metric_task_and_remedy():
     classes = {"output_type": "multiple_choice", "metric_list": [{"metric": "f1"}]}
     two, listing = listed("acc", "novelty"), {"metadata": {"ccat_scales": {"grade": [0, 1]}}}
+    of_text = {"metadata": {"ccat_scales": {"grade": {"range": [0, 1], "lower_is_better": "no"}}}}
     for name, config, words in (
         ("mcc", None, r"metric mcc of task t .*; use "),
         ("word_perplexity", None, "; run "),
@@ -121,9 +122,12 @@ def test_what_cannot_be_used_is_refused_with_metric_task_and_remedy():
         ("ter@zh", None, "the tokenizer of TER is asian"),
         ("bleu@zh", listed("bleu"), "`lm-eval-ccat score bleu@zh`"),
         ("grade", listing, r"ccat_scales\.grade"),
+        ("grade", of_text, "lower_is_better of metric grade must be true or false, not 'no'"),
     ):
         with pytest.raises(CcatError, match=words):
             find_metric(name, task="t", config=config)
+    with pytest.raises(ScaleError, match=r"higher_is_better of a scale must be .*, not 'false'"):
+        Scale.from_dict({"low": 0, "high": 1, "higher_is_better": "false"})
     with pytest.raises(MetricError, match="several targets; give"):
         find_metric("rouge1", config=listed("rouge1", "exact_match"), multiple_targets=True)
     for name in ("acc", "exact_match"):  # right where any target is

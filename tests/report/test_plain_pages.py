@@ -174,7 +174,7 @@ def test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes():
     assert beyond.endswith(", which lists the documents on which new does worse")
 
 
-def test_the_page_counts_the_metrics_that_say_so_and_shows_the_whole_margin():
+def test_the_page_counts_the_outcomes_that_say_so_and_shows_the_whole_margin():
     found = undecided((1, 1, 1))
     verdicts = ("worse", "better", "worse")
     outcomes = [
@@ -182,6 +182,20 @@ def test_the_page_counts_the_metrics_that_say_so_and_shows_the_whole_margin():
         for outcome, verdict in zip(found.outcomes, verdicts)
     ]
     worse = replace(found, outcomes=outcomes, margin=0.2)
-    assert "new is worse than old by more than 0.2 by 2 of 3 metrics" in comparison_page(worse)
+    assert "new is worse than old by more than 0.2 by 2 of 3 outcomes" in comparison_page(worse)
     places = _table(worse, outcomes[0])["places"]
     assert places.low <= -0.2 and places.high >= 0.5
+
+
+def test_verdicts_of_tasks_of_which_one_is_sampled_name_both_questions():
+    found = undecided((1, 1, 1))
+    greedy, sampled, reported = (replace(each, question="benchmark") for each in found.outcomes)
+    sampled, reported = replace(sampled, sampled=True), replace(reported, decisive=False)
+    of_greedy = "in full runs of these documents"
+    of_sampled = "in expected scores on these documents"
+    both = replace(found, outcomes=[greedy, sampled])
+    assert f"old by 2 of 2 outcomes, {of_greedy} and {of_sampled}.<" in comparison_page(both)
+    assert f"Verdicts {of_greedy} and {of_sampled}, margin" in markdown(both)
+    # What is only reported has no part in the verdict.
+    beside = replace(found, outcomes=[reported, sampled])
+    assert f"worse than old, {of_sampled}.<" in comparison_page(beside)
