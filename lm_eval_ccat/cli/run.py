@@ -58,7 +58,8 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument(
         "--leaderboard_name",
         metavar="<name>",
-        help="The model's name in --leaderboard, whose earlier results of it are left out",
+        help="The model's name in --leaderboard, whose results there are left out; by default "
+        "the name that --model_args give",
     )
 
 

@@ -371,7 +371,23 @@ def _rightness(metrics: Collection[str]) -> str | None:
 
 
 class _Bucket:
-    """A release of one of HELM's projects, and the local copies of its files."""
+    """A release of one of HELM's projects, and the local copies of its files.
+
+    Making one fetches the list of releases.
+
+    Parameters
+    ----------
+    name : str
+        ``helm:PROJECT`` for the newest release, by the numbers in its name, or
+        ``helm:PROJECT@RELEASE``.
+
+    Raises
+    ------
+    UsageError
+        The name has another form, or there is no such project or release.
+    OSError
+        The bucket does not answer.
+    """
 
     def __init__(self, name: str) -> None:
         match = NAME.fullmatch(name)
@@ -385,7 +401,8 @@ class _Bucket:
             raise UsageError(f"{name}: HELM's bucket has no releases of {match['project']}")
         self.release = match["release"] or max(releases, key=_version)
         if self.release not in releases:
-            raise UsageError(f"{name}: no such release; there are {', '.join(sorted(releases))}")
+            known = ", ".join(sorted(releases, key=_version))
+            raise UsageError(f"{name}: no such release; there are {known}")
 
     def suites(self) -> dict[str, str]:
         """Return the suite of every run of the release."""

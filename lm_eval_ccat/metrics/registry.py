@@ -209,14 +209,14 @@ def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | Non
         case Mapping() if isinstance(ends, (list, tuple)) and len(ends) == 2:
             direction = higher
             for key in ("higher_is_better", "lower_is_better"):
-                stated = declaration.get(key)
+                value = declaration.get(key)
                 # A direction that is written as a text would be true, also as "false".
-                if not (stated is None or isinstance(stated, bool)):
+                if not (value is None or isinstance(value, bool)):
                     raise ScaleError(
-                        f"{key} of metric {metric} must be true or false, not {stated!r}"
+                        f"{key} of metric {metric} must be true or false, not {value!r}"
                     )
-                if stated is not None:
-                    direction = stated == (key == "higher_is_better")
+                if value is not None:
+                    direction = value == (key == "higher_is_better")
             low, high = ends
             scale = Scale(low, high, higher_is_better=direction is None or direction)
             return _agreeing(scale, higher, metric)

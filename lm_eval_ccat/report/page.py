@@ -669,12 +669,15 @@ def _evidence_by_curves(
 class LivePage:
     """Keeps the page of a run in this process up to date, from a separate thread.
 
+    The page says that the run goes on, also when it has ended: `write_report` writes the last one.
+
     Parameters
     ----------
     run_dir : path
         Run directory, which may not exist yet.
     seconds : float, optional
-        Seconds between two updates.
+        Least seconds between two updates, and between two reloads of the page. The first update
+        comes after a second.
 
     Examples
     --------
@@ -696,6 +699,7 @@ class LivePage:
         self._thread.join()
 
     def _follow(self) -> None:
+        """Write the page again and again until the context ends."""
         pause = 1.0
         while not self._stop.wait(pause):
             start = time.monotonic()

@@ -192,8 +192,8 @@ class InformationCurve(NamedTuple):
     total : ndarray, shape (G,)
         Sum of the items' information, in 1 / logit^2.
     location : ndarray, shape (n_items,)
-        Ability of `ability` at which each item is most informative, in logits; NaN for items
-        removed.
+        Ability of `ability` at which each item is most informative, in logits: an end of it for an
+        item whose peak lies beyond; NaN for items removed.
     """
 
     ability: Floats
@@ -204,14 +204,22 @@ class InformationCurve(NamedTuple):
 def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     """Return the information of the items kept, over ability.
 
-    An item's information about ability is ``(d eta / d theta)^2 mu (1 - mu) / k``; for the method
-    "paper" that is the paper's first term.
+    An item's information about ability is ``(d eta / d theta)^2 mu (1 - mu) / k``, where its curve
+    has the logit ``eta``, the expected score ``mu`` and the noise ``k``; for the method "paper"
+    that is the paper's first term.
 
     Parameters
     ----------
     bank : ItemBank
     abilities : ndarray
-        Abilities of the models to be shown; the curve covers them and the bulk of the items.
+        Abilities of the models to be shown, in logits; may be empty. The curve covers them and the
+        calibration models that the bank knows, and four fifths of the items, those of middle
+        difficulty, as far as they lie no more than a logit beyond these calibration models.
+
+    Raises
+    ------
+    BankError
+        The bank's method has no item curves.
     """
     curves, difficulties = method_of(bank).tested_curves(bank), difficulty(bank)
     usable = bank.kept & np.isfinite(difficulties)
@@ -222,7 +230,7 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     # Items far from all models say little of where the scale is of use.
     if of_models.size:
         ends = np.clip(ends, of_models.min() - 1.0, of_models.max() + 1.0)
-    points = np.concatenate([ends, of_models, abilities[np.isfinite(abilities)]])
+    points = np.concatenate([ends, of_models, abilities])
     grid = np.linspace(points.min() - MARGIN, points.max() + MARGIN, GRID)
     total, location = np.zeros(GRID), np.full(bank.n_items, np.nan)
     kept_items = np.flatnonzero(bank.kept)
@@ -241,7 +249,10 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
 
 
 def information_chart(run: StoredRun) -> dict[str, Any]:
-    """Return the bank's information over ability, and where each model and its items lie."""
+    """Return the bank's information over ability, and where each model and its items lie.
+
+    Of a run whose models all have an ability (`StoredRun.has_curves`).
+    """
     bank = run.bank
     assert bank is not None
     results = run.result["models"]
@@ -290,7 +301,12 @@ def _box_of(grid: Floats, total: Floats) -> Box:
 
 
 def plot_bank(bank: ItemBank) -> Chart:
-    """Plot difficulty, discrimination and information of a bank.
+    """Plot difficulty, discrimination and information of the items that a bank keeps.
+
+    Raises
+    ------
+    BankError
+        The bank's method has no item curves.
 
     Examples
     --------
@@ -328,7 +344,7 @@ _ITEMS = Area(60, 30, 340, 230)
 def _draw_histogram(
     chart: Chart, across: Axis, difficulties: Floats, discrimination: float
 ) -> None:
-    """Draw how many items have each difficulty."""
+    """Draw how many items have each difficulty; those beyond the axis are left out."""
     known = difficulties[np.isfinite(difficulties)]
     counts, edges = np.histogram(known, 40, (across.low, across.high))
     up = between(0, max(1, 1.05 * counts.max()), n_ticks=4)
@@ -341,11 +357,11 @@ def _draw_histogram(
 
 
 def _draw_items(chart: Chart, across: Axis, difficulties: Floats, discriminations: Floats) -> None:
-    """Draw items as points; of more than `MAX_POINTS`, every second, third or so."""
+    """Draw items on the axis as points; of more than `MAX_POINTS`, every second, third or so."""
     title = f"Difficulty and discrimination of {len(difficulties):,} items"
     up = axis(discriminations.tolist())
     panel = Panel(chart, _ITEMS, across, up, title=title, name="difficulty (logits)")
-    step = max(1, len(difficulties) // MAX_POINTS)
+    step = math.ceil(len(difficulties) / MAX_POINTS)
     for x, y in zip(difficulties[::step].tolist(), discriminations[::step].tolist()):
         if across.low <= x <= across.high:
             chart.dot(panel.x(x), panel.y(y), radius=2, fill_opacity=0.4)

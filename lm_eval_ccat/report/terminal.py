@@ -148,7 +148,8 @@ def models_table(
     -------
     table : rich.table.Table
     names : dict of str to str
-        Name of every model in the table, best first.
+        By the name of every model in the table, best first, the name that stands there, which is
+        shorter if the table would be too wide.
     """
     models = [
         model for model in model_cells(content, waiting) if waiting is None or not model.known

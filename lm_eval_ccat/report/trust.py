@@ -35,7 +35,10 @@ class Remark(NamedTuple):
 
 
 def of_models(content: RankingContent) -> Iterator[Remark]:
-    """Yield remarks on each model in addition to its figures."""
+    """Yield remarks on each model in addition to its figures, the best model's first.
+
+    What the random documents say is one remark, the last, on the first four models of the order.
+    """
     # Formats a figure on the metric's scale.
     number, samples, models = numbers(content), [], content["models"]
     for name in dict.fromkeys([*content["order"], *models]):
@@ -54,7 +57,10 @@ def of_models(content: RankingContent) -> Iterator[Remark]:
 def _of_model(
     content: RankingContent, name: str, number: Callable[[float], str]
 ) -> Iterator[Remark]:
-    """Yield remarks on a model, but for what its random documents say."""
+    """Yield remarks on a model, but for what its random documents say.
+
+    Of a model that was set aside, failures are not told: its reason names the last one.
+    """
     row = content["models"][name]
     if place := row.get("place"):
         yield Remark("Place", f"{name}: {place['in_words']}.")
@@ -62,7 +68,8 @@ def _of_model(
     if "scatter" in row:
         clauses.append(f"chance moves a full run's mean by {number(row['scatter'])}")
     if pass_at := row.get("pass_at"):
-        clauses.append(f"pass@{pass_at['k']} is {number(pass_at['estimate'])}")
+        # A share of the items, whatever the metric's scale is.
+        clauses.append(f"pass@{pass_at['k']} is {100 * pass_at['estimate']:.3g}%")
     if clauses:
         yield Remark("Repeats", f"{name}: {'; '.join(clauses)}.")
     for finding in row.get("findings", ()):

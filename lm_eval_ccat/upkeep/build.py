@@ -53,8 +53,8 @@ def build(
     query : Query, optional
         Filter and scale of the scores.
     on_bank : callable, optional
-        Called with each task and outcome, its bank or the reason why there is none, and what
-        `report` says of it.
+        Called with each task and outcome in turn, as the suite names them, its bank or the reason
+        why there is none, and what `report` says of it: nothing where there is none.
     single : bool, optional
         Make one bank of each task, by the first metric named that it reports.
     **bank_options
@@ -63,13 +63,15 @@ def build(
     Returns
     -------
     SuiteBank
-        An outcome is named by its metric, and by its filter where the metric has several.
+        Without outcomes that could not be calibrated, which only `on_bank` is told of. An outcome
+        is named by its metric, and by its filter where several filters of it are meant; a task
+        without a name is ``"task"``.
 
     Raises
     ------
     UsageError
         Nothing matches, a task that is named reports none of the metrics, or several of which one
-        is to be named, or no outcome could be calibrated.
+        is to be named, an option is wrong, or no outcome could be calibrated.
     """
     path = Path(path)
     outcomes = outcomes_meant(path, tasks, metrics, query.filter, single=single)
@@ -79,7 +81,7 @@ def build(
         tables = dict(zip(outcomes, ScoreTable.read_many(path, outcomes, query)))
     banks: dict[str, dict[str, ItemBank]] = {}
     last_error = ""
-    n_filters = Counter((outcome.task, outcome.metric) for outcome in dict.fromkeys(outcomes))
+    n_filters = Counter((outcome.task, outcome.metric) for outcome in outcomes)
     results = in_processes(_one_bank, outcomes, _Sources(path, query, bank_options, tables))
     for outcome, (bank, facts) in zip(outcomes, results):
         task = outcome.task or "task"
@@ -167,7 +169,13 @@ def bank_of(
 
 
 def _one_bank(outcome: Logged, sources: _Sources) -> tuple[ItemBank | str, Facts]:
-    """Return one outcome's bank, or the reason why there is none, and its report."""
+    """Return one outcome's bank and its report, or the reason why there is none and no report.
+
+    Raises
+    ------
+    UsageError
+        An option is wrong, so that no outcome would have a bank.
+    """
     path, options, query = sources.path, sources.bank_options, outcome.query(sources.query)
     try:
         table = sources.tables.get(outcome) or reader_of(path).read(path, query, None)

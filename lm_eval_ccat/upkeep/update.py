@@ -75,14 +75,23 @@ def update(
     Returns
     -------
     ItemBank
-        Calibrated on all scores; its provenance names the previous bank and the models added.
+        Calibrated on all scores, with a warning on documents that are not in the bank and were left
+        out. Its provenance names the models added and the bank before: as it was once items had
+        been retired.
 
     Raises
     ------
     BankError
-        The bank keeps no scores and none are stated, or the new ones are of another benchmark.
+        The bank keeps no scores and none are stated; those stated are of other models than the
+        bank's; or the new ones are of another metric, task, filter or scale, of no item of the
+        bank, or of items that an adaptive run chose where the method cannot account for that.
     BankMismatchError
-        The new scores were made under settings that make another benchmark.
+        The new scores were made under settings, or from prompts, that make another benchmark, or
+        document hashes do not tell which documents of a new version are the same.
+    ScoreTableError
+        A document changed, and this is no new version of the task.
+    UsageError
+        The bank has no item that is to be retired.
 
     Examples
     --------
@@ -614,15 +623,14 @@ def without_models(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, s
     ----------
     bank : ItemBank
     models : collection of str
-        Names, which the bank may hold as hashes.
 
     Returns
     -------
     bank : ItemBank
-        Made again from the others' scores if the bank holds scores (``keep_scores``), else
-        unchanged.
+        Made again from the others' scores if the bank holds scores (``keep_scores``) and these
+        suffice, else unchanged. Blank or of random items: unchanged.
     warning : str
-        What the user should know about it; empty if no such model is in the bank.
+        What the user should know about it; empty if no such model calibrated the bank.
 
     Examples
     --------

@@ -200,7 +200,7 @@ def fetched_scores():
     ("name", "more", "words"),
     [
         ("helm:none", (), "HELM's bucket has no releases of none"),
-        ("helm:capabilities@v9", (), "no such release; there are v0.1.0, v1.10.0, v1.9.0"),
+        ("helm:capabilities@v9", (), "no such release; there are v0.1.0, v1.9.0, v1.10.0"),
         ("helm:capabilities@v0.1.0", (), "does not say where its runs are"),
         ("helm:a b", (), "is named helm:lite, or helm:lite@v1.13.0"),
         ("helm:capabilities", ("--max_gb", "0.0001"), "GB are more than --max_gb 0.0001: take"),

@@ -493,14 +493,19 @@ def test_an_outcome_that_is_only_reported_has_repeats_too() -> None:
 
 
 def test_pass_at_k_is_of_right_answers_and_not_of_errors() -> None:
-    def rows(higher: bool) -> Any:
-        bank = ItemBank.blank(range(N_ITEMS), scale=Scale(0.0, 1.0, higher_is_better=higher))
+    def result(higher: bool) -> Any:
+        bank = ItemBank.blank(range(N_ITEMS), scale=Scale(0.0, 100.0, higher_is_better=higher))
         ranker = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits")
         told(ranker)
-        return ranker.result().to_dict()["models"]["a"]
+        return ranker.result().to_dict()
 
-    assert rows(True)["pass_at"]["k"] == REPEATS
-    assert "pass_at" not in rows(False) and "scatter" in rows(False)
+    better, error = result(True), result(False)["models"]["a"]
+    assert better["models"]["a"]["pass_at"]["k"] == REPEATS
+    assert "pass_at" not in error and "scatter" in error
+    # It is a share of the items on every scale.
+    share = (answers_of("a").sum(axis=0) > 0).mean()
+    [said, _] = [text for topic, text in of_models(better) if topic == "Repeats"]
+    assert said.endswith(f"pass@{REPEATS} is {100 * share:.3g}%.")
 
 
 def test_max_items_below_one_pass_are_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from lm_eval_ccat import calibrate, simulate
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.report import read_run
+from lm_eval_ccat.report import plots, read_run
 from lm_eval_ccat.report.chart import Chart
 from lm_eval_ccat.report.plots import plot_power, plot_ranking, plot_simulation
 from lm_eval_ccat.testing.methods import example_table
@@ -120,3 +120,10 @@ def test_each_way_to_choose_items_has_its_own_curve():
     slope, start = np.polyfit(values, heights, 1)
     assert slope < 0 and heights == pytest.approx([start + slope * v for v in values], abs=0.01)
     assert [text for text in texts(chart) if text in gaps["10"]] == ["random", "bank"]
+
+
+def test_a_bank_of_many_items_has_no_more_points_than_fit(monkeypatch):
+    monkeypatch.setattr(plots, "MAX_POINTS", 10)
+    for n_items in (9, 19, 20, 21):
+        points = drawn(plots.plot_bank(calibrate(example_table(12, n_items, seed=3))), "circle")
+        assert min(n_items, 10) // 2 <= len(points) <= 10

@@ -153,22 +153,22 @@ class Source:
         #: The rows, if they are in memory: all but those of a Parquet file.
         self._table: Any = None
         with self.readable():
-            stored = self._read(frame)
-        self._stored_names: list[str] = stored.names
+            file_schema = self._read(frame)
+        self._file_names: list[str] = file_schema.names
         # A model's or task's name stands in many rows, and is read as a number; ids are all but
         # as many as the rows.
         texts = (self._pa.string(), self._pa.large_string())
         self._texts = [
             field.name
-            for field in stored
+            for field in file_schema
             if field.type in texts and field.name not in ("doc_id", "id")
         ]
         #: What the columns are called here, in the order of the file.
-        self.names = list(self._stored_names)
+        self.names = list(self._file_names)
         if "doc_id" not in self.names:
             self._rename("id", "doc_id")
         self._require_names()
-        schema = self._pa.schema(list(zip(self.names, stored.types)))
+        schema = self._pa.schema(list(zip(self.names, file_schema.types)))
         #: The metric, where the column of scores is called by its name.
         self._metric = self._metric_of(schema)
         if self._metric is not None:
@@ -180,9 +180,9 @@ class Source:
             raise self._no_column(missing[0])
         self.keys = self._outcome_keys()
 
-    def _rename(self, stored: str, name: str) -> None:
+    def _rename(self, file_name: str, name: str) -> None:
         """Call a column by another name than the file does."""
-        self.names = [name if column == stored else column for column in self.names]
+        self.names = [name if column == file_name else column for column in self.names]
 
     def _require_names(self) -> None:
         """Refuse two columns of one meaning, and one that is called nearly as it should be."""
@@ -253,20 +253,20 @@ class Source:
         read_names = self.names
         if not is_wide:
             read_names = [name for name in self.names if name in columns] or ["score"]
-        stored_names = [
-            stored for stored, name in zip(self._stored_names, self.names) if name in read_names
+        file_names = [
+            file_name for file_name, name in zip(self._file_names, self.names) if name in read_names
         ]
         # Batches of about the same number of scores.
         n_rows = _BATCH // len(self.items) + 1 if is_wide else _BATCH
         with self.readable():
             if self._table is not None:
-                table = self._table if is_wide else self._table.select(stored_names)
+                table = self._table if is_wide else self._table.select(file_names)
                 batches = table.to_batches(n_rows)
             else:
                 file = self._parquet(read_dictionary=self._texts)
-                batches = file.iter_batches(n_rows, columns=stored_names)
-            for stored_batch in batches:
-                batch = self._pa.RecordBatch.from_arrays(stored_batch.columns, names=read_names)
+                batches = file.iter_batches(n_rows, columns=file_names)
+            for file_batch in batches:
+                batch = self._pa.RecordBatch.from_arrays(file_batch.columns, names=read_names)
                 outcomes = _coded([batch[name] for name in stating], len(batch))
                 for n, texts in enumerate(outcomes.values):
                     text_of = dict(zip(stating, texts))

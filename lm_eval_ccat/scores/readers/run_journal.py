@@ -94,9 +94,12 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
 
 
 def outcomes(path: Path) -> list[Logged]:
-    """Return the (task, metric, filter) of each run."""
+    """Return every (task, metric, filter) of the runs, once."""
     tasks = [header.task for header, _ in map(run_of, journals(path))]
-    return [Logged(task.get("name"), str(task.get("metric")), task.get("filter")) for task in tasks]
+    logged = (
+        Logged(task.get("name"), str(task.get("metric")), task.get("filter")) for task in tasks
+    )
+    return list(dict.fromkeys(logged))
 
 
 def journals(path: Path) -> Iterator[Path]:
