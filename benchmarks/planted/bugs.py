@@ -515,7 +515,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a rate that is refused at once is not lowered",
         "lm_eval_ccat/live/failures",
-        "self.rate *= SLOWER if self._is_measured else SLOWER_AT_FIRST",
+        "self.rate *= SLOWER if self._is_measured else slower_at_first",
         "self.rate *= 1.0",
         (
             "tests/live/test_rates.py",

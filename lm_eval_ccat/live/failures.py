@@ -426,8 +426,9 @@ LONGEST_PROBE_PAUSE = 2.0
 #: The same where requests time out. Each of them may be billed; an outage of 15 minutes takes about
 #: 15 of them.
 LONGEST_HUNG_PAUSE = 75.0
-#: Factor on the rate at a refusal, once the limit is known and before.
-SLOWER, SLOWER_AT_FIRST = 0.95, 0.6
+#: Factor on the rate at a refusal once the limit is known; before, and if others were accepted and
+#: the server asks for no pause, so that it may refuse by lot.
+SLOWER, SLOWER_AT_FIRST, SLOWER_IF_ALONE = 0.95, 0.6, 0.85
 #: Number of answers after which the rate has grown back to where it was refused. The second
 #: constant is a number for each answer that could have come in the pause after the refusal; the
 #: larger number of the two holds.
@@ -439,14 +440,19 @@ DOUBLING, FASTEST = 100, 0.02
 LONGEST_PAUSE = 60.0
 #: Fewest answers between two refusals that measure the limit.
 ENOUGH_TO_MEASURE = 4
-#: Refusals after which a trial of a rate tells how often it is refused; the rate of the next trial
-#: is at most half. A limit of the rate would then give twice as many answers for each refusal as in
-#: the trial before, or more, and as many answers a second. If it gives fewer than 1.6 times as many
-#: for each refusal, and the trial before gave 1.4 times as many a second, refusals have another
-#: reason than the rate. If it gives far fewer for each refusal, the limit was lowered.
-ENOUGH_TO_COMPARE, MORE, FAR_FEWER, FASTER = 5, 1.6, 0.25, 1.4
-#: Fewest answers for each refusal at a rate that is not thought to be the reason.
-FEWEST_ANSWERS = 0.5
+#: Refusals after which a trial of a rate may be compared with a slower one, and the highest rate of
+#: that as a share of its own.
+ENOUGH_TO_COMPARE, SLOWER_TRIAL = 3, 0.8
+#: Share of requests that are refused near a limit, as the rate recovers now and then beyond it, and
+#: far below.
+BELOW_LIMIT, FAR_BELOW_LIMIT = 0.02, 0.005
+#: Log odds from which refusals are held to be by lot, and by a limit again.
+ENOUGH_EVIDENCE, ENOUGH_AGAINST_LOTS = 3.0, 8.0
+#: Largest share of requests that may be refused by lot.
+MOST_BY_LOT = 0.4
+#: By which share the rate grows with each answer while refusals are held to be by lot; half of it
+#: after each time that this was wrong.
+GROWTH_BY_LOT = 0.05
 #: Concurrent requests after the server was away, and how many more each answer allows.
 AT_ONCE, ADDED = 2, 1
 
@@ -460,27 +466,80 @@ class _Taken(NamedTuple):
 
 @dataclass
 class _Trial:
-    """Answers and refusals from when requests began to go out at a rate."""
+    """Requests and refusals from when requests began to go out at a rate.
+
+    Requests in flight count as accepted: a refusal comes sooner than an answer.
+    """
 
     rate: float
     began: float
-    answers: int = 0
+    requests: int = 0
     refusals: int = 0
     seconds: float = 0.0
 
     @property
-    def answers_per_refusal(self) -> float:
-        return (self.answers + 1) / self.refusals
+    def accepted(self) -> int:
+        return max(self.requests - self.refusals, 0)
+
+    def evidence_of_lots(self, faster: _Trial) -> float:
+        """Return the log odds that as many are refused at any rate, not those beyond a limit.
+
+        A server with a limit accepts as many requests a second as in a faster trial, give or take a
+        standard error.
+        """
+        rate, seconds = self.requests / max(self.seconds, 0.05), max(faster.seconds, 0.05)
+        error = math.sqrt(faster.accepted + 1.0)
+        slowest, fastest = (faster.accepted - error) / seconds, (faster.accepted + error) / seconds
+        below_limit = FAR_BELOW_LIMIT if rate < 0.6 * fastest else BELOW_LIMIT
+        low, high = (
+            max(1.0 - limit / max(rate, 0.01), below_limit) for limit in (fastest, slowest)
+        )
+        # Within this range a limit explains the refusals as well as it can.
+        by_limit = min(max(self.refusals / max(self.requests, 1), low), high, 0.97)
+        requests, refusals = faster.requests + self.requests, faster.refusals + self.refusals
+        by_lot = min((refusals + 0.5) / (requests + 1.0), MOST_BY_LOT)
+        for_refusals = self.refusals * math.log(by_lot / by_limit)
+        return for_refusals + self.accepted * math.log((1.0 - by_lot) / (1.0 - by_limit))
+
+
+class _Lots:
+    """The share of requests that a server refuses at any rate, and the evidence against it.
+
+    Where a limit is met, many more are refused. Requests in flight count as accepted.
+    """
+
+    def __init__(self, requests: int, refusals: int) -> None:
+        self.requests, self.refusals = requests + 1.0, refusals + 0.5
+        self.largest = min(1.5 * self.refusals / self.requests, MOST_BY_LOT)
+        self._in_flight = 0
+        self._for_limit = 0.0  # log odds of a limit, since they were 0
+
+    def sent(self) -> None:
+        """Note a request."""
+        self.requests += 1.0
+        self._in_flight += 1
+
+    def answered(self) -> None:
+        """Note that a request was answered."""
+        self._in_flight = max(self._in_flight - 1, 0)
+        self._for_limit = max(0.0, self._for_limit + self._log_odds(refused=False))
+
+    def refused(self) -> None:
+        """Note that a request was refused."""
+        self.refusals += 1.0
+        self._in_flight = max(self._in_flight - 1, 0)
+        self._for_limit += self._log_odds(refused=True)
 
     @property
-    def answers_per_second(self) -> float:
-        return (self.answers + 1) / max(self.seconds, 0.05)
+    def disproved(self) -> bool:
+        """Whether so many are refused that a limit is the reason."""
+        in_flight = self._in_flight * self._log_odds(refused=False)
+        return self._for_limit + in_flight > ENOUGH_AGAINST_LOTS
 
-    def is_no_better(self, faster: _Trial) -> bool:
-        """Whether requests were refused as often as at a faster rate, which gave more answers."""
-        ratio = self.answers_per_refusal / faster.answers_per_refusal
-        slowed = self.answers_per_second < faster.answers_per_second / FASTER
-        return FAR_FEWER < ratio < MORE and slowed
+    def _log_odds(self, refused: bool) -> float:
+        share = min(self.refusals / self.requests, self.largest)
+        beyond_limit = 0.5 + 0.5 * share
+        return math.log(beyond_limit / share if refused else (1.0 - beyond_limit) / (1.0 - share))
 
 
 class Pace:
@@ -492,10 +551,10 @@ class Pace:
     them measure the limit. At each refusal the rate falls by a twentieth, and recovers in 65
     answers or more (both faster until the limit is known); it stays at a request in two of the
     longest pauses that the server asked for. Nothing goes out during such a pause. If as many
-    requests are refused at half of a rate as at the whole, the rate is not the reason, so the whole
-    is restored. A server that was away and is back gets two concurrent requests, and one more after
-    each answer. One that was full keeps those that it has, and gets one more each time that as many
-    are answered.
+    requests are refused at a rate as at a faster one, the rate is not the reason: it rises, until
+    many more are refused. A server that was away and is back gets two concurrent requests, and one
+    more after each answer. One that was full keeps those that it has, and gets one more each time
+    that as many are answered.
 
     Examples
     --------
@@ -522,8 +581,9 @@ class Pace:
         self._refusals_in_a_row = 0  # refusals in a row without an answer between them
         self._longest_pause = 0.0  # pause that the server asked for
         self._trial: _Trial | None = None
-        self._earlier_trials: list[_Trial] = []  # each of at least twice the next one's rate
-        self._least_rate = 0.0  # lower ones are refused as often
+        self._earlier_trials: list[_Trial] = []  # each faster than the next one
+        self._growth_by_lot = GROWTH_BY_LOT
+        self._lots: _Lots | None = None  # while refusals have another reason than the rate
         self._idle = 0.0  # seconds since the last refusal in which the server was asked nothing
         self._next_request = -math.inf  # when the rate allows the next request
         self._paused_until = -math.inf  # until when none goes out
@@ -551,14 +611,19 @@ class Pace:
             due = max(self._next_request, self._paused_until)
             self._idle += max(moment - due, 0.0)
             self._next_request = max(due, moment) + 1.0 / self.rate
+        if self._trial is not None:
+            self._trial.requests += 1
+        if self._lots is not None:
+            self._lots.sent()
 
     def answered(self) -> None:
         """Note that a request was answered."""
         self._accepted += 1
-        if self._trial is not None:
-            self._trial.answers += 1
         self._at_once += ADDED / self._at_once if self._was_full else ADDED
-        if math.isfinite(self.rate):
+        if self._lots is not None:
+            self._lots.answered()
+            self.rate *= 1.0 + self._growth_by_lot
+        elif math.isfinite(self.rate):
             self.rate *= 1.0 + self._growth
             if self._accepted % DOUBLING == 0:
                 self._growth = min(2.0 * self._growth, FASTEST)
@@ -570,7 +635,14 @@ class Pace:
 
         Refusals of requests already in flight at the last refusal are the same event.
         """
-        if self._trial is not None:
+        if self._lots is not None:
+            self._lots.refused()
+            if not self._lots.disproved:
+                self._paused_until = max(self._paused_until, moment + (pause or 0.0))
+                return
+            self._lots = None
+            self._growth_by_lot *= 0.5
+        if self._trial is not None and sent >= self._trial.began:
             self._trial.refusals += 1
         if self._refusal is None or sent >= self._refusal:
             self._note_refusal(moment, pause or 0.0)
@@ -607,23 +679,27 @@ class Pace:
             self.rate = min(SLOWER * self.rate, self._accepted_rate(moment))
         # A limit per minute, say: pause longer rather than send more slowly.
         elif self._refusals_in_a_row <= 1:
-            self.rate *= SLOWER if self._is_measured else SLOWER_AT_FIRST
+            may_be_lot = self._accepted and not self._longest_pause
+            slower_at_first = SLOWER_IF_ALONE if may_be_lot else SLOWER_AT_FIRST
+            self.rate *= SLOWER if self._is_measured else slower_at_first
         self.rate, self._is_measured = self._not_too_slow(self.rate), measures
         self._compare_trials(moment)
 
     def _compare_trials(self, moment: float) -> None:
-        """Go back to the fastest of the earlier trials that was refused no more often than this."""
+        """Go back to the rate of the fastest trial if refusals are as frequent at a slower one."""
         trial = self._trial = self._trial or _Trial(self.rate, moment)
         trial.seconds = moment - trial.began
-        if trial.refusals < ENOUGH_TO_COMPARE:
-            return
-        if trial.answers_per_refusal < FEWEST_ANSWERS:
-            self._least_rate = 0.0
-        elif alike := [earlier for earlier in self._earlier_trials if trial.is_no_better(earlier)]:
-            self.rate = self._least_rate = alike[0].rate
-            self._trial, self._earlier_trials = None, []
-            return
-        if self.rate < 0.5 * trial.rate:
+        for faster in self._earlier_trials:
+            if trial.evidence_of_lots(faster) > ENOUGH_EVIDENCE:
+                refusals, requests = (
+                    trial.refusals + faster.refusals,
+                    trial.requests + faster.requests,
+                )
+                self._lots = _Lots(requests, refusals)
+                self.rate, self._is_measured = faster.rate, False
+                self._trial, self._earlier_trials = None, []
+                return
+        if trial.refusals >= ENOUGH_TO_COMPARE and self.rate < SLOWER_TRIAL * trial.rate:
             self._trial = None
             self._earlier_trials.append(trial)
 
@@ -631,10 +707,9 @@ class Pace:
         """Return a rate, raised to the lowest that is worth trying.
 
         Some servers refuse as many requests at any rate. So the lowest is a request in two of the
-        longest pauses that the server asked for, or the rate that was restored if that is higher.
+        longest pauses that the server asked for.
         """
-        by_pauses = 0.5 / self._longest_pause if self._longest_pause else 0.0
-        return max(rate, by_pauses, self._least_rate)
+        return max(rate, 0.5 / self._longest_pause if self._longest_pause else 0.0)
 
     def _accepted_rate(self, moment: float) -> float:
         """Return the requests a second that the server accepted since the last refusal."""
