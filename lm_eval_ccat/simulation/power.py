@@ -86,17 +86,17 @@ PUBLISHED = {
 
 
 class _PlayedErrors(NamedTuple):
-    """What the ranking of one pair of models has shown after each of some numbers of items.
+    """What the ranking of one pair of models has shown after a number of items, or several stacked.
 
     Attributes
     ----------
-    n : ndarray of shape (n_numbers,)
+    n : ndarray of shape (...)
         Items of each model.
-    variance : ndarray of shape (n_numbers,)
+    variance : ndarray of shape (...)
         Variance of the difference, over that of the difference on a single item.
-    df : ndarray of shape (n_numbers,)
+    df : ndarray of shape (...)
         Degrees of freedom of that variance.
-    zeros, error : ndarray of shape (n_numbers,)
+    zeros, error : ndarray of shape (...)
         See `Power`.
     """
 
@@ -240,8 +240,11 @@ class Power:
             )
             for seed in range(N_RANKINGS)
         ]
+        # So few items are nearly all asked before an error is read, and the bank saves none.
+        if not all(rankings):
+            return cls.of_random_items(spreads, n_items, level, sampled)
         # Each figure of all rankings, of shape (n_rankings, n_numbers).
-        played = _PlayedErrors.stacked(rankings)
+        played = _PlayedErrors.stacked([_PlayedErrors.stacked(rows) for rows in rankings])
         of_random_items = 1.0 / played.n - (0.0 if sampled else 1.0 / n_items)
         n, effect = played.n.mean(0), played.variance / of_random_items
         if not at_random:
@@ -314,7 +317,7 @@ class Power:
     def items_for_error(self, error: float) -> int | None:
         """Return the items after which one model has this standard error, on [0, 1].
 
-        None if it takes more items than errors are known of.
+        At least the fewest that errors are known of; None if it takes more than the most.
 
         Examples
         --------
@@ -353,8 +356,8 @@ def _rank_pair(
     level: float,
     seed: int,
     ranker_options: Mapping[str, Any],
-) -> _PlayedErrors:
-    """Rank two models whose scores are known, and read their errors on the way.
+) -> list[_PlayedErrors]:
+    """Rank two models whose scores are known, and read their errors at `STOPS`, or just after.
 
     Parameters
     ----------
@@ -386,6 +389,9 @@ def _rank_pair(
             ranker.tell(model, item, score_of[model, item])
         belief = ranker.belief().on_scores
         gap, variance, df, n = (float(figure[0, 1]) for figure in belief.pairs)
+        # All items leave no error, which says nothing of fewer.
+        if n >= len(a) and not ranker_options["sampled"]:
+            break
         if n >= stops[len(rows)]:
             better, worse = (0, 1) if gap > 0.0 else (1, 0)
             gaps = belief.gaps_at(np.array([better]), np.array([worse]))
@@ -401,4 +407,4 @@ def _rank_pair(
                 error=np.array(error),
             )
             rows.append(row)
-    return _PlayedErrors.stacked(rows)
+    return rows

@@ -59,6 +59,19 @@ def test_the_smallest_difference_is_decided_in_about_80_of_100_rankings(world):
 
 
 @pytest.mark.long
+def test_no_bank_is_too_small_and_one_more_item_changes_little():
+    """Of 8 items none is read, and reading after every eighth answer meets the last of 32."""
+    chance = draw(np.linspace(-1.2, 1.2, 20), 33, seed=4, noise=0.1)
+
+    def smallest(n_items: int, asked: int) -> float:
+        table = ScoreTable.from_arrays(chance[:, :n_items], NAMES, task="t")
+        return Power.of_banks({"t": calibrate(table)}).smallest_difference(asked)
+
+    assert smallest(32, 25) == pytest.approx(smallest(33, 25), rel=0.25)
+    assert smallest(8, 8) == 0.0 < smallest(8, 5)
+
+
+@pytest.mark.long
 def test_a_difference_outweighs_scores_of_0_that_are_still_to_come():
     """Two models that differ by the same on all items, and have no score of 0 so far."""
     graded = draw(np.linspace(0.8, 1.6, 20), N_ITEMS, seed=4, noise=0.1)
