@@ -123,7 +123,8 @@ def _require_reported(metric: Metric, session: TaskSession) -> None:
 
 def not_reported(task: str, metric: str, reported: Iterable[str]) -> str:
     """Say that a task reports other metrics than the one that is asked for."""
-    return f"task {task} reports no {metric} for its documents; it reports {', '.join(reported)}"
+    there_are = ", ".join(reported) or "none at all"
+    return f"task {task} reports no {metric} for its documents; it reports {there_are}"
 
 
 class RawAndScore(NamedTuple):

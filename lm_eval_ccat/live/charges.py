@@ -162,7 +162,8 @@ class Charges:
     ) -> Charge:
         """Return what one answer counts as, including its judging.
 
-        An answer that was paid for before (`prior`) costs only what judging it costs now.
+        An answer that was paid for before (`prior`) costs only what judging it costs now, and
+        nothing in a budget of items or tokens.
         """
         price, judge = self.spec.model(model).price, self.spec.judge.item
         usd = None

@@ -408,7 +408,7 @@ class StoredSides:
         )
 
     def _prompts(self, name: str, spec: Spec, session: TaskSession) -> PromptComparison:
-        """Compare the prompts in a model's logs with the task's; a difference is accepted.
+        """Compare the prompts in a model's only log with the task's; a difference must be accepted.
 
         Raises
         ------

@@ -78,8 +78,10 @@ class Judge:
 
         Raises
         ------
+        UsageError
+            If the prompt asks for a field that is not given.
         HarnessError
-            If the answer cannot be judged.
+            Elsewhere, if the answer cannot be judged: by the second judge, too, if there is one.
         """
         try:
             [rating] = self.rate_all([fields])
