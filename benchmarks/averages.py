@@ -1,11 +1,13 @@
 """Do intervals of averages over tasks hold the full average, also of models beyond the banks?
 
 New models are asked on all tasks of a suite, as many items of each model, with one look after each
-number of items a task. They are random ones; or the best, or the worst, three tenths of a suite
-whose other half calibrates the banks. Printed are the share of intervals that hold, ± over sets of
-new models, their width, the root mean square of error / stated error, and the shares of pairs whose
-true difference their interval rules out, that are decided, and decided wrongly: with --equal of
-pairs that exchange answers item by item until they are equal, so that those are called different.
+number of items a task. They are random ones; such that refuse a tenth of the items; or the best, or
+the worst, three tenths of a suite whose other half calibrates the banks. Printed are the share of
+intervals that hold, ± over sets of new models, their width, the root mean square of error / stated
+error, and the shares of pairs whose true difference their interval rules out, that are decided, and
+decided wrongly: with --equal of pairs that exchange answers item by item until they are equal, so
+that those are called different. With --board the suite's other models are known, and the share of
+ranges of ranks that hold, and their width in shares of the board, are printed in place of pairs.
 
     nice python benchmarks/averages.py --suites openllm --folds 20,32
 """
@@ -43,7 +45,6 @@ SUITES: dict[str, tuple[str, ...]] = {
     "chrf": tuple(f"wmt24_en-{target} chrf" for target in TARGETS),
     **{name: tuple(f"mmlu_pro {task}" for task in tasks) for name, tasks in PRO.items()},
 }
-NEW = 8
 
 
 class Look(NamedTuple):
@@ -56,6 +57,8 @@ class Look(NamedTuple):
     ruled_out: list[bool]  # whether the interval of each pair excludes its true difference
     decided: list[bool]
     wrong: list[bool]
+    range_held: list[bool]  # by ranks on a board, if there is one
+    range_width: list[float]  # in shares of the board
 
     @property
     def held(self) -> Floats:
@@ -63,27 +66,30 @@ class Look(NamedTuple):
         return np.asarray((low <= self.truth) & (self.truth <= high))
 
 
-def split(tables: list[Scores], side: str, fold: int, n_known: int) -> tuple[list[int], list[int]]:
-    """Return the new models, and those that calibrate, at most `n_known`."""
+def split(
+    tables: list[Scores], side: str, fold: int, n_known: int, n_new: int
+) -> tuple[list[int], list[int]]:
+    """Return at most `n_new` new models, and those that calibrate, at most `n_known`."""
     mean = np.mean([table.values.mean(axis=1) for table in tables], axis=0)
     n_models = len(mean)
     rng = np.random.default_rng([fold, n_models, len(tables)])
-    if side == "random":
-        order, n_new = rng.permutation(n_models), min(NEW, n_models // 3)
+    if side in ("random", "refusing"):
+        order, n_new = rng.permutation(n_models), min(n_new, n_models // 3)
         return order[:n_new].tolist(), order[n_new : n_new + n_known].tolist()
     order = np.argsort(-mean if side == "above" else mean, kind="stable")
-    new = rng.permutation(order[: max(2, int(0.3 * n_models))])[:NEW]
+    new = rng.permutation(order[: max(2, int(0.3 * n_models))])[:n_new]
     return new.tolist(), rng.permutation(order[n_models - n_models // 2 :])[:n_known].tolist()
 
 
 def looks_at(
-    suite: str, side: str, fold: int, levels: list[int], n_known: int, equal: bool = False
+    suite: str, side: str, fold: int, levels: list[int], given: argparse.Namespace
 ) -> dict[int, Look]:
     """Rank one set of new models, and look after each number of items a task."""
+    equal = given.equal
     tables = [scores_of(part) for part in SUITES[suite]]
     common = sorted(set.intersection(*(set(table.models) for table in tables)))
     tables = [table.of([table.models.index(model) for model in common]) for table in tables]
-    new, calibrating = split(tables, side, fold, n_known)
+    new, calibrating = split(tables, side, fold, given.known, given.new)
     pairs, rng = [*combinations(range(len(new)), 2)], np.random.default_rng(fold)
     if equal:
         pairs = [(k, k + 1) for k in range(0, len(new) - 1, 2)]
@@ -91,13 +97,22 @@ def looks_at(
     for part, table in zip(SUITES[suite], tables):
         banks[part] = bank_of(table.of(calibrating), "default", part)
         values = table.values[new]
+        if side == "refusing":
+            values *= rng.random(values.shape) > 0.1
         for pair in pairs if equal else ():
             values[[*pair]] = exchanged(values[[*pair]], rng)
         scores[part] = dict(zip((str(j) for j in new), values))
     truth = np.mean([[row.mean() for row in rows.values()] for rows in scores.values()], axis=0)
     names = [str(j) for j in new]
+    board, options = np.empty(0), {}
+    if given.board:
+        mean = np.mean([table.values.mean(axis=1) for table in tables], axis=0)
+        board = np.delete(mean, new)
+        options = {"known": {f"known {k}": known for k, known in enumerate(board)}, "warmup": 5}
     cap = max(levels) * len(banks)
-    ranker = Ranker(banks, names, max_items=cap, seed=fold, stop="limits", weights="equal")
+    ranker = Ranker(
+        banks, names, max_items=cap, seed=fold, stop="limits", weights="equal", **options
+    )
     found, told = {}, 0
     while not ranker.done:
         for model, (task, item) in ranker.ask():
@@ -117,9 +132,18 @@ def looks_at(
                     ruled_out.append(not low - 1e-9 <= right <= high + 1e-9)
                     decided.append(low > 0.0 or high < 0.0)
                     wrong.append(decided[-1] and gap * right < 0.0)
+                everyone = np.concatenate([board, truth])
+                range_held, range_width = [], []
+                for name, score in zip(names if given.board else (), truth):
+                    best, worst = result.rank_ranges[name]
+                    n_better = int((everyone > score + 1e-9).sum())
+                    n_as_good = int((everyone > score - 1e-9).sum())  # it among them
+                    range_held.append(best <= n_as_good and n_better < worst)
+                    range_width.append((worst - best + 1) / len(everyone))
                 found[each] = Look(
-                    truth, np.array(estimates), np.array(errors), ends, ruled_out, decided, wrong
-                )
+                    truth, np.array(estimates), np.array(errors), ends, ruled_out, decided, wrong,
+                    range_held, range_width,
+                )  # fmt: skip
     return found
 
 
@@ -132,10 +156,19 @@ def line(looks: list[Look]) -> str:
     decided = np.mean([np.mean(look.decided) for look in looks])
     n_pairs = sum(len(look.decided) for look in looks)
     spreads = [100 * x.std(ddof=1) / len(x) ** 0.5 if len(x) > 1 else np.nan for x in (held, apart)]
-    return (
+    averages = (
         f"{100 * held.mean():5.1f} +- {spreads[0]:3.1f}% of {len(z)} hold, "
-        f"width {width:.3f}, error / stated {np.mean(z * z) ** 0.5:.2f}; difference ruled out "
-        f"{100 * apart.mean():4.1f} +- {spreads[1]:3.1f}% of {n_pairs}, "
+        f"width {width:.3f}, error / stated {np.mean(z * z) ** 0.5:.2f}; "
+    )
+    if looks[0].range_held:
+        held = np.array([np.mean(look.range_held) for look in looks])
+        spread = 100 * held.std(ddof=1) / len(held) ** 0.5 if len(held) > 1 else np.nan
+        width = np.mean([np.mean(look.range_width) for look in looks])
+        return averages + (
+            f"ranges {100 * held.mean():5.1f} +- {spread:3.1f}% hold, {width:.1%} of the board"
+        )
+    return averages + (
+        f"difference ruled out {100 * apart.mean():4.1f} +- {spreads[1]:3.1f}% of {n_pairs}, "
         f"decided {100 * decided:.0f}%, wrongly {sum(sum(look.wrong) for look in looks)}"
     )
 
@@ -149,6 +182,8 @@ def main() -> None:
     parser.add_argument("--folds", default="0,2", help="first and one after the last")
     parser.add_argument("--each", default="5,10,20", help="items a task")
     parser.add_argument("--known", type=int, default=40, help="calibration models at most")
+    parser.add_argument("--new", type=int, default=8, help="new models of a set at most")
+    parser.add_argument("--board", action="store_true", help="the other models are known")
     parser.add_argument("--equal", action="store_true", help="make new models equal two by two")
     given = parser.parse_args()
     levels = [int(n) for n in given.each.split(",")]
@@ -156,7 +191,7 @@ def main() -> None:
         found: dict[tuple[str, int], list[Look]] = {}
         for suite in given.suites.split(","):
             for fold in range(*map(int, given.folds.split(","))):
-                looks = looks_at(suite, side, fold, levels, given.known, given.equal)
+                looks = looks_at(suite, side, fold, levels, given)
                 for each, look in looks.items():
                     found.setdefault((suite, each), []).append(look)
                     found.setdefault(("all", each), []).append(look)

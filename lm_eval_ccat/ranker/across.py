@@ -429,23 +429,31 @@ class Replays:
     def factors(self, weights: Floats, prior: PriorAcrossTasks | None) -> Floats:
         """Return the factors on variances of the sum after few items of each task, and after more.
 
-        Many answers of a few models are still few models, so each model is averaged first. No
-        factor is below 1: luck in a few replays is no reason for smaller errors.
+        Many answers of a few models are still few models, so each model is averaged first. What
+        luck in a few replays may do to a factor, the usual one and the degrees of freedom that
+        `judge` sets make up for.
         """
         ratios, after_more = self.sum_errors(weights, prior).ratios, self.n > FEW_ITEMS
         after_more = after_more if after_more.any() else ~after_more
         means = [ratios[stops].mean(axis=0) for stops in (self._after_few, after_more)]
-        shrunk = [
-            (mean.sum() + PRIOR_MODELS * USUAL_FACTOR) / (len(mean) + PRIOR_MODELS)
-            for mean in means
-        ]
-        return np.maximum(shrunk, 1.0)
+        return np.array(
+            [
+                (mean.sum() + PRIOR_MODELS * USUAL_FACTOR) / (len(mean) + PRIOR_MODELS)
+                for mean in means
+            ]
+        )
 
     def judge(self, belief: Belief, factors: Floats, n_tasks: int) -> Belief:
-        """Scale the variances of a belief by the factors from the replays."""
+        """Scale the variances of a belief by the factors from the replays.
+
+        The factors judge means. Of two models' difference they say that it errs by more where both
+        means do, but not that it errs by less.
+        """
         items_per_task = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
-        scale = np.interp(np.log(items_per_task), np.log([FEW_ITEMS, MANY_ITEMS]), factors)
-        scale = 0.5 * (scale[:, None] + scale)
+        of_means = np.interp(np.log(items_per_task), np.log([FEW_ITEMS, MANY_ITEMS]), factors)
+        at_least_1 = np.maximum(of_means, 1.0)
+        scale = 0.5 * (at_least_1[:, None] + at_least_1)
+        np.fill_diagonal(scale, of_means)
         # Models that were left out in one group share a task's curves and draws, but every task
         # has curves and draws of its own: so many independent cases judge the sum.
         largest_df = min(self.rows.shape[3], GROUPS * n_tasks) + PRIOR_MODELS - 2.0

@@ -136,18 +136,21 @@ class WeightedSum:
             apart = [belief for belief, part in zip(beliefs, self._shares_prior) if not part]
             beliefs = [together, *apart]
         belief = beliefs[0] if len(beliefs) == 1 else Belief.sum(beliefs, np.ones(len(beliefs)))
+        by_tasks = belief.variance.diagonal()
         if self._replays is not None and len(self._replay_factors) and question == BENCHMARK:
             belief = self._replays.judge(belief, self._replay_factors, len(self.tasks))
         # About a population, what replays and bounds say of these very items does not hold.
         if question == BENCHMARK and self._known is not None:
-            excess = self._beyond_banks(belief, self._known)
+            excess = self._beyond_banks(belief, self._known, by_tasks)
             variance = belief.variance.copy()
             np.fill_diagonal(variance, variance.diagonal() + excess.max(axis=0))
             belief = replace(belief, variance=variance, beyond_banks=excess)
         return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
 
-    def _beyond_banks(self, belief: Belief, known: KnownScores) -> Floats:
+    def _beyond_banks(self, belief: Belief, known: KnownScores, by_tasks: Floats) -> Floats:
         """Return `Belief.beyond_banks` of a weighted mean; shape (2, n_models).
+
+        `by_tasks` are the mean's variances before replays judged them.
 
         Where the weighted mean lies beyond those of all models that the banks know, the estimate of
         every task errs towards the banks' models. With ``o`` the probability of that, ``v`` the
@@ -157,7 +160,7 @@ class WeightedSum:
             (1 - o) v + o (sum of (v_t + a_t^2)^(1/2))^2
 
         if that is the larger one. Models left out of the banks, by which variances are judged,
-        seldom show it.
+        seldom show it: where they lowered the variance, ``o`` is that by the one before.
         """
         terms = [term.belief(BENCHMARK) for term in self._terms]
         location = np.array([term.location for term in terms])
@@ -174,7 +177,8 @@ class WeightedSum:
         mean_variance, places = belief.variance.diagonal(), known.places
         together = np.sqrt(variance + one_answer**2)[:, places].sum(axis=1) ** 2
         together += variance.sum(axis=0) - variance[places].sum(axis=0)
-        beyond = known.beyond(belief.location, np.sqrt(mean_variance), location)
+        error = np.sqrt(np.maximum(mean_variance, by_tasks))
+        beyond = known.beyond(belief.location, error, location)
         return np.asarray(beyond * np.maximum(together - mean_variance, 0.0))
 
     @cached_property
@@ -219,9 +223,9 @@ class WeightedSum:
         """Return covariances of the errors of one model's tasks, by task and other task.
 
         Scores are on [0, 1] and unweighted. Independent tasks give an empty result. The prior
-        across tasks gives one part of the covariances. Replays, or a model beyond all that the
-        banks know, may have raised the variance of the sum further: that part is stated as the
-        same correlation for every pair of tasks.
+        across tasks gives one part of the covariances. Replays may have raised or lowered the
+        variance of the sum further, and a model beyond all that the banks know raises it: that
+        part is stated as the same correlation for every pair of tasks.
         """
         if len(self.tasks) == 1:
             return {}
@@ -240,7 +244,7 @@ class WeightedSum:
             np.fill_diagonal(shared, variances)
             variance = self.belief().variance[model, model]
             unexplained = variance - weights @ shared @ weights
-            if self._prior is None and unexplained <= _ROUNDING * variance:
+            if self._prior is None and abs(unexplained) <= _ROUNDING * variance:
                 return {}
             shared += if_correlated * unexplained / max(weights @ if_correlated @ weights, 1e-300)
         elif self._prior is None:

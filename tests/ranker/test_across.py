@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.belief import Belief
@@ -21,6 +22,7 @@ from lm_eval_ccat.ranker.across import (
     PriorAcrossTasks,
     Replays,
     correlation,
+    known_scores,
 )
 
 N_KNOWN, N_ITEMS = 30, 40
@@ -184,6 +186,27 @@ def test_an_interval_reaches_farther_only_where_it_lies_away_from_the_banks(worl
     assert set(ranker.result().tasks["a"].models[0].estimate.end_shares) == {1.0}
 
 
+def test_a_factor_below_1_does_not_lower_the_chance_that_a_model_is_beyond_the_banks(
+    world, monkeypatch
+):
+    beliefs = {}
+    for factor in (1.0, 0.25):
+        monkeypatch.setattr(Replays, "factors", lambda *_, factor=factor: np.full(2, factor))
+        ranker = Ranker(world[0], ["weak"], weights="equal", across=False)
+        for task in world[0]:
+            for item in range(9):
+                ranker.tell("weak", (task, item), 0.0)
+        beliefs[factor] = ranker.belief()
+    excess = {factor: belief.beyond_banks[0, 0] for factor, belief in beliefs.items()}
+    variance = {factor: beliefs[factor].variance[0, 0] - excess[factor] for factor in beliefs}
+    assert variance[0.25] == pytest.approx(0.25 * variance[1.0])
+    # Both ends are (1 - o) v + o V by the same o and V.
+    chance = (excess[0.25] - excess[1.0]) / (variance[1.0] - variance[0.25])
+    lowest = min(known_scores([*world[0].values()], np.full(3, 1.0 / 3.0)).values())
+    away = (lowest - beliefs[1.0].location[0]) / variance[1.0] ** 0.5
+    assert 0.1 < chance < 0.95 and chance == pytest.approx(ndtr(away))
+
+
 def test_how_far_a_model_is_beyond_the_banks_is_told_by_its_mean_over_the_tasks_that_have_one():
     first = {f"m{i}": 0.1 + 0.05 * i for i in range(6)}
     second = {f"m{i}": 0.35 - 0.03 * i for i in range(6)} | {"other": 0.05}
@@ -231,7 +254,7 @@ def test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand(world):
     n = ratios.shape[1]
     by_model = ratios[replays.n > 10].mean(axis=0)
     assert late == pytest.approx(
-        max((by_model.sum() + PRIOR_MODELS * USUAL_FACTOR) / (n + PRIOR_MODELS), 1.0)
+        (by_model.sum() + PRIOR_MODELS * USUAL_FACTOR) / (n + PRIOR_MODELS)
     )
     report = {**banks[2].provenance["report"], "left_out": {**_left_out(banks[2])}}
     last, first = list(report["left_out"])[-1], int(replays.n[0])
@@ -283,6 +306,22 @@ def test_a_prior_across_tasks_is_used_where_the_models_left_out_gained_by_it(sha
 
     replays = Replays(np.array([5.0, 10.0]), rows)
     assert replays.gains(np.array([0.5, 0.5]), Prior()) is gains
+
+
+def test_a_factor_below_1_is_that_of_means_and_not_of_their_differences():
+    """Replays judge means; a model that errs less by itself need not differ by less."""
+    rows = np.ones((2, 7, 2, 40))
+    rows[:, 2] = 1e9  # degrees of freedom
+    rows[0, 0], rows[1, 0] = 0.5, 1.0  # errors of both tasks, of variance 1
+    replays = Replays(np.array([5.0, 20.0]), rows)
+    factors = replays.factors(np.array([0.5, 0.5]), None)
+    shrunk = (40.0 * np.array([0.5, 2.0]) + PRIOR_MODELS * USUAL_FACTOR) / (40.0 + PRIOR_MODELS)
+    assert factors == pytest.approx(shrunk) and factors[0] < 1.0 < factors[1]
+    for n_items, factor in zip((10, 40), factors):
+        belief = Belief.independent([0.5, 0.4], [0.03, 0.02], n=[n_items] * 2, n_items=900)
+        judged = replays.judge(belief, factors, 2).variance / belief.variance
+        assert judged.diagonal() == pytest.approx(factor)
+        assert judged[0, 1] == judged[1, 0] == pytest.approx(max(factor, 1.0))
 
 
 @pytest.mark.parametrize("models, cases", [(6, [6, 6]), (40, [10, 25])])
