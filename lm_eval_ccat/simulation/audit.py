@@ -209,7 +209,7 @@ def _compared_models(
     """Find the run's models that have a score in the table; for `names` see `audit`."""
     claimed = ranking["models"]
     scored_any = np.isfinite(table.model_scores()).any(axis=1)
-    scored = {model for model, has_score in zip(table.models, scored_any) if has_score}
+    scored = {table.models[position] for position in np.flatnonzero(scored_any).tolist()}
     name_in_table = {name: names.get(name, name) for name in (*ranking["order"], *claimed)}
     asked = {name for name, block in claimed.items() if block["n_items"]}
     missing = {name for name in name_in_table if name_in_table[name] not in scored}
