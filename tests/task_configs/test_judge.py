@@ -65,6 +65,7 @@ def read(tmp_path):
         ("The scale goes from 1 to 10. I give it\n6", 6),
         ("9", 9),
         ('```json\n{"rating": 4, "why": "half true"}\n```', 4),
+        ('{"rating": 3} On reflection: {"rating": 8}, as {all} facts are right', 8),
         ("<think>surely Rating: [[2]]</think>Rating: [[9]]", 9),
         ("Rating: [[3]]. On reflection it is true. Rating: [[6]]", 6),
         ("Rating: [[11]]", None),

@@ -314,16 +314,18 @@ def _within(value: float) -> float | None:
 
 
 def _from_json(text: str) -> float | None:
-    try:
-        content = json.loads("".join(re.findall(r"\{[^{}]*\}", text)[:1]))
-    except json.JSONDecodeError:
-        return None
-    for key in ("rating", "score"):
-        value = content.get(key)
-        if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?(\s*/\s*10)?", value.strip()):
-            value = float(value.split("/")[0])
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
+    """Return the rating of the last JSON object that states one; None if none does."""
+    for written in reversed(re.findall(r"\{[^{}]*\}", text)):
+        try:
+            content = json.loads(written)
+        except json.JSONDecodeError:
+            continue
+        for key in ("rating", "score"):
+            value = content.get(key)
+            if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?(\s*/\s*10)?", value.strip()):
+                value = float(value.split("/")[0])
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                return float(value)
     return None
 
 
