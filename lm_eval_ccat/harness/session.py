@@ -412,9 +412,6 @@ class TaskSession:
         Scoring needs no model, so that the next one may be loaded meanwhile. `repeats` says which
         answer to each document is asked, if not the first.
         """
-        # A response cache knows one answer to each request, and would give it again.
-        if any(repeat > 1 for repeat in repeats):
-            lm = internals.unwrapped(self.lm if lm is None else lm)
         groups = self._copied_requests(doc_ids, repeats)
         requests = [request for group in groups for request in group]
         if not requests:
@@ -422,7 +419,10 @@ class TaskSession:
         if lm is None:
             self.settle_batch()
             internals.note_server_reports(self.lm)
-        lm = self.lm if lm is None else lm
+            lm = self.lm
+        # A response cache knows one answer to each request, and would give it again.
+        if any(repeat > 1 for repeat in repeats):
+            lm = internals.unwrapped(lm)
         cached = [all(internals.in_cache(lm, request) for request in group) for group in groups]
         started = time.perf_counter()
         with noting() as notes:

@@ -81,9 +81,10 @@ def test_a_model_loaded_again_keeps_the_size(session, weights, monkeypatch):
     monkeypatch.setattr(kind, "_detect_batch_size", lambda *_: next(sizes))
     opened = session("auto")
     opened.administer([0])
-    opened.lm = load(weights, "auto")
-    opened.administer([1])
-    assert opened.lm.batch_size == 32
+    for repeat in (1, 2):
+        opened.lm = load(weights, "auto")
+        opened.ask([1], [repeat])()
+        assert opened.lm.batch_size == 32
 
 
 def test_out_of_memory_halves_the_batch_and_loses_nothing(session, monkeypatch, caplog):
