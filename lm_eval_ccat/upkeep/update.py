@@ -638,7 +638,8 @@ def without_models(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, s
     ''
     """
     ranked = [model for model in bank.models if model in models]
-    # A bank of random items has learned nothing that a ranking could lean on.
+    # A bank of random items only corrects for the ease of items drawn independently of its scores,
+    # which is right for whatever scores these are.
     if not ranked or bank.method == "sample":
         return bank, ""
     name = f"the bank{f' of {bank.task}' if bank.task else ''}"

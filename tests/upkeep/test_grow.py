@@ -9,6 +9,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.methods.sample.method import ease_of
+from lm_eval_ccat.ranker import Ranker
 from lm_eval_ccat.upkeep.update import (
     ANSWERS_TO_CALIBRATE,
     MODELS_TO_CALIBRATE,
@@ -137,3 +138,23 @@ def test_what_a_bank_grew_to_is_asked_as_before_and_dated_as_before():
     remade, _ = without_models(kept, ["m0"])
     assert (remade.settings, remade.made) == (settings, "2026-02-02")
     assert remade.provenance["license"] == "mit"
+
+
+def test_rankings_with_one_seed_fill_a_bank_that_grows():
+    """Sixteen rankings of two models and half the items: each item has its three answers."""
+    bank, rng = ItemBank.blank(range(40), task="t", metric="score"), np.random.default_rng(0)
+    for night in range(16):
+        scores = {f"m{night}{side}": rng.random(40) for side in "ab"}
+        ranker = Ranker(bank, list(scores), seed=0, max_items=20, stop="limits")
+        items = {model: [] for model in scores}
+        while not ranker.done:
+            for model, item in ranker.ask():
+                ranker.tell(model, item, scores[model][item])
+                items[model].append(item)
+        observed = [
+            Observation(model, "drawn", np.array(items[model]), scores[model][items[model]])
+            for model in scores
+        ]
+        bank = grow(bank, observed, response_model=False)
+    answered = np.bincount(np.concatenate([seen.items for seen in bank.observations]))
+    assert len(answered) == 40 and answered.min() >= 3

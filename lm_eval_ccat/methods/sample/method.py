@@ -30,7 +30,7 @@ from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .bets import Betting, betting_interval
 from .effects import Effects
-from .pairs import Pairs, SharedSequence
+from .pairs import Pairs, SharedSequence, seed_of_draws
 from .passes import RepeatsPolicy
 
 GUARANTEES = ("asymptotic", "finite")
@@ -199,7 +199,7 @@ class SamplePolicy(Policy):
             )
         self._sampled = sampled
         items = np.flatnonzero(bank.kept)
-        self.sequence = SharedSequence(items, seed)
+        self.sequence = SharedSequence(items, seed_of_draws(bank, seed))
         finite = guarantee == "finite"
         self._bets = Betting(float(len(items)), min_difference) if finite else None
         self.pairs = Pairs(n_models, self.sequence, bank.n_items, self._bets)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...bank.bank import ItemBank
 from ...metrics.scale import Floats
 from ..belief import Indices
 from .bets import Betting
@@ -153,6 +154,18 @@ class Sums:
         unseen = np.maximum(1.0 - n / self.size, 0.0) if finite else np.ones_like(n)
         of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, of_item * unseen / divisor)
         return SeriesVariances(of_mean, of_item)
+
+
+def seed_of_draws(bank: ItemBank, seed: int) -> int:
+    """Return the seed by which a bank's items are drawn: that of the ranking for a blank bank.
+
+    A bank that grew has another one with each answer, as one seed would draw the same items for
+    every ranking: the others would never get an answer, and scores observed on just the items drawn
+    could not tell whether these are easy.
+    """
+    n_answers = sum(len(observation.items) for observation in bank.observations)
+    # Beyond the seeds that a ranking states.
+    return seed + (n_answers << 64) if bank.method == "sample" else seed
 
 
 class SharedSequence:

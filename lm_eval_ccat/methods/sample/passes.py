@@ -11,7 +11,7 @@ from ...metrics.scale import Floats
 from ..belief import BENCHMARK, Belief, Indices
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .effects import Effects
-from .pairs import Pairs, SharedSequence
+from .pairs import Pairs, SharedSequence, seed_of_draws
 from .repeats import RepeatSums
 
 #: Second and later answers of a model from which its noise within items is stated.
@@ -165,6 +165,7 @@ class RepeatsPolicy(Policy):
 
     def __init__(self, bank: ItemBank, n_models: int, *, repeats: int, seed: int = 0) -> None:
         self._n_items = bank.n_items
+        seed = seed_of_draws(bank, seed)
         self.sequence = Passes(np.flatnonzero(bank.kept), bank.n_items, repeats, seed)
         self.pairs = RepeatedPairs(n_models, self.sequence, bank.n_items, repeats)
         self.effects = Effects(n_models, bank.n_items)
