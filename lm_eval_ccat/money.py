@@ -210,6 +210,20 @@ def sum_of(rows: Iterable[Mapping[str, float]]) -> dict[str, float] | None:
     return {name: sum(row[name] for row in paid) for name in COLUMNS} if paid else None
 
 
+def prices_are_known(content: RankingContent) -> bool:
+    """Return whether all models that were asked have a price.
+
+    Examples
+    --------
+    >>> priced, free = {"asked": 9, "money": no_money()}, {"asked": 9}
+    >>> prices_are_known({"models": {"a": priced, "known": {"asked": 0}}})
+    True
+    >>> prices_are_known({"models": {"a": priced, "b": free}})
+    False
+    """
+    return all("money" in block for block in content["models"].values() if block.get("asked"))
+
+
 def spent_in_words(content: RankingContent) -> list[str]:
     """Say what a run spent, in one sentence per column of money that is not 0.
 
@@ -231,7 +245,8 @@ def spent_in_words(content: RankingContent) -> list[str]:
         if any(block.get("tokens", {}).get("estimated") for block in content["models"].values()):
             sentences.append("~ marks costs estimated from the lengths of the texts.")
     elif columns:
-        sentences += columns_in_words(columns, "Spent {}, where the price is known.")
+        known = "" if prices_are_known(content) else ", where the price is known"
+        sentences += columns_in_words(columns, f"Spent {{}}{known}.")
     if content.get("cost_unit") == "tokens":
         sentences.append(f"Spent {in_unit(content['cost'], 'tokens')}.")
     for name, block in content["models"].items():

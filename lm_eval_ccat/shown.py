@@ -190,6 +190,18 @@ def whole_percent(share: float) -> str:
     return "<1" if share < 0.005 else f"{100 * share:.0f}"
 
 
+def exact_percent(share: float) -> str:
+    """Format a confidence in per cent with all digits that it was stated with.
+
+    Examples
+    --------
+    >>> exact_percent(0.95), exact_percent(0.999), exact_percent(0.9999999999)
+    ('95%', '99.9%', '99.99999999%')
+    """
+    # With six digits, the usual number, 0.9999999 would be printed as certainty.
+    return f"{100.0 * share:.12g}%"
+
+
 def difference_texts(low: float, middle: float, high: float, margin: float = 0.0) -> list[str]:
     """Return low, middle and high of a difference as texts, with decimals to match their distance.
 

@@ -23,7 +23,7 @@ from ..report.page import environment, own_files
 from ..report.tables import script_json
 from ..report.trust import WHATEVER_THE_BANK, on_scale
 from ..scores import ScoreTable
-from ..shown import first_of, plural, some, visible_line
+from ..shown import exact_percent, first_of, plural, some, visible_line
 from .cheats import likely_copies
 from .checking import BrokenEvidence, broken_evidence
 from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, RowApart, keep_hashes, standing
@@ -527,7 +527,7 @@ def _notes(
     estimated = sum(place.row.estimated for place in state.placed)
     drawn = sum(place.row.drawn for place in state.placed)
     better = "higher" if board.scale.higher_is_better else "lower"
-    notes = [f"Score: {_score_in_words(board)}; {better} is better."]
+    notes = [f"Score: {_score_in_words(board)}; {better} is better.", *_metrics_in_words(board)]
     if estimated:
         notes.append(
             f"≈ marks {plural(estimated, 'estimate')} from some of the documents; all other rows "
@@ -538,7 +538,7 @@ def _notes(
             f"The full results of {plural(drawn, 'model')} are sampled answers: a score is that of "
             "the draws, and its interval is for the model's expected score."
         )
-    levels = {f"{100 * place.row.confidence:g}%" for place in state.placed if place.row.confidence}
+    levels = {exact_percent(place.row.confidence) for place in state.placed if place.row.confidence}
     if estimated or drawn:
         notes.append(
             f"Intervals are at {' or '.join(sorted(levels))}. Where they leave the order open, a "
@@ -566,3 +566,17 @@ def _score_in_words(board: Board) -> str:
     total = sum(bank.n_items for bank in board.banks.values())
     weights = "equal weights" if board.rules.weights == "equal" else "weights by documents"
     return f"average over {len(board.banks)} tasks ({total:,} documents, {weights})"
+
+
+def _metrics_in_words(board: Board) -> list[str]:
+    """Say, of several tasks, by which metric and on which scale the column of each one is."""
+    if len(board.banks) == 1:
+        return []
+    tasks_by_metric: dict[str, list[str]] = {}
+    for task, bank in board.banks.items():
+        metric = f"mean {bank.metric} ({bank.scale.describe()})"
+        tasks_by_metric.setdefault(metric, []).append(task)
+    texts = [f"{first_of(tasks, 3)}: {metric}" for metric, tasks in tasks_by_metric.items()]
+    scales = {bank.scale for bank in board.banks.values()}
+    same = " Each is put on 0 to 1, with 1 the best, before they are averaged."
+    return ["; ".join(texts) + "." + same * (len(scales) > 1)]

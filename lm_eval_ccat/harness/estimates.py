@@ -24,6 +24,7 @@ from ..money import ASSUMED, BILLED, Tokens, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
 from ..records import Answered
+from ..shown import exact_percent
 from . import internals
 from .scorers import signed
 from .session import Administered, TaskSession
@@ -247,7 +248,7 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
         low, high = estimate["interval"]
         estimates.append(
             f"{estimate['key']} = {estimate['estimate']:.4g} ± {estimate['standard_error']:.2g} "
-            f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
+            f"({exact_percent(block['confidence'])} interval {low:.4g} to {high:.4g})"
         )
     answers = ""
     if "answers" in block:

@@ -15,7 +15,7 @@ from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..options import AT_LEAST_0
 from ..scores import ScoreTable
 from ..scores.reading import Logged, Query, task_name
-from ..shown import whole_percent
+from ..shown import first_of, whole_percent
 from .asked import AskedSide, compared_prompts
 from .comparison import Compared, Comparison, Gate, require_margin
 from .live_comparison import compare_live
@@ -185,6 +185,7 @@ class _StoredComparison:
         outcomes: list[Compared] = []
         names, last_error = ("", ""), None
         shared = shared_outcomes(self.sides, list(requested_metrics), task)
+        warnings_of: dict[str, list[str]] = {}
         # A user who names nothing expects all to be compared.
         if not (task or requested_metrics):
             self.warnings.extend(warnings_of_lacking(self.sides, shared))
@@ -202,7 +203,7 @@ class _StoredComparison:
             if outcomes:
                 self._require_one_model(outcomes[-1].metric, names, outcome.metric, models)
             names = models
-            compared = self._compared(outcome, (first, second), names)
+            compared = self._compared(outcome, (first, second), names, warnings_of)
             if requested_metrics:
                 is_decisive = requested_metrics[requested_as] > 0.0
             # Of an adaptive run, only the outcomes that steered it decide.
@@ -219,7 +220,7 @@ class _StoredComparison:
         baseline, candidate = names
         if baseline == candidate:
             names = names_by_paths(first_side.source, second_side.source, names)
-        warnings = list(dict.fromkeys(self.warnings))
+        warnings = list(dict.fromkeys([*self.warnings, *_with_outcomes(warnings_of)]))
         return Comparison(*names, self.gate.margin, self.gate.confidence, outcomes, warnings)
 
     def _require_one_model(
@@ -243,9 +244,17 @@ class _StoredComparison:
                 )
 
     def _compared(
-        self, outcome: Logged, held: tuple[ScoresOrRanking, ScoresOrRanking], names: tuple[str, str]
+        self,
+        outcome: Logged,
+        held: tuple[ScoresOrRanking, ScoresOrRanking],
+        names: tuple[str, str],
+        warnings_of: dict[str, list[str]],
     ) -> Compared:
-        """Compare two models on an outcome, by what their sides hold of it."""
+        """Compare two models on an outcome, by what their sides hold of it.
+
+        What is to be said of it goes to `warnings_of`, under the outcome's name.
+        """
+        warnings = warnings_of.setdefault(outcome.name, [])
         (first, second), sources = held, [side.source for side in self.sides]
         scale = require_one_scale(outcome.metric, first, second)
         require_margin(self.gate.margin, outcome.metric, scale)
@@ -254,25 +263,37 @@ class _StoredComparison:
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             require_one_order(first, second)
         accepted = self.spec.accept_change
-        self.warnings.extend(_differences_in_asking(outcome, held, names, sources, accepted))
+        warnings.extend(_differences_in_asking(outcome, held, names, sources, accepted))
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             scale_by_user = self.query.range is not None
             if doubt := doubt_of_scale((first, second), names, scale_by_user):
-                self.warnings.append(doubt)
+                warnings.append(doubt)
             logged_sides = [
                 LoggedSide(*side) for side in zip(SIDES, names, (first, second), sources)
             ]
-            documents = SharedDocuments.of(logged_sides, self.warnings)
-            compared = documents.compared(self.gate, self.grouping, sources, self.warnings)
+            documents = SharedDocuments.of(logged_sides, warnings)
+            compared = documents.compared(self.gate, self.grouping, sources, warnings)
             # No difference was seen, which is not the same as none.
             if np.array_equal(documents.baseline, documents.candidate):
-                self.warnings.extend(_doubt_of_equal_scores(compared, scale.span))
+                warnings.extend(_doubt_of_equal_scores(compared, scale.span))
             return replace(compared, n_items=n_documents_of(sources, outcome.task))
         # Estimates are of the whole benchmark, not of its parts.
         if self.grouping:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
-        first, second = on_same_documents(first, second, names, self.warnings)
+        first, second = on_same_documents(first, second, names, warnings)
         return compare_estimates(first, second, names, self.gate)
+
+
+def _with_outcomes(warnings_of: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return warnings, each with the outcomes that it is about unless it is about all."""
+    outcomes_by_text: dict[str, dict[str, None]] = {}
+    for outcome, texts in warnings_of.items():
+        for text in texts:
+            outcomes_by_text.setdefault(text, {})[outcome] = None
+    return [
+        text if len(outcomes) == len(warnings_of) else f"{first_of(list(outcomes), 3)}: {text}"
+        for text, outcomes in outcomes_by_text.items()
+    ]
 
 
 def _doubt_of_equal_scores(compared: Compared, span: float) -> list[str]:

@@ -134,8 +134,7 @@ class SharedDocuments:
         """
         first, second = (side.table for side in sides)
         warnings += [
-            *first.warnings,
-            *second.warnings,
+            *_doubts_of_tables(sides),
             *differing_settings(first.settings, second.settings, first.metric),
             *_one_side_is_sampled(sides),
         ]
@@ -271,6 +270,17 @@ def _suspiciously_alike(
         low, high, raw = float(scores.min()), float(scores.max()), float(scale.restore(scores[0]))
         ranges[side.name] = ScoreRange(len(scores), low, high, raw)
     return warnings_of_equal_scores(ranges, outcome.name)
+
+
+def _doubts_of_tables(sides: Sequence[LoggedSide]) -> list[str]:
+    """Return the warnings of both sides' scores; one that they do not share names its side."""
+    shared = set.intersection(*(set(side.table.warnings) for side in sides))
+    doubts = (
+        text if text in shared else f"{side.role}: {text}"
+        for side in sides
+        for text in side.table.warnings
+    )
+    return list(dict.fromkeys(doubts))
 
 
 def _scored(side: LoggedSide, warnings: list[str]) -> _Scored:

@@ -15,7 +15,7 @@ from typing import Any
 from ..content import ModelContent, RankingContent
 from ..metrics.scale import Scale
 from ..money import dollars
-from ..shown import ShownTable, decimals_for, plural, rounded, whole_percent
+from ..shown import ShownTable, decimals_for, exact_percent, plural, rounded, whole_percent
 from .headline import Lead, leads_of_next
 
 #: Where a column may stand; Markdown and data frames are the grid.
@@ -198,7 +198,7 @@ class Column:
 
     def heading(self, content: RankingContent) -> str:
         """Return its heading for a result."""
-        confidence = f"{100 * content['confidence']:g}%"
+        confidence = exact_percent(content["confidence"])
         title = self.title or self.name.replace("_", " ")
         return title.format(confidence=confidence, asked=what_is_asked(content))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..content import PlaceContent, RankingContent
 from ..methods.belief import POPULATION, RUN
 from ..money import in_unit
-from ..shown import difference_texts, visible_name, whole_percent
+from ..shown import difference_texts, exact_percent, visible_name, whole_percent
 from .verdicts import EQUIVALENT, WORDS
 
 #: What the score of several metrics or tasks is called.
@@ -120,7 +120,7 @@ def headline(content: RankingContent) -> str:
         )
     if not any(block["n_items"] for block in models):
         return "nothing is ranked: no model has answered"
-    level = f"{100 * content['confidence']:g}%" + " for all pairs" * content["familywise"]
+    level = exact_percent(content["confidence"]) + " for all pairs" * content["familywise"]
     level += {"every": " at every look", "one": " for one look"}[content["looks"]]
     question_words, metric = question(content), content.get("metric")
     finding = _finding(content)
@@ -201,7 +201,7 @@ def held(looks: str | None, confidence: float) -> str:
         "one": "hold for one look, the one at which the run ended",
         "every": "hold at every look, however often the results are checked",
     }.get(looks or "")
-    return f"The {100 * confidence:g}% intervals {when}." if when else ""
+    return f"The {exact_percent(confidence)} intervals {when}." if when else ""
 
 
 def _finding(content: RankingContent) -> str:

@@ -29,12 +29,12 @@ from ..harness.scorers import in_words, scorer_of_run
 from ..masking import mask_text
 from ..methods.method import method_of
 from ..metrics.scale import Floats
-from ..money import dollars, spent_in_words
+from ..money import dollars, prices_are_known, spent_in_words
 from ..plugins import Plugins
 from ..ranker import columns
 from ..ranker.columns import columns_of, model_cells, paid
 from ..ranker.headline import held, leads, question
-from ..shown import difference_texts, visible, visible_line, whole_percent
+from ..shown import difference_texts, exact_percent, visible, visible_line, whole_percent
 from . import tables
 from .chart import Axis, asset, axis
 from .following import to_decide
@@ -364,7 +364,7 @@ class View:
             outlook=tables.outlook(result, run.currency),
             one_look=tables.one_look(result),
             trust=list(sentences(run)),
-            confidence=f"{100 * result['confidence']:g}%",
+            confidence=exact_percent(result["confidence"]),
             facts=list(_facts(run, spending)),
             warnings=list(warnings(run, with_course=course is not None)),
             forest=axis(ends, n_ticks=7),
@@ -423,14 +423,15 @@ def _facts(run: StoredRun, spending: Spending) -> Iterator[tuple[str, str]]:
     elif run.currency == "tokens":
         yield (f"{result['cost']:,.0f}", "tokens spent, read and written")
     elif usd := result.get("usd"):
-        yield (dollars(usd), "spent, where the price is known")
+        known = "" if prices_are_known(result) else ", where the price is known"
+        yield (dollars(usd), f"spent{known}")
     counts = tables.count_pairs(result)
     # A single model has no pairs, and an empty figure would look like a fault.
     if counts.pairs:
         equivalent = f", {counts.equivalent} equivalent" if counts.equivalent else ""
         yield (
             f"{counts.decided:,} of {counts.pairs:,}",
-            f"pairs decided at {100 * result['confidence']:g}% confidence{equivalent}; "
+            f"pairs decided at {exact_percent(result['confidence'])} confidence{equivalent}; "
             f"of neighbours {counts.decided_neighbours} of {counts.neighbours}",
         )
     if run.started and run.ended and run.ended > run.started:

@@ -15,7 +15,7 @@ from ..live.losses import MOST_LOSSES
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..ranker.verdicts import BETTER, EQUIVALENT, NOT_KNOWN, NOT_WORSE, WORDS, WORSE
-from ..shown import difference_texts, in_markdown, plural, whole_percent
+from ..shown import difference_texts, exact_percent, in_markdown, plural, whole_percent
 from .chart import asset, axis
 from .page import environment, own_files
 
@@ -228,7 +228,7 @@ def missing(difference: Difference) -> str:
 
 def percent(comparison: Comparison) -> str:
     """Write the confidence of a comparison's intervals."""
-    return f"{100 * comparison.confidence:g}%"
+    return exact_percent(comparison.confidence)
 
 
 def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:

@@ -22,6 +22,7 @@ from ..methods.method import method_of
 from ..metrics.scale import Floats
 from ..ranker.columns import model_cells
 from ..runs.directory import read_object
+from ..shown import exact_percent
 from .chart import (
     ACCENT,
     COLOURS,
@@ -110,7 +111,7 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
         for position, text in zip(columns, cells):
             chart.text(position, baseline, text, anchor="end")
     chart.line(left, bottom, right, bottom, stroke=SOFT)
-    caption = f"{100 * content['confidence']:g}% interval"
+    caption = f"{exact_percent(content['confidence'])} interval"
     # Only a stored run knows its metric and the direction of it.
     if isinstance(ranking, StoredRun):
         caption = f"{ranking.facts['metric']}, {caption}"

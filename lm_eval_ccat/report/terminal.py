@@ -43,6 +43,7 @@ from ..ranker.columns import (
 from ..ranker.headline import held
 from ..ranker.verdicts import EQUIVALENT, WORDS
 from ..shown import (
+    exact_percent,
     first_of,
     plural,
     some,
@@ -637,7 +638,7 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
     # The ways to choose items, by the keys of the content.
     words_of_way = {"random": "random items", "bank": "with the bank", "full": "full runs"}
     heads = [words_of_way.get(way, way) for way in next(iter(smallest.values()))]
-    chance, level = f"{content['chance']:.0%}", f"{100.0 * content['confidence']:g}%"
+    chance, level = f"{content['chance']:.0%}", exact_percent(content["confidence"])
     level += " for all pairs together" if content["familywise"] else ""
     yield f"Smallest difference in {metric} that is decided in {chance} of rankings, at {level}:"
     yield f"  {'items of each':>14} " + "".join(f"{head:>16}" for head in heads)

@@ -11,7 +11,7 @@ from ..live.spec import without_unset
 from ..metrics.scale import Scale
 from ..ranker.columns import numbers
 from ..runs.directory import banks_at
-from ..shown import first_of, plural
+from ..shown import exact_percent, first_of, plural
 from ..upkeep.words import facts_of, in_one_line
 from .stored_run import StoredRun
 from .tables import count_pairs, failures_in_words, item_text
@@ -99,7 +99,7 @@ def sentences(run: StoredRun) -> Iterator[Remark]:
     counts = count_pairs(run.result)
     if counts.decided:
         share = f"{counts.decided:,} of {counts.pairs:,} pairs"
-        text = f"{share} are decided at {100 * run.result['confidence']:g}% confidence"
+        text = f"{share} are decided at {exact_percent(run.result['confidence'])} confidence"
         if (wrong := run.result.get("expected_wrong_pairs")) is not None:
             expected = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
             text += f"; {expected} of them are expected to be wrong"

@@ -14,7 +14,7 @@ from ..content import Facts, PairContent, RankingContent, document_of
 from ..errors import UsageError
 from ..metrics.scale import Floats, Scale, differing_scales
 from ..scores import ScoreTable
-from ..shown import Shown, ShownTable, some
+from ..shown import Shown, ShownTable, exact_percent, some
 from .folds import mean_of_asked
 from .judging import (
     Claim,
@@ -65,8 +65,8 @@ class Audit(Shown):
     def _grid(self) -> ShownTable:
         content, confidence = self.content, self.ranking["confidence"]
         title = (
-            f"{content['metric']} ({content['scale']}): {confidence:.0%} intervals against full "
-            "results"
+            f"{content['metric']} ({content['scale']}): {exact_percent(confidence)} intervals "
+            "against full results"
         )
         columns = ("model", "estimate", "interval", "full", "z", "held")
         rows = [

@@ -13,6 +13,7 @@ from scipy.special import ndtri, stdtrit
 
 from ..metrics.scale import Floats
 from ..ranker.verdicts import Verdicts
+from ..shown import exact_percent
 from .folds import Benchmark, mean_of_asked
 
 #: Figures of a method by name; None for figures that it does not state.
@@ -574,7 +575,7 @@ def _course(method: str, points: Sequence[Mapping[str, Any]], confidence: float)
         # Methods without intervals decide nothing.
         if point["tied_share"] is not None:
             decided = f"{1 - point['tied_share']:.0%}"
-            parts.append(f"{decided} of the pairs decided at {confidence:.0%}")
+            parts.append(f"{decided} of the pairs decided at {exact_percent(confidence)}")
             pairs += point["confident_pairs"]
             right += (point["confident_accuracy"] or 0.0) * point["confident_pairs"]
         steps.append(f"{', '.join(parts)} with {point['items_per_model']:.0f} items per model")

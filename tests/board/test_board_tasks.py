@@ -32,7 +32,7 @@ from lm_eval_ccat.board import (
 from lm_eval_ccat.board.checking import _sample, rows_of_journal
 from lm_eval_ccat.board.folder import HASHES, Reserve, keep_hashes, without_reserve
 from lm_eval_ccat.board.placing import _reserve_of
-from lm_eval_ccat.board.publish import _score_in_words, copies
+from lm_eval_ccat.board.publish import _metrics_in_words, _score_in_words, copies
 from lm_eval_ccat.board.scoring import unknown_scoring
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.journal import JournalFile
@@ -375,6 +375,25 @@ def test_the_score_of_a_row_is_told_with_the_documents_of_all_tasks():
         assert _score_in_words(board) == f"average over 2 tasks (110 documents, {words})"
     single = SimpleNamespace(banks={"t": banks["t"]})
     assert _score_in_words(single) == "mean acc over the 60 documents of t"
+    assert _metrics_in_words(single) == []
+
+
+def test_the_page_says_by_which_metric_a_column_is_and_which_end_of_it_is_better():
+    """A column of error rates looks like one of scores, and its best model like its worst."""
+    metrics = {
+        "en": ("ter", Scale(cap=100)), "a": ("acc", Scale()), "b": ("acc", Scale()),
+    }  # fmt: skip
+    banks = {
+        task: ItemBank.blank(range(9), task=task, metric=metric, scale=scale)
+        for task, (metric, scale) in metrics.items()
+    }
+    [text] = _metrics_in_words(SimpleNamespace(banks=banks))
+    assert text == (
+        "en: mean ter (0 upwards, capped at 100, lower is better); a, b: mean acc (0 to 1, higher "
+        "is better). Each is put on 0 to 1, with 1 the best, before they are averaged."
+    )
+    [text] = _metrics_in_words(SimpleNamespace(banks={task: banks[task] for task in "ab"}))
+    assert text == "a, b: mean acc (0 to 1, higher is better)."
 
 
 @pytest.mark.parametrize(("empty", "left_out"), [(4, False), (5, False), (6, True)])

@@ -1009,6 +1009,29 @@ def test_every_warning_that_is_printed_stands_in_the_json(logs, tmp_path, ccat):
     assert warnings[0].startswith("prompts unknown: neither side states them")
 
 
+@pytest.mark.parametrize("tasks", [("a",), ("a", "b"), ("a", "b", "c")])
+def test_a_warning_names_the_side_and_the_outcomes_that_it_is_about_unless_these_are_all(
+    tmp_path, tasks
+):
+    for n, name in enumerate(("base", "cand")):
+        for task in tasks:
+            # Above the cap of 1 lie one and two of the sides' scores; of the third task two more.
+            above = n + 1 + 2 * (task == "c")
+            errors = [1.5] * above + [0.5] * (20 - above)
+            samples = [sample_row(k, {"wer": error}) for k, error in enumerate(errors)]
+            write_run(tmp_path / name, "m", samples, task=task, day=1 + tasks.index(task))
+    found = compare(tmp_path / "base", tmp_path / "cand")
+    told = dict(text.split("wer is unbounded") for text in found.warnings if "capped" in text)
+    shares = {about: re.search(r"\((.*?)%", text)[1] for about, text in told.items()}
+    if "c" not in tasks:
+        assert shares == {"baseline: ": "5.0", "candidate: ": "10.0"}
+        return
+    assert shares == {
+        "a/wer, b/wer: baseline: ": "5.0", "a/wer, b/wer: candidate: ": "10.0",
+        "c/wer: baseline: ": "15.0", "c/wer: candidate: ": "20.0",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("lower", [False, True])
 def test_a_direction_that_a_side_states_is_not_turned(tmp_path, lower):
     """By the column of a table, the task of logs, a table that was read, a run."""
