@@ -47,6 +47,9 @@ def losses_of(
 ) -> tuple[Loss, ...]:
     """Return the documents on which the candidate scores lower, the largest loss first.
 
+    They are `MOST_LOSSES` at most; of equal losses those of the first documents. Missing scores are
+    no losses.
+
     Parameters
     ----------
     ids : sequence

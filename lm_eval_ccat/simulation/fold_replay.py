@@ -165,7 +165,11 @@ class FoldReplay:
         return bank
 
     def play(self) -> list[Replay]:
-        """Let every method rank the held-out models, at every level of spending."""
+        """Let every method rank the held-out models, at every level of spending.
+
+        Replays are by method, in the order of the protocol, then by level and seed, except that
+        with ``spend="fixed"`` they are by seed and level.
+        """
         methods, seeds = self.protocol.methods, range(len(self.fold.prices))
         # One ranking is looked at several times, in place of one for each level.
         if self.protocol.spend == "fixed":
