@@ -3268,8 +3268,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a range beside live models is passed over",
         "lm_eval_ccat/live/compare",
-        "if grouping or range:",
-        "if grouping:",
+        "if grouping or range or lower_is_better is not None:",
+        "if grouping or lower_is_better is not None:",
         ("tests/test_mistakes.py",),
     ),
     Bug(

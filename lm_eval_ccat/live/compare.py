@@ -141,8 +141,8 @@ def compare(
         raise UsageError("compare takes one task")
     grouping = Grouping(by, cluster, items)
     if live:
-        if grouping or range:
-            raise UsageError("--by, --cluster and --range are for stored scores")
+        if grouping or range or lower_is_better is not None:
+            raise UsageError("--by, --cluster and --range (lower_is_better=) are for stored scores")
         return compare_live(sources, models, margin, keys, run_dir, observer)
     if run_dir or keys.keys() - _OF_STORED:
         raise UsageError("--include_path, --max_items and the like are for live models")

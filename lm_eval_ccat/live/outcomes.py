@@ -287,8 +287,10 @@ def banks_of(bank: Bank, task: str, only_task: bool = True) -> dict[str, ItemBan
 
     Raises
     ------
+    BankError
+        A file is missing or damaged.
     BankMismatchError
-        A file is missing or damaged, or a folder holds no bank of the only task.
+        A folder holds no bank of the only task.
     """
     # The user named a bank for this very task.
     if isinstance(bank, Mapping) and task in bank:

@@ -107,6 +107,7 @@ def require_one_order(first: ScoreTable, second: ScoreTable) -> None:
     Raises
     ------
     UsageError
+        Hashes differ, and those of one table stand at other doc_ids in the other.
     """
     hashes, second_hashes = (
         dict(zip(table.doc_ids, table.doc_hashes or ())) for table in (first, second)

@@ -96,6 +96,8 @@ def _file_of(name: str, folders: list[str]) -> str:
 def session_options(spec: Spec) -> Values:
     """Return the arguments of `open_session` from the ``harness:`` block.
 
+    Its ``trust_remote_code`` is set here, for the whole process.
+
     Raises
     ------
     UsageError

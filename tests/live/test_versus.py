@@ -56,6 +56,11 @@ def test_a_limit_below_the_warm_up_is_obeyed(bench, server):
     assert (found.verdict, found.exit_code) == ("not known", 3)
 
 
+def test_no_direction_is_given_to_scores_that_a_live_model_has_yet_to_get(server):
+    with pytest.raises(UsageError, match="are for stored scores"):
+        compare(live(server, "m01"), live(server, "m09"), task=TASK, lower_is_better=True)
+
+
 @pytest.mark.long
 def test_a_stored_run_and_a_live_model(bench, server, tmp_path, ccat):
     old = {"bank": None, "budget": {"items": 120}, "stop": "limits"}
