@@ -98,7 +98,7 @@ def print_result(console: Console, content: RankingContent) -> None:
             console.print(Text(f"{short} is {name}"), soft_wrap=True)
     if content.get("outcomes") or content.get("further"):
         console.print(Text("From the same answers: estimate ± standard error (rank)", "italic"))
-        console.print(_outcomes_table(content))
+        console.print(_outcomes_table(content, list(names)))
     if content.get("board"):
         console.print(Text(f"Estimate ± standard error ({what_is_asked(content)})", "italic"))
         console.print(_tasks_table(content["board"], list(names)))
@@ -180,7 +180,7 @@ def models_table(
         table.add_row(rank, Text(names[model.name]), *cells)
     if n_hidden:
         table.add_row("", f"... {n_hidden} more")
-    return table, names
+    return table, {model.name: names[model.name] for model in models_shown}
 
 
 class _ShownColumn(NamedTuple):
@@ -252,22 +252,29 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
 # -- tables of parts --------------------------------------------------------------------------
 
 
-def _outcomes_table(content: RankingContent) -> Table:
-    """Return a table of every outcome's estimates, with the rank by each."""
+def _outcomes_table(content: RankingContent, names: Sequence[str]) -> Table:
+    """Return a table of every outcome's estimates, with the rank by each.
+
+    It has those of the models named that were asked, and the number of the other models asked.
+    """
     columns, table = parts({**content, "tasks": {}}), _new_table()
     table.add_column("model", overflow="fold")
     for column in columns:
         weight = "reported" if column.weight == "0" else f"weight {column.weight}"
         table.add_column(Text(f"{column.name}\n({weight})"), justify="right")
-    for row in model_cells(content):
-        cells = (column.cells.get(row.name) for column in columns)
+    asked = {name for column in columns for name in column.cells}
+    models_shown = [name for name in names if name in asked]
+    for name in models_shown:
+        cells = (column.cells.get(name) for column in columns)
         texts = (
             f"{cell.estimate} ± {cell.error}" + (f" ({cell.rank})" if cell.rank else "")
             if cell
             else "-"
             for cell in cells
         )
-        table.add_row(Text(row.name), *texts)
+        table.add_row(Text(name), *texts)
+    if n_hidden := len(asked) - len(models_shown):
+        table.add_row(f"... {n_hidden} more")
     return table
 
 

@@ -101,6 +101,24 @@ def test_a_model_that_was_not_asked_has_no_figures_in_a_part():
     assert list(column.cells) == ["a"] and column.weight == "0.5"
 
 
+def test_estimates_by_outcome_are_of_the_models_that_were_asked_and_shown():
+    names = [f"m{n:02}" for n in range(30)]
+    for known, told in ((names[2:], ["m00", "m01"]), ((), [*names[:20], "... 10 more"])):
+        part = ranking([name for name in names if name not in known], weight=0.5)
+        text = printed(ranking(names, known=known, outcomes={"acc": part}))
+        rows = text.partition("From the same answers")[2].partition("─ \n")[2].splitlines()
+        assert [row[1:12].partition("  ")[0].strip() for row in rows[: len(told) + 1]] == [
+            *told,
+            "",
+        ]
+
+
+def test_a_narrow_terminal_spells_out_the_names_that_it_shows_and_no_others():
+    names = [f"a-model-with-a-name-of-some-length-{n:02}" for n in range(30)]
+    lines = printed(ranking(names), width=60).splitlines()
+    assert [line.partition(" is ")[2] for line in lines if " is a-model" in line] == names[:20]
+
+
 @pytest.mark.parametrize(
     ("part", "total", "text"),
     [(1, 200, "0.5%"), (9.96, 100, "10.0%"), (3, 100, "3.0%"), (55.4, 100, "55%"), (1, 0, "0%")],
