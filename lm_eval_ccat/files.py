@@ -13,7 +13,9 @@ from pathlib import Path
 
 from .errors import CcatError, UsageError
 
+#: Letters and bytes of a file's name: file systems take 255 bytes, with the hash and an ending.
 _LONGEST_NAME = 120
+_MOST_BYTES = 200
 #: Beginnings of the paths of streams. A stream is written to and never replaced, even if the shell
 #: redirects it to a file.
 _STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
@@ -146,7 +148,8 @@ def safe_name(name: str) -> str:
     # Windows opens the device, whatever follows the dot.
     if plain.partition(".")[0].lower() in _DEVICES:
         plain = "_" + plain
-    plain = plain[:_LONGEST_NAME].rstrip(".") or "_"
+    cut = plain[:_LONGEST_NAME].encode("utf-8", "surrogatepass")[:_MOST_BYTES]
+    plain = cut.decode("utf-8", "ignore").rstrip(".") or "_"
     if plain == name and (name == name.lower() or sys.platform not in ("win32", "darwin")):
         return plain
     return f"{plain}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

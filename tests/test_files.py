@@ -93,6 +93,14 @@ def test_no_name_is_that_of_a_windows_device():
     assert safe_name("console") == "console"
 
 
+@pytest.mark.parametrize("letter", ["m", "模", "😀"])
+def test_a_long_name_in_any_script_is_one_that_a_file_can_have(tmp_path, letter):
+    names = [letter * n for n in (60, 119, 264)]
+    for name in names:
+        (tmp_path / f"{safe_name(name)}.jsonl").write_text(name)
+    assert sorted(file.read_text() for file in tmp_path.iterdir()) == sorted(names)
+
+
 @posix_only
 def test_links_stay_and_what_is_no_file_is_written_to(tmp_path):
     (tmp_path / "there").mkdir()

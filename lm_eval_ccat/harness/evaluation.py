@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..errors import HarnessError
+from ..files import safe_name
 from . import internals
 from .estimates import TaskRun, correct_group, correct_task, describe
 from .opening import refuse_unsafe
@@ -216,6 +217,10 @@ def save_results(
             chat_template=None,
             fewshot_as_multiturn=bool(options.get("fewshot_as_multiturn")),
         )
+        config = tracker.general_config_tracker
+        # The harness names a folder after the model, whatever names the file system takes.
+        if len(config.model_name_sanitized.encode()) > _LONGEST_FOLDER:
+            config.model_name_sanitized = safe_name(name)
         tracker.save_results_aggregated(results=results, samples=dict(samples))
         for task, rows in samples.items():
             tracker.save_results_samples(task_name=task, samples=rows)
@@ -241,6 +246,9 @@ def save_results(
     if hub_error is not None:
         raise NotPushed(" ".join(str(hub_error).split())[:300]) from hub_error
 
+
+#: Bytes that any file system takes as the name of a folder.
+_LONGEST_FOLDER = 255
 
 # -- one call ------------------------------------------------------------------------------------
 

@@ -104,6 +104,13 @@ def test_an_answer_is_rated_and_its_cost_counted(serve, monkeypatch):
         judge_at(server, api_key_env="SOME_KEY").rate(**FIELDS)
 
 
+@pytest.mark.parametrize("end", ["/", "/chat/completions", "/chat/completions/"])
+def test_the_address_of_a_judge_may_be_the_one_that_its_model_has_in_the_harness(serve, end):
+    server = serve("Rating: [[5]]")
+    assert judge_at(server, base_url=server.base_url + end).rate(**FIELDS).score == 5
+    assert server.requests[0]["path"] == "/v1/chat/completions"
+
+
 def test_one_rating_starts_no_thread_that_would_outlive_an_interrupted_run(serve, monkeypatch):
     monkeypatch.setattr("lm_eval_ccat.harness.judge.rater.ThreadPoolExecutor", None)
     assert judge_at(serve("Rating: [[5]]")).rate(**FIELDS).score == 5

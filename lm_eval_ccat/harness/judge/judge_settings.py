@@ -82,7 +82,7 @@ class JudgeSettings:
     model : str
         Name of the judge: sent to the endpoint, and compared with the judged models' names.
     base_url : str, optional
-        OpenAI-compatible endpoint up to ``/v1``.
+        OpenAI-compatible endpoint up to ``/v1``, or the whole address up to ``/chat/completions``.
     api_key_env : str, optional
         Environment variable with the endpoint's key.
     lm : str, optional

@@ -437,9 +437,11 @@ def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, object]]:
                 "its key is not set"
             )
         headers = {"Authorization": f"Bearer {key}"}
+    # The harness's models have the whole address, which users copy from there.
+    endpoint = settings.base_url.rstrip("/").removesuffix("/chat/completions")
     return "local-chat-completions", {
         "model": settings.model,
-        "base_url": f"{settings.base_url.rstrip('/')}/chat/completions",
+        "base_url": f"{endpoint}/chat/completions",
         "header": headers,
         "timeout": max(1, round(settings.timeout)),
         "num_concurrent": 2,  # with 1, the harness would send the end-of-text string as a stop
