@@ -370,7 +370,7 @@ def _draw_items(chart: Chart, across: Axis, difficulties: Floats, discrimination
 
 # -- replays --------------------------------------------------------------------------------------
 
-#: Methods that keep their colour from chart to chart: ours and the paper's.
+#: The order in which methods are drawn, and get colours; others follow in that of the simulations.
 METHOD_ORDER = ("default", "paper", "common", "static", "limit", "fixed", "random")
 #: Confidence of the bands.
 BAND = 0.95
@@ -478,7 +478,10 @@ class MethodCurves(NamedTuple):
 
 
 def _curves_by_method(contents: Iterable[Mapping[str, Any]]) -> dict[str, MethodCurves]:
-    """Return the curves of every method of some simulations, in the order of their colours."""
+    """Return the curves of every method of some simulations, in the order of `METHOD_ORDER`.
+
+    A method's levels are those of all simulations together, by their items per model.
+    """
     levels: dict[str, list[dict[str, Any]]] = {}
     for content in contents:
         for method, levels_of_content in content["sweep"].items():
