@@ -207,6 +207,18 @@ def test_a_factor_below_1_does_not_lower_the_chance_that_a_model_is_beyond_the_b
     assert 0.1 < chance < 0.95 and chance == pytest.approx(ndtr(away))
 
 
+def test_errors_of_tasks_are_opposite_as_far_as_a_factor_below_1_says(world, monkeypatch):
+    monkeypatch.setattr(Replays, "factors", lambda *_: np.full(2, 0.5))
+    ranker = Ranker(world[0], ["strong"], weights="equal", across=False)
+    for task in world[0]:
+        for item in range(24):
+            ranker.tell("strong", (task, item), float(item % 2))
+    stated, independent, _ = error_of_the_mean(ranker, "strong")
+    both = sum(c for of in ranker.shared_errors("strong").values() for c in of.values())
+    assert stated**2 == pytest.approx(0.5 * independent**2, rel=0.1)
+    assert 9.0 * stated**2 == pytest.approx(9.0 * independent**2 + both)
+
+
 def test_how_far_a_model_is_beyond_the_banks_is_told_by_its_mean_over_the_tasks_that_have_one():
     first = {f"m{i}": 0.1 + 0.05 * i for i in range(6)}
     second = {f"m{i}": 0.35 - 0.03 * i for i in range(6)} | {"other": 0.05}
