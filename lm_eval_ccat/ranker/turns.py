@@ -20,8 +20,9 @@ from .stopping import StoppingRule
 #: ahead to twice the items that it would get in turn.
 _PATIENCE = 4.0
 #: A look is taken after as many answers as models may be asked, at most ten, because a pair counts
-#: the items that both of its models have. With more models than `FEW` it is after as many as a
-#: fifth of them: it takes as long as there are pairs, a quarter of a million with 500 models.
+#: the items that both of its models have, and no sooner than these may decide one. With more models
+#: than `FEW` it is after as many as a fifth of them: it takes as long as there are pairs, a quarter
+#: of a million with 500 models.
 FEW, SHARE_PER_LOOK = 50, 5
 #: Items of a single task that every model answers before models are compared, by default.
 WARMUP = 10
@@ -121,7 +122,11 @@ class Turns:
             return 1
         if n_models > FEW:
             return n_models // SHARE_PER_LOOK
-        return min(len(self.candidates().models), FEW // SHARE_PER_LOOK)
+        answers = min(len(self.candidates().models), FEW // SHARE_PER_LOOK)
+        # A goal that is no verdict may be reached at any answer.
+        if any(part.goal and not part.looks for part in self.rule.parts()):
+            return answers
+        return answers * max(self.standing.verdicts.items_to_wait, 1)
 
     @property
     def done(self) -> bool:

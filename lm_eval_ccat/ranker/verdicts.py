@@ -43,6 +43,10 @@ _SEARCHED_ITEMS = 20_000
 _EXTENSION = 1.2
 #: Standard deviations that a difference loses on its way in one case of five.
 _SETBACK = 0.8416
+#: No look is taken before as many more items as may decide an open pair. What `m` items add to a
+#: difference of `n` is ``(m / n)^(1/2)`` standard errors, and seldom so many times as much; the
+#: boundary, which falls as items come, counts as so much nearer; and the most items are this share.
+_SELDOM, _NEARER, _LONGEST_WAIT = 3.0, 0.15, 0.09
 _ALL = (slice(None), slice(None))
 
 
@@ -359,6 +363,21 @@ class Verdicts:
         open_ = (self.adjacent[places] == OPEN) & ~self.barred[i, j]
         out[i[open_]] = out[j[open_]] = True
         return out[: self.n_tested]
+
+    @property
+    def items_to_wait(self) -> int:
+        """Further items of each model that will hardly decide a pair that is open now."""
+        open_, n_items = (self.state == OPEN) & ~self.barred, self.belief.n_items
+        # A method's own evidence (`proof`) cannot be foretold.
+        if self.belief.proof is not None or not open_.any():
+            return 0
+        gaps, (i, j) = self.belief.gaps, open_.nonzero()
+        size, error, n = np.abs(gaps.size[i, j]), np.sqrt(gaps.variance[i, j]), gaps.n[i, j]
+        nearer_goal = np.maximum(size, self.min_difference / gaps.slope[i, j] - size)
+        boundary = self.looks.boundary(1.0 - self.confidence, n, n_items)
+        to_go = boundary - _NEARER - nearer_goal / np.maximum(error, 1e-300)
+        share = np.minimum((np.maximum(to_go, 0.0) / _SELDOM) ** 2, _LONGEST_WAIT)
+        return int((share * np.minimum(n, n_items - n)).min())
 
     @property
     def ties(self) -> list[tuple[str, ...]]:

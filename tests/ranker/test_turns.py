@@ -7,6 +7,10 @@ import pytest
 from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import Ranker
+from lm_eval_ccat.methods.belief import Belief
+from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.standing import Standing
+from lm_eval_ccat.ranker.verdicts import Verdicts
 
 SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
 TELL = of(SCORES)
@@ -149,3 +153,43 @@ def test_a_model_that_is_asked_for_by_name_stops_at_its_limit_too(method):
             ranker.tell(model, item, TELL(model, item))
             answers[model] += 1
     assert answers == {"a": 12, "b": 12}
+
+
+@pytest.mark.parametrize(("other", "share"), [(0.01, 0.5), (0.4, 1.0), (1.5, 1.0)])
+def test_looks_that_are_left_out_cost_no_answer(other, share, monkeypatch):
+    """Where no pair is near its boundary nothing is looked at, and verdicts come as soon."""
+    tell = of(draw([0.0, other], 400, 6))
+
+    def looks_and_items(stop: str, *, waits: bool = True) -> tuple[int, dict[str, list[int]]]:
+        looks = []
+        with monkeypatch.context() as patch:
+            patch.setattr(Standing, "look", lambda standing: looks.append(look(standing)))
+            if not waits:
+                patch.setattr(Verdicts, "items_to_wait", 0)
+            ranker = Ranker(bank_of("sample", 400), ["a", "b"], max_items=200, stop=stop)
+            drive(ranker, tell)
+        return len(looks), ranker.result().items
+
+    look = Standing.look
+    (few, items), (every, same_items) = (
+        looks_and_items("decided", waits=waits) for waits in (True, False)
+    )
+    assert items == same_items and few <= share * every
+    # An error may be small enough at any answer.
+    assert looks_and_items("decided and se 0.9")[0] == every
+
+
+def test_a_pair_waits_only_as_far_as_it_is_from_its_boundary():
+    def to_wait(gap: float, **more) -> int:
+        belief = Belief.independent([0.5 + gap, 0.5], [0.02] * 2, n=[100] * 2, n_items=1000)
+        looks = Looks(horizons=(200,)).after(belief, 0.05)
+        return Verdicts(belief, looks, "ab", **more).items_to_wait
+
+    # 100 items have moved the difference by a standard error: so many, by a tenth of it, one.
+    boundary = float(Looks(horizons=(200,)).boundary(0.05, np.array([100.0]), 1000.0)[0])
+    error = 0.02 * 2**0.5
+    waits = [to_wait((boundary - distance) * error) for distance in (2.0, 0.9, 0.6, 0.1)]
+    assert waits == sorted(waits, reverse=True) and waits[0] == 9 and waits[-1] == 0
+    assert 0 < waits[2] <= 100 * (0.6 / 3.0) ** 2
+    # Equivalence is as near as its own boundary.
+    assert to_wait(0.0, min_difference=0.9 * boundary * error) < to_wait(0.0) == 9
