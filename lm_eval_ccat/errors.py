@@ -81,6 +81,10 @@ class BankError(CcatError):
     """An item bank that cannot be built, read or trusted."""
 
 
+class NoBankError(BankError, UsageError):
+    """A folder that was named as one of item banks holds none."""
+
+
 class BankMismatchError(BankError, UsageError):
     """A bank calibrated on other documents or settings than those of the run."""
 

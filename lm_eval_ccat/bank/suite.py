@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import BankError
+from ..errors import BankError, NoBankError
 from ..files import replace_text, writing
 from ..shown import first_of
 from .bank import ItemBank
@@ -183,7 +183,7 @@ def _banks_without_index(
     banks = [ItemBank.load(file) for file in bank_files(folder)]
     banks = [bank for bank in banks if only is None or bank.task in only]
     if not banks:
-        raise BankError(f"{folder}: no item bank in this folder")
+        raise NoBankError(f"{folder}: no item bank in this folder")
     metrics = Counter((bank.task, bank.metric) for bank in banks)
     tasks: dict[str, dict[str, ItemBank]] = {}
     for bank in banks:
