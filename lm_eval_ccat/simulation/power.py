@@ -243,8 +243,12 @@ class Power:
         # So few items are nearly all asked before an error is read, and the bank saves none.
         if not all(rankings):
             return cls.of_random_items(spreads, n_items, level, sampled)
+        # One ranking may ask all items of a small bank at a number at which another does not.
+        n_numbers = min(map(len, rankings))
         # Each figure of all rankings, of shape (n_rankings, n_numbers).
-        played = _PlayedErrors.stacked([_PlayedErrors.stacked(rows) for rows in rankings])
+        played = _PlayedErrors.stacked(
+            [_PlayedErrors.stacked(rows[:n_numbers]) for rows in rankings]
+        )
         of_random_items = 1.0 / played.n - (0.0 if sampled else 1.0 / n_items)
         n, effect = played.n.mean(0), played.variance / of_random_items
         if not at_random:
