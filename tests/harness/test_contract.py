@@ -98,7 +98,9 @@ ATTRIBUTES = {
         "general_config_tracker push_results_to_hub push_samples_to_hub recreate_metadata_card "
         "save_results_aggregated save_results_samples"
     ),
-    "lm_eval.loggers.evaluation_tracker:GeneralConfigTracker": "log_experiment_args",
+    "lm_eval.loggers.evaluation_tracker:GeneralConfigTracker": (
+        "log_experiment_args model_name_sanitized"
+    ),
     "lm_eval._cli.run:Run": "_execute",
     "lm_eval.config.evaluate_config:EvaluatorConfig": (
         "batch_size device load_yaml_config max_batch_size"

@@ -393,7 +393,7 @@ def test_an_earlier_run_whose_scores_count_was_asked_and_scored_alike_too(tmp_pa
         config = {"generation_kwargs": {"max_gen_toks": 64}, "process_results": code}
         write(again / str(day), "new", config=config, day=day)
     [left_out] = without_equal_scores(compare(base, again).warnings)
-    assert left_out.startswith("1 earlier run left out")
+    assert left_out.startswith("candidate: 1 earlier run left out")
 
 
 def test_how_far_a_difference_goes_is_told_beside_one_document_of_it(tmp_path):
