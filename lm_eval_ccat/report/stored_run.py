@@ -361,7 +361,11 @@ def read_run(path: str | Path) -> StoredRun:
 
     # Only the journal shows whether a run went on after its result, so that it is not finished.
     finished = is_of_journal(stored, journal, noting_times())
-    result = stored if stored is not None and finished else state(folder.path).content
+    if stored is not None and finished:
+        result = stored
+    # A journal that has grown meanwhile is read as far as before: all figures are of one moment.
+    else:
+        result = state(folder.path, journal.count).content
     for row in result["models"].values():
         row["draws"] = []  # the page shows none, and those of a long run fill the memory
     return StoredRun(

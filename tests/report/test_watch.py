@@ -6,7 +6,7 @@ import time
 
 from synthetic import make_run
 
-from lm_eval_ccat.report import LivePage, page, read_run, write_report
+from lm_eval_ccat.report import LivePage, page, read_run, stored_run, write_report
 
 LIMIT = 120.0
 
@@ -34,6 +34,26 @@ def test_a_page_follows_a_run_and_loads_itself_again_only_while_it_goes_on(tmp_p
     (folder / "result.json").write_bytes(result)
     done = write_report(folder, refresh=7).read_text("utf-8")
     assert "refresh" not in done.split("<script")[0]
+
+
+def test_a_run_that_goes_on_while_it_is_read_has_its_course(tmp_path, monkeypatch) -> None:
+    usual = {"n_models": 2, "n_items": 40, "budget": 30, "hostile": False, "n_calibration": 6}
+    folder = make_run(tmp_path / "run", **usual)
+    (folder / "result.json").unlink()
+    journal = folder / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-12]))
+    is_of_journal = stored_run.is_of_journal
+
+    def growing(*read):
+        known = is_of_journal(*read)
+        journal.write_bytes(b"".join(lines))
+        return known
+
+    monkeypatch.setattr(stored_run, "is_of_journal", growing)
+    run = read_run(folder)
+    assert stored_run.replayed_course(run) is not None
+    assert run.n_lines == len(lines) - 12
 
 
 def test_a_page_that_cannot_be_written_is_rendered_as_seldom_as_one_that_can(tmp_path, monkeypatch):
