@@ -1,15 +1,19 @@
 """Do intervals of averages over tasks hold the full average, also of models beyond the banks?
 
 New models are asked on all tasks of a suite, as many items of each model, with one look after each
-number of items a task. They are random ones; such that refuse a tenth of the items; or the best, or
-the worst, three tenths of a suite whose other half calibrates the banks. Printed are the share of
-intervals that hold, ± over sets of new models, their width, the root mean square of error / stated
-error, and the shares of pairs whose true difference their interval rules out, that are decided, and
-decided wrongly: with --equal of pairs that exchange answers item by item until they are equal, so
-that those are called different. With --board the suite's other models are known, and the share of
-ranges of ranks that hold, and their width in shares of the board, are printed in place of pairs.
+number of items a task. They are random ones; such that refuse (score 0 on) a share of the items of
+every task, or of one task alone; or the best, or the worst, three tenths of a suite whose other
+half calibrates the banks. Printed are the share of intervals that hold, ± over sets of new models,
+that of averages below their interval, the width, the mean error, the squared error of the sum of
+the tasks beside the sum of their squared errors, the root mean square of error / stated error, and
+the shares of pairs whose true difference their interval rules out, that are decided, and decided
+wrongly: with --equal of pairs that exchange answers item by item until they are equal, so that
+those are called different. With --board the suite's other models are known, and the share of ranges
+of ranks that hold, and their width in shares of the board, are printed in place of pairs.
 
     nice python benchmarks/averages.py --suites openllm --folds 20,32
+    nice python benchmarks/averages.py --suites openllm --board --new 12 --folds 300,314 \\
+        --sides random,refusing,refusing-one --refused .05,.1,.2
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +33,7 @@ import numpy as np
 
 from benchmarks.looks import exchanged
 from benchmarks.worlds import Scores, bank_of, scores_of
-from lm_eval_ccat import Ranker
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.metrics.scale import Floats
 
 TARGETS = ("de", "es", "hi", "uk", "zh")
@@ -54,6 +59,7 @@ class Look(NamedTuple):
     estimate: Floats
     error: Floats
     ends: Floats  # of shape (n_models, 2)
+    task_errors: Floats  # of shape (n_tasks, n_models)
     ruled_out: list[bool]  # whether the interval of each pair excludes its true difference
     decided: list[bool]
     wrong: list[bool]
@@ -66,6 +72,44 @@ class Look(NamedTuple):
         return np.asarray((low <= self.truth) & (self.truth <= high))
 
 
+#: Sides whose new models are random ones that refuse items.
+REFUSING = ("refusing", "refusing-one")
+
+
+class Case(NamedTuple):
+    """How new models are drawn, and what share of the items they refuse, if they do."""
+
+    side: str
+    refused: float
+    seed: int
+
+
+@lru_cache(1)
+def tables_of(suite: str) -> list[Scores]:
+    """Return a suite's tables, each of the models that all have."""
+    tables = [scores_of(part) for part in SUITES[suite]]
+    common = sorted(set.intersection(*(set(table.models) for table in tables)))
+    return [table.of([table.models.index(model) for model in common]) for table in tables]
+
+
+@lru_cache(1)
+def banks_of(suite: str, calibrating: tuple[int, ...]) -> dict[str, ItemBank]:
+    """Return the banks that some models calibrate; random and refusing models have the same."""
+    return {
+        part: bank_of(table.of(calibrating), "default", part)
+        for part, table in zip(SUITES[suite], tables_of(suite))
+    }
+
+
+def answered(values: Floats, number: int, n_tasks: int, fold: int, case: Case) -> Floats:
+    """Return the scores of new models on one task, 0 where they refuse an item."""
+    in_one_task = case.side == "refusing-one"
+    if case.side not in REFUSING or (in_one_task and number != fold % n_tasks):
+        return values
+    rng = np.random.default_rng([fold, number, case.seed, round(1000 * case.refused)])
+    return np.asarray(values * (rng.random(values.shape) > case.refused))
+
+
 def split(
     tables: list[Scores], side: str, fold: int, n_known: int, n_new: int
 ) -> tuple[list[int], list[int]]:
@@ -73,7 +117,7 @@ def split(
     mean = np.mean([table.values.mean(axis=1) for table in tables], axis=0)
     n_models = len(mean)
     rng = np.random.default_rng([fold, n_models, len(tables)])
-    if side in ("random", "refusing"):
+    if side in ("random", *REFUSING):
         order, n_new = rng.permutation(n_models), min(n_new, n_models // 3)
         return order[:n_new].tolist(), order[n_new : n_new + n_known].tolist()
     order = np.argsort(-mean if side == "above" else mean, kind="stable")
@@ -82,27 +126,22 @@ def split(
 
 
 def looks_at(
-    suite: str, side: str, fold: int, levels: list[int], given: argparse.Namespace
+    suite: str, case: Case, fold: int, levels: list[int], given: argparse.Namespace
 ) -> dict[int, Look]:
     """Rank one set of new models, and look after each number of items a task."""
-    equal = given.equal
-    tables = [scores_of(part) for part in SUITES[suite]]
-    common = sorted(set.intersection(*(set(table.models) for table in tables)))
-    tables = [table.of([table.models.index(model) for model in common]) for table in tables]
-    new, calibrating = split(tables, side, fold, given.known, given.new)
+    equal, tables = given.equal, tables_of(suite)
+    new, calibrating = split(tables, case.side, fold, given.known, given.new)
     pairs, rng = [*combinations(range(len(new)), 2)], np.random.default_rng(fold)
     if equal:
         pairs = [(k, k + 1) for k in range(0, len(new) - 1, 2)]
-    banks, scores = {}, {}
-    for part, table in zip(SUITES[suite], tables):
-        banks[part] = bank_of(table.of(calibrating), "default", part)
-        values = table.values[new]
-        if side == "refusing":
-            values *= rng.random(values.shape) > 0.1
+    banks, scores = banks_of(suite, tuple(calibrating)), {}
+    for number, (part, table) in enumerate(zip(SUITES[suite], tables)):
+        values = answered(table.values[new], number, len(tables), fold, case)
         for pair in pairs if equal else ():
             values[[*pair]] = exchanged(values[[*pair]], rng)
         scores[part] = dict(zip((str(j) for j in new), values))
-    truth = np.mean([[row.mean() for row in rows.values()] for rows in scores.values()], axis=0)
+    of_tasks = np.array([[row.mean() for row in rows.values()] for rows in scores.values()])
+    truth = of_tasks.mean(axis=0)
     names = [str(j) for j in new]
     board, options = np.empty(0), {}
     if given.board:
@@ -125,6 +164,9 @@ def looks_at(
                 errors = [result.standard_errors[name] for name in names]
                 estimates = [result.estimates[name] for name in names]
                 ends = np.array([result.interval(name) for name in names])
+                task_estimates = np.array(
+                    [[result.tasks[part].estimates[name] for name in names] for part in banks]
+                )
                 ruled_out, decided, wrong = [], [], []
                 for i, j in pairs:
                     gap, low, high = result.difference(names[i], names[j])
@@ -141,8 +183,9 @@ def looks_at(
                     range_held.append(best <= n_as_good and n_better < worst)
                     range_width.append((worst - best + 1) / len(everyone))
                 found[each] = Look(
-                    truth, np.array(estimates), np.array(errors), ends, ruled_out, decided, wrong,
-                    range_held, range_width,
+                    truth, np.array(estimates), np.array(errors), ends,
+                    task_estimates - of_tasks,
+                    ruled_out, decided, wrong, range_held, range_width,
                 )  # fmt: skip
     return found
 
@@ -156,9 +199,15 @@ def line(looks: list[Look]) -> str:
     decided = np.mean([np.mean(look.decided) for look in looks])
     n_pairs = sum(len(look.decided) for look in looks)
     spreads = [100 * x.std(ddof=1) / len(x) ** 0.5 if len(x) > 1 else np.nan for x in (held, apart)]
+    below = np.concatenate([look.truth < look.ends[:, 0] for look in looks])
+    error = np.concatenate([look.estimate - look.truth for look in looks])
+    of_tasks = np.concatenate([look.task_errors.ravel() for look in looks])
+    together = sum((look.task_errors.sum(axis=0) ** 2).sum() for look in looks)
     averages = (
         f"{100 * held.mean():5.1f} +- {spreads[0]:3.1f}% of {len(z)} hold, "
-        f"width {width:.3f}, error / stated {np.mean(z * z) ** 0.5:.2f}; "
+        f"{100 * below.mean():.1f}% below, width {width:.3f}, mean error {error.mean():+.3f} "
+        f"(squared, {together / (of_tasks @ of_tasks):.1f} times that of independent tasks), "
+        f"error / stated {np.mean(z * z) ** 0.5:.2f}; "
     )
     if looks[0].range_held:
         held = np.array([np.mean(look.range_held) for look in looks])
@@ -179,6 +228,8 @@ def main() -> None:
     )
     parser.add_argument("--suites", default=",".join(SUITES))
     parser.add_argument("--sides", default="below,above,random")
+    parser.add_argument("--refused", default=".1", help="shares of items, for refusing sides")
+    parser.add_argument("--seeds", type=int, default=1, help="of refusals, for refusing sides")
     parser.add_argument("--folds", default="0,2", help="first and one after the last")
     parser.add_argument("--each", default="5,10,20", help="items a task")
     parser.add_argument("--known", type=int, default=40, help="calibration models at most")
@@ -187,16 +238,23 @@ def main() -> None:
     parser.add_argument("--equal", action="store_true", help="make new models equal two by two")
     given = parser.parse_args()
     levels = [int(n) for n in given.each.split(",")]
-    for side in given.sides.split(","):
-        found: dict[tuple[str, int], list[Look]] = {}
-        for suite in given.suites.split(","):
-            for fold in range(*map(int, given.folds.split(","))):
-                looks = looks_at(suite, side, fold, levels, given)
-                for each, look in looks.items():
-                    found.setdefault((suite, each), []).append(look)
-                    found.setdefault(("all", each), []).append(look)
-        for (suite, each), looks in sorted(found.items(), key=lambda entry: entry[0]):
-            print(f"{side:7} {suite:8} {each:3} items a task: {line(looks)}", flush=True)
+    shares = [float(share) for share in given.refused.split(",")]
+    cases = [
+        Case(side, share, seed)
+        for side in given.sides.split(",")
+        for share in (shares if side in REFUSING else [0.0])
+        for seed in range(given.seeds if side in REFUSING else 1)
+    ]
+    found: dict[tuple[str, str, int], list[Look]] = {}
+    for suite in given.suites.split(","):
+        for fold in range(*map(int, given.folds.split(","))):
+            for case in cases:
+                name = f"{case.side} {case.refused:g}" if case.refused else case.side
+                for each, look in looks_at(suite, case, fold, levels, given).items():
+                    found.setdefault((name, suite, each), []).append(look)
+                    found.setdefault((name, "all", each), []).append(look)
+    for (name, suite, each), looks in sorted(found.items()):
+        print(f"{name:16} {suite:8} {each:3} items a task: {line(looks)}", flush=True)
 
 
 if __name__ == "__main__":
