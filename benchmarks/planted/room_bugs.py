@@ -533,8 +533,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an interval is not recomputed",
-            'for name in ("score", "low", "high", "items", "documents"):',
-            'for name in ("score", "items", "documents"):',
+            '("interval", scored.high),',
+            '("interval", scored.low),',
+        ),
+        (
+            "a file proves the scores of every task",
+            "key = task, task_score.evidence",
+            'key = "", task_score.evidence',
         ),
         (
             "a row may name other items than its journal",

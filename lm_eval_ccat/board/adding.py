@@ -185,8 +185,6 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
 
 def _row_of_full_results(board: Board, model: str, tasks: dict[str, TaskScore]) -> BoardRow:
     """Return the row of a model by its full results on each task."""
-    # Only sampled answers have an interval, and with it a confidence.
-    drawn = any(task_score.low < task_score.high for task_score in tasks.values())
     return BoardRow(
         model,
         FULL,
@@ -195,9 +193,16 @@ def _row_of_full_results(board: Board, model: str, tasks: dict[str, TaskScore]) 
         date=date.today().isoformat(),
         signature=f"full results|lm-eval-ccat:{__version__}",
         made_by=__version__,
-        confidence=CONFIDENCE if drawn else None,
+        confidence=confidence_of_full_results(tasks),
         shares=board.shares,
     )
+
+
+def confidence_of_full_results(tasks: Mapping[str, TaskScore]) -> float | None:
+    """Return the confidence of the interval of full results; None if they have no interval."""
+    # Only sampled answers have an interval, and with it a confidence.
+    drawn = any(task_score.low < task_score.high for task_score in tasks.values())
+    return CONFIDENCE if drawn else None
 
 
 def _asked_otherwise(board: Board, tables: Mapping[str, ScoreTable]) -> dict[str, str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank
 from ..cluster import in_processes
 from ..content import document_of
-from ..errors import CcatError, RunError, UsageError
+from ..errors import CcatError, RunError, UnknownScoresError, UsageError
 from ..journal import read_journal
 from ..live.result import CLOSE
 from ..methods.belief import BENCHMARK
@@ -24,8 +28,8 @@ from ..scores import ScoreTable
 from ..scores.configuration import configurations_in
 from ..scores.reading import Logged
 from ..scores.table import read_beside
-from ..shown import first_of, plural, visible_line
-from .adding import full_score
+from ..shown import first_of, plural, some, visible_line
+from .adding import confidence_of_full_results, full_score
 from .folder import (
     CONFIDENCE,
     FACTS,
@@ -46,6 +50,10 @@ _BANKS = "suite/ and banks/"
 _NAMED = 20
 #: Exceptions that invalid content of a row may raise.
 _NONSENSE = (CcatError, ArithmeticError, LookupError, TypeError, ValueError)
+#: Scores by their task and their file in the board's folder.
+_Tables = dict[tuple[str, str], ScoreTable]
+#: Stands for a figure that only one of two rows has.
+_NO_FIGURE = ("random items", math.nan)
 
 
 class JournalledRun(NamedTuple):
@@ -163,7 +171,7 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     # Rebuilding takes seconds, and the models of one run share it.
     runs = list(dict.fromkeys(_run_of(row) for row in usable if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
-    tables: dict[str, ScoreTable] = {}
+    tables: _Tables = {}
     checked = []
     for line, bad in zip(lines, broken):
         verdict = RowVerdict(SOUND)
@@ -181,9 +189,19 @@ def _verdict_on(
     board: Board,
     row: BoardRow,
     rebuilt: Mapping[JournalledRun, dict[str, BoardRow] | str],
-    tables: dict[str, ScoreTable],
+    tables: _Tables,
 ) -> RowVerdict:
-    """Compare a row with the one that its evidence makes; `tables` keeps scores for other rows."""
+    """Return the verdict on a row whose evidence is unchanged: its figures, and those computed now.
+
+    Parameters
+    ----------
+    board : Board
+    row : BoardRow
+    rebuilt : mapping of JournalledRun to (mapping of str to BoardRow) or str
+        The rows of each run that estimates are of, by names in the journal, or why there are none.
+    tables : dict of (str, str) to ScoreTable
+        As `_row_by_scores` takes them.
+    """
     try:
         recomputed = (
             _row_by_journal(row, rebuilt) if row.estimated else _row_by_scores(board, row, tables)
@@ -307,27 +325,71 @@ def _row_by_journal(
     return rebuilt_rows.get(name, f"its journal holds no answers of {name}")
 
 
-def _row_by_scores(board: Board, row: BoardRow, tables: dict[str, ScoreTable]) -> BoardRow | str:
-    """Return the row of full results that its scores give now, or why there is none."""
+def _row_by_scores(board: Board, row: BoardRow, tables: _Tables) -> BoardRow | str:
+    """Return the row of full results that its scores give now, or why there is none.
+
+    Parameters
+    ----------
+    board : Board
+    row : BoardRow
+    tables : dict of (str, str) to ScoreTable
+        The scores that were read before, by task and file; what is read here is added.
+    """
     tasks: dict[str, TaskScore] = {}
     for task, task_score in row.tasks.items():
-        if task_score.evidence not in tables:
-            metric, _, filter = task_score.metric.partition(",")
-            outcome = Logged(task, metric, None if filter == "none" else filter)
-            path = board.path / task_score.evidence
-            if task in board.banks:
-                table = read_beside(path, outcome, "the bank", board.banks[task].scale)
-            else:
-                table = ScoreTable.read(path, metric, task, outcome.filter)
-            tables[task_score.evidence] = table
-        table = tables[task_score.evidence]
+        # By the task, too: a row may name one file as evidence of two tasks.
+        key = task, task_score.evidence
+        if key not in tables:
+            try:
+                tables[key] = _scores_of_task(board, task, task_score)
+            except UnknownScoresError as error:
+                return " ".join(str(error).split())
+        table = tables[key]
         if row.model not in table.models:
             return f"{task_score.evidence} holds no scores of it"
-        tasks[task] = replace(task_score, **full_score(table, row.model)._asdict())
+        if foreign := _foreign_documents(board, task, task_score, table.select([row.model])):
+            return f"{task_score.evidence} holds scores on {foreign}"
+        full = full_score(table, row.model)
+        # Results are full if there are no documents but those that were run.
+        tasks[task] = replace(task_score, **full._asdict(), documents=full.items, sample=None)
+    recomputed = replace(row, tasks=tasks, confidence=confidence_of_full_results(tasks))
     # Without the bank of a task its scale, and so the average, is not known.
     if not set(tasks) <= set(board.banks):
-        return replace(row, tasks=tasks)
-    return replace(row, tasks=tasks, **average(board, tasks, row.shares)._asdict())
+        return recomputed
+    return replace(recomputed, **average(board, tasks, row.shares)._asdict())
+
+
+def _scores_of_task(board: Board, task: str, task_score: TaskScore) -> ScoreTable:
+    """Return the scores in the file that proves full results on a task, on the bank's scale.
+
+    Raises
+    ------
+    UnknownScoresError
+        The file holds no scores of the task, or none of the metric.
+    """
+    metric, _, filter = task_score.metric.partition(",")
+    outcome = Logged(task, metric, None if filter == "none" else filter)
+    path = board.path / task_score.evidence
+    if task in board.banks:
+        return read_beside(path, outcome, "the bank", board.banks[task].scale)
+    return ScoreTable.read(path, metric, task, outcome.filter)
+
+
+def _foreign_documents(board: Board, task: str, task_score: TaskScore, scores: ScoreTable) -> str:
+    """Say which documents that a model has scores on are not the board's; "" if all are.
+
+    Nothing is said of a row that stands apart because its benchmark has another number of
+    documents or another metric: these documents are no longer the board's.
+    """
+    bank = board.banks.get(task)
+    if bank is None or (task_score.documents, task_score.metric) != (bank.n_items, metric_of(bank)):
+        return ""
+    scored = scores.take(np.flatnonzero(np.isfinite(scores.raw).any(axis=0)))
+    compared = bank.compare(scored.doc_ids, scored.doc_hashes)
+    foreign = [*compared.new, *compared.changed]
+    if not foreign:
+        return ""
+    return f"documents of {task} that are not the board's (doc_id {some(foreign, 3)})"
 
 
 def _difference(row: BoardRow, recomputed: BoardRow) -> str:
@@ -338,17 +400,36 @@ def _difference(row: BoardRow, recomputed: BoardRow) -> str:
     if len(row.tasks) != len(recomputed.tasks):
         return f"number of tasks: recorded {len(row.tasks)}, now {len(recomputed.tasks)}"
     parts = [
-        ("", row, recomputed),
-        *((f" of {task}", row.tasks[task], recomputed.tasks[task]) for task in row.tasks),
+        ("", _figures(row), _figures(recomputed)),
+        *(
+            (f" of {task}", _figures(task_score), _figures(recomputed.tasks[task]))
+            for task, task_score in row.tasks.items()
+        ),
     ]
     for of_task, recorded, rebuilt in parts:
-        for name in ("score", "low", "high", "items", "documents"):
-            before, after = getattr(recorded, name), getattr(rebuilt, name)
+        for (name, before), (_, after) in zip_longest(recorded, rebuilt, fillvalue=_NO_FIGURE):
             # Machines round sums differently.
-            if abs(before - after) > CLOSE * max(1.0, abs(before)):
-                what = "interval" if name in ("low", "high") else name
-                return f"{what}{of_task}: recorded {before:.6g}, now {after:.6g}"
+            if not abs(before - after) <= CLOSE * max(1.0, abs(before)):
+                return f"{name}{of_task}: recorded {before:.6g}, now {after:.6g}"
     return "" if row.asked == recomputed.asked else "recorded other items than the journal"
+
+
+def _figures(scored: BoardRow | TaskScore) -> list[tuple[str, float]]:
+    """Return all that can be recomputed of a row or of its score on one task, with its name.
+
+    What the items drawn at random say stands last, as not every score has it.
+    """
+    figures: list[tuple[str, float]] = [
+        ("score", scored.score),
+        ("interval", scored.low),
+        ("interval", scored.high),
+        ("items", scored.items),
+        ("documents", scored.documents),
+    ]
+    if isinstance(scored, BoardRow):
+        return [*figures, ("confidence", scored.confidence or 0.0)]
+    sample = [("random items", figure) for figure in scored.sample or ()]
+    return [*figures, ("repeats", scored.repeats), *sample]
 
 
 # -- from a journal -------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from lm_eval_ccat.board.folder import (
     why_not_comparable,
     without_reserve,
 )
-from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
+from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, TaskScore, sha256_of
 from lm_eval_ccat.board.publish import copies
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.journal import JournalFile
@@ -132,8 +132,10 @@ def test_every_figure_of_a_row_is_recomputed(board):
     estimate = rows["estimate"]
     task, asked = estimate.tasks[TASK], estimate.asked[TASK]
     not_asked = next(doc_id for doc_id in range(120) if doc_id not in asked)
-    for figures in ({"low": 0.0}, {"high": 1.0}, {"items": 1}, {"documents": 121}):
+    for figures in ({"low": 0.0}, {"high": 1.0}, {"items": 1}, {"documents": 121}, {"repeats": 2},
+                    {"sample": [1.0, *task.sample[1:]]}, {"sample": None}):  # fmt: skip
         changed.append(replace(estimate, tasks={TASK: replace(task, **figures)}))
+    changed += [replace(row, confidence=0.5) for row in rows.values()]
     changed.append(replace(estimate, asked={TASK: [*asked[:-1], not_asked]}))
     changed.append(replace(rows["full"], tasks={TASK: replace(rows["full"].tasks[TASK], items=1)}))
     rewrite(board, [*rows.values(), *changed])
@@ -143,8 +145,54 @@ def test_every_figure_of_a_row_is_recomputed(board):
     assert [checked.number for checked in sound] == [1, 2]
     ends, of_task = ["score", "interval", "interval"], f"interval of {TASK}"
     other = "recorded other items than the journal"
-    named = [*ends, *ends, of_task, of_task, "items", "documents", other, "items"]
+    at_random = f"random items of {TASK}"
+    named = [
+        *ends, *ends, of_task, of_task, "items", "documents", f"repeats of {TASK}", at_random,
+        at_random, "confidence", "confidence", other, "items",
+    ]  # fmt: skip
     assert [checked.reason.split(":")[0] for checked in refused] == named
+
+
+def test_full_results_are_of_this_task_and_of_all_its_documents(tmp_path):
+    """A row may name any file of the board: scores on an easier task, or on easier documents."""
+    models, easy, hard = ["a", "b", "c"], tmp_path / "t" / "easy.parquet", "hard"
+    easy.parent.mkdir()
+    right = np.tile([1.0, 1.0, 1.0, 0.0], (3, 10))
+    for task, raw in (("easy", right), (hard, 1.0 - right)):
+        table = ScoreTable.from_arrays(raw, models, task=task, metric="acc")
+        table.write(easy.with_stem(task))
+    board = init(tmp_path / "board", easy.parent)
+    first, *others = board.ledger.rows()
+    whole = ScoreTable.read(easy.with_stem(hard)).select(["a"])
+    solved = whole.take(np.flatnonzero(whole.raw[0] == 1.0))
+    elsewhere = replace(whole, raw=right[:1], doc_ids=tuple(range(40, 80)))
+
+    def claimed(hard_score: TaskScore) -> BoardRow:
+        """A row with this score on the hard task, and the average that goes with it."""
+        overall = (first.tasks["easy"].score + hard_score.score) / 2
+        about = {"score": overall, "low": overall, "high": overall}
+        return replace(first, **about, tasks={**first.tasks, hard: hard_score})
+
+    def kept(name: str, table: ScoreTable) -> TaskScore:
+        """The score by a table that is put into the board's folder."""
+        file = board.path / "scores" / f"{name}.parquet"
+        table.write(file)
+        mean = float(table.raw.mean())
+        return replace(
+            first.tasks[hard], score=mean, low=mean, high=mean, items=table.n_items,
+            evidence=f"scores/{file.name}", sha256=sha256_of(file),
+        )  # fmt: skip
+
+    scores = first.tasks["easy"], kept("solved", solved), kept("elsewhere", elsewhere)
+    rows = [*map(claimed, scores), *others]
+    rewrite(board, rows)
+    assert [checked.verdict for checked in check(board)] == [*["refused"] * 3, "sound", "sound"]
+    task, some, other, *_ = (checked.reason for checked in check(board))
+    assert "no scores of task 'hard'; it has easy" in task
+    assert some == "documents: recorded 80, now 50"
+    assert "documents of hard that are not the board's (doc_id 40, 41, 42, ...)" in other
+    rewrite(board, [first, *others])
+    assert all_sound(board)
 
 
 @pytest.mark.parametrize("way", ["path", "link"])
