@@ -809,8 +809,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an updated bank forgets how its scores were scaled",
         "lm_eval_ccat/upkeep/update",
-        "constants={**updated.constants, **item_scaling}",
-        "constants=updated.constants",
+        "constants={**remade.constants, **item_scaling}",
+        "constants=remade.constants",
         ("tests/scores/test_table.py",),
     ),
     Bug(

@@ -42,8 +42,8 @@ ANSWERS_TO_CALIBRATE = 3
 MODELS_TO_LEARN = 5
 #: Reason of retirement for items that a user named.
 BY_HAND = "by hand"
-#: Parts of a bank's provenance that its updates keep; its sources are those of the union.
-_LASTING = {"retired", *ORIGIN} - {"sources"}
+#: Parts of a bank's provenance that no calibration knows of, so that a bank made anew keeps them.
+_LASTING = {"retired", *ORIGIN}
 
 
 def update(
@@ -138,16 +138,29 @@ def update(
         "package": __version__,
     }
     updates = [*bank.provenance.get("updates", []), this_update]
-    # The calibration has a provenance of its own, which lacks where the old scores came from.
-    lasting = {key: value for key, value in bank.provenance.items() if key in _LASTING}
-    # Scores of each item were scaled by these ends, and those of a later update have to be.
-    item_scaling = {key: value for key, value in bank.constants.items() if key == CONSTANT}
+    # The new scores have sources of their own, which the calibration knows.
+    provenance = {"sources": updated.provenance["sources"], "updates": updates}
+    updated = _heir_of(bank, updated)
     return replace(
         updated,
-        settings=dict(bank.settings),
-        constants={**updated.constants, **item_scaling},
-        provenance={**updated.provenance, **lasting, "updates": updates},
+        provenance={**updated.provenance, **provenance},
         warnings=(*updated.warnings, *notes, *doubts, *document_notes),
+    )
+
+
+def _heir_of(bank: ItemBank, remade: ItemBank) -> ItemBank:
+    """Return a bank that was made anew from scores, with what only the bank before it knows.
+
+    These are the settings of its runs, the ends by which each item's scores were scaled, which
+    scale those of later runs too, where scores come from, and which items were retired.
+    """
+    lasting = {key: value for key, value in bank.provenance.items() if key in _LASTING}
+    item_scaling = {key: value for key, value in bank.constants.items() if key == CONSTANT}
+    return replace(
+        remade,
+        settings=dict(bank.settings),
+        constants={**remade.constants, **item_scaling},
+        provenance={**remade.provenance, **lasting},
     )
 
 
@@ -595,18 +608,18 @@ def _made_of(
 ) -> ItemBank:
     """Return a bank with the items of `bank` and nothing but these observations.
 
-    It is calibrated if a response model is wanted and the observations suffice for one. Else it
-    keeps the observations, and knows nothing of its items.
+    It is calibrated, by the options of `bank`, if a response model is wanted and the observations
+    suffice for one. Else it keeps the observations, and knows nothing of its items.
     """
-    parts = ("task", "metric", "filter", "scale", "doc_hashes", "prompts", "settings")
+    parts = ("task", "metric", "filter", "scale", "doc_hashes", "prompts")
     blank = ItemBank.blank(bank.doc_ids, **{part: getattr(bank, part) for part in parts})
     grown = blank
     if response_model and _Answered.of(bank, observations).suffice:
-        grown = calibrate(table_of(blank, observations), "default")
-        provenance = {**grown.provenance, "package": __version__, "grown": True}
-        grown = replace(grown, settings=dict(bank.settings), provenance=provenance)
+        options = bank.provenance.get("options", {})
+        grown = calibrate(table_of(blank, observations), "default", **options)
+        grown = replace(grown, provenance={**grown.provenance, "grown": True})
     return replace(
-        grown,
+        _heir_of(bank, grown),
         models=tuple(dict.fromkeys(observation.model for observation in observations)),
         observations=tuple(observations),
         made=date,
@@ -663,10 +676,4 @@ def _remade(bank: ItemBank, observations: Sequence[Observation]) -> ItemBank:
         return _made_of(bank, observations, bank.made, response_model=True)
     options = bank.provenance.get("options") or {}
     remade = calibrate(table_of(bank, observations), bank.method, keep_scores=True, **options)
-    origin = {key: value for key, value in bank.provenance.items() if key in ORIGIN}
-    return replace(
-        remade,
-        settings=dict(bank.settings),
-        made=bank.made,
-        provenance={**remade.provenance, **origin},
-    )
+    return replace(_heir_of(bank, remade), made=bank.made)

@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
-from lm_eval_ccat.bank.bank import Observation
+from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE, Observation
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.methods.sample.method import ease_of
 from lm_eval_ccat.ranker import Ranker
+from lm_eval_ccat.scores.item_scaling import ItemScaling
+from lm_eval_ccat.upkeep.score_tables import make_bank
 from lm_eval_ccat.upkeep.update import (
     ANSWERS_TO_CALIBRATE,
+    BY_HAND,
     MODELS_TO_CALIBRATE,
     grow,
     readiness,
+    retire,
     without_models,
 )
 
@@ -158,3 +162,25 @@ def test_rankings_with_one_seed_fill_a_bank_that_grows():
         bank = grow(bank, observed, response_model=False)
     answered = np.bincount(np.concatenate([seen.items for seen in bank.observations]))
     assert len(answered) == 40 and answered.min() >= 3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "made_anew",
+    [
+        lambda bank: grow(bank, [seen(11, np.arange(60))]),
+        lambda bank: without_models(bank, ["m3"])[0],
+    ],
+)
+def test_a_bank_made_anew_keeps_what_its_scores_do_not_say(made_anew):
+    """Prompts of published scores are unknown however often the bank is calibrated."""
+    table = known(9)
+    bank = make_bank(table, scale_items=True, published_elsewhere=True, keep_scores=True)
+    anew = made_anew(retire(bank, [5], BY_HAND))
+    assert anew.provenance["prompts"] == PUBLISHED_ELSEWHERE
+    assert anew.constants["draws"] == 1.0  # every item is drawn, as of such a bank
+    # A later update scales scores as the first calibration did, and leaves out what had leaked.
+    raw = table.raw[2, 7]
+    scaled = (raw - table.raw[:, 7].min()) / np.ptp(table.raw[:, 7])
+    assert ItemScaling.of_bank(anew.constants).score(7, raw) == pytest.approx(scaled)
+    assert [entry["items"] for entry in anew.provenance["retired"]] == [[5]]
