@@ -437,7 +437,13 @@ def _same(a: Any, b: Any) -> bool:
         return None if value == "" else value
 
     a, b = plain(a), plain(b)
-    return bool(a == b) or str(a) == str(b)
+    if bool(a == b) or str(a) == str(b):
+        return True
+    # One side may have from a file as a number what the other has from a flag as text.
+    try:
+        return isinstance(a, str) != isinstance(b, str) and float(a) == float(b)
+    except (TypeError, ValueError):
+        return False
 
 
 def _show(value: Any, width: int = 60) -> str:
@@ -446,7 +452,9 @@ def _show(value: Any, width: int = 60) -> str:
 
 
 def compare_scorers(recorded: object, run: object, metric: str) -> Fit:
-    """Compare what scores a run's answers with the bank's scorer.
+    """Return in what a run's scorer of `metric` differs from the bank's, refused or warned of.
+
+    The second table of this module says which differences are refused.
 
     Parameters
     ----------

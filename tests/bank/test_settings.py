@@ -41,6 +41,10 @@ def test_the_same_passes_in_silence(bank):
     other_ways = {"task_version": "1.0", "system_instruction": ""}
     generation = {"until": "\n", "max_gen_toks": 64, "do_sample": False}
     assert check(bank, settings={**SETTINGS, **other_ways, "generation_kwargs": generation}) == []
+    # A command line has the same numbers as text.
+    as_text = {**SETTINGS["generation_kwargs"], "max_gen_toks": "64", "temperature": "0"}
+    settings = {**SETTINGS, "task_version": "1", "num_fewshot": "5", "generation_kwargs": as_text}
+    assert check(bank, settings=settings) == []
 
 
 DRAWN = {"until": ["\n"], "max_gen_toks": 64, "temperature": 0.7}
