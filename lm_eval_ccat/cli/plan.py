@@ -15,7 +15,7 @@ from ..options import ABOVE_0, OptionPlace
 from ..report.plots import plot_power
 from ..report.terminal import forecast_lines
 from .live import Display
-from .parsing import JSON, Opt, Options, emit, progress
+from .parsing import JSON, Opt, Options, emit, progress, warn
 
 OPTIONS: Options = {
     "config=CONFIG?": "a YAML file of `rank`",
@@ -71,8 +71,14 @@ def plan(args: argparse.Namespace) -> int:
     lines = forecast_lines(content)
     if args.output:
         path = Path(args.output)
-        files = plot_power(content).save(path.with_suffix(""), [path.suffix[1:] or "svg"])
-        lines += [str(file) for file in files]
+        # What was planned is said in any case: rankings may have been played for minutes.
+        try:
+            chart = plot_power(content)
+        except UsageError as error:
+            warn(f"--output: {error}")
+        else:
+            files = chart.save(path.with_suffix(""), [path.suffix[1:] or "svg"])
+            lines += [str(file) for file in files]
     lines.append(_next_step(args.config, flags, content["task"].split("+")))
     emit(args.json, content, lines)
     return 0

@@ -129,9 +129,22 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
 
 
 def progress(run: StoredRun, course: Course) -> dict[str, Any]:
-    """Return what the page draws of a run's course: estimates, order and open pairs over items."""
+    """Return what the page draws of a run's course: estimates, order and open pairs over items.
+
+    Parameters
+    ----------
+    run : StoredRun
+    course : Course
+        Its ranking at one moment or more (`replayed_course`).
+
+    Returns
+    -------
+    dict
+        The course, a number of each model's colour (None for grey), its ranks (NaN where it has
+        none), and the axes of the four charts: estimates, order, open pairs and half width.
+    """
     models, across = run.models, between(0, course.items[-1])
-    # The first intervals span the whole scale; the view follows the intervals of the last third.
+    # The first intervals span the whole scale; the view follows those after the first third.
     late = len(course.items) // 3
     ends = [
         value
@@ -431,6 +444,11 @@ def plot_power(content: Mapping[str, Any]) -> Chart:
     content : mapping
         What `lm_eval_ccat.live.ranking_run.dry_run` returns.
 
+    Raises
+    ------
+    UsageError
+        The plan is of repeated answers, of which nobody knows beforehand what they decide.
+
     Examples
     --------
     >>> gaps = {20: {"random": 0.4}, 200: {"random": 0.1}, 900: {"random": 0.0}}
@@ -439,6 +457,11 @@ def plot_power(content: Mapping[str, Any]) -> Chart:
     1
     """
     by_items = {int(n): gaps for n, gaps in content["smallest_gap_by_items"].items()}
+    if not by_items:
+        raise UsageError(
+            "a plan of repeated answers has no chart: how many answers decide a difference depends "
+            "on the noise between repeats, which is not known yet"
+        )
     ways = list(next(iter(by_items.values())))
     largest = max(gap for gaps in by_items.values() for gap in gaps.values())
     title = f"Smallest difference in {content['metric']} decided in {content['chance']:.0%}"

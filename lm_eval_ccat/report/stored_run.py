@@ -422,25 +422,26 @@ def _banks(folder: Path, header: Header) -> ItemBank | Mapping[str, Mapping[str,
 
 @dataclass
 class Course:
-    """The ranking at a number of moments.
+    """The ranking at T moments of a run, the last of which is its end.
 
     Attributes
     ----------
     items : list of int, length T
-        Items administered to all models together.
+        Answers of all models together until then.
     estimates, low, high : dict of str to list of float
         Each model's estimate and the ends of its interval, on the metric's own scale; NaN before
         its first item.
     ranks : dict of str to list of int
-        Place of each model, 1 the best; 0 where it is out of the order.
+        Place of each model, 1 the best; 0 where it has no score, or was set aside.
     undecided : list of int
-        Adjacent pairs of the order that were not decided.
+        Neighbours in the order that are not decided.
     half_width : list of float
-        Half width of the median interval, on the metric's own scale.
+        Median half width of the intervals of the models in the order that have a score, on the
+        metric's own scale; NaN where no model has.
     expected : dict of str to ndarray of shape (n_items,)
         Each model's expected score on every item at the end, on [0, 1], in bank order.
     ties : list of list of str
-        Groups of models that are not separated at the end.
+        Runs of models at the end of which no neighbours are decided.
     """
 
     items: list[int] = field(default_factory=list)
@@ -480,9 +481,9 @@ class _RecordingBook(Book):
             self._run.scale.restore,
         )
         course.items.append(self.n_replayed)
-        # Groups are runs of undecided neighbours: n models have n - 1 such pairs.
-        course.undecided.append(sum(len(group) - 1 for group in ranking.ties))
-        course.ties = [list(group) for group in ranking.ties]
+        # A tie is a run of undecided neighbours: n models have n - 1 such pairs.
+        course.undecided.append(sum(len(tie) - 1 for tie in ranking.ties))
+        course.ties = list(map(list, ranking.ties))
         position = {model: n for n, model in enumerate(ranking.order, start=1)}
         half_widths = []
         for model in self._run.models:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -123,7 +124,7 @@ def audit(
     table : ScoreTable
         Full results of the models that the run asked; other models are ignored.
     names : mapping, optional
-        The table's name of each model that the run names differently.
+        The table's name of each model that the run names differently, by the run's name.
 
     Returns
     -------
@@ -132,8 +133,9 @@ def audit(
     Raises
     ------
     UsageError
-        No model of the run has a score in the table, or the table has another scale than the run,
-        or none of the documents that the run asked.
+        The run asked no model, or none that has a score in the table; the table has another scale
+        than the run, or none of the documents that the run asked; or `names` has a model that the
+        run lacks, or gives two models one name.
     """
     sides = ("the run", Scale.from_dict(ranking["scale"])), ("the full results", table.scale)
     if difference := differing_scales(str(table.metric), *sides):
@@ -206,15 +208,31 @@ class _ComparedModels(NamedTuple):
 def _compared_models(
     ranking: RankingContent, table: ScoreTable, names: Mapping[str, str]
 ) -> _ComparedModels:
-    """Find the run's models that have a score in the table; for `names` see `audit`."""
+    """Find the run's models that have a score in the table; for `names` see `audit`.
+
+    Raises
+    ------
+    UsageError
+        `names` has a model that the run lacks, or gives two models one name; or the run asked no
+        model, or none that has a score in the table.
+    """
     claimed = ranking["models"]
+    if unknown := [name for name in names if name not in claimed]:
+        raise UsageError(
+            f"names: the run has no model {unknown[0]!r}; it has {some(list(claimed))}"
+        )
     scored_any = np.isfinite(table.model_scores()).any(axis=1)
     scored = {table.models[position] for position in np.flatnonzero(scored_any).tolist()}
     name_in_table = {name: names.get(name, name) for name in (*ranking["order"], *claimed)}
+    # One row of full results is the truth about one model.
+    if shared := [name for name, n in Counter(name_in_table.values()).items() if n > 1]:
+        raise UsageError(f"names: two models of the run are called {shared[0]!r}")
+    # Models that were not asked claim nothing.
     asked = {name for name, block in claimed.items() if block["n_items"]}
+    if not asked:
+        raise UsageError("the run asked no model, so it claims nothing that could be compared")
     missing = {name for name in name_in_table if name_in_table[name] not in scored}
     left_out = ", ".join(name_in_table[name] for name in name_in_table if name in asked & missing)
-    # Models that were not asked claim nothing.
     if asked <= missing:
         raise UsageError(
             f"no full results of {left_out}; there are {some(table.models, 12)}; say which is "

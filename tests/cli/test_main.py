@@ -225,6 +225,11 @@ def test_the_chart_of_a_plan_is_of_the_kind_that_its_name_says(ccat, tmp_path, m
         (tmp_path / "c.svg").unlink()
     error = ccat("plan", "--task", "t", "--models", 2, "-o", tmp_path / "c.gif", code=2).err
     assert "svg, png and pdf, not 'gif'" in error
+    # Of repeats, nothing is known yet of how far the answers to one item scatter.
+    content["smallest_gap_by_items"] = {}
+    warning = ccat("plan", "--task", "t", "--models", 2, "-o", tmp_path / "d.svg").err
+    assert "a plan of repeated answers has no chart" in warning
+    assert not (tmp_path / "d.svg").exists()
 
 
 def test_a_folder_of_tasks_is_where_the_command_is_typed(tmp_path, monkeypatch):

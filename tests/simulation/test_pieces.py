@@ -328,6 +328,15 @@ def test_claims_are_held_against_full_results_and_a_model_set_aside_has_no_place
     assert judged["warnings"] == ["not compared, for lack of full results: c"]
     with pytest.raises(UsageError, match="scales of my: the run 0 to 1, lower is better"):
         audit({**ranking, "scale": Scale(higher_is_better=False).to_dict()}, table)
+    for names, refusal in (
+        ({"c": "b"}, "two models of the run are called 'b'"),
+        ({"C": "c"}, "the run has no model 'C'; it has"),
+    ):
+        with pytest.raises(UsageError, match=refusal):
+            audit(ranking, table, names)
+    unasked = {**ranking, "models": {name: {**SAID, "n_items": 0} for name in table.models}}
+    with pytest.raises(UsageError, match="the run asked no model"):
+        audit(unasked, table)
 
 
 def test_pairs_are_covered_by_students_quantiles():
