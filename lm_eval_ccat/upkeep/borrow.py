@@ -261,10 +261,13 @@ def donors_of(
     ------
     UsageError
         A path does not exist, lacks the metric, holds several scores of a task without one being
-        named, or is a bank without scores; or two paths hold the same task.
+        named, or is a bank without scores; or two paths are one, or hold the same task.
     """
     donors: dict[str, ScoreTable] = {}
     path_of: dict[str, Path] = {}
+    # A table that names no task is one by its path, so that it could lend twice by two paths.
+    if len({Path(path).resolve() for path in paths}) < len(paths):
+        raise UsageError(f"{', '.join(map(str, paths))}: a path is named twice; leave one out")
     for path in map(Path, paths):
         existing(path, "file or directory to borrow from")
         for name, table in _donors_at(path, query):
@@ -510,7 +513,7 @@ def _fitted(
     -------
     weights : ndarray of shape (1,) or (2,)
     prediction_of : dict of donor to ndarray of shape (n_items,)
-        The profile that the weights predict for each donor from its last split.
+        The profile that the weights predict for each donor; of its splits, by the last.
     """
     rng = np.random.default_rng(0)
     # Each split of each donor's rows: its predictors, and the profile that they should predict.
@@ -535,8 +538,9 @@ def _fitted(
 def _dropped(scores_of: Mapping[str, Floats], own_scores: Floats) -> list[str]:
     """Return the donors to drop: their profiles agree too little with the own runs.
 
-    A profile's correlation with that of the own runs must exceed chance (three standard errors over
-    documents) and a third of its mean correlation with as many runs of the other donors.
+    A profile's correlation with that of the own runs must exceed chance (three standard errors of a
+    correlation over all documents of the task) and a third of its mean correlation with as many
+    runs of the other donors.
     """
     rng = np.random.default_rng(0)
     chance = _CHANCE / own_scores.shape[1] ** 0.5

@@ -185,6 +185,7 @@ def test_tables_banks_and_suites_lend_once_for_each_task(tmp_path, monkeypatch, 
     bank("es").save("es.json")
     bank("es", keep=False).save("bare.json")
     replace(DONORS["hi"], metric="chrf").write("hi.parquet")  # which states no task
+    replace(DONORS["es"], metric="chrf", task="es").write("es.parquet")
     replace(DONORS["uk"], metric="chrf", task="uk").write("u.csv")
     replace(TWO, metric="chrf").write("own.csv")
     wanted = Query("chrf", "zh", "strict")
@@ -199,7 +200,8 @@ def test_tables_banks_and_suites_lend_once_for_each_task(tmp_path, monkeypatch, 
     for lenders, what, says in (
         (["bare.json"], wanted, "--keep_scores"),
         (["suite"], Query("chrf"), r"task de has 2 banks; name one \(--filter\)"),
-        (["es.json", "es.json"], wanted, "both hold scores of task es"),
+        (["es.json", "es.parquet"], wanted, "both hold scores of task es"),
+        (["hi.parquet", tmp_path / "hi.parquet"], wanted, "a path is named twice"),
         (["none.json"], wanted, "no such file"),
         (["suite"], Query("f1"), "no bank of f1; there are chrf"),
     ):
