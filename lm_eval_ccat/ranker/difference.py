@@ -219,12 +219,14 @@ class Difference:
             limit = margin + ROUNDING * scale.span
             verdict = _verdict(pair.decision, gain, (low, high), margin, limit)
         lacking, repeated = None, asked.answers is not None
-        # At exactly the margin no number of documents decides; a barred pair is not decided by any.
-        if verdict == NOT_KNOWN and not pair.barred and gain != -margin:
+        # A barred pair is not decided by any number of documents.
+        if verdict == NOT_KNOWN and not pair.barred:
             units = asked.documents if asked.answers is None else asked.answers
-            # At the last document of a benchmark the error is 0.
+            # At the last document of a benchmark the error is 0: this one decides even at exactly
+            # the margin, where no number of documents of a population does.
             size = math.inf if repeated else asked.n_items
-            width_in_gaps = 0.5 * (high - low) / abs(gain + margin)
+            to_margin = max(abs(gain + margin), ROUNDING * scale.span)
+            width_in_gaps = 0.5 * (high - low) / to_margin
             lacking = _more_needed(units, size, width_in_gaps ** (1.0 / asked.rate))
         return cls(
             documents=asked.documents,

@@ -1,5 +1,6 @@
 """What beliefs and looks decide, against enumeration, simulation and the textbook."""
 
+import math
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise, permutations, product
@@ -14,7 +15,9 @@ from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
+from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
+from lm_eval_ccat.ranker.difference import Asked, Difference, StatedPair
 from lm_eval_ccat.ranker.families import family_size, step_down, still_true
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.rows import place_of
@@ -511,3 +514,16 @@ def test_the_neighbours_of_a_model_are_the_nearest_that_differ_from_it():
     place = place_of(Verdicts(b, Looks(single_look=True).after(b, 0.05), ["new"]), "new")
     assert (place["above"], place["below"], place["tied_with"]) == ("middle", "low", ["same"])
     assert place["rank_interval"] == [3, 4]
+
+
+@pytest.mark.parametrize("baseline", [0.1, 0.7])  # 0.7 - 0.6 is not the margin to the last bit
+def test_at_exactly_the_margin_all_documents_decide_and_no_number_of_a_population(baseline):
+    pair = StatedPair(baseline, baseline - 0.1, ends=(-0.3, 0.1), p_better=0.2, decision="open")
+    of_benchmark, of_population = (
+        Difference.stated(pair, Asked(50, n_items=n_items), Scale(), margin=0.1).more_documents
+        for n_items in (500, math.inf)
+    )
+    assert (of_benchmark, of_population) == (450, None)
+    at_the_end = replace(pair, ends=(pair.candidate - baseline,) * 2)
+    verdict = Difference.stated(at_the_end, Asked(500, n_items=500), Scale(), margin=0.1).verdict
+    assert verdict == "equivalent"
