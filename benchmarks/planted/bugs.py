@@ -445,8 +445,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "more documents are forecast from half the margin",
         "lm_eval_ccat/ranker/difference",
-        "width_in_gaps = 0.5 * (high - low) / abs(gain + margin)",
-        "width_in_gaps = 0.5 * (high - low) / abs(gain)",
+        "to_margin = max(abs(gain + margin), ROUNDING * scale.span)",
+        "to_margin = max(abs(gain), ROUNDING * scale.span)",
         ("tests/live/test_compare.py", "tests/methods/sample/test_sample.py"),
     ),
     Bug(
@@ -3822,8 +3822,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a bank that is remade is of no date",
         "lm_eval_ccat/upkeep/update",
-        "        made=bank.made,\n        provenance={**remade",
-        "        provenance={**remade",
+        "return replace(_heir_of(bank, remade), made=bank.made)",
+        "return _heir_of(bank, remade)",
         (
             "tests/upkeep/test_grow.py::test_what_a_bank_grew_to_is_asked_as_before_and_dated_as_before",
         ),
