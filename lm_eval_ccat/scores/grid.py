@@ -95,7 +95,7 @@ class _Cells:
 
 
 class ScoreGrid:
-    """Scores of one outcome, collected as they come; later scores replace earlier ones.
+    """Collects the scores of one outcome as they come; later scores replace earlier ones.
 
     Rows are (model, config) pairs and columns items, both numbered by first appearance. An item's
     hash is the one that most of its scores have; of equally common hashes, the newest.
@@ -139,7 +139,11 @@ class ScoreGrid:
     ) -> None:
         """Take in scores, each with its (model, config), item, hash and mark of its prompt.
 
-        One of these may stand for all.
+        Parameters
+        ----------
+        labels, doc_ids, scores, hashes, marks : sequence, Coded or ndarray
+            An entry for each score, or a single one that stands for all. A NaN is no score: it
+            makes its row and its item known, and leaves what the cell has.
         """
         scores = np.asarray(scores, dtype=np.float64)
         rows, columns, hash_codes, mark_codes = (
@@ -149,14 +153,20 @@ class ScoreGrid:
                 (self._marks, marks),
             )
         )  # fmt: skip
-        self.n_scores += int(np.count_nonzero(~np.isnan(scores)))
         shape = len(self.rows), len(self._items)
         self._scores.grow(*shape)
+        self._note_first_hashes(columns, hash_codes)
+        # Most tables have no gaps, and need no copy of their columns.
+        if (missing := np.isnan(scores)).any():
+            rows, columns, scores, hash_codes, mark_codes = (
+                column[~missing] for column in (rows, columns, scores, hash_codes, mark_codes)
+            )
+        self.n_scores += len(scores)
         # First the number of each score is put, then the score itself: where a cell gives back
         # another number than the score's own, a later score of this batch is for the same cell.
         numbers = np.arange(len(scores))
         before = self._scores.replace(rows, columns, numbers)
-        replaced = (self._scores.replace(rows, columns, scores) != numbers) & ~np.isnan(scores)
+        replaced = self._scores.replace(rows, columns, scores) != numbers
         repeated = np.flatnonzero(replaced | ~np.isnan(before))
         if self._repeated is None and len(repeated):
             self._repeated = int(rows[repeated[0]]), int(columns[repeated[0]])
@@ -166,14 +176,25 @@ class ScoreGrid:
         if len(self._hashes) > 1:
             self._hash_codes.grow(*shape)
             self._hash_codes.replace(rows, columns, hash_codes)
-            # In reverse, so that the first hash of an item is put last and stays.
-            with_hash = np.flatnonzero(hash_codes)[::-1]
-            self._first_hash_codes.grow(1, shape[1])
-            items, row = columns[with_hash], np.zeros(len(with_hash), dtype=np.int32)
-            earlier = self._first_hash_codes.replace(row, items, hash_codes[with_hash])
-            # Hashes of earlier batches came before those of this one.
-            had_one = earlier > 0
-            self._first_hash_codes.replace(row[had_one], items[had_one], earlier[had_one])
+
+    def _note_first_hashes(self, columns: Codes, hash_codes: Codes) -> None:
+        """Keep of each item the first hash that comes with it, whether or not a score does.
+
+        Parameters
+        ----------
+        columns, hash_codes : ndarray of shape (n,)
+            Number of the item and of the hash of each entry.
+        """
+        if len(self._hashes) == 1:
+            return
+        self._first_hash_codes.grow(1, len(self._items))
+        # In reverse, so that the first hash of an item is put last and stays.
+        with_hash = np.flatnonzero(hash_codes)[::-1]
+        items, row = columns[with_hash], np.zeros(len(with_hash), dtype=np.int32)
+        earlier = self._first_hash_codes.replace(row, items, hash_codes[with_hash])
+        # Hashes of earlier batches came before those of this one.
+        had_one = earlier > 0
+        self._first_hash_codes.replace(row[had_one], items[had_one], earlier[had_one])
 
     def finish(
         self,

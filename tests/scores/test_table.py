@@ -432,6 +432,27 @@ def test_a_grid_takes_hardly_more_memory_than_the_matrix_that_it_becomes(by_item
     assert peak < 1.5 * raw.nbytes
 
 
+@pytest.mark.parametrize("gap_first", [True, False])
+@pytest.mark.parametrize("in_one_batch", [True, False])
+def test_a_gap_beside_a_score_is_no_second_score_and_hides_none(gap_first, in_one_batch):
+    """A merge of tables leaves rows without a score beside those that have it."""
+    rows = [(np.nan, "h", "gap"), (0.5, "h", "asked")]
+    rows = rows if gap_first else rows[::-1]
+    grid = ScoreGrid()
+    for batch in [rows] if in_one_batch else [[row] for row in rows]:
+        scores, hashes, marks = zip(*batch)
+        grid.lay([("a", "")], [7], scores, hashes, marks)
+    table = grid.finish(Path("x"), Query(), "acc", unique=True)
+    assert table.raw.tolist() == [[0.5]] and table.prompt_marks("a") == {7: "asked"}
+
+
+def test_an_item_that_only_a_gap_names_keeps_its_hash():
+    grid = ScoreGrid()
+    grid.lay([("a", "")], [7, 8], [np.nan, 1.0], ["h", "i"])
+    table = grid.finish(Path("x"), Query(), "acc")
+    assert table.doc_ids == (7, 8) and table.doc_hashes == ("h", "i")
+
+
 def test_ids_of_two_types_or_scores_that_are_all_missing_are_refused():
     for ids, score, says in (([0, "x"], 0.0, "integers and strings"), ([0, 1], np.nan, "'acc' is")):
         grid = ScoreGrid()
