@@ -48,6 +48,30 @@ def test_a_table_that_cannot_be_read_is_named_with_what_to_do(name, tmp_path):
     assert text.startswith(f"{file}: ") and remedy in text and "\n" not in text
 
 
+def test_names_in_a_csv_are_what_is_written(tmp_path):
+    """A version 1.10 is another model than 1.1, and an item 007 another than 7."""
+    file = tmp_path / "t.csv"
+    file.write_text("model,config,doc_id,score\n1.1,0.70,7,0\n1.10,true,007,1\n1.10,true,7,0.5\n")
+    table = ScoreTable.read(file)
+    assert (table.row_model, table.row_config) == (("1.1", "1.10"), ("0.70", "true"))
+    assert table.doc_ids == ("007", "7") and table.raw[1].tolist() == [1.0, 0.5]
+    table.write(file)
+    again = ScoreTable.read(file)
+    assert (again.row_model, again.row_config) == (table.row_model, table.row_config)
+    assert again.doc_ids == table.doc_ids
+    file.write_text("model,id,score\na, 7,0\na,-12,1\n")
+    assert ScoreTable.read(file).doc_ids == (-12, 7)
+
+
+@pytest.mark.parametrize("name", ["scale_min", "scale_max", "scale_cap"])
+def test_an_end_of_a_scale_that_is_no_number_is_named(name, tmp_path):
+    ends = {"scale_min": 0.0, "scale_max": 1.0, name: "low"}
+    columns = {"model": ["a"], "doc_id": [0], "score": [1.0], **{k: [v] for k, v in ends.items()}}
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(CcatError, match=f"t.parquet: {name} must be a number, not 'low'"):
+        ScoreTable.read(tmp_path / "t.parquet")
+
+
 @pytest.mark.parametrize("column", ["model", "doc_id", "score"])
 def test_a_column_of_lists_is_named_with_what_to_do(column, tmp_path):
     columns = {"model": ["a", "b"], "doc_id": [1, 2], "score": [0.0, 1.0]}

@@ -16,7 +16,7 @@ is of one, named after the file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -210,8 +210,10 @@ class Source:
             from pyarrow import csv
             from pyarrow import json as arrow_json
 
-            read_text = csv.read_csv if self.file.suffix == ".csv" else arrow_json.read_json
-            self._table = read_text(self.file)
+            if self.file.suffix == ".csv":
+                self._table = _with_ids(csv.read_csv(self.file, convert_options=_as_texts(csv)))
+            else:
+                self._table = arrow_json.read_json(self.file)
         return self._parquet().schema_arrow if self._table is None else self._table.schema
 
     def _no_column(self, lacking: str) -> ScoreTableError:
@@ -570,6 +572,9 @@ def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool
         if higher.lower() not in ("true", "false"):
             raise ScaleError(f"{path}: higher_is_better must be true or false, not {higher!r}")
         higher = higher.lower() == "true"
+    for name, value in zip(_SCALE, (low, high, True, cap)):
+        if not isinstance(value, int | float | None):
+            raise ScaleError(f"{path}: {name} must be a number, not {value!r}")
     # A cap says all: from 0 on, and less is better.
     if cap is not None:
         return Scale(cap=cap), None
@@ -589,6 +594,41 @@ def _sources(path: Any) -> list[Source]:
     if not path.is_dir():
         return [Source(path)]
     return [Source(file, named_by_task=True) for file in sorted(path.iterdir()) if _is_table(file)]
+
+
+def _as_texts(csv: Any) -> Any:
+    """Return Arrow's options that leave names in a CSV as they are written.
+
+    Arrow would take a model 1.10 for the number 1.1, and an item 007 for the number 7.
+    """
+    import pyarrow as pa
+
+    names = ("model", "config", "doc_id", "id", "doc_hash", "prompt_hash", *_NAMES)
+    return csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+
+
+def _with_ids(table: Any) -> Any:
+    """Return the table of a CSV with its doc_ids, which are texts, as what they are.
+
+    They are integers if all are written as integers are; decimals, which are refused later, if all
+    are numbers otherwise; else texts, of which an empty one is missing.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in {"doc_id", "id"} & set(table.column_names):
+        place = table.column_names.index(name)
+        texts = table.column(place)
+        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        trimmed = pc.utf8_trim_whitespace(texts)
+        ids = texts
+        with suppress(pa.ArrowInvalid):
+            ids = pc.cast(trimmed, pa.float64())
+            numbers = pc.cast(trimmed, pa.int64())
+            # 007 is no integer's text, and another item than 7.
+            ids = numbers if pc.cast(numbers, pa.string()).equals(trimmed) else texts
+        table = table.set_column(place, name, ids)
+    return table
 
 
 def _is_table(file: Path) -> bool:
