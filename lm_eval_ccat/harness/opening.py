@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,8 @@ def _load(
     try:
         return internals.load_tasks(internals.task_manager(names, include_path, metadata), names)
     except (KeyError, ValueError, OSError) as error:
-        if folders := [name for name in names if Path(str(name)).is_dir()]:
+        # `os.path.isdir`, as a name may be longer than that of a file, for which `Path` raises.
+        if folders := [name for name in names if isinstance(name, str) and os.path.isdir(name)]:
             raise UsageError(
                 f"{folders[0]} is a folder: name a task in it, and the folder by --include_path"
             ) from error

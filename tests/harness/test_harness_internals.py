@@ -258,6 +258,34 @@ def test_requests_are_cached_and_made_anew_as_the_user_says(given):
         assert asked[name] == given.get(name, False)
 
 
+def test_what_a_missing_package_needs_is_said_in_one_sentence():
+    """The harness's own error has no name of a package, but says what to install."""
+    own = "attempted to use 'vllm' LM type, but package `vllm` is not installed. Please ..."
+    modules = {
+        own: None,
+        "Attempted to use 'openai' LM type, but the package `tiktoken` is not installed.": None,
+        "No module named 'transformers'": "transformers",
+        "No module named 'yaml.later'": "yaml.later",
+        "No module named 'absent.part'": "absent.part",
+    }
+    said = []
+    for text, module in modules.items():
+        with pytest.raises(HarnessError) as refused, internals.naming_extras():
+            raise ModuleNotFoundError(text, name=module)
+        said.append(str(refused.value))
+    assert said[0] == own
+    assert said[1].startswith("the model needs the package tiktoken, which is not installed")
+    assert said[2].startswith("the model needs the package transformers, which is not installed")
+    assert said[3] == "the installed version of yaml has no module yaml.later: install another"
+    assert said[4] == "the package absent.part is needed and not installed: pip install it"
+
+
+@pytest.mark.parametrize("name", ["long " * 60, ""])
+def test_a_task_whose_name_is_longer_than_a_file_s_or_empty_is_refused(name):
+    with pytest.raises(HarnessError, match="cannot load task"):
+        opening.open_session(name, None)
+
+
 def test_a_model_is_known_by_its_weights_and_a_header_stands_for_its_key(monkeypatch):
     assert lms.model_name(SimpleNamespace(model=object(), pretrained="org/m")) == "org/m"
     assert lms.model_name(SimpleNamespace(config=SimpleNamespace(_name_or_path="x"))) == "x"

@@ -73,26 +73,36 @@ class PlaceholderLM:
 
 @contextmanager
 def naming_extras() -> Iterator[None]:
-    """Turn a missing package of a model type into an error that names the extra to install.
+    """Turn the error of a package that is not installed into one that says what to install.
 
     Raises
     ------
     HarnessError
-        If a package is missing; the message names the remedy.
+        If a package, or a module of an installed one, is missing: of a model type or of a task.
     """
     try:
         yield
     except ModuleNotFoundError as error:
+        text = " ".join(str(error).split())
         for extra, packages in _EXTRAS.items():
             for package in packages:
                 # The harness wraps some of these errors in its own, which only quote the name.
-                if error.name == package or f"'{package}'" in str(error):
+                if error.name == package or f"'{package}'" in text or f"`{package}`" in text:
                     raise HarnessError(
                         f"the model needs the package {package}, which is not installed; "
                         f"pip install '{our_extra(extra)}'" + _INSTEAD.get(package, "")
                     ) from error
+        # A sentence of the harness, of a model type or a task, which says itself what to install.
+        if error.name is None:
+            raise HarnessError(text) from error
+        package = error.name.partition(".")[0]
+        # An older version has no such module, or a newer one no longer.
+        if package != error.name and find_spec(package) is not None:
+            raise HarnessError(
+                f"the installed version of {package} has no module {error.name}: install another"
+            ) from error
         raise HarnessError(
-            f"the package {error.name or error} is needed and not installed: pip install it"
+            f"the package {error.name} is needed and not installed: pip install it"
         ) from error
 
 
