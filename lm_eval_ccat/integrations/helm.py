@@ -38,6 +38,8 @@ NAME = re.compile(r"helm:(?P<project>[\w.-]+)(?:@(?P<release>[\w.-]+))?")
 _HOST, _BUCKET = "https://storage.googleapis.com", "crfm-helm-public"
 #: Seconds that an answer may take.
 _PATIENCE = 60.0
+#: Statuses of what a bucket does not have, or does not show without an account.
+_NOT_PUBLIC = (401, 403, 404, 410)
 #: Files of a run: scores by document, what was run, texts of the documents, and mean scores.
 _STATS, _SPEC, _TEXTS = "per_instance_stats.json", "run_spec.json", "instances.json"
 _MEANS = "stats.json"
@@ -278,10 +280,22 @@ def _groups_with_task(
     suites: Mapping[str, str],
     documents: _Documents,
 ) -> dict[str, DocIds]:
-    """Return HELM's groups of runs that hold documents of a task, with their doc_ids.
+    """Return the scenarios that hold documents of a task, each with HELM's ids of these.
 
-    Those with most models come first. A group that is named like the task is looked at first, and
-    when one fits, no group that is named less like it.
+    Those with most runs come first. Only scenarios whose names are as much like the task's as that
+    of the first one found to hold some are returned.
+
+    Parameters
+    ----------
+    bucket : _Bucket
+    task : str
+        The harness's name.
+    groups : mapping of str to sequence of str
+        Names of the runs of each scenario, of which the first one's texts are read.
+    suites : mapping of str to str
+        The folder of each run.
+    documents : _Documents
+        Those of the task.
     """
     likeness = {group: _likeness(group, task) for group in groups}
     doc_ids_of: dict[str, DocIds] = {}
@@ -291,10 +305,11 @@ def _groups_with_task(
             break
         name = groups[group][0]
         run = _Run(name, suites[name], group)
+        # Of some scenarios HELM may not show the texts.
         try:
             doc_ids = bucket.read_run(run, _TEXTS, lambda file: documents.doc_ids(json_value(file)))
-        except urllib.error.HTTPError:
-            continue  # a scenario whose texts HELM may not show
+        except FileNotFoundError:
+            continue
         if len(doc_ids) >= _MIN_DOCUMENTS:
             doc_ids_of[group] = doc_ids
     by_size = sorted(doc_ids_of, key=lambda group: -len(groups[group]))
@@ -356,7 +371,7 @@ def _mean(bucket: _Bucket, run: _Run) -> float | None:
 
     try:
         by_metric = bucket.read_run(run, _MEANS, means)
-    except urllib.error.HTTPError:
+    except FileNotFoundError:
         return None
     metric = _rightness(by_metric)
     return None if metric is None else by_metric[metric]
@@ -405,17 +420,29 @@ class _Bucket:
             raise UsageError(f"{name}: no such release; there are {known}")
 
     def suites(self) -> dict[str, str]:
-        """Return the suite of every run of the release."""
+        """Return the suite of every run of the release.
+
+        Raises
+        ------
+        UsageError
+            The release is older than that file.
+        """
         try:
             return self._read(f"releases/{self.release}/runs_to_run_suites.json", _suites_in)
-        except urllib.error.HTTPError as error:
+        except FileNotFoundError as error:
             raise UsageError(
                 f"{self.name}: {self.release} does not say where its runs are ({error}); take a "
                 "later release"
             ) from None
 
     def read_run(self, run: _Run, file: str, content: Callable[[Path], Content]) -> Content:
-        """Return the content of a run's file."""
+        """Return what `content` makes of the local copy of a run's file.
+
+        Raises
+        ------
+        FileNotFoundError
+            HELM does not publish the file.
+        """
         return self._read(f"runs/{run.suite}/{run.name}/{file}", content)
 
     def size(self, run: _Run) -> int:
@@ -473,9 +500,20 @@ def _suites_in(file: Path) -> dict[str, str]:
 
 
 def _opened(url: str) -> Any:
-    return urllib.request.urlopen(
-        urllib.request.Request(url, headers={"User-Agent": "lm-eval-ccat"}), timeout=_PATIENCE
-    )
+    """Open an address for reading.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is nothing for strangers. A bucket that only has trouble raises another `OSError`.
+    """
+    request = urllib.request.Request(url, headers={"User-Agent": "lm-eval-ccat"})
+    try:
+        return urllib.request.urlopen(request, timeout=_PATIENCE)
+    except urllib.error.HTTPError as error:
+        if error.code in _NOT_PUBLIC:
+            raise FileNotFoundError(f"{url}: {error}") from None
+        raise
 
 
 def _version(release: str) -> list[int]:

@@ -32,6 +32,7 @@ class Bucket(BaseHTTPRequestHandler):
     files: ClassVar[dict[str, bytes]] = {}
     asked: ClassVar[list[str]] = []
     cut: ClassVar[set[str]] = set()  # files of which half arrives
+    busy = ""  # a part of the names of files for which the bucket is too busy
     page = 1  # names in one page of a listing
 
     def log_message(self, *args):
@@ -56,6 +57,8 @@ class Bucket(BaseHTTPRequestHandler):
             if end < len(listed):
                 answer["nextPageToken"] = str(end)
             return self.reply(200, json.dumps({"kind": "storage#objects", **answer}).encode())
+        if self.busy and self.busy in place.path:
+            return self.reply(503, b"<Error><Code>ServiceUnavailable</Code></Error>")
         content = self.files.get(unquote(place.path).removeprefix("/crfm-helm-public/"))
         if content is None:
             return self.reply(404, b"<Error><Code>NoSuchKey</Code></Error>")
@@ -258,6 +261,16 @@ def test_a_file_that_breaks_off_is_refused_and_fetched_again(bucket, ccat, tmp_p
     assert "broke off after" in said and "check the connection and try again" in said
     bucket.cut.clear()
     assert fetched_scores()
+
+
+@pytest.mark.parametrize("file", ["runs_to_run_suites", "instances", "stats"])
+def test_a_bucket_in_trouble_is_not_one_that_has_no_such_file(
+    bucket, monkeypatch, ccat, tmp_path, file
+):
+    """Models that it left out, or a scenario, would be missing in the bank without a word."""
+    monkeypatch.setattr(bucket, "busy", f"/{file}.json")
+    said = calibrate(ccat, tmp_path / "b", code=1).err
+    assert "503" in said and "check the connection and try again" in said
 
 
 def test_only_the_scores_of_the_models_that_are_taken_are_fetched(bucket, shared, ccat, tmp_path):
