@@ -47,6 +47,8 @@ from .ledger import BoardRow, shown_items
 COPY_CHANCE, KNOWN_CHANCE = 1e-6, 1e-3
 #: Chance that two scores between 0 and 1 are equal; below it, the gap up to which scores are equal.
 _COINCIDENCE = 0.1
+#: A smaller chance is stated as this one: over thousands of items a float would say 0.
+_LEAST_CHANCE = 1e-100
 _EQUAL = 1e-6
 #: Least chance of a right and of a wrong answer.
 _RARE = 0.02
@@ -88,8 +90,8 @@ class Likeness(NamedTuple):
     expected : float
         Number of items with equal scores if the new model errs by itself.
     chance : float
-        At most this is the chance that a model which errs by itself scores as much like any of the
-        models that were compared.
+        At most this, and at least 1e-100, is stated as the chance that a model which errs by itself
+        scores as much like any of the models that were compared.
     """
 
     model: str
@@ -126,7 +128,7 @@ class PeerScores:
                 self._tasks[task] = method_of(bank).curves(bank), table
 
     def like(self, new: Mapping[str, Floats], itself: str | None = None) -> list[Likeness]:
-        """Return the models that score like a new one beyond chance, the most alike first.
+        """Return the models that score like a new one beyond chance, the least likely first.
 
         Parameters
         ----------
@@ -166,7 +168,7 @@ class PeerScores:
                 same=int(n_equal[n]),
                 items=int(n_items[n]),
                 expected=float(n_items[n] - expected_unequal[n]),
-                chance=math.exp(log_chance[n]),
+                chance=max(math.exp(log_chance[n]), _LEAST_CHANCE),
             )
             for n in alike[np.argsort(log_chance[alike], kind="stable")]
         ]
@@ -252,9 +254,10 @@ class Gain(NamedTuple):
     Attributes
     ----------
     gain : float
-        Mean over these items, less the same of models with full results.
+        Mean over these items of score less expected score, less the mean of the same over the
+        models with full results.
     chance : float
-        One-sided p-value.
+        One-sided p-value, or 1e-100 if that is larger.
     """
 
     gain: float
@@ -274,7 +277,8 @@ def gain_on_shown_items(
     times_shown : ndarray of shape (n_items,)
         How many models each item was shown to before.
     full_results : ndarray of shape (n_models, n_items)
-        Scores of models that nobody asked by the bank.
+        Scores of models with full results, without gaps. No items were chosen for these models,
+        so that none of them had a reason to learn the shown ones.
 
     Returns
     -------
@@ -287,7 +291,7 @@ def gain_on_shown_items(
         return nothing
     often = asked & (times_shown > np.median(times_shown[asked]))
     seldom = asked & ~often
-    # Early on a board, all items were shown about as often.
+    # Early on a board all items were shown about as often, so that hardly any is above the median.
     if min(often.sum(), seldom.sum()) < _MIN_ITEMS:
         return nothing
     curves, table = method_of(bank).curves(bank), np.vstack([scores, full_results])
@@ -296,7 +300,8 @@ def gain_on_shown_items(
     gain, *usual_gains = (table - expected)[:, often].mean(axis=1).tolist()
     beyond = gain - float(np.mean(usual_gains))
     spread = float(np.std(usual_gains, ddof=1)) * math.sqrt(1.0 + 1.0 / n_models)
-    return Gain(beyond, float(stdtr(n_models - 1, -beyond / max(spread, 1e-9))))
+    chance = float(stdtr(n_models - 1, -beyond / max(spread, 1e-9)))
+    return Gain(beyond, max(chance, _LEAST_CHANCE))
 
 
 def knew_items(

@@ -181,7 +181,17 @@ def _content(
 def _as_table(
     state: BoardStanding, tasks: Sequence[str], copies_of: Mapping[str, Collection[str]]
 ) -> list[list[Any]]:
-    """Return the rows of ``board.csv``, its head first."""
+    """Return the rows of ``board.csv``, its head first.
+
+    Parameters
+    ----------
+    state : BoardStanding
+        Only the models that have a rank get a row.
+    tasks : sequence of str
+        The tasks in the order of their columns: score, ends of the interval, and repeats.
+    copies_of : mapping of model to collection of str
+        The models whose scores are like its own.
+    """
     head = "rank best worst model kind score low high confidence items documents date".split()
     # A task has a column of repeats only if some model answered it more than once.
     repeated = {
@@ -199,7 +209,8 @@ def _as_table(
         for task in tasks:
             score = row.tasks[task]
             cells += [score.score, score.low, score.high, *[score.repeats] * repeated[task]]
-        table.append([*cells, " ".join(copies_of.get(row.model, ()))])
+        # Names may hold spaces and commas.
+        table.append([*cells, "; ".join(copies_of.get(row.model, ()))])
     return table
 
 

@@ -783,8 +783,8 @@ def test_models_with_equal_results_are_marked_and_facts_are_those_of_the_file(
 ):
     table = ScoreTable.read(world.scores(tmp_path / "m.parquet", ["m02"]))
     twins = ScoreTable.from_arrays(
-        np.repeat(table.raw, 2, axis=0), ["x/one", "x/two"], table.doc_ids, scale=table.scale,
-        metric=table.metric, task=table.task, doc_hashes=table.doc_hashes,
+        np.repeat(table.raw, 3, axis=0), ["x/one", "x/two", "x/two (8 bit)"], table.doc_ids,
+        scale=table.scale, metric=table.metric, task=table.task, doc_hashes=table.doc_hashes,
     )  # fmt: skip
     twins.write(tmp_path / "twins.parquet")
     add(board, tmp_path / "twins.parquet")
@@ -793,6 +793,10 @@ def test_models_with_equal_results_are_marked_and_facts_are_those_of_the_file(
     content = json.loads((tmp_path / "site" / "board.json").read_text())
     rows = {row["model"]: row for row in content["rows"]}
     assert "x/two" in rows["x/one"]["copies"] and "x/one" in rows["x/two"]["copies"]
+    [named] = [line for line in csv.DictReader((tmp_path / "site" / "board.csv").open())
+               if line["model"] == "x/one"]  # fmt: skip
+    assert named["copies"].split("; ") == rows["x/one"]["copies"]
+    assert {"x/two", "x/two (8 bit)"} < set(rows["x/one"]["copies"])
     assert rows["x/one"]["facts"]["size"] == "7B"
     assert "javascript:" not in (tmp_path / "site" / "index.html").read_text()
     (board.path / "models.csv").write_text("name,size\nx/one,7B\n")

@@ -39,6 +39,14 @@ def part(scores, items):
     return out
 
 
+def test_a_likeness_over_thousands_of_items_is_not_said_to_be_impossible(bank):
+    tasks = [f"t{n}" for n in range(15)]
+    among = PeerScores(dict.fromkeys(tasks, bank), {"k12": dict.fromkeys(tasks, KNOWN[12])})
+    likenesses = among.like(dict.fromkeys(tasks, KNOWN[12]))
+    assert "k12 on 4,500 of 4,500 documents" in alike_in_words(likenesses)
+    assert "(chance 1e-100)" in alike_in_words(likenesses)
+
+
 @pytest.mark.long
 def test_a_copy_is_named_and_models_that_are_alike_are_not(bank):
     among = PeerScores({"t": bank}, {f"k{n}": {"t": scores} for n, scores in enumerate(KNOWN)})
