@@ -1494,8 +1494,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a second judge rates as often as the first",
         "lm_eval_ccat/harness/judge/judge_settings",
-        '{**content, "repeats": 1, **second_content}',
-        "{**content, **second_content}",
+        '{**shared, "repeats": 1, **second_content}',
+        "{**shared, **second_content}",
         ("tests/task_configs/test_judge.py",),
     ),
     Bug(

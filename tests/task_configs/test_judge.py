@@ -66,6 +66,13 @@ def read(tmp_path):
         ("9", 9),
         ('```json\n{"rating": 4, "why": "half true"}\n```', 4),
         ('{"rating": 3} On reflection: {"rating": 8}, as {all} facts are right', 8),
+        ('{"rating": 9, "parts": {"style": {"rating": 2}}}', 9),
+        ('{"result": [{"rating": 3}, {"rating": 8}], "of": "{all}"}', 8),
+        ('{"rating": "n/a", "score": "6.5 / 10"}', 6.5),
+        ('{"rating": true} {', None),
+        ('{"rating": 1' + "0" * 400 + "}", None),
+        ('{"rating": 1' + "0" * 5000 + "}", None),
+        ('{"rating": ' + "[" * 20_000 + "}", None),
         ("<think>surely Rating: [[2]]</think>Rating: [[9]]", 9),
         ("Rating: [[3]]. On reflection it is true. Rating: [[6]]", 6),
         ("Rating: [[11]]", None),
@@ -251,6 +258,12 @@ def test_the_judges_file_is_read(tmp_path):
         ("model: j\nurl: x", "unknown key `url`"),
         ("model: j\nlm: hf\nsecond: {url: x}", "unknown key `url`"),
         ("model: j\nlm: hf\nsecond: [k]", "`second` must hold what differs"),
+        ("model: j\nlm: hf\nsecond: {}", "its second judge is the same one"),
+        ("model: j\nlm: hf\nsecond: {model: j}", "its second judge is the same one"),
+        (
+            "model: j\nlm: hf\ntemperature: 1\nsecond: {model: k, repeats: 3}",
+            "second judge k rates once; leave out its `repeats:`",
+        ),
         ("model: j", r"either `base_url:`.* or `lm:`"),
         ("base_url: http://x/v1", r"needs `model:`"),
         ("model: j\nlm: hf\nattempts: 0", r"`attempts` must be"),
@@ -434,6 +447,30 @@ def test_a_second_judge_rates_once_and_is_as_the_first_but_for_what_differs(tmp_
     first = JudgeSettings.read(path)
     assert (first.repeats, first.second.repeats) == (3, 1)
     assert (first.second.model, first.second.temperature) == ("b", 0.7)
+
+
+def test_the_key_and_the_price_of_a_judge_are_not_those_of_a_second_one_elsewhere(tmp_path):
+    """Its key would be sent to another's server, and its price make a false sum."""
+    access = {"base_url": "http://x/v1", "api_key_env": "KEY_OF_X"}
+    content = {"model": "a", **access, "price": {"input": 1.0, "output": 2.0}, "timeout": 9}
+    path, own = tmp_path / "judge.yaml", Price(1.0, 2.0)
+    read = []
+    for second in (
+        {"model": "b", "base_url": "http://y/v1"},
+        {"model": "b", "lm": "hf", "lm_args": {"pretrained": "b"}},
+        {"model": "b"},
+        {"temperature": 0.5},
+    ):
+        path.write_text(json.dumps({**content, "second": second}))
+        settings = JudgeSettings.read(path).second
+        assert settings.timeout == 9
+        read.append((settings.base_url, settings.lm, settings.api_key_env, settings.price == own))
+    assert read == [
+        ("http://y/v1", None, None, False),
+        (None, "hf", None, False),
+        ("http://x/v1", None, "KEY_OF_X", False),
+        ("http://x/v1", None, "KEY_OF_X", True),
+    ]
 
 
 def test_a_file_has_one_judge_in_a_process_who_is_told_of_though_its_cache_had_all(

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,8 @@ class JudgeSettings:
         Number of ratings of each answer; more than one needs a temperature.
     second : JudgeSettings, optional
         A second judge, which rates each answer once to show how far the two agree; its ratings
-        score nothing. In the file, its entry states what differs from the rest of the file.
+        score nothing. In the file, its entry states what differs from the rest of the file; a price
+        is that of the entry's own model, a key that of its own endpoint.
     reducer : str
         How several ratings become one: ``mean``, ``median`` or ``mode`` (the most frequent; of
         equally frequent ones the first).
@@ -158,6 +159,7 @@ class JudgeSettings:
     allow_self: bool = option(False, SWITCH)
 
     def __post_init__(self) -> None:
+        # The other errors name the judge.
         if not self.model:
             raise UsageError("a judge needs `model:`, its name")
         trouble = ""
@@ -174,6 +176,11 @@ class JudgeSettings:
             )
         elif self.grades and self.grade_pattern is None:
             trouble = "`grades` needs `grade_pattern`, which finds them"
+        elif self.second is not None and self.second.repeats > 1:
+            trouble = f"its second judge {self.second.model} rates once; leave out its `repeats:`"
+        # Its replies would come from the cache, and agree with themselves.
+        elif self.second and self.second == replace(self, second=None, repeats=1):
+            trouble = "its second judge is the same one; state what differs, such as `model:`"
         if trouble:
             raise UsageError(f"judge {self.model}: {trouble}")
 
@@ -192,11 +199,10 @@ class JudgeSettings:
         if not isinstance(second_content, Mapping | None):
             raise UsageError(f"{path}: `second` must hold what differs, such as `model:`")
         try:
-            second = (
-                cls._of({**content, "repeats": 1, **second_content}, path)
-                if second_content
-                else None
-            )
+            second = None
+            if second_content is not None:
+                shared = _also_of_second(content, second_content)
+                second = cls._of({**shared, "repeats": 1, **second_content}, path)
             return cls._of(content, path, second)
         except UsageError as error:
             raise UsageError(f"{path}: {error}") from None
@@ -223,6 +229,22 @@ class JudgeSettings:
             "reducer": self.reducer if self.repeats > 1 else None,
             "grades": [self.grade_pattern, self.grades] if self.grade_pattern else None,
         }
+
+
+#: How a judge is reached: what is stated of one endpoint or model type is not of another.
+_ACCESS = ("base_url", "api_key_env", "lm", "lm_args", "apply_chat_template")
+
+
+def _also_of_second(content: Values, second: Mapping[str, Any]) -> Values:
+    """Return the settings of a judge's file that hold for its second judge unless stated anew."""
+    differing: set[str] = set()
+    # A key would be sent to a server that it is not for.
+    if "base_url" in second or "lm" in second:
+        differing.update(_ACCESS)
+    # Another model costs what is stated of it, or it is not known what.
+    if differing or "model" in second:
+        differing.add("price")
+    return {name: value for name, value in content.items() if name not in differing}
 
 
 # -- reading replies ------------------------------------------------------------------------------
@@ -314,19 +336,37 @@ def _within(value: float) -> float | None:
 
 
 def _from_json(text: str) -> float | None:
-    """Return the rating of the last JSON object that states one; None if none does."""
-    for written in reversed(re.findall(r"\{[^{}]*\}", text)):
+    """Return the rating of the JSON object that ends last of those that state one; None if none.
+
+    Of an object within another, both with a rating, the outer one counts.
+    """
+    ratings: list[float] = []
+
+    def note_rating(content: dict[str, Any]) -> None:
+        ratings.extend(_stated_rating(content))
+
+    # Integers as floats: Python's own refuse thousands of digits, which a judge may repeat.
+    decoder = json.JSONDecoder(object_hook=note_rating, parse_int=float)
+    start = text.find("{")
+    while start >= 0:
         try:
-            content = json.loads(written)
-        except json.JSONDecodeError:
-            continue
-        for key in ("rating", "score"):
-            value = content.get(key)
-            if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?(\s*/\s*10)?", value.strip()):
-                value = float(value.split("/")[0])
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                return float(value)
-    return None
+            _, end = decoder.raw_decode(text, start)
+        # A brace that begins no object, as in a formula.
+        except (ValueError, RecursionError):
+            end = start + 1
+        start = text.find("{", end)
+    return ratings[-1] if ratings else None
+
+
+def _stated_rating(content: Mapping[str, Any]) -> list[float]:
+    """Return the number under ``rating``, else under ``score``, of a JSON object; none if none."""
+    for key in ("rating", "score"):
+        value = content.get(key)
+        if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?(\s*/\s*10)?", value.strip()):
+            return [float(value.split("/")[0])]
+        if isinstance(value, float):
+            return [value]
+    return []
 
 
 _DATE = re.compile(r"[-@:](?:20\d{2}-?\d{2}-?\d{2}|\d{4}|latest|preview)$")
