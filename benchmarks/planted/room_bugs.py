@@ -825,8 +825,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a window grows with every ask of the run",
-            "(growth * answers).astype(int)",
-            "(growth * self.book.n_told).astype(int)",
+            "int(self.growth.get(model, 0.0) * answers)",
+            "int(self.growth.get(model, 0.0) * self.book.n_told)",
         ),
         (
             "a run that is to go to its limits stops when it is decided",
@@ -836,8 +836,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a single model that is left is asked on", "2 if self.compares_only else 1", "1"),
         (
             "a first answer does not tell a price before others are asked",
-            "return np.where(answers == 0, 1, windows) if self.first_alone else windows",
-            "return windows",
+            "if self.first_alone and not answers:",
+            "if False:",
         ),
         (
             "a run with models away ends",

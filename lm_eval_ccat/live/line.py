@@ -15,11 +15,8 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ..ranker.accounts import SLACK
 from ..records import Drop, End, Item, Lost, Record, Release, Restore
@@ -224,19 +221,20 @@ class Line:
 
         While a model is away that may come back, the run does not end.
         """
-        ranker = self.book.ranker
+        ranker, answers = self.book.ranker, self.book.n_told_by_model
+        untold = self.book.n_untold_by_model
         active = [model for model in self.first_windows if model not in self.book.tally.set_aside]
-        answers = np.array([self.book.n_told_by_model[model] for model in active])
-        untold = np.array([self.book.n_untold_by_model[model] for model in active])
         # What the warm-up asks is paid anyway, so it counts before a verdict may end the run.
-        warming = self.ends_at_goal and bool(((untold > 0) & (answers < self.warmup)).any())
+        warming = self.ends_at_goal and any(
+            untold[model] > 0 and answers[model] < self.warmup for model in active
+        )
         decided = self.ends_at_goal and not warming and ranker.decided
         if decided or len(active) < (2 if self.compares_only else 1):
             if not self.away:
                 self._finish("" if decided else _why_too_few(active))
             return
-        free = (self._windows(active, warming) - untold).tolist()
-        self._ask({model: n for model, n in zip(active, free) if n > 0})
+        windows = self._windows(active, warming)
+        self._ask({model: n - untold[model] for model, n in windows.items() if n > untold[model]})
         # Nothing is out and the Ranker wants nothing: no answer is left that could change that.
         if not self.book.n_untold and not self.away:
             self._finish("")
@@ -246,7 +244,8 @@ class Line:
         book, ranker = self.book, self.book.ranker
         # Where every item will be asked anyway, no model waits for a better one.
         share = WORTH if self.ends_at_goal or math.isfinite(ranker.budget) else 0.0
-        most_asks = int(self._windows(self.first_windows).sum()) if self.arrival else math.inf
+        windows = self._windows(self.first_windows) if self.arrival else {}
+        most_asks = sum(windows.values()) if self.arrival else math.inf
         most_untold = math.inf if self.max_untold is None else self.max_untold
         while free_slots and len(book.asks) < most_asks and book.n_untold < most_untold:
             pairs = ranker.ask(1, among=free_slots, least_share=share)
@@ -260,20 +259,22 @@ class Line:
             if ask.state == OPEN:
                 self._waiting[ask.model].append(ask)
 
-    def _windows(self, models: Collection[str], warming: bool = False) -> NDArray[np.int64]:
+    def _windows(self, models: Iterable[str], warming: bool = False) -> dict[str, int]:
         """Return how many asks of each model may be untold.
 
         An ask is untold until its answer is processed. While a model is `warming` up in a run that
         may end at its goal, no model's answers and untold asks together exceed its first window, or
         the warm-up if that is larger.
         """
-        answers = np.array([self.book.n_told_by_model[model] for model in models])
-        windows = np.array([self.first_windows[model] for model in models])
-        if self.warmup_at_once:
-            growth = np.array([self.growth.get(model, 0.0) for model in models])
-            grown = -answers if warming else (growth * answers).astype(int)
-            windows = np.maximum(windows + grown, self.warmup - answers)
-        return np.where(answers == 0, 1, windows) if self.first_alone else windows
+        windows = {model: self.first_windows[model] for model in models}
+        for model, window in windows.items():
+            answers = self.book.n_told_by_model[model]
+            if self.first_alone and not answers:
+                windows[model] = 1
+            elif self.warmup_at_once:
+                grown = -answers if warming else int(self.growth.get(model, 0.0) * answers)
+                windows[model] = max(window + grown, self.warmup - answers)
+        return windows
 
     def _finish(self, reason: str, gaps: bool = False) -> None:
         """End the run; without a `reason` the Ranker has one. For `gaps` see `End`."""

@@ -154,8 +154,9 @@ class Accounts:
         # model and a task, is not `_outdated`.
         self.spent_on, self._next_units = np.zeros((2, 0, len(contents.tasks)))
         self._outdated: set[tuple[int, int]] = set()
-        # Units in flight, by model; NaN if out of date.
+        # Units in flight, by model, where the model is not among those whose flights have changed.
         self.prices, self._units_in_flight = np.zeros((2, 0))
+        self._changed_flights: set[int] = set()
         self._active = np.zeros(0, dtype=bool)
         for name, price in prices.items():
             self.add(name, price)
@@ -212,6 +213,7 @@ class Accounts:
         self._outdated = set(np.ndindex(self._next_units.shape))
         for account in self._accounts:
             account.renumber(moved_to, self.contents.kept_items)
+            self.prices[account.number] = self.price(account)
         self.note_change()
 
     def __len__(self) -> int:
@@ -270,8 +272,9 @@ class Accounts:
     def committed(self) -> float:
         """Amount spent so far, plus the cost of items in flight as answers so far let expect."""
         if self._committed is None:
-            for number in np.flatnonzero(np.isnan(self._units_in_flight)).tolist():
+            for number in self._changed_flights:
                 self._units_in_flight[number] = sum(self._accounts[number].pending.values())
+            self._changed_flights.clear()
             self._committed = self.spent + float(self.prices.dot(self._units_in_flight))
         return self._committed
 
@@ -322,7 +325,10 @@ class Accounts:
         if math.isinf(left):
             return account.available
         if not self.affords_mean:
-            return account.available & (self.price(account) * self.units <= left)
+            price = self.price(account)
+            if self._units_are_alike and price * float(self.units[0]) <= left:
+                return account.available
+            return account.available & (price * self.units <= left)
         out, able = account.available.copy(), self.affordable(left)[account.number]
         for number, task in enumerate(self.contents.tasks):
             if len(able) > 1 and not able[number]:
@@ -363,6 +369,7 @@ class Accounts:
             # A free answer (one reused from before) says nothing about the price of the next.
             measured = account.measured
             account.measured = Measured(measured.cost + cost, measured.units + units)
+            self.prices[account.number] = self.price(account)
         self.spent_on[account.number, self.contents.task_at(item)] += float(cost)
         if failure is None:
             account.score(item)
@@ -380,8 +387,7 @@ class Accounts:
         account.available[item] = available
         if not self._units_are_alike:
             self._outdated.add(cell)
-        self.prices[account.number] = self.price(account)
-        self._units_in_flight[account.number] = np.nan
+        self._changed_flights.add(account.number)
         self.note_change()
 
     def set_aside(self, account: Account, reason: str | None) -> None:

@@ -447,7 +447,7 @@ class Contents:
         An item of three parts (task, doc_id, repeat) names its repeat itself.
         """
         # Pairs name a task, so a doc_id that is itself a tuple has to be named with its task.
-        if isinstance(item, Sequence) and not isinstance(item, str) and len(item) in (2, 3):
+        if not isinstance(item, str | int) and isinstance(item, Sequence) and len(item) in (2, 3):
             name, doc_id, *named = item
             repeat = named[0] if named else repeat
             if name not in self.number_of_task:
@@ -458,17 +458,16 @@ class Contents:
             task, doc_id = self.tasks[0], item
         else:
             raise UsageError(f"item {item!r} is not a pair (task, doc_id)")
-        of_task = f" of task {task.name!r}" if task.name else ""
         try:
             index = task.bank.index[doc_id]
         except (KeyError, TypeError):
-            raise UsageError(f"the bank{of_task} has no item with doc_id {doc_id!r}") from None
+            raise UsageError(f"the bank{_of(task)} has no item with doc_id {doc_id!r}") from None
         # In Python True is an integer, equal to 1.
         if isinstance(repeat, bool) or not isinstance(repeat, int):
             raise UsageError(f"repeat {repeat!r} of doc_id {doc_id!r} is not a whole number")
         if not 1 <= repeat <= task.repeats:
             raise UsageError(
-                f"there is no repeat {repeat} of doc_id {doc_id!r}{of_task}: this ranking asks "
+                f"there is no repeat {repeat} of doc_id {doc_id!r}{_of(task)}: this ranking asks "
                 f"every item up to {task.repeats} times"
             )
         # From `_positions`, so that all accounts share one integer object for each position.
@@ -481,7 +480,7 @@ class Contents:
         second.
         """
         first = self.position(item)
-        if isinstance(item, Sequence) and not isinstance(item, str):
+        if not isinstance(item, str | int) and isinstance(item, Sequence):
             return [first]
         task = self.tasks[self.task_at(first)]
         return self._positions[first : task.positions.stop : task.bank.n_items]
@@ -508,11 +507,12 @@ class Contents:
 
     def name_as_asked(self, position: int) -> Any:
         """Return an item as `ask` names it: with its repeat from the second on, unless bare."""
-        task, i = self.task_and_position(position)
-        repeat = 1 + i // task.bank.n_items
-        if repeat == 1 or (self.bare and not self._names_repeats):
-            return self.name(position)
-        return task.name, self.doc_id(position), repeat
+        task, in_task = self.task_and_position(position)
+        passes_before, in_bank = divmod(in_task, task.bank.n_items)
+        doc_id = task.bank.doc_ids[in_bank]
+        if self.bare and not (passes_before and self._names_repeats):
+            return doc_id
+        return (task.name, doc_id, passes_before + 1) if passes_before else (task.name, doc_id)
 
     def units(self, units: Any) -> Floats:
         """Return the units of all items: 1 each, or as stated (by task if there are several)."""
@@ -542,6 +542,11 @@ class Contents:
             raise UsageError(f"group {name!r}: weights must be numbers above 0")
         shares = {self.number_of_task[task]: weight / total for task, weight in factors.items()}
         return {number: share / self.tasks[number].weight for number, share in shares.items()}
+
+
+def _of(task: Task) -> str:
+    """Return the words that name a task in a message; none if it has no name."""
+    return f" of task {task.name!r}" if task.name else ""
 
 
 def _repeats(repeats: Any, tasks: Collection[str]) -> dict[str, int]:

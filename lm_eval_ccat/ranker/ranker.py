@@ -454,10 +454,7 @@ class Ranker:
             turn = turns.best(models, least_share) if only is None else turns.turn_of(only)
             if turn is None:
                 break
-            choice = self._turns.item(turn)
-            self._record_ask(turn.model, choice)
-            name = self._accounts[turn.model].name
-            asked.append((name, self._contents.name_as_asked(choice.item)))
+            asked.append(self._record_ask(turn.model, self._turns.item(turn)))
         return asked
 
     def impose(self, pairs: Iterable[tuple[str, Any, float | None]]) -> None:
@@ -490,15 +487,16 @@ class Ranker:
         for (number, _), imposed in choices.items():
             self._record_ask(number, imposed)
 
-    def _record_ask(self, number: int, choice: Choice) -> None:
-        """Record that the model of a number was asked an item."""
+    def _record_ask(self, number: int, choice: Choice) -> tuple[str, Any]:
+        """Record that the model of a number was asked an item; return the names of both."""
         account = self._accounts[number]
         task, in_task = self._contents.task_and_position(choice.item)
         self._accounts.ask(account, choice.item, choice.probability)
         task.asked(number, in_task, choice.probability)
+        name, item = account.name, self._contents.name_as_asked(choice.item)
         # A ranking that begins again without banks is not told of draws, which were by the banks.
-        pair = account.name, self._contents.name_as_asked(choice.item), None
-        self.join.note(self, "impose", ([pair],), {})
+        self.join.note(self, "impose", ([(name, item, None)],), {})
+        return name, item
 
     def _answer(self, model: str, item: Any, repeat: int | None) -> tuple[Account, int]:
         """Return a model's account and the position of an answer: by default the item's next."""

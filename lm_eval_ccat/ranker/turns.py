@@ -146,8 +146,9 @@ class Turns:
         """Return which models still have warm-up items ahead; shape (n_models, n_tasks)."""
         accounts = self.accounts
         if self._warming is None or self._warming[0] != accounts.changes:
-            ahead = (accounts.n_of_task < self.warmup_items) & (accounts.remaining > 0)
-            if ahead.any():  # as before few answers
+            ahead = accounts.n_of_task < self.warmup_items
+            if np.count_nonzero(ahead):  # as before few answers
+                ahead &= accounts.remaining > 0
                 able = accounts.active
                 # A cap below the warm-up of all tasks leaves some tasks with fewer items.
                 if not self._policy.warmup_ignores_limits:
@@ -158,10 +159,13 @@ class Turns:
 
     def wanted(self) -> Mask:
         """Return the models that the stopping rule would give more items; shape (n_models,)."""
-        out = self.accounts.active
-        if np.count_nonzero(out):
-            out[out] = self.rule.wants(self.standing)
-        return out
+        active = self.accounts.active
+        n_active = np.count_nonzero(active)
+        if n_active == len(active):
+            return self.rule.wants(self.standing)
+        if n_active:
+            active[active] = self.rule.wants(self.standing)
+        return active
 
     def candidates(self) -> Candidates:
         """Return who may get the next item; cached, because it depends only on the state."""
@@ -170,16 +174,16 @@ class Turns:
             return Candidates([])
         if self._cached is None or self._cached[0] != accounts.changes:
             able = self.warming()
-            if able.any():
+            if in_warmup := np.count_nonzero(able):
                 able = able & accounts.affordable(self._warmup_budget)
             # Whoever has fewest items of a task comes first, so that all models advance together.
-            if able.any():
+            if in_warmup and np.count_nonzero(able):
                 candidates = _of_warmup(
                     able & (accounts.n_of_task == accounts.n_of_task[able].min())
                 )
             else:
                 able = self.wanted() & (accounts.n < self.cap)
-                able &= accounts.affordable(accounts.left()).any(axis=1)
+                able &= np.logical_or.reduce(accounts.affordable(accounts.left()), 1)
                 candidates = Candidates(able.nonzero()[0].tolist())
             self._cached = accounts.changes, candidates
         return self._cached[1]
@@ -291,7 +295,8 @@ class Turns:
             pending = [tuple(self.accounts[model].pending) for model in models]
             if (worth := outcome.policy.priorities(models, pending, prices)) is not None:
                 return rounded(worth)
-        return np.asarray(1.0 / (self.accounts.n[models] + 1.0) ** 2)
+        n_after = self.accounts.n[models] + 1.0
+        return np.asarray(1.0 / (n_after * n_after))
 
     # -- which item ---------------------------------------------------------------------------
 

@@ -301,7 +301,9 @@ class WeightedSum:
         """Return the candidates for the next item of `model`, best first, among all items."""
         # The task whose next item tells most about the sum is asked; its method chooses the item.
         askable_terms = [
-            n for n, term in enumerate(self._terms) if available[term.task.positions].any()
+            n
+            for n, term in enumerate(self._terms)
+            if np.count_nonzero(available[term.task.positions])
         ]
         position = askable_terms[0]
         if len(askable_terms) > 1:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -311,20 +311,20 @@ def _usual_variance(belief: Belief) -> float:
 
 
 class ModelValues(NamedTuple):
-    """What `Moments` need of one model alone, or of all: all but the last two as they have them."""
+    """What `Moments` need of each model alone: all but the last two as they have them."""
 
-    estimate: Any
-    open_variance: Any
-    misfit: Any
-    level: Any
-    n_left: Any
-    n_draws: Any
-    mean_residual: Any
-    ability: Any
-    ability_variance: Any
-    slope: Any
-    residual_sd: Any  # standard deviation of a residual on an item not asked, as the bank expects
-    score_variance: Any  # of the scores so far
+    estimate: Floats
+    open_variance: Floats
+    misfit: Floats
+    level: Floats
+    n_left: Floats
+    n_draws: Floats
+    mean_residual: Floats
+    ability: Floats
+    ability_variance: Floats
+    slope: Floats
+    residual_sd: Floats  # standard deviation of a residual on an item not asked, by the bank
+    score_variance: Floats  # of the scores so far
 
 
 class Products(NamedTuple):
@@ -370,14 +370,14 @@ class Joint:
         self._rows: Floats = np.zeros((_SCORES + 1, 0, 0))
         self._sums: Floats = np.zeros((len(Products._fields), 0, 0))
         self.sums = Products(*self._sums)
-        self._values: list[ModelValues] = []
+        self._values: Floats = np.zeros((len(ModelValues._fields), 0))  # as `ModelValues`
 
     def add_model(self) -> None:
         """Add a model without any information."""
         self._rows = np.pad(self._rows, ((0, 0), (0, 1), (0, 0)))
         self._sums = np.pad(self._sums, ((0, 0), (0, 1), (0, 1)))
         self.sums = Products(*self._sums)
-        self._values.append(ModelValues(*np.zeros(len(ModelValues._fields))))
+        self._values = np.pad(self._values, ((0, 0), (0, 1)))
 
     def add_draw(self, item: int) -> None:
         """Record that an item was drawn for some model."""
@@ -392,31 +392,32 @@ class Joint:
         """Take over what the scores of model `a` say now, whose draws were all added."""
         member.refresh(departures)
         posterior, floor = member.posterior, departures.floor * member.level
-        self._values[a] = ModelValues(
-            estimate=member.estimate,
-            open_variance=member.open_variance,
-            misfit=member.misfit,
-            level=member.level,
-            n_left=member.n_left,
-            n_draws=len(member.drawn),
-            mean_residual=member.mean_residual,
-            ability=posterior.z[0],
-            ability_variance=posterior.covariance[0, 0],
-            slope=posterior.slope,
-            residual_sd=(departures.noise * member.unseen_noise + floor) ** 0.5,
-            score_variance=member.score_variance,
+        residual_variance = departures.noise * member.unseen_noise + floor
+        self._values[:, a] = (  # in the order of `ModelValues`
+            member.estimate,
+            member.open_variance,
+            member.misfit,
+            member.level,
+            member.n_left,
+            len(member.drawn),
+            member.mean_residual,
+            float(posterior.z[0]),
+            float(posterior.covariance[0, 0]),
+            posterior.slope,
+            residual_variance**0.5,
+            member.score_variance,
         )
         c, e = member.draw_weights, member.draw_residuals  # the letters of `Products`
-        y, s = c * e, np.sqrt(departures.noise * member.draw_noises + floor)
-        self._rows[:, a, self._columns[member.drawn]] = (
-            y,
-            c * s,
-            np.sqrt(c) * e,
-            y * y,
-            y * y * y,
-            y,
-            c * posterior.score[member.drawn],
-        )
+        rows = np.empty((len(self._rows), len(c)))
+        y, square = np.multiply(c, e, out=rows[0]), rows[3]
+        s = np.sqrt(departures.noise * member.draw_noises + floor)
+        np.multiply(c, s, out=rows[1])
+        np.multiply(np.sqrt(c), e, out=rows[2])
+        np.multiply(y, y, out=square)
+        np.multiply(square, y, out=rows[4])
+        rows[5] = y
+        np.multiply(c, posterior.score.take(member.drawn), out=rows[_SCORES])
+        self._rows[:, a, self._columns.take(member.drawn)] = rows
         products = np.einsum("khd,kd->kh", self._rows[:_SCORES], self._rows[_PARTNER, a])
         products[-2] += products[-1]  # both parts of `cubes`
         products[-1] = np.abs(self._rows[_SCORES] - self._rows[_SCORES, a]).max(axis=1, initial=0.0)
@@ -464,9 +465,7 @@ class Joint:
 
     def moments(self, departures: Departures) -> Moments:
         """Return the current state of all models under this prior."""
-        # One row a quantity, so that each lies in memory without gaps.
-        width = len(ModelValues._fields)
-        values = ModelValues(*np.array(self._values, dtype=np.float64).reshape(-1, width).T.copy())
+        values = ModelValues(*self._values.copy())  # later answers change `_values`
         n_draws, sums = values.n_draws, self.sums
         alike = np.full((len(n_draws), len(n_draws)), departures.rho)
         set_diagonal(alike, 1.0)  # a model is wholly like itself
@@ -596,13 +595,13 @@ class Field:
         if item is not None:
             return NextItems([item], sequence.draws[item].probability)
         # A draw is made among all items left or not at all, never among those that fit a budget.
-        withheld = sequence.left & ~available & member.unasked
-        may_draw = self._draws and not withheld.any() and sequence.left.any()
+        withheld = np.count_nonzero(sequence.left & ~available & member.unasked)
+        may_draw = self._draws and not withheld and np.count_nonzero(sequence.left)
         move = self._next_move() if may_draw else Move.CHOOSE
         if move is not Move.DRAW:
             # An item that is new to the sequence will be asked of the other models as well.
             new_items = available & sequence.left
-            candidates = new_items if new_items.any() else available
+            candidates = new_items if np.count_nonzero(new_items) else available
             items = self._most_telling(a, candidates, k, price, pending)
             if move is Move.CHOOSE or not self._draw_tells_more(items[0]):
                 return NextItems(items, None)

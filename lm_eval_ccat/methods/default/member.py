@@ -67,9 +67,19 @@ class ItemStates(NamedTuple):
     kappa: Floats
     slopes: Floats
 
-    def precision(self, counts: Mask | float = 1.0) -> Floats:
-        """Return the precision of `z` that scores add, on all items or on those that count."""
-        return np.asarray((self.slopes * (self.w / self.kappa * counts)).dot(self.slopes.T))
+    @classmethod
+    def of(cls, rows: Floats) -> ItemStates:
+        """Return the states that stand in the rows of an array, the slopes in the last ones."""
+        return cls(rows[0], rows[1], rows[2], rows[3], rows[4:])
+
+    @property
+    def weights(self) -> Floats:
+        """What each score counts in the precision of `z`."""
+        return self.w / self.kappa
+
+    def precision(self, weights: Floats) -> Floats:
+        """Return the precision of `z` that scores add which count these `weights`."""
+        return np.asarray((self.slopes * weights).dot(self.slopes.T))
 
 
 class Step(NamedTuple):
@@ -205,22 +215,27 @@ class Member:
         w, inverse_p = self._draws.take(scored, 1)
         drawn = w.nonzero()[0]
         self.drawn = scored[drawn]
-        seen = p.states(scored)
-        deviation = seen.score - seen.score.sum() / max(self._n_known, 1)
-        self.score_variance = float(deviation.dot(deviation)) / max(self._n_known - 1, 1)
-        residual = p.residuals(seen, _MOST_LEVERAGE)
+        seen, n_known = p.states(scored), max(self._n_known, 1)
+        weights = seen.weights
+        deviation = seen.score - np.add.reduce(seen.score) / n_known
+        self.score_variance = float(deviation.dot(deviation)) / max(n_known - 1, 1)
+        residual = p.residuals(seen, weights, _MOST_LEVERAGE)
         noises = seen.kappa * seen.w
-        usual = departures.noise * noises + departures.floor * self.level
+        usual = departures.noise * noises
+        usual += departures.floor * self.level
+        squares = residual * residual
+        variance_of_mean = float(np.add.reduce(squares)) / n_known**2
         # What exceeds the usual counts against a few usual answers, so that one odd score is no
         # misfit.
-        excess = float((residual * residual / np.maximum(usual, _LEAST_NOISE) - 1.0).sum())
+        squares /= np.maximum(usual, _LEAST_NOISE, out=usual)
+        excess = float(np.add.reduce(squares)) - self._n_known
         self.misfit = 1.0 + max(excess, 0.0) / (USUAL_ANSWERS + self._n_known)
-        variance_of_mean = float(residual.dot(residual)) / max(self._n_known, 1) ** 2
         self.misfit_variance = variance_of_mean * (1.0 - 1.0 / self.misfit)
         self.unseen_noise = p.unseen_noise * self.misfit
         # Draws measure the departure itself: the open variance is what the chosen items leave.
-        self._chosen = seen.precision(w == 0.0)
-        left = p.open_after(self._chosen)
+        weights *= w == 0.0
+        self._after_chosen = p.after(seen.precision(weights))
+        left = self._after_chosen.variance
         self._position_variance = OUTSIDE * chance_outside + max(
             p.variance_over_abilities - left, 0.0
         )
@@ -231,8 +246,8 @@ class Member:
 
     def left_by_chosen(self, item: int) -> float:
         """Return `open_variance` after one more chosen item."""
-        precision = self._chosen + self.posterior.states([item]).precision()
-        return self.posterior.open_after(precision) + self._position_variance
+        left = self._after_chosen.variance_with(self.posterior.states([item]))
+        return left + self._position_variance
 
     def _measure(
         self, residual: Floats, w: Floats, inverse_p: Floats, drawn_places: Indices
@@ -272,6 +287,31 @@ class Member:
         )  # fmt: skip
 
 
+class AfterScores(NamedTuple):
+    """The mean expected score of a model's unseen items, given some of its scores.
+
+    Attributes
+    ----------
+    variance : float
+        Of this mean.
+    covariance : ndarray of shape (1 + q, 1 + q)
+        Of `z`.
+    with_mean : ndarray of shape (1 + q,)
+        Covariances of `z` and the mean.
+    """
+
+    variance: float
+    covariance: Floats
+    with_mean: Floats
+
+    def variance_with(self, item: ItemStates) -> float:
+        """Return the variance of the mean after the score of one more item."""
+        slopes = item.slopes[:, 0]
+        # A further score adds a matrix of rank one to the precision (Sherman and Morrison).
+        of_score = item.kappa[0] / item.w[0] + slopes.dot(self.covariance).dot(slopes)
+        return self.variance - float(slopes.dot(self.with_mean) ** 2 / of_score)
+
+
 class ScorePosterior:
     """Posterior of one model's ability and factors, given scores on some items.
 
@@ -303,14 +343,15 @@ class ScorePosterior:
         self.items = items
         self.answered: Indices = np.empty(0, dtype=np.intp)
         self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
-        self.score, self._total = np.zeros(items.n_items), 0.0
-        self._rows = items.rows[:, :0]  # of the items seen
+        self._total = 0.0
         self._identity = np.eye(items.n_dimensions)
         self._prior = self._identity.copy()  # precision
         self._prior[0, 0] = items.prior_sd**-2
-        # Gradients of the linear predictors; only that in the ability ever changes.
-        self._slopes = np.empty((items.n_dimensions, items.n_items))
-        self._slopes[1:] = items.loadings.T
+        # Rows as `ItemStates` has them: what is known of some items is one selection of columns.
+        # Of the gradients of the linear predictors only that in the ability ever changes.
+        self._states = np.zeros((4 + items.n_dimensions, items.n_items))
+        self._states[5:] = items.loadings.T
+        self.score, self.mu, self.w, self.kappa, self._slopes = ItemStates.of(self._states)
         self._profile = items.profile.prior.copy()
         self.z = np.zeros(items.n_dimensions)
         self.covariance = solved(self._prior, self._identity)
@@ -345,11 +386,9 @@ class ScorePosterior:
         """Take in scores, on [0, 1], of items not seen before."""
         places = np.array(items, dtype=np.intp)
         self.answered = np.concatenate([self.answered, places])
-        self._rows = np.concatenate([self._rows, self.items.rows.take(places, 1)], 1)
-        self._unseen[places] = 0.0
-        self.score[places] = scores
         self._total += sum(scores)
         for item, score in zip(items, scores):
+            self._unseen[item], self.score[item] = 0.0, score
             self._profile += self.items.profile.of(item, score)
         self._fit()
         self._predict()
@@ -381,24 +420,31 @@ class ScorePosterior:
 
     def states(self, items: Items | Indices) -> ItemStates:
         """Return what is known of some items."""
-        score, mu, w, kappa = (
-            values.take(items) for values in (self.score, self.mu, self.w, self.kappa)
-        )
-        return ItemStates(score, mu, w, kappa, self._slopes.take(items, 1))
+        return ItemStates.of(self._states.take(items, 1))
 
-    def residuals(self, seen: ItemStates, most_leverage: float) -> Floats:
-        """Return residuals of items seen, approximately as if the fit had not included them."""
-        g = seen.slopes
-        leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * seen.w / seen.kappa
-        return np.asarray((seen.score - seen.mu) / (1.0 - np.minimum(leverage, most_leverage)))
+    def residuals(self, seen: ItemStates, weights: Floats, most_leverage: float) -> Floats:
+        """Return residuals of items seen, approximately as if the fit had not included them.
 
-    def open_after(self, precision: Floats) -> float:
-        """Return the variance of the mean expected score of the unseen items, given only these.
+        `weights` are those of the states.
+        """
+        along = self.covariance.dot(seen.slopes)
+        along *= seen.slopes
+        leverage = np.add.reduce(along, 0)
+        leverage *= weights
+        np.minimum(leverage, most_leverage, out=leverage)
+        residuals = seen.score - seen.mu
+        residuals /= np.subtract(1.0, leverage, out=leverage)
+        return np.asarray(residuals)
 
-        `precision` is that of the scores of the items that are given (`ItemStates.precision`).
+    def after(self, precision: Floats) -> AfterScores:
+        """Return what is open of the mean expected score of the unseen items, given only scores.
+
+        `precision` is that of these scores (`ItemStates.precision`).
         """
         along = self._gradient / max(self.n_items - len(self.answered), 1)
-        return float(along.dot(solved(precision + self._prior, along)))
+        covariance = solved(precision + self._prior, self._identity)
+        with_mean = covariance.dot(along)
+        return AfterScores(float(along.dot(with_mean)), covariance, with_mean)
 
     @property
     def variance_over_abilities(self) -> float:
@@ -421,15 +467,18 @@ class ScorePosterior:
         """
         items, prior, z = self.items, self._prior, self.z
         share, last_step = 1.0, np.zeros(len(z))
-        rows, noise = self._rows, items.noise[self.answered]
+        rows, noise = items.rows.take(self.answered, 1), items.noise.take(self.answered)
         # Where the last fit ended, everything is known already.
-        y, mu, w, kappa, g = self.states(self.answered)
+        states = self._states.take(self.answered, 1)
+        seen = ItemStates.of(states)
         for _ in range(_STEPS):
             prior[0, 0] = items.prior_precision_at(float(z[0]))
-            precision = (g * (w / kappa)).dot(g.T)
+            precision = seen.precision(seen.weights)
             precision += prior
             covariance = solved(precision, self._identity)
-            step = covariance.dot(g.dot((y - mu) / kappa) - prior.dot(z))
+            residuals = seen.score - seen.mu
+            residuals /= seen.kappa
+            step = covariance.dot(seen.slopes.dot(residuals) - prior.dot(z))
             longest = max(map(abs, step.tolist()))
             if step.dot(last_step) < -0.25 * last_step.dot(last_step):
                 share *= 0.5
@@ -437,14 +486,12 @@ class ScorePosterior:
             z = z + step * (share if longest < _LONGEST_STEP else share * _LONGEST_STEP / longest)
             if longest < _TOLERANCE:
                 break
-            mu, w, kappa, g[0] = items.curves(z.tolist(), rows, noise)
+            items.curves(z.tolist(), rows, noise, out=states[1:5])
         self.z, self.covariance = z, covariance
 
     def _predict(self) -> None:
         items = self.items
-        self.mu, self.w, self.kappa, self._slopes[0] = items.curves(
-            self.z.tolist(), items.rows, items.noise
-        )
+        items.curves(self.z.tolist(), items.rows, items.noise, out=self._states[1:5])
         left = self._unseen * self.w
         self._gradient = self._slopes.dot(left)
         self._noise_left = float(self.kappa.dot(left))
@@ -455,7 +502,7 @@ class ScorePosterior:
     def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Return covariance and gradient once `pending` have scores, at the present mode."""
         states, identity = self.states(pending), self._identity
-        precision = solved(self.covariance, identity) + states.precision()
+        precision = solved(self.covariance, identity) + states.precision(states.weights)
         gradient = self._gradient - states.slopes.dot(self._unseen.take(pending) * states.w)
         return solved(precision, identity), gradient
 

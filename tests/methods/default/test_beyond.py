@@ -132,7 +132,9 @@ def test_what_other_abilities_leave_open_is_their_sum(graded):
     off = mean - posterior.mu.mean()
     want = weight @ off**2 / weight.sum()
     assert posterior.variance_over_abilities == pytest.approx(want, rel=0.1)
-    assert not graded or want < 2.0 * posterior.open_after(posterior.states(seen).precision())
+    states = posterior.states(seen)
+    left = posterior.after(states.precision(states.weights)).variance
+    assert not graded or want < 2.0 * left
 
 
 def test_what_scores_say_nothing_of_stays_where_it_was():

@@ -173,7 +173,7 @@ def test_a_model_beyond_the_bank_is_known_less_well_than_its_curves_say():
     field.learn(0, list(range(20)), [1.0] * 20)
     field.moments()
     [member] = field.members
-    left = member.posterior.open_after(member._chosen)
+    left = member._after_chosen.variance
     of_curves = left + max(member.posterior.variance_over_abilities - left, 0.0)
     assert member.position > 1.0 and member.open_variance > 1.05 * of_curves * member.misfit
 
