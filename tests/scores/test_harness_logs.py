@@ -1,6 +1,7 @@
 """Reading logs: what is taken, what is left out and said, what is refused."""
 
 import gzip
+import itertools
 import hashlib
 import json
 import re
@@ -287,6 +288,26 @@ def test_what_of_a_file_cannot_be_used_is_named_and_the_rest_counts(tmp_path):
     write_run(tmp_path, "b", [sample_row(0, {"acc": [1, 2]})], task="lists")
     with pytest.raises(MetricError, match=r"line 1: .*not as one number"):
         ScoreTable.read(tmp_path, task="lists")
+
+
+@pytest.mark.parametrize("metric", [None, "acc"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *itertools.product(("doc_hash", "metrics", "doc_id"), ([["x"]], {"x": 1}, True)),
+        ("doc_hash", 5),
+        ("metrics", 5),
+        ("metrics", "acc"),
+    ],
+)
+def test_a_field_of_another_kind_makes_one_row_unreadable(tmp_path, field, value, metric):
+    """Such rows were written by hand, or by a tool of one's own."""
+    rows = [sample_row(n, {"acc": n % 2}) for n in range(4)]
+    rows[2] |= {field: value}
+    file = write_run(tmp_path, "a", [json.dumps(row) for row in rows], results=False)
+    table = ScoreTable.read(tmp_path, metric)
+    assert (table.metric, table.doc_ids) == ("acc", (0, 1, 3))
+    assert any(note.startswith(f"{file}, line 3: not readable") for note in table.warnings)
 
 
 def test_files_are_read_alike_by_several_processes(tmp_path, monkeypatch):

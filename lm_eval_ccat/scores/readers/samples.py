@@ -21,6 +21,7 @@ from ...cluster import in_processes
 from ...errors import MetricError, OutsideScaleError, ScoreTableError
 from ...metrics import Metric
 from ...money import estimate_tokens
+from ...shown import short
 from ..prompts import (
     DIGITS,
     as_sent,
@@ -146,10 +147,19 @@ def sound_rows(path: Path) -> Iterator[SampleRow]:
 
 def _checked(row: object) -> SampleRow | str:
     """Return a row with its document's number, or why it is none."""
-    if isinstance(row, dict) and isinstance(doc_id := row.get("doc_id"), (int, str)):
-        # The harness numbers documents; who copies its logs may write the numbers as texts.
-        return {**row, "doc_id": int(doc_id)} if is_number(doc_id) else row
-    return str(row) if isinstance(row, Exception) else "not a sample row: no doc_id"
+    if not isinstance(row, dict):
+        return str(row) if isinstance(row, Exception) else "not a sample row: no doc_id"
+    doc_id, doc_hash = row.get("doc_id"), row.get("doc_hash")
+    if isinstance(doc_id, bool) or not isinstance(doc_id, (int, str)):
+        return "not a sample row: no doc_id"
+    # Hashes are compared and counted, which only texts can be.
+    if not isinstance(doc_hash, str | None):
+        return f"doc_hash is no text but {short(repr(doc_hash), 40)}"
+    metrics = row.get("metrics") or []
+    if not (isinstance(metrics, list) and all(isinstance(metric, str) for metric in metrics)):
+        return f"metrics are no list of names but {short(repr(metrics), 40)}"
+    # The harness numbers documents; who copies its logs may write the numbers as texts.
+    return {**row, "doc_id": int(doc_id)} if is_number(doc_id) else row
 
 
 def tail_of(line: bytes, key: str) -> SampleRow | None:
