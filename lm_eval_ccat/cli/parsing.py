@@ -170,16 +170,18 @@ MODELS: Options = {
 def models_of(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the entries of ``models:`` that ``--model``, ``--model_args`` and so on stand for.
 
+    The n-th ``--model`` goes with the n-th of each other flag; a single ``--price`` is that of all.
+
     Raises
     ------
     UsageError
-        If a flag is given for only some of the models.
+        If a flag is given more or fewer times than ``--model``.
     """
     kinds = args.model or []
     flags = {name: getattr(args, name, None) for name in ("model", "model_args", "name", "price")}
     values_of = {name: values for name, values in flags.items() if values}
     if kinds and len(values_of.get("price", ())) == 1:
-        values_of["price"] *= len(kinds)
+        values_of["price"] = values_of["price"] * len(kinds)
     for flag, values in values_of.items():
         if len(values) != len(kinds):
             raise UsageError(

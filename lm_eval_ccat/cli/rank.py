@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from ..live.surfaces import add_flags, given_by_flags, starter
 from ..options import OptionPlace, Values, number
 from ..report import LivePage, write_report
 from ..report.page import SECONDS
+from ..scores.reading import YAML
 from .live import Display, show
 from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, models_of
 
@@ -117,9 +119,7 @@ def _run(args: argparse.Namespace, file: Path | None, flags: Values, models: lis
     """Rank by a configuration file, or by flags alone where there is none; return the exit code."""
     display = Display(json=args.json, yes=args.yes)
     config = Spec.read(*_layers(file, flags, models))
-    # A run of flags alone is called after its first task.
-    stem = file or Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
-    folder = Path(args.run_dir or stem.with_suffix(".run"))
+    folder = Path(args.run_dir or _usual_folder(file, config.tasks))
     if args.watch:
         display.note(f"Live page: {folder / PAGE}")
     with LivePage(folder, args.watch) if args.watch else nullcontext():
@@ -137,6 +137,21 @@ def _run(args: argparse.Namespace, file: Path | None, flags: Values, models: lis
         except CcatError as error:  # the ranking itself is done and kept
             print(f"warning: no report: {error}", file=sys.stderr)
     return result.exit_code
+
+
+def _usual_folder(file: Path | None, tasks: Sequence[str]) -> Path:
+    """Return the run directory of a configuration file, or of flags that name tasks.
+
+    Examples
+    --------
+    >>> [str(_usual_folder(None, [task])) for task in ("sums-v1.1", "tasks/sums.yaml")]
+    ['sums-v1.1.run', 'sums.run']
+    """
+    if file is not None:
+        return file.with_suffix(".run")
+    task = tasks[0] if tasks else "run"
+    # Without the ending of a file, but with the dot of a name: v1.0 and v1.1 are two tasks.
+    return Path(f"{safe_name(Path(task).stem if task.endswith(YAML) else task)}.run")
 
 
 def _layers(file: Path | None, flags: Values, models: list[Any]) -> tuple[Any, Any]:
