@@ -1,8 +1,8 @@
 """Reading logs: what is taken, what is left out and said, what is refused."""
 
 import gzip
-import itertools
 import hashlib
+import itertools
 import json
 import re
 import tracemalloc
