@@ -1904,7 +1904,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "cli/parsing": (
         (
             "one price for all models is refused",
-            'values_of["price"] *= len(kinds)',
+            'values_of["price"] = values_of["price"] * len(kinds)',
             'values_of["price"] *= 1',
         ),
         (

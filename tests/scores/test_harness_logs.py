@@ -480,6 +480,16 @@ def test_a_bank_of_several_folders_is_the_same_each_time_and_names_them(tmp_path
     assert any(w.startswith(f"{places[0]}/cut/") for w in first.warnings)
 
 
+@pytest.mark.parametrize("is_relative", [True, False])
+def test_the_source_of_a_linked_file_is_the_file_that_the_link_leads_to(tmp_path, is_relative):
+    file = write_run(tmp_path / "kept", "a", rows_of([1, 0]), results=False)
+    (tmp_path / "shown").mkdir()
+    target = Path("..", file.relative_to(tmp_path)) if is_relative else file
+    (tmp_path / "shown" / file.name).symlink_to(target)
+    [source] = ScoreTable.read(tmp_path / "shown").sources
+    assert Path(source).samefile(file)
+
+
 # -- the fast way to read a row gives what parsing all of it gives, or refuses as it does --------
 
 KEYS = ["filter", "doc_id", "doc_hash", "metrics", "filtered_resps", '"filter": ', '{"doc_id": ']

@@ -358,8 +358,9 @@ def _repeated_runs(labels: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _source(samples: Path) -> Path:
-    """Return where a sample file lies, if a link leads to it."""
-    return samples.readlink() if samples.is_symlink() else samples
+    """Return where a sample file lies: the file that it links to, if it is a link."""
+    # A relative link starts from its own folder.
+    return samples.parent / samples.readlink() if samples.is_symlink() else samples
 
 
 def _choose_metric(
