@@ -76,9 +76,10 @@ class TermContent(TypedDict):
 class OpenPairContent(TypedDict):
     """Two undecided neighbours in the order, `a` before `b`, and what would decide them.
 
-    `p` is P(a better than b), as if looked at once. `items` is how many more items each tested
-    model would need if the difference stayed as it is now, or all its remaining items if no
-    smaller number within reach would do; `cost` is their cost at the model's cost per item so far.
+    That they turn out equivalent decides them, too. `p` is P(a better than b), as if looked at
+    once. `items` is how many more items each tested model would need if the difference stayed as it
+    is now, or all its remaining items if no smaller number within reach would do; `cost` is their
+    cost at the model's cost per item so far.
     `likely_items` and `likely_cost` decide in four of five cases, as the difference may change.
     `all_items` is true if nothing short of nine tenths of the benchmark would do, `one_look` if the
     pair would be decided now were this the only look, `out_of_reach` if not even all items would do

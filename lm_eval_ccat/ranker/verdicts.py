@@ -41,7 +41,8 @@ _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at mos
 _SEARCHED_ITEMS = 20_000
 #: Steps in which a limit is extended to find the items that decide a pair.
 _EXTENSION = 1.2
-#: Standard deviations that a difference loses on its way in one case of five.
+#: Standard deviations by which a difference falls on its way in one case of five, which puts off
+#: that it is decided, or grows, which puts off that it is close.
 _SETBACK = 0.8416
 #: No look is taken before as many more items as may decide an open pair. What `m` items add to a
 #: difference of `n` is ``(m / n)^(1/2)`` standard errors, and seldom so many times as much; the
@@ -266,14 +267,17 @@ class Verdicts:
 
     @property
     def withdrawn(self) -> list[tuple[str, str]]:
-        """Open pairs whose evidence once decided, by itself, for the model that is behind now."""
+        """Open pairs of which an earlier look showed the model to be better that is behind now.
+
+        It showed so for the pair alone; with `familywise` the pair need not have been decided.
+        """
         gap, evidence = self.belief.pairs.gap, self.looks.evidence
-        # Evidence stays from look to look: what once decided the other way is still there.
         if evidence is None:
             return []
-        against = np.where(gap > 0.0, evidence.worse, evidence.better)
-        against = np.exp(-against) <= 1.0 - self.confidence
-        positions = np.argwhere(against & (self.state == OPEN) & (gap != 0.0))
+        # Evidence stays from look to look: what once decided the other way is still there.
+        for_the_worse = np.where(gap > 0.0, evidence.worse, evidence.better)
+        once_decided = np.exp(-for_the_worse) <= 1.0 - self.confidence
+        positions = np.argwhere(once_decided & (self.state == OPEN) & (gap != 0.0))
         return [(self.names[i], self.names[j]) for i, j in positions.tolist() if i < j]
 
     # -- order --------------------------------------------------------------------------------
@@ -393,33 +397,48 @@ class Verdicts:
 
         Beyond a hundred models, of the known ones of a tie only the best and the worst.
         """
-        row_of, out = {name: i for i, name in enumerate(self.names)}, list[tuple[str, str]]()
+        row_of = {name: i for i, name in enumerate(self.names)}
+        separated: list[tuple[str, str]] = []
         for tie in self.ties:
             rows = np.array([row_of[name] for name in tie])
             known = np.flatnonzero(rows >= self.n_tested)
-            first, second = np.triu_indices(len(rows), 1)
+            better, worse = np.triu_indices(len(rows), 1)
+            # Pairs of a board's thousands of known models say nothing of the tested ones.
             if len(self.names) > ALL_PAIRS and len(known) > 2:
-                apart = ~np.isin(first, known) | ~np.isin(second, known)
-                apart |= (first == known[0]) & (second == known[-1])
-                first, second = first[apart], second[apart]
-            decided = self.states(rows[first], rows[second]) == DECIDED
-            pairs = zip(first[decided].tolist(), second[decided].tolist())
-            out += [(tie[a], tie[b]) for a, b in pairs]
-        return out
+                listed = ~np.isin(better, known) | ~np.isin(worse, known)
+                listed |= (better == known[0]) & (worse == known[-1])
+                better, worse = better[listed], worse[listed]
+            decided = self.states(rows[better], rows[worse]) == DECIDED
+            pairs = zip(better[decided].tolist(), worse[decided].tolist())
+            separated += [(tie[a], tie[b]) for a, b in pairs]
+        return separated
 
     def states(self, i: Ints, j: Ints) -> Signs:
-        """Return the states of pairs of rows, of which both may be reference models."""
+        """Return the states of pairs of models, by the numbers of both; any may be of references.
+
+        Parameters
+        ----------
+        i, j : ndarray of int, shape (n_pairs,)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
         row, column = np.minimum(i, j), np.maximum(i, j)
         known = row >= self.n_tested
-        out = np.zeros(len(row), dtype=np.int8)
-        out[~known] = self.state[row[~known], column[~known]]
+        states = np.zeros(len(row), dtype=np.int8)
+        states[~known] = self.state[row[~known], column[~known]]
         if known.any():
-            out[known] = self.of_known(row[known], column[known]).state
-        return out
+            states[known] = self.of_known(row[known], column[known]).state
+        return states
 
     @cached_property
     def ranges(self) -> tuple[Ints, Ints]:
-        """Best and worst rank that decided pairs, and their consequences, leave possible."""
+        """Best and worst rank that decided pairs, and what follows from them, leave possible.
+
+        Each of shape (n_rows,); 1 is the best rank. That a is better than c follows if a is decided
+        to be better than b, and b than c, even where the pair of a and c is open.
+        """
         n_tested, locations, references = self.n_tested, self.location, self.belief.references
         beats, beats_known, loses_to_known = (
             self.sign[:, :n_tested] > 0,
@@ -445,6 +464,7 @@ class Verdicts:
             loses_to_known[i] |= loses_to_known[beats[:, i]].any(axis=0)
         better = np.r_[beats.sum(axis=0) + loses_to_known.sum(axis=1), beats_known.sum(axis=0)]
         worse = np.r_[beats.sum(axis=1) + beats_known.sum(axis=1), loses_to_known.sum(axis=0)]
+        # Two reference models are judged by their full results, in a single look (`of_known`).
         if references is not None:
             width = -float(ndtri(0.5 * (1.0 - self.confidence)))
             n_above, n_below = clearly_apart(
@@ -468,8 +488,6 @@ class Verdicts:
     def p_top(self, tops: Sequence[int] = (1,)) -> dict[int, dict[str, float]]:
         """Estimate, as if looked at once, each model's chance of being among the best k.
 
-        Where all references are exact, only the best ``max(tops)`` of them are in it.
-
         Parameters
         ----------
         tops : sequence of int, optional
@@ -478,7 +496,8 @@ class Verdicts:
         Returns
         -------
         dict of int to (dict of str to float)
-            By k, then by model.
+            By k, then by model. Where all reference models are exact, only the best ``max(tops)``
+            of them are in it: the others cannot be among the best k.
         """
         belief, references = self.belief, self.belief.references
         tested = self.best_first[self.best_first < self.n_tested]
@@ -493,7 +512,7 @@ class Verdicts:
         tie_rng = np.random.default_rng(_SEED + 2)
         rank = _ranks(belief.location[tested] + noise, tie_rng)
         if references is not None:
-            # Only the best of exact references can be among the best k.
+            # A board may have thousands of inexact references, which all vary: fewer draws do.
             rivals, n_draws = np.arange(len(references.names)), _DRAWS // 8
             if references.exact:
                 order = np.argsort(-references.location, kind="stable")
@@ -503,11 +522,11 @@ class Verdicts:
             # Beside known means a model's location varies as in its pairs with them. `beside` says
             # which references are above a model; among tested models it keeps its `rank`.
             beside = belief.beside_known(tested, noise[:n_draws])
-            among = _ranks(np.concatenate([beside, drawn], axis=1), tie_rng)
-            among[:, :n_tested] += rank[:n_draws] - _ranks(beside, tie_rng)
+            rank_of_all = _ranks(np.concatenate([beside, drawn], axis=1), tie_rng)
+            rank_of_all[:, :n_tested] += rank[:n_draws] - _ranks(beside, tie_rng)
             # These sums may give two models the same rank in a draw: rank again, so that exactly k
             # models are among the best k.
-            rank = _ranks(-among.astype(np.float64), tie_rng)
+            rank = _ranks(-rank_of_all.astype(np.float64), tie_rng)
             names = names + [references.names[rival] for rival in rivals]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
 
@@ -548,7 +567,9 @@ class Verdicts:
     def missing(
         self, n_items: int, cost: Mapping[str, float], n_failed: Mapping[str, int]
     ) -> list[OpenPairContent]:
-        """Return what would decide each open pair of neighbours, the least effort first.
+        """Return what would decide each open pair of neighbours, or show that it is equivalent.
+
+        The pair of the least effort is first.
 
         Pairs that are barred, or of which all items are answered or none is common, are left out.
 
@@ -594,8 +615,8 @@ class Verdicts:
         needed = self._items_to_decide(pair, size)
         # A search that ended before the last item does not say that none decides.
         out_of_reach = needed is None and float(pair.n) + _SEARCHED_ITEMS >= size
-        # Half of all pairs need more than `needed`: their difference falls on the way.
-        likely = None if needed is None else self._items_to_decide(pair, size, _SETBACK)
+        # Half of all pairs need more than `needed`: their difference changes on the way.
+        likely = None if needed is None else self._items_to_decide(pair, size, unlucky=True)
         answered = {self.names[k]: int(belief.n[k, k]) for k in (row, column) if k < n_tested}
         answers_needed, likely_answers = (
             {name: max(int(items or size) - n, 0) for name, n in answered.items()}
@@ -607,48 +628,53 @@ class Verdicts:
             sum(cost.get(name, 0.0) * n for name, n in answers.items())
             for answers in (answers_needed, likely_answers)
         )
-        in_the_end = max(answered[name] + answers_needed[name] for name in answered)
+        largest = max(answered[name] + answers_needed[name] for name in answered)
         p = self.better[better, worse] if better < n_tested else 1.0 - self.better[worse, better]
         by_one_look = bool(belief.tails[row, column] < 0.5 * (1.0 - self.confidence))
         return {
             "a": self.names[better], "b": self.names[worse], "p": float(p),
             "items": answers_needed, "cost": price, "likely_items": likely_answers,
-            "likely_cost": likely_price, "all_items": in_the_end > 0.9 * size,
+            "likely_cost": likely_price, "all_items": largest > 0.9 * size,
             "one_look": by_one_look, "out_of_reach": out_of_reach,
         }  # fmt: skip
 
-    def _items_to_decide(self, pair: Gaps, size: float, setback: float = 0.0) -> float | None:
-        """Return how many items decide a pair that goes on as it is; None if `size` are too few.
+    def _items_to_decide(self, pair: Gaps, size: float, *, unlucky: bool = False) -> float | None:
+        """Return at how many items an open pair is decided, or close; None if `size` are too few.
 
-        If the pair cannot be decided within the limit in force, the search extends the limit in
-        steps until it can. A result then advises the user to raise the limit.
+        If neither comes within the limit in force, the search extends the limit in steps until one
+        does. A result then advises the user to raise the limit.
 
         Parameters
         ----------
         pair : Gaps
             The pair as it is, without further axes.
         size : float
-            All items.
-        setback : float, optional
-            How much smaller the difference gets on the way, in standard deviations of what it may
-            still change by.
+            Most items that the pair can get.
+        unlucky : bool, optional
+            Whether the difference changes on the way as it does in the worst one of five cases;
+            otherwise it stays as it is.
         """
-        level, n_items = (
-            (1.0 - self.confidence) / self._family[0].divisor_of_open,
-            self.belief.n_items,
-        )
+        alone, n_items = 1.0 - self.confidence, self.belief.n_items
+        level = alone / self._family[0].divisor_of_open
         n = float(pair.n)
         grid = np.arange(n + 1.0, min(size, n + _SEARCHED_ITEMS) + 1.0)
-        later = _with_items(pair, grid, n_items, setback)
+        later = _with_items(pair, grid, n_items, fall=_SETBACK if unlucky else 0.0)
+        larger = _with_items(pair, grid, n_items, fall=-_SETBACK) if unlucky else later
         # A method's own evidence (`proof`) cannot be foretold: assume that it grows like the
         # evidence of looks without a horizon.
         looks = self.looks if self.belief.proof is None else Looks()
         # With few degrees of freedom a pair that passes the boundary may have too little evidence.
         weak = -float(np.log(level)) - ROUNDING
+        # That a pair is close is shown for all pairs at once, not step by step (`_each_pair`).
+        together = family_size(self.belief) if self.familywise else 1.0
+        weakly_close = -float(np.log(alone / together)) - ROUNDING
 
         def first_that_decides(looks: Looks, limit: float) -> float | None:
             better, worse, _ = looks.evidence_of_gaps(later, n_items, level)
             enough = (better > weak) | (worse > weak) | (later.variance <= 0.0)
+            if self.min_difference > 0.0:
+                close = looks.evidence_of_gaps(larger, n_items, alone, self.min_difference).close
+                enough |= close > weakly_close
             enough &= grid <= limit
             return float(grid[int(np.argmax(enough))]) if enough.any() else None
 
@@ -676,25 +702,39 @@ def most_items(belief: Belief) -> int:
     return int(n.max(initial=0.0))
 
 
-def _with_items(pair: Gaps, n: Floats, n_items: float, setback: float = 0.0) -> Gaps:
-    """Return what decides a pair after other numbers of items; see `Verdicts._items_to_decide`.
+def _with_items(pair: Gaps, n: Floats, n_items: float, fall: float = 0.0) -> Gaps:
+    """Return what decides a pair, as it may be after `n` items; `Gaps` of the shape of `n`.
 
     A later difference is today's, give or take: the variance of their distance is what today's
     variance exceeds the later one by.
+
+    Parameters
+    ----------
+    pair : Gaps
+        One pair as it is, without further axes.
+    n : ndarray of shape (k,)
+        Items of the pair, more than it has.
+    n_items : float
+        Items of the benchmark; infinite where they are a sample.
+    fall : float, optional
+        By how many standard deviations of that distance the difference comes closer to 0, at most
+        to 0; below 0, by how many it goes away from it.
     """
-    shorter = (1.0 / n - 1.0 / n_items) / np.maximum(1.0 / pair.n - 1.0 / n_items, 1e-300)
-    fewer, growth = as_of_many(pair.n, n_items) / as_of_many(n, n_items), n / pair.n
-    loss = setback * np.sqrt(pair.variance * np.maximum(1.0 - shorter, 0.0))
+    variance_ratio = (1.0 / n - 1.0 / n_items) / np.maximum(1.0 / pair.n - 1.0 / n_items, 1e-300)
+    loss_ratio = as_of_many(pair.n, n_items) / as_of_many(n, n_items)
+    growth = n / pair.n
+    loss = fall * np.sqrt(pair.variance * np.maximum(1.0 - variance_ratio, 0.0))
+    side = np.where(pair.size < 0.0, -1.0, 1.0)
     grown: dict[str, Floats] = pair._asdict() | {
-        "size": np.sign(pair.size) * np.maximum(np.abs(pair.size) - loss, 0.0),
-        "variance": pair.variance * shorter, "n": n, "df": pair.df * growth,
-        "drop_variance": pair.drop_variance * shorter,
-        "rise_variance": pair.rise_variance * shorter,
-        "row_zero_loss": pair.row_zero_loss * fewer,
+        "size": side * np.maximum(np.abs(pair.size) - loss, 0.0),
+        "variance": pair.variance * variance_ratio, "n": n, "df": pair.df * growth,
+        "drop_variance": pair.drop_variance * variance_ratio,
+        "rise_variance": pair.rise_variance * variance_ratio,
+        "row_zero_loss": pair.row_zero_loss * loss_ratio,
         "row_zero_count": pair.row_zero_count * growth,
-        "column_zero_loss": pair.column_zero_loss * fewer,
+        "column_zero_loss": pair.column_zero_loss * loss_ratio,
         "column_zero_count": pair.column_zero_count * growth,
-        "rare_loss": pair.rare_loss * fewer,
+        "rare_loss": pair.rare_loss * loss_ratio,
     }  # fmt: skip
     return Gaps(*(np.broadcast_to(grown[name], n.shape) for name in Gaps._fields))
 

@@ -507,6 +507,22 @@ def test_most_rankings_are_decided_by_what_they_say_would_decide(key, share, mos
     assert share[0] < np.mean(decided) <= share[1]
 
 
+@pytest.mark.parametrize("familywise", [False, True])
+def test_a_pair_is_close_once_it_has_the_items_that_are_said_to_show_it(familywise):
+    """The error of a mean of n of N items falls with (1 / n - 1 / N)^(1/2)."""
+
+    def verdicts(n: float) -> Verdicts:
+        error = 0.1 * np.sqrt(1 / n - 1 / 2000)
+        belief = Belief.independent([0.7, 0.701, 0.3], [error] * 3, n=[n] * 3, n_items=2000)
+        looks = Looks(horizons=(2000,)).after(belief, 0.05, 0.05)
+        return Verdicts(belief, looks, "abc", 0.95, familywise, 0.05)
+
+    [pair] = verdicts(30).missing(2000, {}, {})
+    n = 30 + pair["items"]["a"]
+    assert n < 400 and not pair["all_items"] and pair["likely_items"]["a"] > pair["items"]["a"]
+    assert [int(verdicts(items).state[0, 1]) for items in (n - 10, n + 2)] == [OPEN, EQUIVALENT]
+
+
 def test_the_neighbours_of_a_model_are_the_nearest_that_differ_from_it():
     known = board({"top": 0.9, "middle": 0.7, "same": 0.5, "low": 0.3, "last": 0.1})
     b = Belief.independent([0.5], [0.02], n=[90], n_items=900)
