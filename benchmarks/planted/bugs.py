@@ -981,8 +981,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 that hide in one task count as if they were of all",
         "lm_eval_ccat/methods/belief",
-        "largest, squares = loss.max(axis=0), (loss",
-        "largest, squares = loss.min(axis=0), (loss",
+        "loss_of_one, squares = loss.max(axis=0), (loss",
+        "loss_of_one, squares = loss.min(axis=0), (loss",
         (
             "tests/ranker/test_verdicts.py::test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean",
         ),

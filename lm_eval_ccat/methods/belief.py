@@ -369,16 +369,25 @@ class Belief:
         weights: Sequence[float] | Floats,
         correlation: Floats | None = None,
     ) -> Belief:
-        """Return the belief about ``sum of weight x score``.
+        """Return the belief about ``sum of weight x score``, on the scale of scores.
+
+        It has neither references nor what failures and places beyond the banks add: whoever sums
+        knows these of the sum. A single belief of weight 1 is returned as it is, on that scale.
 
         Parameters
         ----------
         beliefs : sequence of Belief
-            About the same models and question.
+            About the same models and question, one of each term.
         weights : sequence of float
+            One of each term, at least 0.
         correlation : ndarray of shape (len(beliefs), len(beliefs)), optional
             Correlation of the errors, for outcomes of the same answers. Without it the beliefs are
             about tasks with independent errors: degrees of freedom are Welch's, and items add up.
+
+        Raises
+        ------
+        ValueError
+            The beliefs are about different questions.
 
         Examples
         --------
@@ -642,13 +651,14 @@ def _zeros_of_sum(
     )
     rare *= weights[:, None, None]
     if same_answers:
-        largest, squares = loss.sum(axis=0), (loss * np.sqrt(n_zeros)).sum(axis=0) ** 2
+        loss_of_one, squares = loss.sum(axis=0), (loss * np.sqrt(n_zeros)).sum(axis=0) ** 2
         rare_loss = rare.sum(axis=0)
     else:
-        largest, squares = loss.max(axis=0), (loss * loss * n_zeros).sum(axis=0)
+        loss_of_one, squares = loss.max(axis=0), (loss * loss * n_zeros).sum(axis=0)
         rare_loss = rare.max(axis=0)
     none = np.zeros_like(squares)
-    return largest, np.divide(squares, largest**2, out=none, where=largest > 0.0), rare_loss
+    zero_count = np.divide(squares, loss_of_one**2, out=none, where=loss_of_one > 0.0)
+    return loss_of_one, zero_count, rare_loss
 
 
 # -- scores of mean p have a variance in proportion to p (1 - p) ----------------------------------
