@@ -182,8 +182,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the worst rank is one too high",
         "lm_eval_ccat/ranker/verdicts",
-        "return 1 + better, n - worse",
-        "return 1 + better, n - worse + 1",
+        "return 1 + better, len(self.location) - worse",
+        "return 1 + better, len(self.location) - worse + 1",
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(
@@ -2298,8 +2298,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the model above is the best of those above",
         "lm_eval_ccat/ranker/rows",
-        "better[-1] if better",
-        "better[0] if better",
+        "better[-1]] if better",
+        "better[0]] if better",
         (
             "tests/ranker/test_verdicts.py::test_the_neighbours_of_a_model_are_the_nearest_that_differ_from_it",
         ),

@@ -158,21 +158,25 @@ def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
 
     Its rank by the point estimates, the interval of ranks that decided pairs leave possible (from
     one more than the number of models decidedly better to the number not decidedly worse), the
-    nearest models decidedly better and worse, and those it is not separated from, best first.
+    nearest models decidedly better and worse, and those it is not separated from, best first. A
+    model is decidedly better, too, where that follows from decided pairs with a third one.
     """
     number, order = verdicts.names.index(name), verdicts.best_first.tolist()
-    pairs = {rival: verdicts.pair(number, rival) for rival in order if rival != number}
-    # In the order from best to worst, as `pairs` is.
-    better = [verdicts.names[rival] for rival, (sign, _) in pairs.items() if sign < 0]
-    worse = [verdicts.names[rival] for rival, (sign, _) in pairs.items() if sign > 0]
-    tied = [verdicts.names[rival] for rival, (sign, _) in pairs.items() if not sign]
-    above, below = better[-1] if better else None, worse[0] if worse else None
+    outranks = verdicts.outranks(number).tolist()
+    # From best to worst.
+    rivals = [rival for rival in order if rival != number]
+    better, worse, tied_rivals = (
+        [rival for rival in rivals if outranks[rival] == sign] for sign in (-1, 1, 0)
+    )
+    tied = [verdicts.names[rival] for rival in tied_rivals]
+    above = verdicts.names[better[-1]] if better else None
+    below = verdicts.names[worse[0]] if worse else None
     best_rank, worst_rank = (int(bound[number]) for bound in verdicts.ranges)
     rank = order.index(number) + 1
     ranks = f"{best_rank} to {worst_rank}" if best_rank < worst_rank else "decided"
     words = [f"rank {rank} of {len(order)} ({ranks})", *_between_in_words(above, below)]
     if tied:
-        states = {state for sign, state in pairs.values() if not sign}
+        states = {verdicts.pair(number, rival)[1] for rival in tied_rivals}
         words.append(_tied_in_words(tied, rank - best_rank, states))
     return {
         "rank": rank, "rank_interval": [best_rank, worst_rank], "models": len(order),

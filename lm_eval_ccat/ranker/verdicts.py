@@ -74,6 +74,22 @@ class _Neighbours(NamedTuple):
     columns: Ints
 
 
+class _Outranked(NamedTuple):
+    """Which models are worse, or better, than each tested one, by all that is decided.
+
+    Attributes
+    ----------
+    beats : ndarray of bool, shape (n_tested, n_tested)
+        Whether the row is better than the column.
+    beats_known, loses_to_known : ndarray of bool, shape (n_tested, n_references)
+        Whether the row is better, or worse, than a reference model.
+    """
+
+    beats: Mask
+    beats_known: Mask
+    loses_to_known: Mask
+
+
 class KnownPairs(NamedTuple):
     """Pairs of reference models: differences on [0, 1] with their errors and ends, and states."""
 
@@ -433,21 +449,17 @@ class Verdicts:
         return states
 
     @cached_property
-    def ranges(self) -> tuple[Ints, Ints]:
-        """Best and worst rank that decided pairs, and what follows from them, leave possible.
-
-        Each of shape (n_rows,); 1 is the best rank. That a is better than c follows if a is decided
-        to be better than b, and b than c, even where the pair of a and c is open.
-        """
-        n_tested, locations, references = self.n_tested, self.location, self.belief.references
+    def _outranked(self) -> _Outranked:
+        """Whom each tested model is better or worse than by decided pairs, and what follows."""
+        n_tested, references = self.n_tested, self.belief.references
         beats, beats_known, loses_to_known = (
             self.sign[:, :n_tested] > 0,
             self.sign[:, n_tested:] > 0,
             self.sign[:, n_tested:] < 0,
         )
-        fixed, n = locations[n_tested:], len(locations)
         # Beating one exact reference means beating the lower ones.
         if references is not None and references.exact:
+            fixed = references.location
             best_beaten = np.where(beats_known, fixed, -np.inf).max(axis=1, keepdims=True)
             worst_above = np.where(loses_to_known, fixed, np.inf).min(axis=1, keepdims=True)
             beats_known, loses_to_known = best_beaten >= fixed, worst_above <= fixed
@@ -462,6 +474,17 @@ class Verdicts:
         # Best first, likewise: whoever loses to a model loses to what is above that.
         for i in tested:
             loses_to_known[i] |= loses_to_known[beats[:, i]].any(axis=0)
+        return _Outranked(beats, beats_known, loses_to_known)
+
+    @cached_property
+    def ranges(self) -> tuple[Ints, Ints]:
+        """Best and worst rank that decided pairs, and what follows from them, leave possible.
+
+        Each of shape (n_rows,); 1 is the best rank. That a is better than c follows if a is decided
+        to be better than b, and b than c, even where the pair of a and c is open.
+        """
+        beats, beats_known, loses_to_known = self._outranked
+        n_tested, references = self.n_tested, self.belief.references
         better = np.r_[beats.sum(axis=0) + loses_to_known.sum(axis=1), beats_known.sum(axis=0)]
         worse = np.r_[beats.sum(axis=1) + beats_known.sum(axis=1), loses_to_known.sum(axis=0)]
         # Two reference models are judged by their full results, in a single look (`of_known`).
@@ -472,7 +495,16 @@ class Verdicts:
             )
             better[n_tested:] += n_above
             worse[n_tested:] += n_below
-        return 1 + better, n - worse
+        return 1 + better, len(self.location) - worse
+
+    def outranks(self, i: int) -> Signs:
+        """Return 1 where tested model `i` is better, -1 where it is worse; shape (n_rows,).
+
+        By decided pairs and what follows from them, as its rank range is (`ranges`); else 0.
+        """
+        beats, beats_known, loses_to_known = self._outranked
+        better, worse = np.r_[beats[i], beats_known[i]], np.r_[beats[:, i], loses_to_known[i]]
+        return better.astype(np.int8) - worse.astype(np.int8)
 
     @property
     def rank_ranges(self) -> dict[str, tuple[int, int]]:

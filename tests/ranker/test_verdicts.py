@@ -523,6 +523,20 @@ def test_a_pair_is_close_once_it_has_the_items_that_are_said_to_show_it(familywi
     assert [int(verdicts(items).state[0, 1]) for items in (n - 10, n + 2)] == [OPEN, EQUIVALENT]
 
 
+def test_a_model_is_not_said_to_be_tied_with_one_that_it_must_be_better_than():
+    """Rank 1 is decided where a is better than b and b than c, whatever a and c show."""
+    b = Belief.independent([0.8, 0.6, 0.4], [0.02] * 3, n=[90] * 3, n_items=900)
+    variance = b.variance.copy()
+    variance[0, 2] = variance[2, 0] = 0.09
+    b = replace(b, variance=variance)
+    verdicts = Verdicts(b, Looks(single_look=True).after(b, 0.05), "abc")
+    assert int(verdicts.state[0, 2]) == OPEN
+    places = {name: place_of(verdicts, name) for name in "abc"}
+    assert places["a"]["in_words"] == "rank 1 of 3 (decided), above b"
+    assert [place["tied_with"] for place in places.values()] == [[], [], []]
+    assert (places["c"]["above"], places["c"]["rank_interval"]) == ("b", [3, 3])
+
+
 def test_the_neighbours_of_a_model_are_the_nearest_that_differ_from_it():
     known = board({"top": 0.9, "middle": 0.7, "same": 0.5, "low": 0.3, "last": 0.1})
     b = Belief.independent([0.5], [0.02], n=[90], n_items=900)
