@@ -255,31 +255,33 @@ class Turns:
         all: the item then waits for a model that is busy.
         """
         candidates = self.candidates()
-        indices = [
-            index
-            for index, model in enumerate(candidates.models)
+        # Positions among the candidates of those that may be asked now.
+        askable = [
+            position
+            for position, model in enumerate(candidates.models)
             if models is None or model in models
         ]
-        if not indices:
+        if not askable:
             return None
         # What an item is worth matters only beside others; in the warm-up all are worth the same,
         # and the task comes with the candidate.
-        alone = len(candidates.models) == 1 or (len(indices) == 1 and not least_share)
+        alone = len(candidates.models) == 1 or (len(askable) == 1 and not least_share)
         if candidates.in_warmup or alone:
-            return candidates.turn(indices[0])
+            return candidates.turn(askable[0])
         prices = self.accounts.prices[candidates.models].tolist()
         # For its price, a free item is worth more than any other, however informative these are.
         if 0.0 in prices:
-            free = [index for index in indices if prices[index] == 0.0]
-            if least_share and not free:
+            free = [position for position, price in enumerate(prices) if price == 0.0]
+            askable_free = [position for position in askable if prices[position] == 0.0]
+            if least_share and not askable_free:
                 return None
-            indices = free or indices
-            candidates = Candidates([candidates.models[index] for index in indices])
             # Among free models alone the price decides nothing, so that any one will do.
-            prices = [prices[index] or 1.0 for index in indices]
-            indices = [*range(len(indices))]
+            rivals = free if askable_free else askable
+            prices = [prices[position] or 1.0 for position in rivals]
+            candidates = Candidates([candidates.models[position] for position in rivals])
+            askable = [rivals.index(position) for position in askable_free or askable]
         worth = self._worth(candidates.models, prices)
-        best = indices[int(worth[indices].argmax())]
+        best = askable[int(worth[askable].argmax())]
         if least_share and worth[best] < least_share * worth.max():
             return None
         return candidates.turn(best)

@@ -98,13 +98,14 @@ def test_models_whose_place_is_open_take_turns_whatever_their_prices(method, pri
 
 @pytest.mark.parametrize(("ahead", "asked"), [(0, ["b"]), (11, ["b"]), (13, [])])
 def test_a_choice_that_is_worth_too_little_is_not_made(ahead, asked):
-    """A model that is not asked for gets at most twice the items of the others."""
+    """A model that is not asked for gets at most twice the items of the others, of equal prices."""
     scores = draw([0.0, 0.05], 80, 3)
-    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=70)
-    for pair in [*ranker.ask(20), *ranker.ask(ahead, model="b")]:
-        ranker.tell(*pair, of(scores)(*pair))
-    assert [m for m, _ in ranker.ask(1, among=["b"], least_share=0.25)] == asked
-    assert [m for m, _ in ranker.ask(1, among=["a"], least_share=0.25)] == ["a"]
+    for price in (1.0, 0.0):
+        ranker = Ranker(bank_of("default"), {"a": price, "b": price}, max_items=70)
+        for pair in [*ranker.ask(20), *ranker.ask(ahead, model="b")]:
+            ranker.tell(*pair, of(scores)(*pair))
+        assert [m for m, _ in ranker.ask(1, among=["b"], least_share=0.25)] == asked
+        assert [m for m, _ in ranker.ask(1, among=["a"], least_share=0.25)] == ["a"]
     free = Ranker(bank_of("default"), {"a": 1.0, "b": 0.0}, max_items=70)
     for pair in free.ask(20):
         free.tell(*pair, of(scores)(*pair))
