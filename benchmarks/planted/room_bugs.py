@@ -523,7 +523,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a file that was changed proves a row",
-            "if digests[file] == sha256:",
+            "if digests[file] and digests[file] == sha256:",
             "if digests[file]:",
         ),
         (

@@ -289,7 +289,8 @@ def broken_evidence(board: Board, rows: Sequence[BoardRow | None]) -> list[Broke
             return BrokenEvidence(LEDGER, f"{file} lies outside the board")
         if file not in digests:
             digests[file] = sha256_of(board.path / file)
-        if digests[file] == sha256:
+        # The hash of a file that cannot be read is "", which a row may state as well.
+        if digests[file] and digests[file] == sha256:
             return None
         what = "was changed (its hash differs)" if digests[file] else "is missing or unreadable"
         return BrokenEvidence(file, f"{file} {what}")

@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -334,7 +336,7 @@ class BoardLedger:
         Raises
         ------
         RunError
-            If the ledger is damaged or cannot be written.
+            If the ledger is damaged, or cannot be written: then it is as it was.
         """
         # A ledger that was tampered with must not get a sound end.
         self.rows()
@@ -343,14 +345,22 @@ class BoardLedger:
             sealed = _sealed(row.to_dict(), link)
             link = sealed.link
             text += f"{sealed.line}\n"
-        with (
-            writing(self.path, RunError),
-            self.path.open("a", encoding="utf-8", newline="\n") as stream,
-        ):
-            stream.write(text)
-            stream.flush()
-            # The run is removed once its row is written, so the row must outlive a power cut.
-            sync_file(stream.fileno())
+        with writing(self.path, RunError):
+            before = self.path.read_bytes() if self.path.exists() else b""
+            # An editor, or who copied the file, may have left out the end of the last line.
+            if before and not before.endswith(b"\n"):
+                text = f"\n{text}"
+            try:
+                with self.path.open("ab") as stream:
+                    stream.write(text.encode())
+                    stream.flush()
+                    # The run is removed once its row is written: the row must outlive a power cut.
+                    sync_file(stream.fileno())
+            except OSError:
+                # A full disk takes a part of a line, which would be damage for ever.
+                with suppress(OSError):
+                    os.truncate(self.path, len(before))
+                raise
 
 
 def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import re
 import shutil
@@ -209,6 +210,34 @@ def test_a_file_outside_the_board_proves_nothing(board, tmp_path, way):
     *_, checked = check(board)
     assert (checked.model, checked.verdict) == ("new", "refused")
     assert checked.reason == f"{elsewhere} lies outside the board"
+
+
+def test_a_file_that_is_not_there_has_no_hash_that_a_row_could_state(board):
+    *others, last = [row for row in board.ledger.rows() if not row.estimated]
+    tasks = {t: replace(s, evidence="scores/x", sha256="") for t, s in last.tasks.items()}
+    rewrite(board, [*others, replace(last, model="new", tasks=tasks)])
+    publish(board, board.path / "site")
+    content = json.loads((board.path / "site" / "board.json").read_text())
+    assert [row["model"] for row in content["not_comparable"]] == ["new"]
+
+
+def test_a_ledger_without_the_end_of_its_last_line_goes_on_after_it(board):
+    path, row = board.ledger.path, board.ledger.rows()[0]
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    board.ledger.append([replace(row, model="new")])
+    assert [line.damage for line in board.ledger.lines()] == [""] * 9
+
+
+def test_a_full_disk_leaves_no_part_of_a_row(board, monkeypatch):
+    before, row = board.ledger.path.read_bytes(), board.ledger.rows()[0]
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("lm_eval_ccat.board.ledger.sync_file", full)
+    with pytest.raises(RunError, match=r"ledger\.jsonl"):
+        board.ledger.append([replace(row, model="new")])
+    assert board.ledger.path.read_bytes() == before
 
 
 def test_an_estimate_is_refused_without_its_bank(board):
