@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .errors import BankError, CcatError
+from .errors import BankError, CcatError, UsageError
 
 #: Files of a data set that readers of logs look at.
 _LOGS = ["*.json", "*.jsonl", "*.json.gz", "*.jsonl.gz", "*.parquet", "*.csv"]
@@ -123,6 +123,39 @@ def opened_hub(failure: str) -> Iterator[Hub]:
         )
         remedy = remedy.format(address)
         raise BankError(f"{failure} ({_short(str(error))}); {remedy}") from None
+
+
+def require_small(name: str, n_models: int, n_bytes: float, max_gb: float) -> None:
+    """Refuse to fetch more than the user allows; the error says how many models would be less.
+
+    Parameters
+    ----------
+    name : str
+        What is fetched, for the message.
+    n_models : int
+    n_bytes : float
+        Size of the logs of these models.
+    max_gb : float
+        Largest size, in 1e9 bytes.
+
+    Raises
+    ------
+    UsageError
+
+    Examples
+    --------
+    >>> require_small("helm:lite", 30, 3e9, max_gb=1.0)
+    Traceback (most recent call last):
+        ...
+    lm_eval_ccat.errors.UsageError: helm:lite: 3.00 GB are more than --max_gb 1: take about 10
+    --models, or allow more
+    """
+    if n_bytes <= max_gb * 1e9:
+        return
+    n_fewer = int(n_models * max_gb * 1e9 / n_bytes)
+    # A bank takes two models at least.
+    remedy = f"take about {n_fewer} --models, or allow more" if n_fewer > 1 else "allow more"
+    raise UsageError(f"{name}: {n_bytes / 1e9:.2f} GB are more than --max_gb {max_gb:g}: {remedy}")
 
 
 def _short(text: str) -> str:

@@ -4039,17 +4039,10 @@ BUGS: tuple[Bug, ...] = (
         ("tests/board/test_cheats.py",),
     ),
     Bug(
-        "helm: as many models fit as are too many",
-        "lm_eval_ccat/integrations/helm",
-        "{int(len(taken) * max_gb * 1e9 / total)} --models",
-        "{int(len(taken) * total / (max_gb * 1e9))} --models",
-        ("tests/integrations/test_helm.py::test_what_helm_does_not_have_is_one_sentence",),
-    ),
-    Bug(
         "logs: as many models fit as are too many",
-        "lm_eval_ccat/integrations/logs",
-        "fewer = int(len(runs) * limit / total)",
-        "fewer = int(len(runs) * total / limit)",
+        "lm_eval_ccat/fetching",
+        "n_fewer = int(n_models * max_gb * 1e9 / n_bytes)",
+        "n_fewer = int(n_models * n_bytes / (max_gb * 1e9))",
         ("tests/integrations/test_hub.py::test_what_a_board_refuses_is_one_line_with_a_remedy",),
     ),
     Bug(

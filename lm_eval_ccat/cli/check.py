@@ -13,7 +13,7 @@ from ..harness.opening import with_shipped_tasks
 from ..harness.task_check import TaskCheck, check_tasks, write_variants
 from ..report.following import to_rank
 from ..shown import first_of, plural
-from .parsing import INCLUDE_PATH, JSON, Options, emit, prints_json
+from .parsing import INCLUDE_PATH, JSON, Options, emit, names_of, prints_json
 
 OPTIONS: Options = {
     "tasks=TASK...": "tasks, groups, tags or files; commas allowed",
@@ -47,7 +47,7 @@ def check(args: argparse.Namespace) -> int:
         # The hub's client reads these when the harness imports it.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
-    names = [name for names_of_flag in args.tasks for name in names_of_flag.split(",") if name]
+    names = [name for text in args.tasks for name in names_of(text)]
     folders = with_shipped_tasks([args.include_path] if args.include_path else [])
     checks = check_tasks(names, include_path=folders, metric=args.metric)
     # A pipeline reads this as its exit code.

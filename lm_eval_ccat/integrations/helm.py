@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from ..errors import BankError, CcatError, UsageError
+from ..fetching import require_small
 from ..harness import internals, open_session
 from ..scores.readers.frameworks import helm_rows, helm_task
 from ..scores.reading import json_value
@@ -191,11 +192,7 @@ def _fetch(
         f"{plural(len(runs), 'model')} (scores {min(means.values()):.3g} to "
         f"{max(means.values()):.3g}), {total / 1e6:,.0f} MB; what is cached is not fetched again"
     )
-    if total > max_gb * 1e9:
-        raise UsageError(
-            f"{name}: {total / 1e9:.2f} GB are more than --max_gb {max_gb:g}: take about "
-            f"{int(len(taken) * max_gb * 1e9 / total)} --models, or allow more"
-        )
+    require_small(name, len(taken), total, max_gb)
     hashes = dict(zip(session.doc_ids, session.doc_hashes))
     columns: dict[str, list[Any]] = {key: [] for key in ("model", "doc_id", "doc_hash", "score")}
     done = 0

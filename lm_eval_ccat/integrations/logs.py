@@ -35,7 +35,7 @@ import numpy as np
 
 from ..bank.bank import family_of
 from ..errors import BankError, CcatError, UsageError
-from ..fetching import Hub, data_set, opened_hub
+from ..fetching import Hub, data_set, opened_hub, require_small
 from ..scores.readers.frameworks import BROKEN
 from ..scores.readers.logged_runs import sample_name
 from ..shown import PathNames, plural
@@ -224,7 +224,7 @@ def _fetch_board(owner: str, date: str, request: LogRequest, target: Path) -> No
     # A board holds hundreds of gigabytes.
     if not request.tasks:
         raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
-    n, limit = request.models or MODELS, request.max_gb * 1e9
+    n = request.models or MODELS
     with opened_hub(f"hub:{owner}: the logs cannot be fetched") as hub:
         api = hub.library.HfApi(endpoint=hub.address)
         repo_of = {
@@ -263,12 +263,7 @@ def _fetch_board(owner: str, date: str, request: LogRequest, target: Path) -> No
             "is not fetched again"
         )
         # Before anything large is fetched.
-        if total > limit:
-            fewer = int(len(runs) * limit / total)
-            raise UsageError(
-                f"hub:{owner}: {total / 1e9:.2f} GB are more than --max_gb {request.max_gb:g}: "
-                f"take about {fewer} --models, or allow more"
-            )
+        require_small(f"hub:{owner}", len(runs), total, request.max_gb)
         done = 0
         for folder, run in _folders_of(target, runs):
             folder.mkdir(parents=True)

@@ -303,7 +303,12 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
             case str():
                 damaged += 1
             case {"resps": [_, *_] as responses, "doc_id": int(doc_id)}:
-                groups = [[_as_given(response) for response in group] for group in responses]
+                try:
+                    groups = _as_given(responses)
+                # A text in place of a list of texts would be as many answers as it has letters.
+                except ValueError:
+                    damaged += 1
+                    continue
                 yield EarlierAnswer(
                     run.model,
                     doc_id=doc_id,
@@ -319,15 +324,32 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")
 
 
-def _as_given(response: Any) -> Any:
-    """Restore a response as the model gave it: the harness logs a log-likelihood as two strings.
+def _as_given(responses: Sequence[Any]) -> list[list[Any]]:
+    """Restore a document's responses, a list for each request, as the model gave them.
+
+    The harness logs a log-likelihood, a number and whether it is of the likeliest text, as two
+    texts.
+
+    Raises
+    ------
+    ValueError
+        A request has no list of responses, or a log-likelihood is no number.
 
     Examples
     --------
-    >>> _as_given(["-1.5", "False"])
-    [-1.5, False]
+    >>> _as_given([[["-1.5", "False"]], ["four", "4"]])
+    [[[-1.5, False]], ['four', '4']]
     """
+    groups: list[list[Any]] = []
+    for group in responses:
+        if not isinstance(group, list):
+            raise ValueError(f"{group!r:.40} is no list of responses")
+        groups.append([_restored(response) for response in group])
+    return groups
+
+
+def _restored(response: Any) -> Any:
     match response:
-        case [number, "True" | "False" as greedy]:
+        case [str(number), "True" | "False" as greedy]:
             return [float(number), greedy == "True"]
     return response

@@ -206,7 +206,8 @@ def fetched_scores():
         ("helm:capabilities@v9", (), "no such release; there are v0.1.0, v1.9.0, v1.10.0"),
         ("helm:capabilities@v0.1.0", (), "does not say where its runs are"),
         ("helm:a b", (), "is named helm:lite, or helm:lite@v1.13.0"),
-        ("helm:capabilities", ("--max_gb", "0.0001"), "GB are more than --max_gb 0.0001: take"),
+        ("helm:capabilities", ("--max_gb", "0.0004"), "GB are more than --max_gb 0.0004: take"),
+        ("helm:capabilities", ("--max_gb", "1e-9"), "GB are more than --max_gb 1e-09: allow more"),
         ("helm:capabilities", ("--task", f"{TASK},gsm8k"), "stands alone, with the harness's name"),
     ],
 )

@@ -364,7 +364,8 @@ def test_a_bank_is_made_of_a_board_of_data_sets(board, tmp_path, ccat, monkeypat
     [
         ("", (), "is gated: with a free account accept its terms at https://huggingface.co/"),
         ("hf_other", (), "is gated: with a free account accept its terms"),
-        ("hf_accepted", ("--max_gb", "0.00001"), "GB are more than --max_gb 1e-05: take about"),
+        ("hf_accepted", ("--max_gb", "0.0001"), "GB are more than --max_gb 0.0001: take about"),
+        ("hf_accepted", ("--max_gb", "1e-9"), "GB are more than --max_gb 1e-09: allow more"),
         ("hf_accepted", ("--models", "1"), "--models: a bank takes at least 2"),
         ("hf_accepted", ("--task", "no_such_task"), "no samples of no_such_task in the logs of 10"),
     ],

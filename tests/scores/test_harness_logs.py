@@ -620,6 +620,17 @@ def test_answers_of_a_log_are_those_that_the_model_gave(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("responses", [["four"], [5], [[["x", "True"]]], [["a"], None]])
+def test_a_row_whose_responses_are_of_another_form_has_no_answer_to_take_over(tmp_path, responses):
+    """A text in place of a list is not an answer for each of its letters."""
+    sound, odd = rows_of([1, 0])
+    odd["resps"] = responses
+    write_run(tmp_path, "m", [sound, odd])
+    told = []
+    assert [a.doc_id for a in earlier_answers(tmp_path, "demo", told.append)] == [0]
+    assert "1 damaged lines; their answers are asked again" in told[0]
+
+
 def test_logs_that_state_both_directions_of_a_metric_are_refused(tmp_path):
     for day, (model, higher) in enumerate([("a", True), ("b", True), ("c", False)], 1):
         stated = {"higher_is_better": {"demo": {"oddity": higher}}}

@@ -351,7 +351,8 @@ def _document_of(n: int, doc_or_text: Any) -> tuple[int | str, str | None]:
     fields = doc_or_text if isinstance(doc_or_text, dict) else {"query": doc_or_text}
     sample_id, question = fields.get("id"), fields.get("query")
     doc_id: int | str = n
-    if sample_id:
+    # The number of the first sample is 0.
+    if sample_id not in (None, ""):
         doc_id = int(sample_id) if str(sample_id).isdecimal() else str(sample_id)
     sha = hashlib.sha256(question.encode()).hexdigest() if isinstance(question, str) else None
     return doc_id, sha

@@ -195,6 +195,17 @@ def test_details_of_the_first_open_llm_leaderboard(tmp_path):
     assert list(table.doc_hashes) == [sha256(text).hexdigest() for text in (b"p", b"q")]
 
 
+def test_a_sample_of_lighteval_has_its_own_number_also_where_that_is_0(tmp_path):
+    """Rows are shuffled: the first document of the data set may stand anywhere."""
+    folder = tmp_path / "details" / "org" / "m" / "2025-01-01T00-00-00"
+    folder.mkdir(parents=True)
+    documents = [{"id": n, "query": f"question {n}"} for n in (2, 0, 1)]
+    columns = {"doc": documents, "metric": [{"em": n / 2} for n in (2, 0, 1)]}
+    parquet.write_table(pa.table(columns), folder / "details_t_2025-01-01T00-00-00.parquet")
+    table = ScoreTable.read(tmp_path)
+    assert (table.doc_ids, table.raw.tolist()) == ((0, 1, 2), [[0.0, 0.5, 1.0]])
+
+
 # -- the journal of a run gives its scores to who asks for partial runs, and to nobody else --------
 
 
