@@ -6,12 +6,13 @@ the key, the value and what it may hold.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -236,6 +237,23 @@ def _size(value: Any, sizes: dict[int, float]) -> float:
     return sizes[id(value)]
 
 
+@functools.cache
+def _loader_without_dates() -> Any:
+    """Return YAML's safe loader, but for dates: these are texts as written.
+
+    A revision 2024-08-06 of a model is a name, which no journal could hold as a date.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers: ClassVar = {
+            first_letter: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
+            for first_letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    return Loader
+
+
 def yaml_of(file: Path, what: str, keys: str) -> Values:
     """Read the keys of a YAML file.
 
@@ -254,7 +272,7 @@ def yaml_of(file: Path, what: str, keys: str) -> Values:
 
     try:
         with file.open(encoding="utf-8") as stream:  # a stream, so that YAML errors name the file
-            content = yaml.safe_load(stream)
+            content = yaml.load(stream, Loader=_loader_without_dates())  # a safe one
     except FileNotFoundError:
         raise UsageError(f"no {what} file {file}{near_path(file)}") from None
     # A run's directory is easily named in place of its configuration.

@@ -226,6 +226,15 @@ def test_a_weight_that_is_stated_twice_is_refused():
         Spec.read({"weights": "a=1,a=2"})
 
 
+def test_a_revision_that_looks_like_a_date_is_the_text_that_is_written(tmp_path):
+    """Checkpoints are called so; a date would be no JSON, and all of them one configuration."""
+    file = tmp_path / "models.yaml"
+    models = [f"{{name: {n}, model: hf, model_args: {{revision: 2024-08-0{n}}}}}" for n in (1, 2)]
+    file.write_text(f"task: t\nmodels: [{', '.join(models)}]\n")
+    stated = [model["model_args"] for model in Spec.read(file).public()["models"]]
+    assert stated == [{"revision": "2024-08-01"}, {"revision": "2024-08-02"}]
+
+
 def test_a_flag_of_0_counts_and_only_one_budget_does():
     parser = argparse.ArgumentParser()
     surfaces.add_flags(parser, "rank")

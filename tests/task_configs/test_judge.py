@@ -16,6 +16,7 @@ from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness import judge as judge_module
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement
 from lm_eval_ccat.harness.judge.judge_settings import parse_rating
+from lm_eval_ccat.harness.judge.rater import Rater, Usage
 from lm_eval_ccat.harness.served import noting
 from lm_eval_ccat.money import Price
 
@@ -437,6 +438,15 @@ def test_grades_in_letters_by_a_pattern_of_ones_own_or_the_rubric_that_comes_alo
     assert "GRADE: C" in server.requests[-1]["messages"][0]["content"]
     assert graded.settings.identity()["grades"][1] == grades
     assert read(server, prompt="correctness", grades={"P": 3}).rate(**FIELDS).score == 3
+
+
+def test_a_chat_template_makes_another_rating(tmp_path):
+    settings = JudgeSettings("j", lm="hf", lm_args={"revision": "2024-08-06"})
+    plain, templated = (
+        Rater(replace(settings, apply_chat_template=applied), Usage(), lambda seconds: None)
+        for applied in (False, True)
+    )
+    assert plain._key(FIELDS, 0) == plain._key(FIELDS, 0) != templated._key(FIELDS, 0)
 
 
 def test_a_second_judge_rates_once_and_is_as_the_first_but_for_what_differs(tmp_path):

@@ -262,6 +262,9 @@ class Rater:
         settings = self._settings
         asked_of = [settings.base_url, settings.lm, settings.lm_args, settings.model]
         asked_as = [settings.temperature, settings.max_tokens, settings.extra]
+        # The same weights answer otherwise to a prompt with the marks of a conversation.
+        if settings.apply_chat_template:
+            asked_as.append("chat template")
         parts = (asked_of, asked_as, self._prompt.template, dict(fields), repeat)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
