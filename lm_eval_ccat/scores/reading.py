@@ -513,7 +513,8 @@ def open_log(path: Path) -> Any:
 
 def _tolerant(line: bytes) -> Any:
     """Return the JSON value of a line, whose text may be damaged."""
-    return json.loads(line.decode("utf-8", "replace"))
+    # Editors of Windows begin a file with a byte order mark, which utf-8-sig takes away.
+    return json.loads(line.decode("utf-8-sig", "replace"))
 
 
 def json_lines(path: Path, parse: Callable[[bytes], Any] = _tolerant) -> Iterator[tuple[int, Any]]:

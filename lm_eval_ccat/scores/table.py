@@ -343,8 +343,10 @@ class ScoreTable:
             metric=metric, task=task, range=range, lower_is_better=lower_is_better, scale=scale
         )
         names = list(getattr(frame, "columns", ()))
-        # Columns that have a meaning are those of a file; without any, all columns are items.
-        if {"doc_id", "id", "model"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):
+        # Columns that have a meaning are those of a file; without any, all columns are items. Then
+        # only a frame of pandas has names of models: its index.
+        is_of_pandas = hasattr(frame, "to_numpy") and hasattr(frame, "index")
+        if {"doc_id", "id", "model"} & set(map(str, names)) or not is_of_pandas:
             return READERS.get("long_form").read(frame, query, None)
         raw, name = _matrix(frame.to_numpy()), metric or "score"
         scale, notes = query.scale_of(raw, name, "the data frame")

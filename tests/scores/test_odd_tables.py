@@ -6,6 +6,7 @@ from pyarrow import parquet
 
 from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.scores import ScoreTable
+from lm_eval_ccat.scores.reading import json_lines
 
 GOOD = "model,doc_id,metric,score\n" + "".join(
     f"m{j},{i},acc,{i * j % 2}\n" for j in range(1, 4) for i in range(6)
@@ -61,6 +62,12 @@ def test_names_in_a_csv_are_what_is_written(tmp_path):
     assert again.doc_ids == table.doc_ids
     file.write_text("model,id,score\na, 7,0\na,-12,1\n")
     assert ScoreTable.read(file).doc_ids == (-12, 7)
+
+
+def test_a_byte_order_mark_hides_no_first_line(tmp_path):
+    """Editors of Windows write one."""
+    (tmp_path / "rows.jsonl").write_bytes(b"\xef\xbb\xbf{}\n{}\n")
+    assert list(json_lines(tmp_path / "rows.jsonl")) == [(1, {}), (2, {})]
 
 
 @pytest.mark.parametrize("name", ["scale_min", "scale_max", "scale_cap"])

@@ -7,6 +7,7 @@ import tracemalloc
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -284,6 +285,14 @@ def test_a_file_states_the_scale(tmp_path):
         (lambda: ScoreTable.from_arrays([[0.5, 1]], ["a"], [0, 0]), "appears twice"),
         (lambda: ScoreTable.from_arrays([[0.5, 1]], ["a"], [0, "x"]), "all integers or all"),
         (lambda: ScoreTable.from_dataframe({"model": 1}), "not a data frame of scores"),
+        (lambda: ScoreTable.from_dataframe([[0.0, 1.0]]), "not a data frame of scores"),
+        # A frame of polars has no index that would name its models.
+        (
+            lambda: ScoreTable.from_dataframe(
+                SimpleNamespace(columns=["1"], to_numpy=0, to_arrow=lambda: pa.table({"1": [1.0]}))
+            ),
+            "no column 'doc_id'",
+        ),
         (lambda: ScoreTable.from_dataframe(pd.DataFrame({"doc_id": [1]})), "no column 'score'"),
         (lambda: ScoreTable.of(np.eye(2)).select(["x"]), "no scores of model 'x'"),
         (lambda: ScoreTable.of(np.eye(2)).write("x.txt"), r"a \.parquet or a \.csv"),
@@ -451,6 +460,12 @@ def test_an_item_that_only_a_gap_names_keeps_its_hash():
     grid.lay([("a", "")], [7, 8], [np.nan, 1.0], ["h", "i"])
     table = grid.finish(Path("x"), Query(), "acc")
     assert table.doc_ids == (7, 8) and table.doc_hashes == ("h", "i")
+
+
+def test_categories_of_pandas_that_are_numbers_are_numbers():
+    frame = pd.DataFrame({"model": ["a", "a"], "doc_id": [10, 9], "score": [1.0, 0.0]})
+    table = ScoreTable.from_dataframe(frame.astype({"model": "category", "doc_id": "category"}))
+    assert (table.doc_ids, table.raw.tolist()) == ((9, 10), [[0.0, 1.0]])
 
 
 def test_ids_of_two_types_or_scores_that_are_all_missing_are_refused():

@@ -418,6 +418,9 @@ def _ids_of(column: Any, n: int) -> Coded:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    # A categorical column of pandas holds numbers, too.
+    if pa.types.is_dictionary(column.type) and pa.types.is_integer(column.type.value_type):
+        column = column.dictionary_decode()
     if pa.types.is_integer(column.type):
         numbers, codes = _distinct(pc.cast(column, pa.int64()))
         return Coded(numbers.tolist(), codes)
