@@ -68,7 +68,8 @@ class Protocol:
     def warmup_per_task(self, level: float | None, n_tasks: int) -> int:
         """Return how many items of each task every model gets first.
 
-        Of several tasks the warm-up takes at most a third of the `level`, the items per model.
+        Of several tasks the warm-up takes at most a third of the `level`, the items per model, but
+        2 of each task in any case.
         """
         usual = warmup_per_task(n_tasks)
         if n_tasks == 1 or level is None:

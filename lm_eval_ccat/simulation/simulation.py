@@ -59,7 +59,8 @@ class Simulation(Shown):
     sweep : dict of str to list of dict
         Summaries per method at several levels of spending, by ``items_per_model``.
     advice : list of str
-        Which method, and how many items, for the wanted tau and confidence.
+        Which method, and how many items, for the wanted tau and confidence; empty with one level of
+        spending.
     settings : dict
         Settings of the replay.
     warnings : list of str
@@ -103,7 +104,7 @@ class Simulation(Shown):
         methods = ", ".join(
             f"{method} {figures['tau']:.2f}"
             for method, figures in self.summary.items()
-            if figures["tau"]
+            if figures["tau"] is not None
         )
         columns = [
             column

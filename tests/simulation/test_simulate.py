@@ -268,3 +268,12 @@ def test_a_figure_that_one_method_has_is_shown(found):
         if any(row[place] is None for row in shown.rows)
     ]
     assert lacking and "tau" in shown.columns
+
+
+def test_a_method_that_agrees_in_nothing_is_named_in_the_title_too(found):
+    """A tau of 0 is a figure; only a method that has none is left out."""
+    summary = {name: {**found.summary["common"], "tau": tau} for name, tau in TAUS.items()}
+    assert replace(found, summary=summary)._grid().title == "tau equal 0.00, better 0.50"
+
+
+TAUS = {"equal": 0.0, "better": 0.5, "none": None}
