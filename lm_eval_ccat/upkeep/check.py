@@ -191,13 +191,15 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     Raises
     ------
     BankError
-        The scores are not of the bank's benchmark.
+        The scores are not of the bank's benchmark, or of no item that it keeps.
     """
     scores = aligned_scores(bank, table)
     findings = check_documents(bank, table.doc_ids, table.doc_hashes)
     # Items that calibration removed have no curves.
     scores[:, ~bank.kept] = np.nan
     rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
+    if not len(rows):
+        raise BankError("no model has a score on an item that the bank keeps: nothing to check")
     scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
     fault = fault_of(bank, scores)
     # Curves that belong to other documents make every further test of items meaningless.

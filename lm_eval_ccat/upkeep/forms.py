@@ -308,11 +308,13 @@ def make_form(
     Raises
     ------
     BankError
-        Fewer than eight models.
+        Fewer than eight models have scores.
     UsageError
         There are too few items that tell models apart.
     """
-    filled = _filled(np.asarray(scores, dtype=np.float64))
+    observed = np.asarray(scores, dtype=np.float64)
+    # A model without a score would count as one that scores the mean of every item.
+    filled = _filled(observed[np.isfinite(observed).any(axis=1)])
     n_models = len(filled)
     if n_models < MIN_MODELS:
         raise BankError(f"a form needs the scores of at least {MIN_MODELS} models, not {n_models}")

@@ -1,5 +1,7 @@
 """A check finds what was planted, and nothing where nothing is wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -51,6 +53,15 @@ def test_nothing_is_found_where_nothing_is_wrong(bank):
     for n in (1, 2, 15):
         for finding in check_scores(bank, as_table(scores(n, seed=n))):
             assert finding.level in ("note", "warning", "problem") and "\n" not in finding.message
+
+
+def test_scores_of_items_that_calibration_removed_alone_cannot_be_checked():
+    bank = calibrate(as_table(scores(seed=1), "cal"), method="paper")
+    bank = replace(bank, kept=np.arange(N_ITEMS) > 0)
+    of_removed = np.full((3, N_ITEMS), np.nan)
+    of_removed[:, 0] = 0.5
+    with pytest.raises(BankError, match="no model has a score on an item that the bank keeps"):
+        check_scores(bank, as_table(of_removed))
 
 
 @pytest.mark.long

@@ -135,3 +135,11 @@ def test_a_document_that_a_form_lacks_is_refused_by_name(doc_id):
     assert _doc_ids(form, table) == [7, 3]
     with pytest.raises(BankMismatchError, match=f"short has a document {doc_id!r}"):
         _doc_ids(form, ScoreTable.from_arrays([[1.0]], ["m"], [doc_id]))
+
+
+def test_a_model_without_a_score_has_no_part_in_a_form():
+    scores = np.random.default_rng(4).random((9, 30))
+    with_another = make_form(np.vstack([scores, np.full(30, np.nan)]), range(30), 6)
+    alone = make_form(scores, range(30), 6)
+    assert (with_another.models, with_another.items) == (9, alone.items)
+    assert with_another.error == alone.error
