@@ -21,6 +21,14 @@ FORMAT, VERSION = "lm-eval-ccat/suite", 1
 _MAX_BYTES = 16 << 20
 
 
+class SuiteEntry(NamedTuple):
+    """A bank of a suite, and the task and the outcome that it is of."""
+
+    task: str
+    outcome: str
+    bank: ItemBank
+
+
 class SuiteBank(dict[str, dict[str, ItemBank]]):
     """Item banks by task and outcome (a metric, and its filter where needed); all of one method.
 
@@ -48,7 +56,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
             (task, {bank.metric: bank} if isinstance(bank, ItemBank) else dict(bank))
             for task, bank in tasks.items()
         )
-        methods = sorted({bank.method for _, _, bank in self.banks()})
+        methods = sorted({entry.bank.method for entry in self.banks()})
         if len(methods) != 1 or not all(self.values()):
             without = [task for task, outcomes in self.items() if not outcomes]
             holding = f"no bank of task {without[0]}" if without else "no bank"
@@ -60,11 +68,11 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         n = len(list(self.banks()))
         return f"<SuiteBank: {n} banks of {len(self)} tasks, method {self.method}>"
 
-    def banks(self) -> Iterator[tuple[str, str, ItemBank]]:
-        """Iterate over (task, outcome, bank)."""
+    def banks(self) -> Iterator[SuiteEntry]:
+        """Yield every bank with its task and outcome, task after task."""
         for task, outcomes in self.items():
             for outcome, bank in outcomes.items():
-                yield task, outcome, bank
+                yield SuiteEntry(task, outcome, bank)
 
     def save(self, folder: str | Path, compressed: bool = False) -> None:
         """Write one file per outcome, then ``suite.json``.

@@ -494,10 +494,10 @@ def _keep_other_banks(board: Board, run: Path, bank_hashes: Mapping[str, str]) -
     ours = {bank.sha256 for bank in board.banks.values()}
     if ours.issuperset(bank_hashes.values()):
         return
-    for _, _, bank in SuiteBank.load(banks_at(run)).banks():
-        if bank.sha256 not in ours:
-            file = board.old_bank(bank.sha256)
-            bank.save(file)
+    for entry in SuiteBank.load(banks_at(run)).banks():
+        if entry.bank.sha256 not in ours:
+            file = board.old_bank(entry.bank.sha256)
+            entry.bank.save(file)
             keep_hashes(board.path, [file])
 
 

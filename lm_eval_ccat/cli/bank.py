@@ -58,8 +58,8 @@ class OpenedBanks(NamedTuple):
     @property
     def only_bank(self) -> ItemBank:
         """The bank, where the argument names a single one."""
-        [(_, _, bank)] = self.suite.banks()
-        return bank
+        [entry] = self.suite.banks()
+        return entry.bank
 
 
 def opened(bank: str) -> OpenedBanks:

@@ -55,7 +55,7 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
         uploads |= {file.name: file.read_bytes() for file in files}
     else:
         uploads[BANK] = source.read_bytes()
-    hashes = [bank.short_hash for _, _, bank in suite.banks()]
+    hashes = [entry.bank.short_hash for entry in suite.banks()]
     message = f"Item bank {hashes[0]}" if len(hashes) == 1 else f"{len(hashes)} item banks"
     with opened_hub(f"hub:{repo}: the bank cannot be pushed") as hub:
         api = hub.library.HfApi(endpoint=hub.address)

@@ -504,7 +504,7 @@ class Verdicts:
         """
         beats, beats_known, loses_to_known = self._outranked
         better, worse = np.r_[beats[i], beats_known[i]], np.r_[beats[:, i], loses_to_known[i]]
-        return better.astype(np.int8) - worse.astype(np.int8)
+        return np.asarray(better.astype(np.int8) - worse.astype(np.int8))
 
     @property
     def rank_ranges(self) -> dict[str, tuple[int, int]]:

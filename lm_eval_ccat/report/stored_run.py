@@ -413,7 +413,7 @@ def _banks(folder: Path, header: Header) -> ItemBank | Mapping[str, Mapping[str,
         return None
     suite = SuiteBank({"": banks} if isinstance(banks, ItemBank) else banks)
     # Figures of another bank would contradict those of the run.
-    hashes = "+".join(bank.sha256 for *_, bank in suite.banks())
+    hashes = "+".join(entry.bank.sha256 for entry in suite.banks())
     return banks if hashes == header.bank_sha256 else None
 
 

@@ -335,7 +335,7 @@ def _donors_at(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
         yield from tables_of(path, ("*",), query.metric and [query.metric], query).items()
         return
     suite = SuiteBank.load(path)
-    metrics = {bank.metric for _, _, bank in suite.banks()}
+    metrics = {entry.bank.metric for entry in suite.banks()}
     if query.metric is not None and query.metric not in metrics:
         listing = ", ".join(sorted(metrics))
         raise UsageError(f"{path}: no bank of {query.metric}; there are {listing}")

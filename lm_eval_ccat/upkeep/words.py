@@ -162,7 +162,7 @@ def facts_of_suite(suite: SuiteBank) -> Facts:
     >>> facts_of_suite(SuiteBank({"t": ItemBank.blank(range(3))}))["items"]
     3
     """
-    banks = [bank for _, _, bank in suite.banks()]
+    banks = [entry.bank for entry in suite.banks()]
     first = banks[0]
     return {
         "tasks": list(suite),

@@ -152,7 +152,8 @@ def groups(
     if n - fifth >= 4 and n <= _MOST_REPLAYED:
         left_out += [order[:fifth], order[-fifth:]]
     # Choose among many models by a hash of their names. An even choice, as below, always takes the
-    # best and the worst of a group: 2 of its 12 replayed models, although extremes are rare.
+    # best and the worst of a group, which are 2 of the 12 models that each of five groups replays,
+    # although extremes are rare.
     if n > _MOST_REPLAYED:
         replayed = sorted(range(n), key=lambda i: crc32(names[i].encode()))[:_MOST_REPLAYED]
         return [Group(models, models[np.isin(models, replayed)]) for models in left_out]
