@@ -131,6 +131,8 @@ def test_a_configuration_of_a_ranking_is_no_task_and_hides_none(folder, checks, 
     assert check_tasks(["t_choice"], include_path=str(tmp_path)) == [checks["t_choice"]]
     error = ccat("check", ranking, code=2).err
     assert f"{ranking} is no task but a configuration of `rank`" in error
+    ranking.write_text("task: 3\nmodels: [{model: dummy}]\n")  # YAML's number, not a text
+    assert "cannot load task '3': no task" in ccat("rank", ranking, code=2).err
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,8 @@ def foreign_key(config: Mapping[str, Any]) -> str:
 
     A configuration of a ranking names a task, too, but has keys of its own, such as ``models``.
     """
-    if "class" in config or "group" in config or not isinstance(config.get("task"), str):
+    # YAML reads a task that is called 3 as a number; a group lists its tasks.
+    if {"class", "group"} & config.keys() or not isinstance(config.get("task"), str | int | float):
         return ""
     return next((key for key in config if key not in {*_task_keys(), *_DROPPED}), "")
 
