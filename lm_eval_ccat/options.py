@@ -200,7 +200,8 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
                 for name, option in known.items()
                 for part in option.kind.parts.values()
             )
-            suggestion = did_you_mean(str(key), [*known, *parts])
+            near = did_you_mean(str(key), [*known, *parts], listing=False)
+            suggestion = near or did_you_mean(str(key), known)
             raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
     return {
         name: known[name].kind.read(value, place.at(name))
@@ -238,8 +239,8 @@ def _size(value: Any, sizes: dict[int, float]) -> float:
 
 
 @functools.cache
-def _loader_without_dates() -> Any:
-    """Return YAML's safe loader, but for dates: these are texts as written.
+def _strict_loader() -> Any:
+    """Return YAML's safe loader, but that reads dates as texts and refuses a key that stands twice.
 
     A revision 2024-08-06 of a model is a name, which no journal could hold as a date.
     """
@@ -250,6 +251,18 @@ def _loader_without_dates() -> Any:
             first_letter: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
             for first_letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
+
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node, keys = super().compose_mapping_node(anchor), set[str]()
+            for key, _ in node.value:
+                # PyYAML takes the last: a second `models:` would hide the first.
+                if key.value in keys:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"key {key.value!r} stands here a second time",
+                        problem_mark=key.start_mark,
+                    )
+                keys |= {key.value} if isinstance(key.value, str) else set()
+            return node
 
     return Loader
 
@@ -272,7 +285,7 @@ def yaml_of(file: Path, what: str, keys: str) -> Values:
 
     try:
         with file.open(encoding="utf-8") as stream:  # a stream, so that YAML errors name the file
-            content = yaml.load(stream, Loader=_loader_without_dates())  # a safe one
+            content = yaml.load(stream, Loader=_strict_loader())  # a safe one
     except FileNotFoundError:
         raise UsageError(f"no {what} file {file}{near_path(file)}") from None
     # A run's directory is easily named in place of its configuration.

@@ -290,6 +290,13 @@ def _harness(value: Any, place: OptionPlace) -> Values:
             settings[key] = MAPPING.read(settings[key], place.at(key))
     if settings.get("num_fewshot") is not None:
         settings["num_fewshot"] = whole(0).read(settings["num_fewshot"], place.at("num_fewshot"))
+    if settings.get("system_instruction") is not None:
+        text = settings["system_instruction"]
+        settings["system_instruction"] = TEXT.read(text, place.at("system_instruction"))
+    # As the harness's flag has it: one seed, or several, of which the last draws the examples.
+    if (seeds := settings.get("seed")) is not None:
+        seeds = seeds.split(",") if isinstance(seeds, str) else listed(seeds)
+        settings["seed"] = [whole(0).read(seed, place.at("seed")) for seed in seeds]
     if settings.get("include_path") is not None:
         paths = listed(settings["include_path"])
         if any(not isinstance(path, str) for path in paths):

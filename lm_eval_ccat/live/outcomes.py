@@ -116,6 +116,12 @@ def outcomes_of_banks(
             f"there is no bank of task {task}; give one with --bank {task}=FILE, "
             "name a folder that holds one, or remove the task"
         )
+    if isinstance(bank, Mapping) and task not in bank:
+        for key, metric_bank in banks.items():
+            names = {metric_bank.metric, f"{metric_bank.metric},{metric_bank.filter or 'none'}"}
+            if key not in names | metrics.keys():
+                near = did_you_mean(key, [task, *sorted(names)])
+                raise UsageError(f"`bank.{key}` is no task or metric of this run{near}")
     outcomes = {}
     for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
         for key, metric_bank in banks.items():

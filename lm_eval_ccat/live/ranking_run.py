@@ -16,7 +16,7 @@ from ..errors import HarnessError, OtherScoringError, PromptMismatchError, Usage
 from ..integrations.trackers import track, trackers_of
 from ..money import Tokens, dollars, in_unit
 from ..ranker.accounts import SLACK
-from ..ranker.stopping import TopDecided
+from ..ranker.stopping import require_models_beyond_top
 from ..runs.differences import PROMPTS
 from ..runs.directory import banks_at
 from ..shown import some
@@ -190,8 +190,7 @@ def _forecast(
     with Run(spec, observer=observer, plan=bank_plan or make_plan) as run:
         for difference in run.plan.accepted:
             observer.warn(difference.text)
-        _require_models_beyond_top(run.plan)
-        _require_warmup(run.plan, observer)
+        _require_reachable_goal(run.plan, observer)
         if run.plan.spec.bank:
             observer.note("Rankings of models like the bank's are played, at most 20 of them.")
         return forecast(run.plan, gap, on_progress)
@@ -211,8 +210,7 @@ def _settle_before_start(plan: Plan, observer: Observer) -> None:
         observer.note(f"Task {some(sources)}")
     for warning in plan.warnings:
         observer.warn(warning)
-    _require_models_beyond_top(plan)
-    _require_warmup(plan, observer)
+    _require_reachable_goal(plan, observer)
     if not plan.spec.bank:
         filters = {outcome.filter for outcome in plan.weighted_outcomes}
         label = f"{plan.label} (filter {plan.outcome.filter})" if len(filters) == 1 else plan.key
@@ -287,30 +285,15 @@ def _ceiling(plan: Plan) -> _Ceiling:
     return _Ceiling(f"{answers}, about {dollars(usd)}{lengths}", usd, lengths)
 
 
-def _require_models_beyond_top(plan: Plan) -> None:
-    """Refuse to stop at the best K of no more than K models, which are known before any answer.
+def _require_reachable_goal(plan: Plan, observer: Observer) -> None:
+    """Refuse a goal that is met before any answer, and a budget below every model's first items.
 
     Raises
     ------
     UsageError
+        Of a budget that is too small the message names the least that is enough.
     """
-    n_models = len(plan.spec.models) + len(plan.known or ())
-    for rule in plan.spec.rule.parts():
-        if isinstance(rule, TopDecided) and rule.k >= n_models:
-            raise UsageError(
-                f"stop {plan.spec.stop!r}: K in `top K` must be below the number of models, "
-                f"{n_models}: else there is nothing to decide"
-            )
-
-
-def _require_warmup(plan: Plan, observer: Observer) -> None:
-    """Refuse a budget that does not cover the first items of every model.
-
-    Raises
-    ------
-    UsageError
-        The budget is too small; the message names the least that is enough.
-    """
+    require_models_beyond_top(plan.spec.rule, len(plan.spec.models) + len(plan.known or ()))
     first_items, limit, ignored = plan.warmup_items, plan.spec.max_items, plan.warmup_ignores_limits
     name = plan.outcome.bank.method
     whatever = f"the method {name} gives every model its first {first_items} items whatever"

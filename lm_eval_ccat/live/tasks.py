@@ -108,9 +108,8 @@ def session_options(spec: Spec) -> Values:
             known = sorted((*SESSION_KEYS, *RANK_KEYS, *TRACKERS, HUB))
             raise UsageError(f"`harness.{key}` is not a setting of rank{did_you_mean(key, known)}")
     options = {k: spec.harness[k] for k in SESSION_KEYS if spec.harness.get(k) is not None}
-    seed = spec.harness.get("seed")
-    if seed is not None:
-        options["fewshot_seed"] = seed[-1] if isinstance(seed, list) else int(seed)
+    if seeds := spec.harness.get("seed"):
+        options["fewshot_seed"] = seeds[-1]
     if spec.harness.get("trust_remote_code"):
         import datasets
 

@@ -29,7 +29,14 @@ from .looks import Looks
 from .ranking import Ranking
 from .references import Known, references_of, refuse_known
 from .standing import Standing
-from .stopping import Limits, StoppingRule, has_goal, stopping_rule, tightest_limits
+from .stopping import (
+    Limits,
+    StoppingRule,
+    has_goal,
+    require_models_beyond_top,
+    stopping_rule,
+    tightest_limits,
+)
 from .turns import Turns, warmup_per_task
 from .verdicts import Verdicts
 from .weighted import WeightedSum
@@ -265,6 +272,12 @@ class Ranker:
         usual = warmup_per_task(len(contents.tasks))
         warmup = usual if warmup is None else whole().check(warmup, "warmup")
         unit_min_difference = float(min_difference) / contents.scale.span
+        # No two models differ by more than the whole scale.
+        if unit_min_difference >= 1.0:
+            raise UsageError(
+                f"min_difference {min_difference:g} calls all models equivalent: scores are on a "
+                f"scale of {contents.scale.describe()}; state a smaller one"
+            )
         policy_maker = _PolicyMaker(
             n_models=len(prices),
             seed=self.seed,
@@ -289,6 +302,11 @@ class Ranker:
                 new=prices,
                 population=question == POPULATION,
                 answers=answers,
+            )
+        # A run that is resumed with a rule of its own may get further models later.
+        if isinstance(stop, str):
+            require_models_beyond_top(
+                rule, len(prices) + len(references.names if references else ())
             )
         self._accounts = Accounts(
             contents, prices, sizes, limits.budget, affords_mean=score.leader.affords_mean

@@ -413,6 +413,21 @@ def in_words(rule: type[StoppingRule]) -> str:
     return f"{rule.word} {rule.number}".rstrip()
 
 
+def require_models_beyond_top(rule: StoppingRule, n_models: int) -> None:
+    """Refuse to stop at the best K of no more than K models, which are known before any answer.
+
+    Raises
+    ------
+    UsageError
+    """
+    for part in rule.parts():
+        if isinstance(part, TopDecided) and part.k >= n_models:
+            raise UsageError(
+                f"stop 'top {part.k}': K in `top K` must be below the number of models, "
+                f"{n_models}: else there is nothing to decide"
+            )
+
+
 def rule_of(words: str) -> StoppingRule:
     """Parse a stopping rule written in words, as in the option ``stop``.
 

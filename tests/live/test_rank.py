@@ -389,9 +389,9 @@ def test_a_budget_that_the_first_items_take_whole_is_enough():
     assert 10 * sum(prices.values()) > 3.0
     for budget, too_small in ((3.0, False), (2.99, True)):
         charges = SimpleNamespace(budget=budget, prices=prices, currency="usd")
-        plan = planned(charges=charges)
+        plan = planned(charges=charges, known=())
         with pytest.raises(UsageError, match=r"\{usd: 3\}") if too_small else nullcontext():
-            ranking_run._require_warmup(plan, SimpleNamespace())
+            ranking_run._require_reachable_goal(plan, SimpleNamespace())
 
 
 def test_a_target_takes_at_least_the_first_items(monkeypatch):

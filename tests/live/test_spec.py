@@ -25,6 +25,7 @@ from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live import adaptive, surfaces
 from lm_eval_ccat.live import spec as spec_module
 from lm_eval_ccat.live.adaptive import Adaptive
+from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.spec import ModelSpec, Spec
 from lm_eval_ccat.live.tasks import open_plain, session_options
 from lm_eval_ccat.money import Price
@@ -46,6 +47,49 @@ def longer(monkeypatch: pytest.MonkeyPatch) -> type[Spec]:
     for module in (spec_module, surfaces, importlib.import_module("lm_eval_ccat.live.adaptive")):
         monkeypatch.setattr(module, "Spec", Longer)
     return Longer
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("models: []\ntask: t\nmodels: [{model: hf}]\n", "key 'models' stands here a second time"),
+        ("task: t\nmodels: [{model: hf, model: vllm}]\n", "key 'model' stands here a second time"),
+        ("task: t\nharness: {seed: [1, a]}\n", "`harness.seed` must be a whole number of at"),
+        ("task: t\nharness: {system_instruction: [a]}\n", "`harness.system_instruction` must be a"),
+        ("task: t\nnotes: x\n", "fail_on_empty, harness$"),
+    ],
+)
+def test_what_a_file_says_wrongly_is_named(text, words, tmp_path):
+    (file := tmp_path / "models.yaml").write_text(text)
+    with pytest.raises(UsageError, match=words):
+        Spec.read(file)
+
+
+def test_a_bank_of_no_task_and_no_metric_of_the_run_is_refused(bench, server):
+    typo = bench.config(server.url, ["m03", "m09"], bank={"loopback_tsk": "bank.json"})
+    with pytest.raises(UsageError, match=r"`bank.loopback_tsk` is .* did you mean loopback_task"):
+        make_plan(Spec.read(typo))
+
+
+def test_a_model_listed_twice_and_copies_of_documents_are_warned_of(bench, server):
+    same = {"model": "m03", "base_url": server.url, "tokenizer_backend": "none", "timeout": 5}
+    settings = {"bank": None, "of": {"copy": {"model_args": same}}}
+    config = bench.config(server.url, ["m03", "m09", "copy"], **settings)
+    said = make_plan(Spec.read(config)).warnings
+    assert said == ("copy: the same model and model_args as m03; each is asked and paid",)
+
+    def thrice(name: str, text: str) -> str:
+        if name == "docs.jsonl":
+            return text * 3
+        data = json.dumps(str(bench.folder / "tasks" / "docs.jsonl"))
+        return re.sub(r'"[^"]*docs\.jsonl"', data, text)
+
+    bench.rewrite(thrice)
+    said = make_plan(Spec.read(bench.config(server.url, ["m03", "m09"], bank=None))).warnings
+    assert said == (
+        "240 of the 360 documents of loopback_task are copies of others; each is asked and counted "
+        "by itself",
+    )
 
 
 def test_one_line_adds_an_option_everywhere(longer, tmp_path):
@@ -246,9 +290,9 @@ def test_a_flag_of_0_counts_and_only_one_budget_does():
 
 def test_of_the_harness_s_four_seeds_the_last_is_that_of_few_shot_examples():
     """Its --seed is of Python, NumPy, PyTorch and the examples, in this order."""
-    seeds = {"seed": [1, 2, 3, 4]}
-    assert session_options(Spec(harness=seeds))["fewshot_seed"] == 4
-    assert session_options(Spec(harness={"seed": 7}))["fewshot_seed"] == 7
+    for seeds in ([1, 2, 3, 4], "1,2,3,4", 4):
+        spec = Spec.read({"harness": {"seed": seeds}})
+        assert session_options(spec)["fewshot_seed"] == 4
 
 
 def test_the_next_step_of_a_plan_has_its_task_and_its_bank():

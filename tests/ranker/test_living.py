@@ -36,6 +36,7 @@ def test_a_change_lifts_a_stop_and_the_passing_of_time_does_not(change):
         ({"seed": "1"}, "`seed` must .* not '1'"),
         ({"familywise": "yes"}, "`familywise` must .* not 'yes'"),
         ({"min_difference": -0.1}, "`min_difference` must .* not -0.1"),
+        ({"min_difference": 1.0}, "min_difference 1 calls all models equivalent"),
         ({"units": "many"}, "units 'many' are not numbers"),
         ({"known": 0.5}, "known 0.5"),
         ({"known": {"k": "high"}}, "known 'high'"),

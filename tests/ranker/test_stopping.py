@@ -75,6 +75,7 @@ def test_of_several_limits_the_tightest_holds(limits):
             "stop 'soon' is not in the words decided, se X,",
         ),
         (lambda: Ranker(bank(), EVEN, stop="top 0"), "stop 'top 0': .* whole number of at least 1"),
+        (lambda: Ranker(bank(), ["a", "b"], stop="top 2"), "must be below the number of models, 2"),
         (lambda: Ranker(bank(), EVEN, stop="se x"), "stop 'se x': .* must be a number, not 'x'"),
         (lambda: Ranker(bank(), EVEN, stop="top"), r"stop 'top': write `top K` \(the best K are"),
         (lambda: Ranker(bank(), EVEN, stop="limits 3"), "stop 'limits 3': write `limits`"),
