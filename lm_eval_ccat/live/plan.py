@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from ..runs.differences import PROMPTS
 from ..runs.directory import make_ranker
 from ..scores import ScoreTable
 from ..scores.reading import Query
+from ..shown import first_of
 from ..upkeep.borrow import borrow_from
 from .charges import Charges, currency_of
 from .earlier import known_means
@@ -47,7 +48,7 @@ from .outcomes import (
     tasks_of_bank,
 )
 from .scored import Discrepancy
-from .spec import Spec
+from .spec import ModelSpec, Spec
 from .tasks import is_sampled, open_plain, repeats_of
 
 
@@ -319,7 +320,8 @@ def make_plan(spec: Spec) -> Plan:
     names = [model.name for model in spec.models]
     outcomes_by_task: dict[str, dict[str, Outcome]] = {}
     bank_warnings: list[str] = []
-    doubts: dict[str, None] = {}  # several tasks may give rise to the same; it is told once
+    # Several tasks may give rise to the same doubt; it is told once.
+    doubts: dict[str, None] = dict.fromkeys(_listed_twice(spec.models))
     accepted: list[Discrepancy] = []
     only_task = len(sessions) == 1
     for task, session in sessions.items():
@@ -332,7 +334,7 @@ def make_plan(spec: Spec) -> Plan:
         outcomes_by_task[task] = outcomes
         accepted += asked.accepted
         bank_warnings += warnings_of_task
-        doubts |= dict.fromkeys(asked.doubts)
+        doubts |= dict.fromkeys((*asked.doubts, _repeated_documents(session)))
         metrics = [outcome.metric.name for outcome in outcomes.values()]
         doubts |= dict.fromkeys(writing_system_note(session.task, metric) for metric in metrics)
     # One per task of a group would hide all other warnings.
@@ -351,6 +353,33 @@ def make_plan(spec: Spec) -> Plan:
         warnings=(*bank_warnings, *filter(None, doubts), *accepted_in_words),
         harness_groups=dict(groups),
     )  # fmt: skip
+
+
+def _listed_twice(models: Sequence[ModelSpec]) -> Iterator[str]:
+    """Yield a warning of each model that stands in a list under several names."""
+    names: dict[str, list[str]] = {}
+    for entry in models:
+        configuration = repr((entry.model, sorted(entry.model_args.items())))
+        names.setdefault(configuration, []).append(entry.name)
+    for first_name, *others in names.values():
+        if others:
+            yield (
+                f"{first_of(others, 4)}: the same model and model_args as {first_name}; each is "
+                "asked and paid"
+            )
+
+
+def _repeated_documents(session: TaskSession) -> str:
+    """Warn if many of a task's documents are copies, as of a file that was written twice."""
+    n_documents = len(session.doc_hashes)
+    n_copies = n_documents - len(set(session.doc_hashes))
+    # Large benchmarks have a few.
+    if n_copies < 0.1 * n_documents:
+        return ""
+    return (
+        f"{n_copies:,} of the {n_documents:,} documents of {session.name} are copies of others; "
+        "each is asked and counted by itself"
+    )
 
 
 def plan_of_banks(spec: Spec) -> Plan | None:
