@@ -19,7 +19,6 @@ from ..errors import CcatError, UsageError
 from ..masking import remember_credentials
 from ..plugins import did_you_mean
 from ..shown import safe_streams, visible_line
-from .parsing import CommandParser, add_command
 
 DEBUG_VARIABLE = "LM_EVAL_CCAT_DEBUG"
 
@@ -92,10 +91,13 @@ def overview() -> str:
 
 
 def command_parser(
-    commands: Iterable[str], kind: type[argparse.ArgumentParser] = CommandParser
+    commands: Iterable[str], kind: type[argparse.ArgumentParser] | None = None
 ) -> argparse.ArgumentParser:
-    """Return a parser of some commands; import their modules."""
-    parser = kind(prog="lm-eval-ccat")
+    """Return a parser of some commands, by default ours; import their modules."""
+    # Not above: Ctrl-C while NumPy and the like are imported ends the command in one line.
+    from .parsing import CommandParser, add_command
+
+    parser = (kind or CommandParser)(prog="lm-eval-ccat")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in commands:
         module = importlib.import_module(f".{name}", __package__)
@@ -133,7 +135,7 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
         if name not in COMMANDS:
             raise UsageError(f"no command {name!r}{did_you_mean(name, COMMANDS)}")
         # A harness command uses the harness's parser; without arguments it shows its help.
-        kind = argparse.ArgumentParser if name in RAW else CommandParser
+        kind = argparse.ArgumentParser if name in RAW else None
         arguments = arguments or ["--help"] * (name in RAW)
         return command_parser([name], kind).parse_args([name, *arguments])
     return None

@@ -27,6 +27,21 @@ from lm_eval_ccat.masking import MASK, forget
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
 
 
+def test_ctrl_c_while_modules_are_imported_ends_in_one_line():
+    code = (
+        "import sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'numpy':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "from lm_eval_ccat.cli.main import main\n"
+        "sys.exit(main(['rank', 'x.yaml']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "lm-eval-ccat: interrupted\n")
+
+
 @pytest.mark.long
 def test_help_shows_an_example_and_what_needs_no_model_imports_nothing_heavy(tmp_path):
     """One process asks for all of them; what any of them imports would be seen."""
