@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -40,6 +40,10 @@ _MISLEADING = re.compile(
 _ENDS_LINE = re.compile("[\t\n\r]")
 #: Half width of an interval that six decimals do not show.
 _FINEST = 1e-6
+#: Half width of an interval whose units a reader no longer counts.
+_WIDEST = 1e15
+#: The largest float has 309 digits before its point.
+_ALL_DIGITS = Context(prec=400)
 #: Number of first words by which the kind of a warning is known.
 _WORDS_OF_KIND = 4
 #: Characters with a meaning in an order; a name that has one is shown in quotation marks.
@@ -166,13 +170,16 @@ def rounded(value: float, decimals: int, sign: str = "") -> str:
 
     Examples
     --------
+    >>> rounded(1e30, 0)
+    '1000000000000000000000000000000'
     >>> rounded(0.25, 1), rounded(-0.25, 1, "+"), rounded(0.35, 1), rounded(-0.001, 1, "+")
     ('0.3', '-0.3', '0.4', '+0.0')
     """
     if not math.isfinite(value):
         return f"{value:{sign}}"
     # The decimals that Python writes are the number that a reader rounds, not its binary ones.
-    number = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+    finest = Decimal(1).scaleb(-decimals)
+    number = Decimal(repr(float(value))).quantize(finest, ROUND_HALF_UP, _ALL_DIGITS)
     return f"{abs(number) if number == 0 else number:{sign}f}"
 
 
@@ -224,10 +231,12 @@ def difference_texts(low: float, middle: float, high: float, margin: float = 0.0
     (['>0', '+0.066', '+0.145'], ['+0', '+0', '+0'])
     >>> difference_texts(1e-12, 0.0004, 0.19), difference_texts(1e-9, 2e-9, 3e-9)
     (['>0', '+0.0004', '+0.1900'], ['+1e-09', '+2e-09', '+3e-09'])
+    >>> difference_texts(-3e30, 1e30, 5e30)
+    ['-3e+30', '+1e+30', '+5e+30']
     """
     half_width = (high - low) / 2.0
     # Decimals cannot show such an interval, and one without ends has no width to match.
-    if not _FINEST < half_width < math.inf:
+    if not _FINEST < half_width < _WIDEST:
         return [f"{value + 0.0:+.4g}" for value in (low, middle, high)]
     decimals = decimals_for(half_width)
     excludes_0 = low > 0.0 or high < 0.0
