@@ -200,8 +200,8 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
                 for name, option in known.items()
                 for part in option.kind.parts.values()
             )
-            near = did_you_mean(str(key), [*known, *parts], listing=False)
-            suggestion = near or did_you_mean(str(key), known)
+            suggestion = did_you_mean(str(key), [*known, *parts], listing=False)
+            suggestion = suggestion or did_you_mean(str(key), known)
             raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
     return {
         name: known[name].kind.read(value, place.at(name))

@@ -120,8 +120,8 @@ def outcomes_of_banks(
         for key, metric_bank in banks.items():
             names = {metric_bank.metric, f"{metric_bank.metric},{metric_bank.filter or 'none'}"}
             if key not in names | metrics.keys():
-                near = did_you_mean(key, [task, *sorted(names)])
-                raise UsageError(f"`bank.{key}` is no task or metric of this run{near}")
+                suggestion = did_you_mean(key, [task, *sorted(names)])
+                raise UsageError(f"`bank.{key}` is no task or metric of this run{suggestion}")
     outcomes = {}
     for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
         for key, metric_bank in banks.items():

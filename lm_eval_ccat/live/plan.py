@@ -361,11 +361,11 @@ def _listed_twice(models: Sequence[ModelSpec]) -> Iterator[str]:
     for entry in models:
         configuration = repr((entry.model, sorted(entry.model_args.items())))
         names.setdefault(configuration, []).append(entry.name)
-    for first_name, *others in names.values():
-        if others:
+    for first_name, *further_names in names.values():
+        if further_names:
             yield (
-                f"{first_of(others, 4)}: the same model and model_args as {first_name}; each is "
-                "asked and paid"
+                f"{first_of(further_names, 4)}: the same model and model_args as {first_name}; "
+                "each is asked and paid"
             )
 
 
