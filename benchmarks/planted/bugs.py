@@ -2439,8 +2439,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the seed of few-shot examples is the first of several",
         "lm_eval_ccat/live/tasks",
-        "seed[-1] if isinstance(seed, list)",
-        "seed[0] if isinstance(seed, list)",
+        "= seeds[-1]",
+        "= seeds[0]",
         (
             "tests/live/test_spec.py::test_of_the_harness_s_four_seeds_the_last_is_that_of_few_shot_examples",
         ),
