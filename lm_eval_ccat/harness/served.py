@@ -22,6 +22,8 @@ from ..records import ServedContent
 
 #: Tokens of one request; a larger count is taken for the server's mistake.
 MOST_TOKENS = 50_000_000
+#: Dollars of one request; a larger cost is taken for the server's mistake.
+_MOST_DOLLARS = 10_000.0
 #: Keys of a request's body that say what is asked, or of whom, rather than how.
 _ASKED = frozenset({"messages", "prompt", "input", "model", "stream", "user"})
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -86,7 +88,12 @@ class Served:
         content = answer if isinstance(answer, dict) else {}
         by_name = {name.lower(): value for name, value in (headers or {}).items()}
         stated = _usage(content.get("usage"))
-        choices = [choice for choice in content.get("choices") or () if isinstance(choice, dict)]
+        listed = content.get("choices")
+        choices = [
+            choice
+            for choice in (listed if isinstance(listed, list) else ())
+            if isinstance(choice, dict)
+        ]
         reasons = [choice.get("finish_reason") for choice in choices] or [
             content.get("stop_reason")
         ]
@@ -235,8 +242,8 @@ def _is_count(value: Any) -> bool:
 
 def _dollars(usage: Any) -> float | None:
     usd = usage.get("cost") if isinstance(usage, dict) else None
-    sensible = isinstance(usd, (int, float)) and not isinstance(usd, bool) and 0 <= usd < math.inf
-    return float(usd) if sensible and usd is not None else None
+    is_number = isinstance(usd, (int, float)) and not isinstance(usd, bool)
+    return float(usd) if is_number and 0 <= usd <= _MOST_DOLLARS else None
 
 
 def _content(choice: Mapping[str, Any]) -> Any:

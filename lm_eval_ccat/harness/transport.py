@@ -514,7 +514,7 @@ def _json(body: bytes | bytearray) -> Any:
     """Return the JSON of an answer; None if it is none."""
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -564,8 +564,8 @@ def _code_and_status(answer: Any) -> tuple[str, int | None]:
     """Return the code that an answer's error names, a final one first, and its HTTP status."""
     error = answer.get("error") if isinstance(answer, dict) else None
     named = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
-    final = [name for name in named if name in _FINAL]
-    code = str((final or [name for name in named if isinstance(name, str)] or [""])[0])
+    names = [name for name in named if isinstance(name, str)]
+    code = next((name for name in names if name in _FINAL), "".join(names[:1]))
     return code, next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
 
 

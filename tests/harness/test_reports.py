@@ -129,6 +129,23 @@ def test_one_repeat_that_fails_leaves_the_others():
     assert judge.rate_all([{"answer": "a"}])[0].error == "HTTP 500"
 
 
+@pytest.mark.parametrize("odd", [True, 5, 10**400, "x", {"a": 1}, [[]], [None]])
+def test_an_answer_of_another_form_is_reported_without_what_it_does_not_say(odd):
+    """A proxy, or a server that somebody wrote, may answer anything."""
+    assert Served.of({"choices": odd}).finish == ()
+    stated = usage(cost=odd)
+    assert (stated.input, stated.usd) == (10, 5.0 if odd == 5 else None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b'{"error": {"code": {"a": 1}, "type": []}}', b'{"error": {"code": [1]}}'],
+)
+def test_an_error_of_another_form_is_an_error(body):
+    with pytest.raises(ServerError):
+        _checked(200, {}, body, "http://x/v1/completions", {}, chat=False)
+
+
 @pytest.mark.parametrize(
     ("texts", "null"), [(["a"], False), ([None], True), (["a", None], True), (["", "b"], False)]
 )
