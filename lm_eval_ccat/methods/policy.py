@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,6 +145,24 @@ class AbilityEffects:
     share: Floats
 
 
+class Refusals(NamedTuple):
+    """What answers say of the share of all items that a model scores 0 on, however easy they are.
+
+    Other answers are as the bank expects them of some ability.
+
+    Attributes
+    ----------
+    score, information : float
+        First derivative of the log-likelihood in that share, at 0, and its variance.
+    effect : float
+        By how much the estimate is too high, per unit of the share.
+    """
+
+    score: float
+    information: float
+    effect: float
+
+
 class Policy(ABC):
     """What a method knows about the models of a ranking, and which item it would ask next.
 
@@ -238,6 +257,10 @@ class Policy(ABC):
 
     def ability_effects(self, belief: Belief) -> AbilityEffects | None:
         """Return how estimates depend on abilities; None if abilities have no prior."""
+        return None
+
+    def refusals(self, model: int) -> Refusals | None:
+        """Return what the answers of `model` say of refusals; None if that is not known."""
         return None
 
     # -- what next ----------------------------------------------------------------------------

@@ -19,17 +19,19 @@ the error of the average is not that of independent tasks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr
+from scipy.special import expit, log_ndtr, ndtr
 
 from ..bank import ItemBank
 from ..methods.belief import BENCHMARK, Belief
 from ..methods.calibration import GROUPS
+from ..methods.policy import Refusals
 from ..metrics.scale import Floats
 from .contents import Task
 
@@ -306,6 +308,39 @@ class KnownScores(NamedTuple):
         away = self.mean_ends[:, None] - (mean - without_bank)
         away[1] = -away[1]
         return np.asarray(ndtr(away / np.maximum(error, 1e-150)))
+
+
+#: Standard deviation of the share of items that new models refuse, before any answer.
+REFUSED = 0.2
+
+
+def loss_by_refusals(refusals: Refusals) -> float:
+    """Return by how much an estimate may be too high, in root mean square, because of refusals.
+
+    Before any answer the share of refused items has half a normal distribution.
+
+    Parameters
+    ----------
+    refusals : Refusals
+        Of all tasks together.
+
+    Examples
+    --------
+    >>> # No answer; a fifth of the zeros too many; fewer zeros than expected.
+    >>> loss_by_refusals(Refusals(0.0, 0.0, effect=0.5))
+    0.1
+    >>> round(loss_by_refusals(Refusals(80.0, 400.0, effect=0.5)), 3)
+    0.097
+    >>> round(loss_by_refusals(Refusals(-40.0, 400.0, effect=0.5)), 3)
+    0.012
+    """
+    precision = refusals.information + REFUSED**-2
+    share, error = refusals.score / precision, precision**-0.5
+    z = share / error
+    # The normal density at 0 over the probability of a share above it.
+    hazard = float(np.exp(-0.5 * z * z - log_ndtr(z))) / math.sqrt(2.0 * math.pi)
+    mean_square = error * error + share * (share + error * hazard)
+    return refusals.effect * math.sqrt(max(mean_square, 0.0))
 
 
 #: Fewest models that all banks must have left out, or know.

@@ -30,8 +30,9 @@ class Estimate:
     failure_bias : float
         By how much it may be too high (below 0: too low) because some answers failed.
     zero_loss : float
-        How much lower the mean would be if one more score were 0: a model that refuses one item in
-        ten has refused none of the first ten in a third of the cases. The lower end allows for one.
+        How much lower the mean may be because of scores of 0 still to come: a model that refuses
+        one item in ten has refused none of the first ten in a third of the cases. The lower end
+        allows for it.
     end_shares : (float, float)
         Shares of the error towards the lower and the upper end: a model beyond all that the banks
         know errs to one side.

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.belief import BENCHMARK, Belief, as_of_many
-from ..methods.policy import Choice, Policy, rounded
+from ..methods.policy import Choice, Policy, Refusals, rounded
 from ..metrics.scale import Floats
-from .across import KnownScores, PriorAcrossTasks, Replays, known_scores
+from .across import KnownScores, PriorAcrossTasks, Replays, known_scores, loss_by_refusals
 from .contents import Contents, OutcomeState, Task
 
 _ROUNDING = 1e-12  # of a score, and relative of a variance
@@ -195,18 +195,23 @@ class WeightedSum:
         return low, high
 
     def zero_loss(self, model: int) -> float:
-        """Return how much lower the estimate would be if one more answer had scored 0.
+        """Return how much lower the estimate may be because of scores of 0 still to come.
 
-        The answer is of one task, where all its outcomes are 0; of which task is not known, and the
-        largest counts. See `Description.zero_loss`.
+        Of one task it is what one more answer of 0 would lower (`Description.zero_loss`); of tasks
+        without a bank the largest such loss, because it is not known whose the answer is. A model
+        that refuses items of all tasks is placed too high in each: no bank knows one, and a task
+        has too few answers to tell refusals from lower ability. Those of all tasks together say
+        which shares of refused items are likely (`loss_by_refusals`).
         """
-        return max(
-            sum(
-                float(weight) * state.policy.describe(model).zero_loss
-                for weight, state in zip(term.weights, term.states)
-            )
-            for term in self._terms
-        )
+        losses, known = [0.0], []
+        for term in self._terms:
+            refusals = term.refusals(model) if len(self._terms) > 1 else None
+            if refusals is None:
+                losses.append(term.zero_loss(model))
+            else:
+                known.append(refusals)
+        by_refusals = loss_by_refusals(Refusals(*map(math.fsum, zip(*known)))) if known else 0.0
+        return math.hypot(max(losses), by_refusals)
 
     def possible(self, model: int) -> tuple[float, float]:
         """Return the least and the largest score, whatever answers to come score."""
@@ -347,6 +352,22 @@ class _Term:
             [1.0 if only else factor * state.outcome.weight for state in self.states]
         )
         self._cached: dict[str, tuple[int, Belief]] = {}
+
+    def zero_loss(self, model: int) -> float:
+        """Return `WeightedSum.zero_loss` of one more answer, which scores 0 by all outcomes."""
+        return sum(
+            float(weight) * state.policy.describe(model).zero_loss
+            for weight, state in zip(self.weights, self.states)
+        )
+
+    def refusals(self, model: int) -> Refusals | None:
+        """Return what the task's answers say of refusals; None if a method does not know that."""
+        first, *_ = by_outcome = [state.policy.refusals(model) for state in self.states]
+        effects = [refusals.effect for refusals in by_outcome if refusals is not None]
+        if first is None or len(effects) < len(by_outcome):
+            return None
+        # Outcomes are scores of the same answers, so those of the first tell the share.
+        return first._replace(effect=float(self.weights @ effects))
 
     def beliefs(self, question: str) -> list[Belief]:
         """Return the beliefs about the task's outcomes, on the scale of scores."""

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.integrate import quad
 from scipy.special import ndtr
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.belief import Belief
-from lm_eval_ccat.methods.policy import AbilityEffects
+from lm_eval_ccat.methods.policy import AbilityEffects, Refusals
 from lm_eval_ccat.ranker.across import (
     FEWEST_MODELS,
     PRIOR_MODELS,
+    REFUSED,
     USUAL_FACTOR,
     KnownScores,
     PriorAcrossTasks,
@@ -346,3 +348,32 @@ def test_the_error_of_a_mean_rests_on_as_many_cases_as_were_left_out_of_its_task
             stated = replace(belief, df=np.full((2, 2), df))
             found = replays.judge(stated, np.ones(2), n_tasks).df
             assert (found == min(n_cases + PRIOR_MODELS - 2.0, df)).all()
+
+
+def test_the_lower_end_of_a_mean_allows_for_the_refusals_that_all_tasks_leave_possible(world):
+    """The mean square of their share, integrated over it, in place of one more score of 0."""
+    banks, tables = world
+    weights = {"a": 0.5, "b": 0.3, "apart": 0.2}
+    ranker = Ranker(banks, ["strong"], weights=weights)
+    for task in banks:
+        for item in range(20):
+            score = tables[task].scores[0, item] * (item % 5 > 0)
+            ranker.tell("strong", (task, item), float(score))
+    found = [task.states[0].policy.refusals(0) for task in ranker._contents.tasks]
+    score, information = (sum(getattr(r, name) for r in found) for name in Refusals._fields[:2])
+    effect = sum(w * r.effect for w, r in zip(weights.values(), found))
+
+    def likely(share):
+        return math.exp(score * share - 0.5 * information * share**2 - 0.5 * (share / REFUSED) ** 2)
+
+    square = quad(lambda share: share**2 * likely(share), 0.0, 3.0)[0] / quad(likely, 0.0, 3.0)[0]
+    result = ranker.result()
+    estimate = result.models[0].estimate
+    assert 0.01 < estimate.zero_loss == pytest.approx(effect * square**0.5)
+    without, with_refusals = (
+        replace(estimate, zero_loss=loss).interval(0.95) for loss in (0.0, estimate.zero_loss)
+    )
+    assert with_refusals[0] < without[0] and with_refusals[1] == without[1]
+    # A single task's answers are too few: its lower end allows for one more score of 0.
+    only = result.tasks["a"].models[0].estimate
+    assert only.zero_loss == pytest.approx(only.mean / (-N_ITEMS * math.log(1.0 - 20 / N_ITEMS)))

@@ -34,7 +34,7 @@ from scipy.linalg.lapack import dposv
 
 from ...metrics.scale import Floats
 from ..belief import Indices
-from ..policy import Drawn, Items, Mask, mean_by_draw
+from ..policy import Drawn, Items, Mask, Refusals, mean_by_draw
 from .departures import OUTSIDE, PER_DISTANCE, DefaultModel, Departures
 from .fractional import FractionalItems
 
@@ -435,6 +435,31 @@ class ScorePosterior:
         residuals = seen.score - seen.mu
         residuals /= np.subtract(1.0, leverage, out=leverage)
         return np.asarray(residuals)
+
+    def refusals(self, noise: float, floor: float) -> Refusals:
+        """Return what the answers say of refusals if no draw corrects the estimate.
+
+        With ``q`` the share of refused items, ``(1 - q) mu`` is expected. Ability and factors go
+        with ``q``: where zeros are refusals, the other answers are those of an abler model.
+
+        Parameters
+        ----------
+        noise, floor : float
+            A score has the variance ``noise kappa w + floor``.
+        """
+        states = self.states(self.answered)
+        variance = np.maximum(noise * states.kappa * states.w + floor, _LEAST_NOISE)
+        slopes, residual = states.slopes * (states.w / variance), states.score - states.mu
+        with_share = slopes.dot(states.mu)
+        gradient = slopes.dot(residual) - self._prior.dot(self.z)
+        precision = states.precision(states.w * states.w / variance) + self._prior
+        shift, step = solved(precision, np.array([with_share, gradient]).T).T
+        expected = states.mu / variance
+        return Refusals(
+            float(with_share.dot(step) - expected.dot(residual)),
+            float(expected.dot(states.mu) - with_share.dot(shift)),
+            float(self._unseen.dot(self.mu) - self._gradient.dot(shift)) / self.n_items,
+        )
 
     def after(self, precision: Floats) -> AfterScores:
         """Return what is open of the mean expected score of the unseen items, given only scores.

@@ -17,7 +17,16 @@ from ...shown import plural
 from ..belief import BENCHMARK, POPULATION, Belief
 from ..curves import Curves
 from ..method import Method
-from ..policy import AbilityEffects, Choice, Description, Items, Mask, Policy, check_score
+from ..policy import (
+    AbilityEffects,
+    Choice,
+    Description,
+    Items,
+    Mask,
+    Policy,
+    Refusals,
+    check_score,
+)
 from ..sample.first_pass import FirstPassPolicy
 from .departures import spread
 from .field import Field
@@ -204,6 +213,14 @@ class DefaultPolicy(Policy):
             rows.append([moments.ability, moments.ability_variance, slope, share])
         ability, variance, slope, share = np.concatenate(rows, axis=1)
         return AbilityEffects(ability, variance, model.items.prior_sd**2, slope, error, share)
+
+    def refusals(self, model: int) -> Refusals:
+        field, a = self._at(model)
+        moments, departures, member = field.moments(), field.model.departures, field.members[a]
+        refusals = member.posterior.refusals(departures.noise, departures.floor * member.level)
+        # Draws measure departures, this one too: of the effect, what they leave of any remains.
+        noise = moments.mean_covariance[a, a]
+        return refusals._replace(effect=refusals.effect * noise / (moments.prior[a, a] + noise))
 
     def expected(self, model: int) -> Floats:
         return self._members[model].posterior.mu.copy()

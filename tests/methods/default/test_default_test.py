@@ -193,3 +193,47 @@ def test_what_is_known_in_full_is_a_sample_of_documents_like_these():
     for model, scores in SCORES.items():
         assert len(found.items[model]) == n
         assert found.standard_errors[model] == pytest.approx(scores.std(ddof=1) / n**0.5)
+
+
+@pytest.mark.long
+def test_answers_tell_the_share_of_refused_items_and_how_far_it_misleads():
+    """Of models that the bank's curves describe, but for what they refuse."""
+    items = model_of(calibrate(world(30, 100, seed=1, binary=True))).items
+    rng = np.random.default_rng(0)
+
+    def scores(ability: float, refused: float) -> np.ndarray:
+        point = [ability, *[0.0] * (items.n_dimensions - 1)]
+        expected = items.curves(point, items.rows, items.noise)[0]
+        uniform = rng.random((2, items.n_items))
+        return ((uniform[0] < expected) & (uniform[1] >= refused)).astype(float)
+
+    ease = np.mean([scores(0.0, 0.0) for _ in range(200)], axis=0)
+    hard, others = np.split(ease.argsort(), [30])
+    found = {}
+    for refused in (0.0, 0.2):
+        models = []
+        for _ in range(300):
+            y = scores(rng.normal(), refused)
+            asked = np.concatenate([hard, rng.permutation(others)[:10]])
+            posterior = ScorePosterior(items)
+            posterior.learn(asked.tolist(), y[asked].tolist())
+            models.append((*posterior.refusals(1.0, 0.0), posterior.estimate - y.mean()))
+        score, information, effect, error = np.array(models).T
+        found[refused] = score.sum() / information.sum(), refused * effect.mean(), error.mean()
+    share, misled, error = found[0.2]
+    assert share == pytest.approx(0.2, abs=0.05) and abs(found[0.0][0]) < 0.05
+    # Hard items hide refusals, which an ability explains nearly as well.
+    assert error == pytest.approx(misled, abs=0.01) and error > 0.015
+
+
+def test_draws_take_from_an_estimate_what_refusals_would_mislead_it_by():
+    """Half of an even sample is as good a mean as no bank has; chosen items tell it nothing."""
+    chosen, drawn = told(range(40), SCORES["m10"][:40]), DefaultPolicy(the_bank(), 1)
+    for item in range(40):
+        drawn.asked(0, item, 1.0 / (80 - item))
+        drawn.told(0, item, float(SCORES["m10"][item]))
+    found, departures = chosen.refusals(0), model_of(the_bank()).departures
+    [member] = chosen.fields[0].members
+    uncorrected = member.posterior.refusals(departures.noise, departures.floor * member.level)
+    assert found == pytest.approx(tuple(uncorrected), rel=1e-6)
+    assert 0.0 < drawn.refusals(0).effect < 0.5 * uncorrected.effect
