@@ -153,7 +153,7 @@ def score_of(outcome: Outcome, answer: Administered) -> RawAndScore | None:
     [filtered, *_] = answer.samples[outcome.filter]["filtered_resps"]
     text = filtered if isinstance(filtered, str) else None
     raw = metric.score(answer.values[key], task=outcome.task, prediction=text)
-    return RawAndScore(raw, float(metric.scale.normalise(raw)))
+    return RawAndScore(raw, metric.scale.normalise_number(raw))
 
 
 def leading(outcomes: Mapping[str, Outcome]) -> Outcome:

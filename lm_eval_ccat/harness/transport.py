@@ -724,11 +724,18 @@ def _generation(
                 lm.cache_hook.add_partial("generate_until", (prompt, settings), text)
         return [_none_text() if text is None else text for text in texts]
 
-    copied = {  # the model takes from them and adds to them
-        key: value if isinstance(value, str | int | float) else copy.deepcopy(value)
-        for key, value in settings.items()
-    }
+    # The model takes from them and adds to them.
+    copied = {key: _copied(value) for key, value in settings.items()}
     return ServerCall(_payload(lm, messages, copied), positions, read)
+
+
+def _copied(setting: Any) -> Any:
+    """Return a copy of a setting; few are more than a number, a text or a list of texts."""
+    if isinstance(setting, str | int | float):
+        return setting
+    if isinstance(setting, list) and all(isinstance(part, str) for part in setting):
+        return setting.copy()
+    return copy.deepcopy(setting)
 
 
 def _none_text() -> str:

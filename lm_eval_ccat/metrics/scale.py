@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -136,6 +137,22 @@ class Scale:
             score = score / self.span
         return np.asarray(score if self.higher_is_better else 1.0 - score)
 
+    def normalise_number(self, raw: float) -> float:
+        """Map a single raw score as `normalise` does, without the cost of an array.
+
+        Examples
+        --------
+        >>> Scale(0, 100).normalise_number(25.0), Scale(cap=100).normalise_number(250.0)
+        (0.25, 0.0)
+        """
+        if math.isnan(raw):
+            return raw
+        low, high = self.bounds
+        if not low <= raw <= high:
+            self.check(raw)
+        score = (min(max(raw, self.low), self.high) - self.low) / self.span
+        return score if self.higher_is_better else 1.0 - score
+
     @property
     def bounds(self) -> tuple[float, float]:
         """Lowest and highest raw score that is accepted: the ends, with a margin for rounding.
@@ -143,7 +160,7 @@ class Scale:
         sacrebleu gives 100.00000000000004 for a perfect sentence. With a cap there is no highest.
         """
         slack = TOLERANCE * self.span
-        highest = float(np.finfo(np.float64).max) if self.cap is not None else self.high + slack
+        highest = sys.float_info.max if self.cap is not None else self.high + slack
         return self.low - slack, highest
 
     def holds(self, raw: ArrayLike) -> bool:

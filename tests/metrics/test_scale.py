@@ -22,6 +22,7 @@ def test_normalise_undoes_restore_and_an_error_is_scaled_by_the_slope(scale, uni
     raw = scale.restore(unit)
     back = scale.normalise(raw)
     np.testing.assert_allclose(back, unit, atol=1e-6 + 1e-9 / scale.span)
+    assert [scale.normalise_number(number) for number in raw.tolist()] == back.tolist()
     assert Scale.from_dict(scale.to_dict()) == scale and scale.holds(raw)
     rising = np.diff(back)[np.diff(raw) > 0]
     assert (rising >= 0 if scale.higher_is_better else rising <= 0).all()
@@ -34,6 +35,8 @@ def test_scores_by_hand():
     np.testing.assert_allclose(Scale(cap=100).normalise([0, 30, 100, 6300]), [1, 0.7, 0, 0])
     np.testing.assert_array_equal(Scale(0, 100).normalise([50, np.nan]), [0.5, np.nan])
     assert Scale(0, 100).normalise([100 + 1e-8, -1e-8]).tolist() == [1.0, 0.0]  # rounding
+    assert Scale(0, 100).normalise_number(100 + 1e-8) == 1.0
+    assert np.isnan(Scale(0, 100).normalise_number(np.nan))
 
 
 def test_what_lies_outside_the_scale_or_is_none_is_refused():
@@ -44,6 +47,8 @@ def test_what_lies_outside_the_scale_or_is_none_is_refused():
     ):
         with pytest.raises(ScaleError, match=words):
             scale.normalise(raw)
+        with pytest.raises(ScaleError):
+            [scale.normalise_number(number) for number in raw]
     for wrong in ({"low": 1}, {"high": np.inf}, {"cap": 0}, {"cap": "1"}, {"low": True},
                   {"low": 0, "hi": 1}):  # fmt: skip
         with pytest.raises(ScaleError):

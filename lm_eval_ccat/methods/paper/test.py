@@ -363,6 +363,6 @@ class PaperTest:
         mu = float(expected_score(self.ability, self._jittered_difficulty()[item]))
         self.precision += mu * (1.0 - mu) / self._k
         lowest, highest = self.scale.ends
-        y = float(self.scale.normalise(min(max(score, lowest), highest)))
+        y = self.scale.normalise_number(min(max(score, lowest), highest))
         self.ability += (y - mu) / (self._k * self.precision)
         self._with_pending = (), self.precision
