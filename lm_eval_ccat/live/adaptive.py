@@ -31,6 +31,7 @@ from ..harness.opening import ignored_fewshot
 from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession
 from ..options import options_of
+from ..plugins import did_you_mean
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..records import Item
 from ..runs.differences import PROMPTS
@@ -360,7 +361,18 @@ def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -
     metric, and the options set a budget or a target standard error. Its score weighs them as the
     group does. Every other task is a ranking by itself. Of nested groups the outer one counts: the
     scores of its subgroups come from the same documents.
+
+    Raises
+    ------
+    UsageError
+        Results of other models are given for a task that is not run.
     """
+    for task in tasks.values():
+        known = task.options.spec.known
+        for name in known if isinstance(known, Mapping) else ():
+            if name not in tasks:
+                suggestion = did_you_mean(name, list(tasks))
+                raise UsageError(f"leaderboard: this run has no task {name!r}{suggestion}")
     rankings: dict[str, JointTasks] = {}
     taken: set[str] = set()
     for group in sorted(groups.values(), key=lambda group: -len(group.get_all_tasks())):

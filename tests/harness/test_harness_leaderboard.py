@@ -36,6 +36,15 @@ def test_a_new_model_is_placed_and_its_own_results_are_left_out(bench, place, ca
     assert block["place"]["models"] == 6
 
 
+def test_results_of_others_for_a_task_that_is_not_run_are_refused(bench, tmp_path, ccat):
+    bench.bank("texts", "chrf").save(bank := tmp_path / "texts.bank.json")
+    words = ["run", "--model", "copyist", "--model_args", "skill=0.9,model=new", "--tasks", "texts"]
+    words += ["--include_path", bench.tasks, "--adaptive", "--bank", bank]
+    words += ["--leaderboard", f"text={bench.folder / 'logs' / 'texts'}"]
+    said = ccat(*words, code=2).err
+    assert "leaderboard: this run has no task 'text'; did you mean texts?" in said
+
+
 @pytest.mark.long
 def test_it_stops_once_the_rank_is_known_well_enough(place):
     found = {}
