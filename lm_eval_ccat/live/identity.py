@@ -82,6 +82,8 @@ def estimand_of(plan: Plan) -> str:
         what = f"weighted mean of the {means}, each on [0, 1],"
     population = plan.spec.question == POPULATION
     which = f"documents like these {number}" if population else f"all {number} documents"
+    if number == 1:
+        which = "documents like the only one" if population else "the only document"
     tasks = ", ".join(plan.outcomes)
     if plan.sampled and plan.spec.question != RUN:
         return f"Estimates are of the expected {what} as configured, over {which} of {tasks}"

@@ -180,13 +180,17 @@ def question(content: RankingContent) -> str:
     'order of full runs of these 800 items'
     >>> question({"items_of_benchmark": 30, "question": "benchmark", "sampled": True})
     'order of expected scores on these 30 items'
+    >>> question({"items_of_benchmark": 1, "question": "benchmark"})
+    'order of full runs of this item'
     """
-    items, sampled = f"these {content['items_of_benchmark']:,}", content.get("sampled")
+    n_items, sampled = content["items_of_benchmark"], content.get("sampled")
+    items = "this item" if n_items == 1 else f"these {n_items:,} items"
     if content.get("question") == POPULATION:
-        return f"order{' of expected scores' * bool(sampled)} on items like {items}"
+        like = "this one" if n_items == 1 else f"these {n_items:,}"
+        return f"order{' of expected scores' * bool(sampled)} on items like {like}"
     if sampled and content.get("question") == RUN:
-        return f"order of these very answers to {items} items"
-    return f"order of {'expected scores on' if sampled else 'full runs of'} {items} items"
+        return f"order of these very answers to {items}"
+    return f"order of {'expected scores on' if sampled else 'full runs of'} {items}"
 
 
 def held(looks: str | None, confidence: float) -> str:
