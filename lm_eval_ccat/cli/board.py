@@ -32,7 +32,7 @@ from ..board.folder import RULES
 from ..board.scoring import unknown_scoring
 from ..live.result import PARTIAL, Observer, Result
 from ..money import spent_in_words
-from ..shown import plural
+from ..shown import plural, visible_line
 from .live import Display
 from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, task_names, warn
 
@@ -45,7 +45,8 @@ def init(args: argparse.Namespace) -> int:
     source, existed = getattr(args, "from"), Path(args.board, RULES).is_file()
     board = boards.init(args.board, source, task=args.task, metric=args.metric, say=warn)
     state = boards.standing(board)
-    print(f"{args.board}: a board of {', '.join(board.banks)}. {state.headline}")
+    tasks = ", ".join(board.banks)
+    print(f"{args.board}: a board of {tasks}. {visible_line(state.headline)}")
     # Their row is not of all tasks: a part of their results is missing.
     warn(*(f"{row.model}: not comparable: {reason}" for row, reason in state.apart))
     place_it = f"lm-eval-ccat board place {shlex.quote(args.board)} MODELS.yaml"
@@ -94,7 +95,9 @@ def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
     emit(
         args.json,
         content,
-        [*words.values(), _to_publish(board)] if words else ["No row was added."],
+        [*map(visible_line, words.values()), _to_publish(board)]
+        if words
+        else ["No row was added."],
     )
     warn(*added.notes, *added.reasons)
     warn(*_suspicions(board, words))

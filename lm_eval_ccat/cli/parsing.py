@@ -29,7 +29,7 @@ from ..plugins import did_you_mean, existing
 from ..scores import ScoreTable
 from ..scores.reading import Query, task_name
 from ..scores.table import reader_of
-from ..shown import plural, visible_json, with_escapes
+from ..shown import plural, visible_json, visible_line, with_escapes
 from ..upkeep import score_tables
 
 WIDTH = 80
@@ -361,7 +361,7 @@ def names_of(text: str | None) -> list[str]:
 def warn(*texts: str) -> None:
     """Print warnings on standard error, one per line."""
     for text in texts:
-        print(f"warning: {text}", file=sys.stderr)
+        print(f"warning: {visible_line(text)}", file=sys.stderr)
 
 
 def range_of(text: str) -> tuple[float, float]:

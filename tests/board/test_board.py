@@ -726,6 +726,19 @@ def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     assert all_sound(now), "by the banks they were made with"
 
 
+def test_a_line_end_in_a_name_ends_no_line(tmp_path, ccat):
+    names = ["best\nrow", *"abcdefgh"]
+    raw = np.random.default_rng(0).binomial(10, np.linspace(0.9, 0.2, 9)[:, None], (9, 60)) / 10
+    table = ScoreTable.from_arrays(raw, names, metric="share", task="t")
+    table.write(tmp_path / "table.parquet")
+    said = ccat("board", "init", tmp_path / "board", "--from", tmp_path / "table.parquet")
+    assert ". best␊row is the best of 9, and leads a by" in said.out and "\nrow" not in said.err
+    new = ScoreTable.from_arrays(raw[1:2], ["new\nb: 1.0, rank 1"], metric="share", task="t")
+    new.write(tmp_path / "new.parquet")
+    said = ccat("board", "add", tmp_path / "board", tmp_path / "new.parquet")
+    assert said.out.startswith("new␊b: 1.0, rank 1: 0.") and "\nb: 1.0" not in said.err
+
+
 @pytest.mark.long
 def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
     rng = np.random.default_rng(0)
