@@ -64,7 +64,7 @@ class Keywords(TypedDict, total=False):
     most X, on a scale of 0 to 1), `top K` (the best K are decided), `ranks W` (every rank is known
     to within W ranks), `percentile P` (every rank is known to within P per cent of all ranks),
     `limits` (the budget, the limit of items or the last item is reached), joined by `and` and `or`.
-    Default for a single model without `known`, budget or limit: `se 0.02`."""
+    Default of `run` without `known`, budget or limit: `se 0.02`."""
     known: str | Sequence[Any] | Mapping[str, Any] | Path | ScoreTable | None
     """Score table or logs of models with full results (per task: TASK=PATH). These models take part
     in the ranking and are not asked anything."""

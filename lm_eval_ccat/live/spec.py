@@ -273,7 +273,7 @@ class Spec:
     stop: str = option(
         "decided", STOP,
         lambda: f"When to stop: {stop_words_in_words()}, joined by `and` and `or`. "
-        f"Default for a single model without `known`, budget or limit: `{TARGET}`.",
+        f"Default of `run` without `known`, budget or limit: `{TARGET}`.",
         "rank run",
         live=True,
     )

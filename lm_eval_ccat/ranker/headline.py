@@ -219,7 +219,8 @@ def _finding(content: RankingContent) -> str:
     if len(order) == 1:
         low, high = models[order[0]]["interval"]
         only = ", the only model left" * (len(models) > 1)
-        return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
+        score = f"{low:.4g} to {high:.4g}" if low < high else f"{low:.4g}"
+        return f"{visible_name(order[0])}{only} scores {score}"
     metric, first_lead = content.get("metric", ""), leads_of_next(content)[order[0]]
     lead = first_lead.in_words("" if " " in metric else metric)  # a weighted mean is no unit
     # The models that may be the best; all of them where ranks are not known.

@@ -169,6 +169,9 @@ def test_the_headline_says_who_leads_by_how_much_and_how_sure_that_is(found, sen
         f"{sentence}; 95% at every look, order of full runs of these 100 items{by}; asked {5 * n} "
         f"of {100 * n}, $0.120 of about {dollars(0.2 * n)}"
     )
+    in_full = content("a")
+    in_full["models"]["a"]["interval"] = [0.2, 0.2]
+    assert headline(in_full).startswith("a scores 0.2; 95%")
     assert headline(content("")) == "nothing is ranked: no model has answered"
 
 
