@@ -196,12 +196,17 @@ def positive_definite(M: Floats, largest: float) -> Floats:
 def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     """Return mean and covariance of departures, given the draws' mean residuals.
 
+    Shapes (n_models,) and (n_models, n_models). The module's docstring has the formulas; both are
+    averaged over the scales of ``M``, by how likely each makes `rbar`.
+
     Parameters
     ----------
-    M, T : ndarray of shape (n_models, n_models)
-        Prior scale, positive definite, and covariance of `rbar`; `UNKNOWN` on its diagonal for a
-        model without draws.
+    M : ndarray of shape (n_models, n_models)
+        Prior covariance of departures at scale 1; positive definite.
+    T : ndarray of shape (n_models, n_models)
+        Covariance of the errors of `rbar`; `UNKNOWN` on its diagonal for a model without draws.
     rbar : ndarray of shape (n_models,)
+        Mean residual of each model's draws.
     """
     known, prior, residual = M, M, rbar
     # Models without draws learn of their departure from models that are alike, and tell nothing.

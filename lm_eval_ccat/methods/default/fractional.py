@@ -135,7 +135,10 @@ class Profile(NamedTuple):
 
 
 class Beyond:
-    """Curves past one edge.
+    """The curves of all items for a model better than the bank's best, or weaker than its weakest.
+
+    Past that edge every item goes on with `OWN_SLOPE` times its slope there, and all items have one
+    shift, by which the logit of their mean expected score grows as the ability does.
 
     Parameters
     ----------
@@ -156,6 +159,7 @@ class Beyond:
         start, shifts = float(logit(expit(eta).mean())), [0.0]
         for distance in np.arange(1, round(FARTHEST / STEP) + 1) * STEP:
             shift, target = shifts[-1], float(expit(start + sign * distance))
+            # Newton's steps towards the shift at which the mean is that; cut where curves are flat.
             for _ in range(_STEPS):
                 mu = expit(eta + distance * along + shift)
                 step = (target - float(mu.mean())) / max(float((mu * (1.0 - mu)).mean()), 1e-9)

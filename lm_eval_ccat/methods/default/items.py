@@ -307,7 +307,17 @@ class Cells:
     def _groups(
         self, x: Floats, basis: AbilityBasis
     ) -> tuple[Floats, list[tuple[slice, Positions]]]:
-        """Return the basis at each group's mean ability, and the group and models of each part."""
+        """Return the basis at each group's mean ability, and the group and models of each part.
+
+        Groups are intervals of ability of equal width, without the empty ones. The models of one
+        group are in as many parts as their scores need, to be held in memory at once.
+
+        Returns
+        -------
+        basis_values : ndarray of shape (n_groups, p)
+        parts : list of (slice, ndarray)
+            The group's row in `basis_values`, and positions of models.
+        """
         low, high = float(x.min()), float(x.max())
         most_groups = np.clip(_GROUP_CELLS // self.n_items, _LEAST_GROUPS, _MOST_GROUPS)
         width = max(_GROUP_WIDTH * float(x.std()), (high - low) / float(most_groups), 1e-9)
@@ -317,7 +327,7 @@ class Cells:
         centre = np.bincount(self._group, x) / self._models_at_point
         self._away = x - centre[self._group]
         basis_values, self._slope = map(
-            np.array, zip(*(basis.value_and_slope(float(x)) for x in centre))
+            np.array, zip(*(basis.value_and_slope(float(ability)) for ability in centre))
         )
         parts: list[tuple[slice, Positions]] = []
         part_size = max(_CELLS_AT_ONCE // self.n_items, 1)
