@@ -132,15 +132,20 @@ class SharedDocuments:
         UsageError
             The sides were scored by different scorers; see `differing_settings`.
         """
-        first, second = (side.table for side in sides)
+        baseline_table, candidate_table = (side.table for side in sides)
+        metric = baseline_table.metric  # of both, as they were read by one
         warnings += [
             *_doubts_of_tables(sides),
-            *differing_settings(first.settings, second.settings, first.metric),
+            *differing_settings(baseline_table.settings, candidate_table.settings, metric),
             *_one_side_is_sampled(sides),
         ]
-        outcome = Logged(first.task or second.task, first.metric, first.filter or second.filter)
+        outcome = Logged(
+            baseline_table.task or candidate_table.task,
+            metric,
+            baseline_table.filter or candidate_table.filter,
+        )
         scored = [_scored(side, warnings) for side in sides]
-        ids = _in_common(scored, sides, first.metric, warnings)
+        ids = _in_common(scored, sides, metric, warnings)
         warnings += _suspiciously_alike(scored, ids, sides, outcome)
         repeated = any(side.scores.has_repeats for side in sides)
         if repeated:
@@ -158,7 +163,7 @@ class SharedDocuments:
             answers = _answers_to(ids, sides[0].scores), _answers_to(ids, sides[1].scores)
         # Several answers to a document are draws, whatever the settings say.
         sampled = repeated or any(side.sampling.how == SAMPLED for side in sides)
-        return cls(outcome, first.scale, ids, baseline, candidate, answers, sampled)
+        return cls(outcome, baseline_table.scale, ids, baseline, candidate, answers, sampled)
 
     def compared(
         self, gate: Gate, grouping: Grouping, sources: Sequence[Any], warnings: list[str]

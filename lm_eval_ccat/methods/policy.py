@@ -447,9 +447,11 @@ class ReportedPolicy(Policy):
         return out
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        """Return the belief that draws alone give: each pair's, by the draws that both models have.
+        """Return the belief that draws alone give.
 
-        With fewer than two such draws its variance is 0.25, the largest of a score on [0, 1].
+        A model's mean is that of its draws' estimates, 0.5 before the first. The error of a pair is
+        that of the draws which both models have. With fewer than two of these, and for a model with
+        fewer than two draws, the variance is 0.25, the largest of a score on [0, 1].
         """
         means = np.array([self._means(model) for model in range(len(self._asked))])
         present = np.isfinite(means)

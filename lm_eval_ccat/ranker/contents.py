@@ -425,8 +425,8 @@ class Contents:
 
         Returns
         -------
-        ndarray of int
-            The new position of each answer: those of later tasks make room.
+        ndarray of int, shape (n_answers,)
+            By the position of each answer so far, its new one: those of later tasks make room.
         """
         self.repeats, moved_to, start = self.checked_repeats(repeats), list[Indices](), 0
         for task in self.tasks:
@@ -444,7 +444,17 @@ class Contents:
     def position(self, item: Any, repeat: int = 1) -> int:
         """Return the position of an answer to an item among those of all tasks.
 
-        An item of three parts (task, doc_id, repeat) names its repeat itself.
+        Parameters
+        ----------
+        item : doc_id, (task, doc_id) or (task, doc_id, repeat)
+            With a single task, its doc_id does. The third part goes before `repeat`.
+        repeat : int, optional
+            From 1.
+
+        Raises
+        ------
+        UsageError
+            There is no such task, item or repeat, or several tasks and none is named.
         """
         # Pairs name a task, so a doc_id that is itself a tuple has to be named with its task.
         if not isinstance(item, str | int) and isinstance(item, Sequence) and len(item) in (2, 3):
@@ -476,8 +486,8 @@ class Contents:
     def positions_of(self, item: Any) -> list[int]:
         """Return the positions of the answers that an item may mean, in order.
 
-        A doc_id means any answer to it; (task, doc_id) means the first, (task, doc_id, 2) the
-        second.
+        A bare doc_id means any answer to it; (task, doc_id) means the first alone, and
+        (task, doc_id, 2) the second.
         """
         first = self.position(item)
         if not isinstance(item, str | int) and isinstance(item, Sequence):
