@@ -16,10 +16,13 @@ from ..bank import ItemBank
 from ..errors import UsageError
 from ..metrics.scale import Floats
 from .belief import BENCHMARK, Belief, Indices, References
+from .sample.pairs import imagined_square
 
 Mask = NDArray[np.bool_]
 Items = Sequence[int]
 
+#: Differences of estimates that are rounding alone.
+_ROUNDING = 1e-9
 _DIGITS = 10  # in which equal values agree; sums of the same terms differ from about the 12th on
 
 
@@ -474,8 +477,8 @@ class ReportedPolicy(Policy):
                 )
                 if scores.var() > values.var():
                     values = scores
-            spread = values[0] if i == j else values[0] - values[1]
-            variance[i, j] = variance[j, i] = spread.var(ddof=1) / len(spread)
+            estimates = values[0] if i == j else values[0] - values[1]
+            variance[i, j] = variance[j, i] = _variance_of_mean(estimates)
         n_items = float(self._n_items) if question == BENCHMARK else math.inf
         return Belief(np.clip(mean, 0.0, 1.0), variance, df, n, n_items, question)
 
@@ -484,15 +487,30 @@ class ReportedPolicy(Policy):
         return np.full(self._n_items, np.mean(scores) if scores else 0.5)
 
     def describe(self, model: int) -> Description:
-        drawn = Drawn.of(self._means(model))
+        means = self._means(model)
+        drawn = Drawn.of(means)
         if drawn is None or drawn.n < 2:
             return Description(0.0, math.inf)
         mean = float(np.clip(drawn.estimate, 1e-6, 1.0 - 1e-6))
         ability, slope = math.log(mean / (1.0 - mean)), mean * (1.0 - mean)
-        drawn = replace(drawn, estimate=mean)
+        error = math.sqrt(_variance_of_mean(means[np.isfinite(means)]))
+        drawn = replace(drawn, estimate=mean, standard_error=error)
         return Description(ability, drawn.standard_error / slope, drawn=drawn)
 
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
         raise UsageError("an outcome that is only reported chooses no items")
+
+
+def _variance_of_mean(estimates: Floats) -> float:
+    """Return the variance of the mean of two or more draws' estimates, or of their differences.
+
+    As in a ranking without a bank, part of a draw is imagined (`imagined_square`): a model that
+    fails on one item in ten has failed on none of the first four in two of three cases.
+    """
+    n, away = len(estimates), np.abs(estimates - estimates.mean())
+    # Estimates add and divide, so that equal scores give equal ones but for rounding.
+    largest = np.where(away > _ROUNDING, away, 0.0).max()
+    squares = float((away**2).sum() + imagined_square(largest, plausible=0.0))
+    return squares / (n - 1) / n
