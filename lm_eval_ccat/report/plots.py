@@ -19,7 +19,7 @@ from ..bank.suite import is_suite
 from ..content import RankingContent
 from ..errors import BankError, RunError, UsageError
 from ..methods.method import method_of
-from ..metrics.scale import Floats
+from ..metrics.scale import Floats, Scale
 from ..ranker.columns import model_cells
 from ..runs.directory import read_object
 from ..shown import exact_percent
@@ -112,13 +112,11 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
             chart.text(position, baseline, text, anchor="end")
     chart.line(left, bottom, right, bottom, stroke=SOFT)
     caption = f"{exact_percent(content['confidence'])} interval"
-    # Only a stored run knows its metric and the direction of it.
-    if isinstance(ranking, StoredRun):
-        caption = f"{ranking.facts['metric']}, {caption}"
-        if not ranking.scale.higher_is_better:
-            caption += " (lower is better)"
-    else:
-        caption = f"estimate, {caption}"
+    # Only a stored run knows the name of its metric.
+    metric = ranking.facts["metric"] if isinstance(ranking, StoredRun) else "estimate"
+    caption = f"{metric}, {caption}"
+    if not Scale.from_dict(content["scale"]).higher_is_better:
+        caption += " (lower is better)"
     if content["ties"]:
         caption += ", shaded where not decided"
     chart.text((left + right) / 2, bottom + 32, anchor="middle", fill=SOFT, words=caption)

@@ -10,8 +10,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from lm_eval_ccat import calibrate, simulate
+from lm_eval_ccat import ItemBank, Ranker, calibrate, simulate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.report import plots, read_run
 from lm_eval_ccat.report.chart import Chart
 from lm_eval_ccat.report.plots import plot_power, plot_ranking, plot_simulation
@@ -127,3 +128,10 @@ def test_a_bank_of_many_items_has_no_more_points_than_fit(monkeypatch):
     for n_items in (9, 19, 20, 21):
         points = drawn(plots.plot_bank(calibrate(example_table(12, n_items, seed=3))), "circle")
         assert min(n_items, 10) // 2 <= len(points) <= 10
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_chart_says_that_lower_is_better(higher):
+    bank = ItemBank.blank(range(40), scale=Scale(0, 100, higher_is_better=higher))
+    chart = plot_ranking(Ranker(bank, ["a", "b"]).result())
+    assert ("(lower is better)" in chart.svg) is not higher
