@@ -636,8 +636,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "missing documents of an adaptive run are retired",
-            'missing = () if set(table.chosen) == {"adaptive"} else',
-            "missing = () if not table.chosen else",
+            'has_full_run = any(how in ("", "all") for',
+            'has_full_run = any(how in ("", "all", "adaptive") for',
         ),
         (
             "an answer that came again stands twice",

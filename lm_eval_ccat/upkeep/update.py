@@ -437,8 +437,9 @@ def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str
             "tell which documents are the same; calibrate a new bank"
         )
     differing = bank.compare(table.doc_ids, table.doc_hashes)
-    # Adaptive runs say nothing about documents that they did not ask.
-    missing = () if set(table.chosen) == {"adaptive"} else differing.missing
+    # Runs of a part of the documents say nothing about those that they did not ask.
+    has_full_run = any(how in ("", "all") for how in table.chosen or ("",))
+    missing = differing.missing if has_full_run else ()
     notes = [
         f"{plural(len(items), 'document')} retired, which the new version {verb} "
         f"(doc_id {some(items)})"

@@ -10,7 +10,7 @@ from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError, BankMismatchError, ScoreTableError, UsageError
 from lm_eval_ccat.scores.prompts import Prompts, mark_of
-from lm_eval_ccat.upkeep.update import grow, retire, union, update
+from lm_eval_ccat.upkeep.update import _next_version, grow, retire, union, update
 from lm_eval_ccat.upkeep.words import diff_banks, diff_in_words
 
 N, MODELS = 50, 34
@@ -175,6 +175,17 @@ def test_a_new_version_retires_what_changed_and_learns_what_is_new(table):
     again = update(bank, own, old, retired=[2], new_version=True)
     assert set(again.models) == set(old.models) and {7, 30} <= set(again.doc_ids)
     assert 2 not in again.index, "what leaked is not learned anew"
+
+
+@pytest.mark.parametrize("how", ["adaptive", "drawn", "first", "all"])
+def test_a_run_of_a_part_does_not_say_that_a_new_version_lacks_the_others(table, how):
+    bank = calibrate(table.select(table.models[:8]), "paper")
+    part = table.select(table.models[20:22]).take(np.arange(10))
+    part = replace(part, chosen=(how,) * len(part.row_model))
+    renewed, notes = _next_version(bank, part)
+    n_retired = bank.n_items - renewed.n_items
+    assert n_retired == (bank.n_items - 10 if how == "all" else 0)
+    assert any("retired" in note for note in notes) == (n_retired > 0)
 
 
 @pytest.mark.long
