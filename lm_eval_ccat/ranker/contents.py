@@ -346,8 +346,8 @@ class Contents:
     Raises
     ------
     UsageError
-        There is no task, a task's outcomes have different items, the banks are of several methods,
-        or the weights do not fit.
+        There is no task, a task's outcomes have different items or one name, the banks are of
+        several methods, or the weights do not fit.
     """
 
     def __init__(
@@ -610,6 +610,10 @@ def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
     for task, of_task in out.items():
         if any(outcome.bank.doc_ids != of_task[0].bank.doc_ids for outcome in of_task):
             raise UsageError(f"the outcomes of task {task!r} are of other items")
+        # Scores and weights are stated by name, so that each of two would get those of both.
+        names = [outcome.name for outcome in of_task]
+        if len(set(names)) < len(names):
+            raise UsageError(f"two outcomes of task {task!r} have one name: {', '.join(names)}")
     return out
 
 

@@ -8,6 +8,7 @@ import pytest
 from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.errors import ScaleError, UsageError
 from lm_eval_ccat.methods.policy import ReportedPolicy
 
@@ -112,6 +113,7 @@ def test_scores_that_do_not_fit_are_refused_and_change_nothing(told, error, says
         ),
         (lambda: {"bank": {"t": bank_of("default"), "u": bank_of("paper")}}, "several methods"),
         ({"bank": 3}, "3 is no bank"),
+        ({"bank": [Outcome.of(ItemBank.blank(range(9)), "t")] * 2}, "have one name: score, score"),
         ({"units": [1.0]}, "by task"),
         ({"groups": {"g": ["u"]}}, "group 'g' has no task 'u'"),
     ],
