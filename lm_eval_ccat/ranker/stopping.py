@@ -145,9 +145,20 @@ class TargetError(_NumberRule):
 class _RankGoal(_NumberRule):
     """A goal on ranks: a model that misses it goes on while one of its open pairs is not barred."""
 
+    @property
+    @abstractmethod
+    def goal_in_words(self) -> str:
+        """What is true once the goal is met."""
+
     @abstractmethod
     def misses(self, standing: Standing) -> Mask:
         """Return the models that have not reached the goal yet; shape (n_tested,)."""
+
+    def why(self, standing: Standing) -> str:
+        # Models may miss it that are open to no other.
+        if self.met(standing):
+            return self.goal_in_words
+        return "equivalent models share ranks, which no further item tells apart"
 
     def wants(self, standing: Standing) -> Mask:
         verdicts = standing.verdicts
@@ -171,7 +182,10 @@ class TopDecided(_RankGoal):
         verdicts, out = standing.verdicts, standing.nobody
         if verdicts.belief.references is not None:
             best, worst = (bound[: len(out)] for bound in verdicts.ranges)
-            return np.asarray((best <= self.k) & (worst > self.k))
+            # Either of two equivalent models may be among the best.
+            open_ = verdicts.state == OPEN
+            np.fill_diagonal(open_, False)
+            return np.asarray((best <= self.k) & (worst > self.k) & open_.any(axis=1))
         # Only pairs across the boundary matter: within the best K, and below them, any order will
         # do.
         inside, outside = verdicts.best_first[: self.k], verdicts.best_first[self.k :]
@@ -179,7 +193,8 @@ class TopDecided(_RankGoal):
         out[inside[open_.any(axis=1)]] = out[outside[open_.any(axis=0)]] = True
         return out
 
-    def why(self, standing: Standing) -> str:
+    @property
+    def goal_in_words(self) -> str:
         return f"the best {self.k} are decided" if self.k > 1 else "the best model is decided"
 
 
@@ -194,7 +209,8 @@ class RankWidth(_RankGoal):
     def misses(self, standing: Standing) -> Mask:
         return _spans(standing) + 1 > self.w
 
-    def why(self, standing: Standing) -> str:
+    @property
+    def goal_in_words(self) -> str:
         return f"every rank is known to {self.w} rank{'s' if self.w > 1 else ''}"
 
 
@@ -209,7 +225,8 @@ class Percentile(_RankGoal):
     def misses(self, standing: Standing) -> Mask:
         return 100.0 * _spans(standing) > self.p * len(standing.verdicts.names)
 
-    def why(self, standing: Standing) -> str:
+    @property
+    def goal_in_words(self) -> str:
         return f"every percentile is known to {self.p:g}"
 
 
@@ -362,7 +379,10 @@ class _AnyOf(_CombinedRules):
         return tuple(limit for rule in self.rules for limit in rule.limits())
 
     def why(self, standing: Standing) -> str:
-        reached = [goal for goal in self._with_goal if goal.met(standing)]
+        goals = self._with_goal
+        reached = [goal for goal in goals if goal.met(standing)]
+        # A goal that is missed may still stop, as no item brings it nearer.
+        reached = reached or [goal for goal in goals if not goal.wants(standing).any()]
         if not reached:
             wanted = self._wanted_by_goals(standing)
             reached = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from worlds.boards import bank_of, draw, drive, of
 
-from lm_eval_ccat import Ranker
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.ranker import (
     AllDecided,
@@ -47,6 +47,32 @@ def test_limits_stop_a_ranking_and_a_goal_says_whether_it_succeeded(stop, models
     """A rule without a goal is judged by what is decided: a and b are next to equal."""
     result = run(stop, dict.fromkeys(models, 1.0))
     assert (result.stopped_because, result.goal_met) == (says, goal_met)
+
+
+@pytest.mark.parametrize(
+    ("stop", "says", "goal_met"),
+    [
+        ("top 1", "the best model is decided", True),
+        ("ranks 1", "equivalent models share ranks, which no further item tells apart", False),
+        (
+            "ranks 1 or se 0.0001",
+            "equivalent models share ranks, which no further item tells apart",
+            False,
+        ),
+    ],
+)
+def test_a_model_that_is_equivalent_to_the_best_known_one_ends_a_ranking(stop, says, goal_met):
+    """As among new models alone; but ranks that two models share are not known to one rank."""
+    full = np.clip(0.7 + 0.02 * np.random.default_rng(0).normal(size=200), 0.0, 1.0)
+    known = ScoreTable.from_arrays([full, full - 0.4], ["best", "low"], task="t")
+    blank = ItemBank.blank(range(200), task="t")
+    ranker = Ranker(blank, ["new"], known=known, min_difference=0.1, stop=stop)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, float(full[item]) - 0.01 * (item % 2))
+    result = ranker.result()
+    assert (result.stopped_because, result.goal_met) == (says, goal_met)
+    assert result.rank_ranges["new"] == (1, 2)
 
 
 @pytest.mark.parametrize("limits", [(12, 7, 17, 9), (17, 9, 12, 7)])
