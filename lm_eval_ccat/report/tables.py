@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..content import OpenPairContent, RankingContent
 from ..ranker.columns import ModelCells, model_cells, numbers
 from ..ranker.headline import order_parts
+from ..ranker.verdicts import ALL_PAIRS
 from ..shown import plural
 from .chart import Axis, between
 
@@ -91,7 +92,11 @@ class PairCounts(NamedTuple):
 
 
 def count_pairs(result: RankingContent) -> PairCounts:
-    """Count the pairs with a tested model that is in the order."""
+    """Count the pairs with a tested model, both of whose models are in the order.
+
+    The order of a leaderboard has more models than a result lists all pairs of: of pairs with known
+    models, decided ones that are no neighbours are left out (`ALL_PAIRS`). They count here.
+    """
     position = {model: i for i, model in enumerate(result["order"])}
     known = {model for model, row in result["models"].items() if row.get("known")}
     # Each pair is listed in both orders; the one with the better model first is counted.
@@ -103,9 +108,14 @@ def count_pairs(result: RankingContent) -> PairCounts:
         and position[pair["a"]] < position.get(pair["b"], -1)
     ]
     neighbours = [pair for pair in pairs if position[pair["b"]] - position[pair["a"]] == 1]
+    n_left_out = 0
+    if len(position) > ALL_PAIRS:
+        n_tested = len(position.keys() - known)
+        n_known = len(position) - n_tested
+        n_left_out = n_tested * (n_tested - 1) // 2 + n_tested * n_known - len(pairs)
     return PairCounts(
-        pairs=len(pairs),
-        decided=sum(pair.get("decision") == "decided" for pair in pairs),
+        pairs=len(pairs) + n_left_out,
+        decided=sum(pair.get("decision") == "decided" for pair in pairs) + n_left_out,
         equivalent=sum(pair.get("decision") == "equivalent" for pair in pairs),
         neighbours=len(neighbours),
         decided_neighbours=sum(pair.get("decision") == "decided" for pair in neighbours),

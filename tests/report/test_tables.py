@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.columns import TERMINAL, columns_of, model_cells, numbers
+from lm_eval_ccat.ranker.verdicts import DECIDED
 from lm_eval_ccat.report import terminal
 from lm_eval_ccat.report.following import after_ranking, to_decide
 from lm_eval_ccat.report.tables import (
     chain,
+    count_pairs,
     duration,
     failures_in_words,
     parts,
@@ -480,3 +482,20 @@ def test_a_plan_tells_full_runs_expectations_and_levels_apart():
         assert expected.startswith("Expected: 272 answers, ~$2.00. Of 8 rankings")
         assert "8 in 10 took 100 to 400 answers, ~$1.00 to $3.00; 75% met" in expected
         assert any(line.endswith(f"of rankings, at {level}") for line in lines)
+
+
+@pytest.mark.long
+def test_all_decided_pairs_of_a_leaderboard_are_counted_though_few_are_listed():
+    rng, n_known = np.random.default_rng(0), 120
+    scores = (rng.random((n_known, 200)) < np.linspace(0.1, 0.9, n_known)[:, None]).astype(float)
+    known = ScoreTable.from_arrays(scores, [f"k{n}" for n in range(n_known)], task="t")
+    ranker = Ranker(ItemBank.blank(range(200), task="t"), ["a", "b"], known=known, max_items=60)
+    right = {"a": rng.random(200) < 0.6, "b": rng.random(200) < 0.3}
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, float(right[model][item]))
+    ranking = ranker.result()
+    state, above = ranking.verdicts.state, np.triu(np.ones((2, n_known + 2), dtype=bool), 1)
+    counts = count_pairs(ranking.to_dict())
+    assert counts.pairs == 2 * n_known + 1 == above.sum()
+    assert counts.decided == (state[above] == DECIDED).sum() > n_known
