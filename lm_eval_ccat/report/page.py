@@ -201,9 +201,10 @@ def _data(run: StoredRun, course: Course | None, max_documents: int | None) -> t
         "models": [visible_line(model) for model in run.models],
         "order": [position[model] for model in order],
         "confidence": run.result["confidence"],
-        # P(better) in per cent, row by row; -1 on the diagonal and between two known models.
+        # P(better) in per cent, row by row; -1 on the diagonal, between two known models, and for
+        # other pairs that the result of a leaderboard does not list.
         "p": [[percent.get((a, b), -1) for b in order] for a in order],
-        # How far each model leads those below it, in words; "" between two known models.
+        # How far each model leads those below it, in words; "" where the result lists no pair.
         "leads": [
             [lead_of[a, b].in_words() if (a, b) in lead_of else "" for b in order[n:]]
             for n, a in enumerate(order, 1)

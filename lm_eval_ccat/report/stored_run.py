@@ -266,12 +266,15 @@ class StoredRun:
 
     @cached_property
     def pairwise(self) -> dict[tuple[str, str], float]:
-        """``P(a better than b)`` of each ordered pair; not of two models with full results."""
+        """``P(a better than b)`` of each ordered pair that the result lists."""
         return {(pair["a"], pair["b"]): float(pair["p"]) for pair in self.result["pairwise"]}
 
     @cached_property
     def decided(self) -> frozenset[tuple[str, str]]:
-        """Pairs that the run decided, in either order of the two."""
+        """Pairs that the result lists as decided, in either order of the two.
+
+        Of a leaderboard's run it lists few of those with known models.
+        """
         pairs = [
             (pair["a"], pair["b"])
             for pair in self.result["pairwise"]
