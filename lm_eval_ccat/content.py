@@ -286,7 +286,8 @@ class RankingContent(TypedDict, total=False):
         Groups of neighbours that are not separated; pairs that are, although models between them
         are not.
     open_pairs, withdrawn
-        What would decide open neighbours; pairs that were decided earlier and are open again.
+        What would decide open neighbours; pairs that were decided earlier, for the first model, and
+        are open again.
     expected_wrong_pairs
         How many of the decided pairs are expected to be wrong.
     scale

@@ -131,7 +131,8 @@ class Ranking(Shown):
     separated_within_ties : list of (str, str)
         Pairs within a run of `ties` that are decided nevertheless.
     withdrawn : list of (str, str)
-        Pairs that were once decided the other way round and are open again.
+        Pairs that were decided and are open again; the model that was better, and is behind now, is
+        the first.
     expected_wrong : float
         Expected number of wrong pairs among the decided ones, as for a single look.
     rank_ranges : dict of str to (int, int)

@@ -285,7 +285,8 @@ class Verdicts:
     def withdrawn(self) -> list[tuple[str, str]]:
         """Open pairs of which an earlier look showed the model to be better that is behind now.
 
-        It showed so for the pair alone; with `familywise` the pair need not have been decided.
+        That model is the first of each pair. It was shown so for the pair alone; with `familywise`
+        the pair need not have been decided.
         """
         gap, evidence = self.belief.pairs.gap, self.looks.evidence
         if evidence is None:
@@ -294,7 +295,8 @@ class Verdicts:
         for_the_worse = np.where(gap > 0.0, evidence.worse, evidence.better)
         once_decided = np.exp(-for_the_worse) <= 1.0 - self.confidence
         positions = np.argwhere(once_decided & (self.state == OPEN) & (gap != 0.0))
-        return [(self.names[i], self.names[j]) for i, j in positions.tolist() if i < j]
+        numbers = ((j, i) if gap[i, j] > 0.0 else (i, j) for i, j in positions.tolist() if i < j)
+        return [(self.names[behind], self.names[ahead]) for behind, ahead in numbers]
 
     # -- order --------------------------------------------------------------------------------
 

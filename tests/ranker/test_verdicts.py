@@ -206,6 +206,9 @@ def test_a_pair_that_turns_round_is_open_again_and_said_to_be():
     turned = Belief.independent([0.58, 0.62, 0.1], errors, n=n, n_items=500)
     v = Verdicts(turned, looks.after(turned, 0.05), names)
     assert v.state[0, 1] == OPEN and v.withdrawn == [("a", "b")] and v.order == ["b", "a", "c"]
+    order = [1, 0, 2]  # a was over b, whichever is given first
+    v = Verdicts(turned.only(order), looks.after(turned, 0.05).only(order), "bac")
+    assert v.withdrawn == [("a", "b")]
 
 
 def test_models_are_equivalent_only_where_a_larger_difference_is_ruled_out():
