@@ -154,7 +154,7 @@ class Outlook(NamedTuple):
     answers : int
         Answers that would decide all of them: a model's further items serve all of its pairs.
     cost : float or None
-        Their cost in dollars; None if costs are counted in items.
+        Their cost in dollars; None if costs are counted in items or tokens.
     """
 
     pairs: list[OpenPairContent]
@@ -164,12 +164,13 @@ class Outlook(NamedTuple):
 
 
 def outlook(result: RankingContent, currency: str) -> Outlook | None:
-    """Return what would decide the open neighbours, and its cost.
+    """Return what would decide the open neighbours, and its cost; None if none is open.
 
-    Returns
-    -------
-    Outlook or None
-        None if nothing is open, or for results of versions without this information.
+    Parameters
+    ----------
+    result : mapping
+    currency : str
+        What costs are counted in, as `StoredRun.currency` has it.
     """
     if not (pairs := result.get("open_pairs")):
         return None
