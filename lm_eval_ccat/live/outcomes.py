@@ -23,6 +23,7 @@ from ..runs.differences import PROMPTS
 from ..scores import ScoreTable
 from ..scores.prompts import PromptComparison, compare_prompts
 from ..scores.reading import Logged
+from ..shown import first_of
 from ..upkeep.update import without_models
 from .fields import Weighting
 from .models import OutcomesByTask
@@ -218,7 +219,7 @@ def compare_with_known(
         A target, the task's version or code, or what cuts answers off differs, and that is not
         accepted.
     """
-    accepted = list[Discrepancy]()
+    models_of_accepted = dict[Discrepancy, list[str]]()
     models_of_doubt = dict[str, list[str]]()
     if not table.doc_hashes or not any(table.doc_hashes):
         doubt = "the source states no hashes of documents, so ids alone name them"
@@ -227,8 +228,8 @@ def compare_with_known(
     for model in models:
         prompts = _prompts_of_known(table, model, session, accept_change)
         if prompts.difference:
-            text = f"accepted: known model {model}: {prompts.difference}"
-            accepted.append(Discrepancy(text, PROMPTS))
+            difference = Discrepancy(prompts.difference, PROMPTS)
+            models_of_accepted.setdefault(difference, []).append(model)
         if prompts.doubt:
             models_of_doubt.setdefault(prompts.doubt, []).append(model)
         else:
@@ -254,8 +255,14 @@ def compare_with_known(
                 named_difference = difference._replace(
                     text=f"known model {model}: {difference.text}"
                 )
-                text = named_difference.warning_if_accepted(accept_change, _REMEDY_OF_KNOWN)
-                accepted.append(named_difference._replace(text=text))
+                named_difference.warning_if_accepted(accept_change, _REMEDY_OF_KNOWN)
+                models_of_accepted.setdefault(difference, []).append(model)
+    accepted = []
+    # A leaderboard has hundreds of models that were all asked alike.
+    for difference, names in models_of_accepted.items():
+        whose = "known models" if len(names) > 1 else "known model"
+        text = f"accepted: {whose} {first_of(names, 4)}: {difference.text}"
+        accepted.append(difference._replace(text=text))
     return AskingDifferences(accepted, in_words(models_of_doubt, len(models)))
 
 

@@ -206,16 +206,19 @@ def test_known_results_of_other_prompts_are_refused_or_accepted_and_said(
     assert "--accept_change prompts" in err and sum(server.asked.values()) == before
     ccat("rank", config, "--accept_change", "scoring", code=2)
     planned = ccat("plan", config).err
-    assert "accepted: known model m00: the prompt" in planned and "--accept" not in planned
+    assert (
+        "accepted: known models m00, m02, m04, m06 and 2 more: the" in planned
+        and "--accept" not in planned
+    )
     shown = ccat("rank", config, "--accept_change", "prompts", code=(0, 3))
-    said = "accepted: known model m00: the prompt of document 0 is"
+    said = "accepted: known models m00, m02, m04, m06 and 2 more: the prompt of document 0 is"
     run, page = bench.run("other"), bench.folder / "page.html"
     assert said in shown.err and said in " ".join(shown.out.split())
     assert any(said in text for text in json.loads((run / "result.json").read_text())["warnings"])
     ccat("report", run, "-o", page)
     assert said in page.read_text()
     [accepted] = [r for r in read_journal(run / "journal.jsonl")[1] if isinstance(r, Accept)]
-    assert said in accepted.what[0]
+    assert len(accepted.what) == 1 and said in accepted.what[0]
     options = ["--leaderboard", bench.folder / "asked.parquet", "--max_items", 12]
     refused = ccat(*bench.adaptive(server, "m09", *options), code=2).err
     assert "known model m00: the prompt of document 0 is" in refused
