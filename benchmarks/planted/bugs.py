@@ -1965,7 +1965,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "words: a bank that keeps scores does not say of how many models",
         "lm_eval_ccat/upkeep/words",
-        "len({observation.model for observation in bank.observations})",
+        "len({entry.model for entry in bank.observations})",
         "len(bank.observations)",
         (
             "tests/cli/test_bank_commands.py::test_kept_scores_reveal_those_of_as_many_models_as_they_are_of",

@@ -204,14 +204,14 @@ def reveals(bank: ItemBank) -> list[str]:
     """Return what a bank's file reveals besides the items' parameters."""
     contents = []
     if bank.models:
-        contents.append(f"the names of {len(bank.models)} models and how able they are")
+        contents.append(f"names and abilities of {plural(len(bank.models), 'model')}")
     if bank.doc_hashes is not None:
         contents.append("hashes of the documents, which show whether a text is among them")
     # Scores reveal more than parameters: whoever has the documents can see which ones a model
     # fails.
     if bank.observations:
         contents.append(
-            f"every score of {len({observation.model for observation in bank.observations})} models"
+            f"every score of {plural(len({entry.model for entry in bank.observations}), 'model')}"
         )
     if bank.provenance.get("sources"):
         contents.append("paths of the files that the scores came from")
@@ -325,7 +325,7 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
 
     ``fields`` are the method, what is scored and the settings (``settings.num_fewshot``); None
     where one bank has none. ``kept_now`` and ``removed_now`` are items that only the new bank asks,
-    and that only the old one does.
+    and that only the old one does; ``prompts_changed`` those with other prompts, where both say so.
 
     Examples
     --------
@@ -342,6 +342,7 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
     asked_anew, asked_no_more = kept_in_new - kept_in_old, kept_in_old - kept_in_new
     in_both = [doc_id for doc_id in old.doc_ids if doc_id in new.index]
     old_models, new_models = set(old.models), set(new.models)
+    old_marks, new_marks = old.marks, new.marks
     diff: Facts = {
         "same": True,
         "fields": {
@@ -351,6 +352,12 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         "items_added": list(documents.new),
         "items_removed": list(documents.missing),
         "documents_changed": list(documents.changed),
+        "prompts_changed": [
+            doc_id
+            for doc_id in in_both
+            if None not in (marks := (old_marks.get(doc_id), new_marks.get(doc_id)))
+            and marks[0] != marks[1]
+        ],
         "kept_now": [doc_id for doc_id in in_both if doc_id in asked_anew],
         "removed_now": [doc_id for doc_id in in_both if doc_id in asked_no_more],
         "models_added": [model for model in new.models if model not in old_models],

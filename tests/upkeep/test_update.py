@@ -143,6 +143,17 @@ def test_a_retired_item_is_never_asked_and_never_counted(table, bank):
             retire(bank, gone, "x")
 
 
+def test_banks_that_ask_otherwise_are_not_the_same():
+    old, new, unknown = (
+        ItemBank.blank(range(3), prompts=marks)
+        for marks in (["0a1b2c3d", "11111111", None], ["0a1b2c3d", "22222222", "33333333"], None)
+    )
+    diff = diff_banks(old, new)
+    assert not diff["same"] and diff["prompts_changed"] == [1]
+    assert diff_in_words(diff) == ["prompts changed: 1 (1)"]
+    assert diff_banks(old, unknown)["same"]  # what one side does not say is no difference
+
+
 @pytest.mark.long
 def test_a_new_version_retires_what_changed_and_learns_what_is_new(table):
     """Document 5 is another one, 7 and 30 were not there, 9 is gone; 2 leaked."""
