@@ -295,6 +295,19 @@ def test_betting_holds_at_every_look_and_takes_what_is_missing_for_missing():
     assert np.isfinite(p.belief().location).all()
 
 
+@pytest.mark.parametrize(("gap", "decision"), [(0.0, "equivalent"), (0.4, "decided")])
+def test_bets_call_models_equivalent_only_within_the_margin(gap, decision):
+    noise = np.random.default_rng(6).uniform(-0.1, 0.1, 120)
+    scores = {"a": np.full(120, 0.5 + gap), "b": 0.5 + noise}
+    for names in ("ab", "ba"):
+        ranker = Ranker(
+            ItemBank.blank(range(120)), list(names), guarantee="finite", min_difference=0.3,
+            max_items=80, seed=1,
+        )  # fmt: skip
+        ranking = drive(ranker, lambda model, item: float(scores[model][item]))
+        assert ranking.decisions["a", "b"] == decision
+
+
 def test_each_end_of_a_difference_that_bets_refute_has_its_own_level():
     betting, rng = Betting(500.0, 0.0), np.random.default_rng(4)
     betting.start(2)
