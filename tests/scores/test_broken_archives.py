@@ -72,6 +72,29 @@ def test_a_changed_byte_of_the_scores_is_refused_and_never_read_as_others(tmp_pa
     assert any("Bad CRC-32 for file 'summaries.json'" in text for text in refusals)
 
 
+def test_members_with_extra_fields_are_read_as_those_without(tmp_path):
+    """Tools that write times of files, or sizes of 8 bytes, put them between name and content."""
+    content, log, extra = (DATA / "sums_1.eval").read_bytes(), tmp_path / "a.eval", b"UT\x01\0\0"
+    local_files, directory = b"", b""
+    with zipfile.ZipFile(DATA / "sums_1.eval") as archive:
+        members = archive.infolist()
+    for member in members:
+        name, start = member.filename.encode(), member.header_offset
+        about = struct.pack(
+            "<HHHHHLLLHH", 20, 0, member.compress_type, 0, 33, member.CRC, member.compress_size,
+            member.file_size, len(name), len(extra),
+        )  # fmt: skip
+        end = start + 30 + len(name) + int.from_bytes(content[start + 28 : start + 30], "little")
+        packed = content[end : end + member.compress_size]
+        offset = struct.pack("<HHHLL", 0, 0, 0, 0, len(local_files))
+        directory += b"PK\x01\x02" + struct.pack("<H", 20) + about + offset + name + extra
+        local_files += b"PK\x03\x04" + about + name + extra + packed
+    sizes = struct.pack("<HHLLH", len(members), len(members), len(directory), len(local_files), 0)
+    log.write_bytes(local_files + directory + b"PK\x05\x06\0\0\0\0" + sizes)
+    table, plain = (ScoreTable.read(file, **QUERY) for file in (log, DATA / "sums_1.eval"))
+    assert table.scores.tolist() == plain.scores.tolist()
+
+
 def test_a_log_that_is_cut_off_is_told_beside_others_and_alone(tmp_path):
     for file in DATA.glob("*.eval"):
         shutil.copy(file, tmp_path)
