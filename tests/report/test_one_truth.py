@@ -77,6 +77,8 @@ def test_the_course_ends_at_the_result(run, course) -> None:
         assert [course.low[model][-1], course.high[model][-1]] == pytest.approx(block["interval"])
         assert course.ranks[model][-1] == (block["rank"] or 0)
     assert course.items[-1] == run.result["items_administered"]
+    gaps = np.diff(course.items).tolist()
+    assert max(gaps) <= min(gaps[:-1]) + 1, "the moments are evenly spaced"
     assert course.undecided[-1] == open_pairs(run.result)
     halves = [np.ptp(run.result["models"][m]["interval"]) / 2 for m in run.result["order"]]
     assert course.half_width[-1] == pytest.approx(np.median(halves))
