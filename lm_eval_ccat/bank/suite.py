@@ -189,7 +189,8 @@ def _banks_without_index(
 ) -> dict[str, dict[str, ItemBank]]:
     """Read a folder without ``suite.json``, by task and metric (and filter, if needed)."""
     banks = [ItemBank.load(file) for file in bank_files(folder)]
-    banks = [bank for bank in banks if only is None or bank.task in only]
+    # A bank that names no task has the name that `SuiteBank.tasks` lists.
+    banks = [bank for bank in banks if only is None or (bank.task or "task") in only]
     if not banks:
         raise NoBankError(f"{folder}: no item bank in this folder")
     metrics = Counter((bank.task, bank.metric) for bank in banks)

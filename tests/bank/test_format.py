@@ -380,3 +380,10 @@ def test_what_is_stated_of_an_outcome_counts_before_what_its_bank_has():
 
 def test_a_family_is_one_of_models_and_not_of_their_organisation():
     assert family_of("org/llama-3") == family_of("meta/Llama-2-7b") != family_of("org/qwen2")
+
+
+def test_a_folder_has_each_task_that_it_lists_named_or_not(tmp_path):
+    ItemBank.blank(range(3)).save(tmp_path / "unnamed.bank.json")
+    ItemBank.blank(range(5), task="t").save(tmp_path / "t.bank.json")
+    for task in SuiteBank.tasks(tmp_path):
+        assert list(SuiteBank.load(tmp_path, [task])) == [task]
