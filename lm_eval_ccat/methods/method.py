@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..bank.bank import LARGEST, ItemBank
 from ..errors import BankError, UsageError
-from ..metrics.scale import Floats
+from ..metrics.scale import Floats, Scale
 from ..plugins import Plugins, did_you_mean
 from ..scores.table import ScoreTable
 from .curves import Curves
@@ -162,6 +162,8 @@ class Method:
         ``(bank) -> Curves``: item curves for raw scores on [0, 1].
     test_curves : callable, optional
         The same on the scale on which tests state abilities, if that differs.
+    test_scale : callable, optional
+        ``(bank) -> Scale``: the part of [0, 1] that scores are stretched from for these.
     doubted : callable
         ``(bank) -> ItemBank``: the bank with a wide prior, for models that were asked otherwise
         than those of its calibration.
@@ -182,6 +184,7 @@ class Method:
     requires: Callable[[ItemBank], object] = _requires_nothing
     curves: Callable[[ItemBank], Curves] = _no_curves
     test_curves: Callable[[ItemBank], Curves] | None = None
+    test_scale: Callable[[ItemBank], Scale] | None = None
     doubted: Callable[[ItemBank], ItemBank] = _as_it_is
     learns_from_chosen: bool = False
 
@@ -198,6 +201,13 @@ class Method:
     def tested_curves(self, bank: ItemBank) -> Curves:
         """Return the item curves on the scale on which tests state abilities."""
         return (self.test_curves or self.curves)(bank)
+
+    def tested_scores(self, bank: ItemBank, scores: Floats) -> Floats:
+        """Return scores on [0, 1] as `tested_curves` expect them, of the same shape."""
+        if self.test_scale is None:
+            return scores
+        scale = self.test_scale(bank)
+        return np.asarray(scale.normalise(np.clip(scores, *scale.ends)))
 
     @property
     def calibration_options(self) -> tuple[str, ...]:

@@ -644,7 +644,8 @@ def _evidence_by_curves(
     scores : ndarray of shape (n_models, n_documents)
         In this order; NaN if a model was not asked a document.
     """
-    curves = method_of(bank).tested_curves(bank)
+    method = method_of(bank)
+    curves, scores = method.tested_curves(bank), method.tested_scores(bank, scores)
     items = np.array([bank.index[doc] for doc in run.columns.docs], dtype=int)
     abilities = [run.result["models"][model].get("ability") or 0.0 for model in order]
     evidence_of_pairs = []

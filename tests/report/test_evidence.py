@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from lm_eval_ccat.ranker.columns import model_cells
 from lm_eval_ccat.records import Header, Item, Tell
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.chart import TIE_FILL, Box, Chart, Panel, axis, between
-from lm_eval_ccat.report.page import View, document_weights
+from lm_eval_ccat.report.page import View, _evidence_by_curves, document_weights
 from lm_eval_ccat.report.plots import difficulty, information_curve, plot_ranking, progress
 from lm_eval_ccat.report.stored_run import StoredRun, _scores, replayed_course
 from lm_eval_ccat.testing.methods import example_table
@@ -95,6 +96,24 @@ def test_documents_weigh_as_much_as_they_move_neighbours_apart(run):
             shares[doc] += evidence[doc] / sum(evidence.values()) / (len(order) - 1)
     assert document_weights(run) == pytest.approx(shares, rel=1e-5)
     assert len(order) == 5 and len(set(curves.noise.tolist())) > 1
+
+
+def test_documents_weigh_alike_whatever_part_of_the_scale_a_metric_uses():
+    """The paper's test stretches scores such as BERTScore's, which lie between 0.8 and 0.9."""
+    scores = example_table(10, 40, seed=2).scores
+    asked = np.random.default_rng(0).random((2, 40)) < 0.5  # each model has items of its own
+    models = {"a": {"ability": 0.4}, "b": {"ability": -0.2}}
+    run = SimpleNamespace(columns=SimpleNamespace(docs=range(40)), result={"models": models})
+    wide, narrow = (
+        _evidence_by_curves(
+            run,
+            calibrate(part_of_scale, "paper"),
+            ["a", "b"],
+            np.where(asked, part_of_scale[:2], np.nan),
+        )
+        for part_of_scale in (scores, 0.8 + 0.1 * scores)
+    )
+    assert narrow[0] == pytest.approx(wide[0])
 
 
 def test_a_full_evaluation_costs_each_models_mean_times_the_benchmark(run):

@@ -342,4 +342,5 @@ METHOD = Method(
     requires=_requires,
     curves=unstretched_curves,
     test_curves=stretched_curves,
+    test_scale=stretched_scale,
 )
