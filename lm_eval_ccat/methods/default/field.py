@@ -581,7 +581,9 @@ class Field:
         ----------
         a : int
         available : ndarray of bool, shape (n_items,)
+            Items that the model may be asked.
         price : ndarray of shape (n_items,), optional
+            What the model's answer to each item costs; default alike.
         k : int, optional
             Most candidates, best first. An item that is drawn, or that is in the sequence already,
             comes alone.

@@ -79,15 +79,18 @@ class Slope(NamedTuple):
 
 
 def ease_of(bank: ItemBank) -> Floats | None:
-    """Return a usual model's expected score on each item, less the mean; None if not in the bank.
+    """Return a usual model's expected score on each item, less the mean over all items.
 
-    Items without information are at the mean.
+    None if the bank does not tell. An item that fewer than two models have answered counts as an
+    average one of the items that a model has answered.
     """
     ease = bank.parameters.get(EASE)
     if ease is None:
         total, count = np.zeros(bank.n_items), np.zeros(bank.n_items)
         for observation in bank.observations:
             if len(observation.items):
+                # Models that answered few items may have had easy ones, or be good: each has its
+                # own mean.
                 total[observation.items] += observation.scores - observation.scores.mean()
                 count[observation.items] += 1
         if not (count >= _FEWEST_MODELS).any():
