@@ -99,7 +99,12 @@ class OpenPairContent(TypedDict):
 
 
 class PlaceContent(TypedDict):
-    """Where a model stands among reference models."""
+    """Where a model stands among all models, known and new; `in_words` says it in a sentence.
+
+    `rank` is by estimates, of `models` in all; `rank_interval` has the best and the worst rank that
+    decided pairs leave possible. `above` and `below` are the nearest models that are decidedly
+    better and worse, `tied_with` those that are neither, best first.
+    """
 
     rank: int
     rank_interval: list[int]
