@@ -308,6 +308,9 @@ class RankingBuilder:
             )
             return budget_used_up(accounts.stated_budget, left, lost)
         if not unfinished:
+            # Models that are decided stop earlier.
+            if accounts.remaining[accounts.active].any():
+                return "the models that are not decided have answered every item"
             return "every item was administered"
         return MaxItems(turns.cap).why(standing)
 

@@ -230,6 +230,21 @@ def test_what_these_documents_decide_of_a_pair_need_not_hold_of_others(max_items
     assert ttest_rel(rows["a"], rows["b"]).pvalue > 0.05 > ttest_rel(rows["b"], rows["c"]).pvalue
 
 
+def test_every_item_was_administered_only_where_no_model_stopped_earlier():
+    rng = np.random.default_rng(0)
+    alike = rng.uniform(0.4, 0.6, (2, 60))
+
+    def why(**rows):
+        ranker = Ranker(ItemBank.blank(range(60)), list(rows), sampled=True)
+        ranking = drive(ranker, of(rows))
+        return ranking.stopped_because, min(map(len, ranking.items.values()))
+
+    reason, fewest_items = why(good=np.full(60, 0.95), a=alike[0], b=alike[1])
+    assert fewest_items < 60
+    assert reason == "the models that are not decided have answered every item"
+    assert why(a=alike[0], b=alike[1]) == ("every item was administered", 60)
+
+
 def test_a_pair_turned_round_has_the_ends_of_its_interval_exchanged():
     pair = (0, 1, 0.9, 0.3, 0.1, 0.5, 1, 1, False)
     columns = PairColumns(*(np.array([value]) for value in pair))
