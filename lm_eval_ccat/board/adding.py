@@ -64,6 +64,11 @@ from .folder import (
 from .ledger import FULL, BoardRow, TaskScore, sha256_of
 from .scoring import forget_scoring, keep_scoring, other_scoring
 
+#: What to do with models that were asked in other ways than the board's.
+OTHER_PROMPTS = (
+    "ask as the board's models were asked, or begin a board of these prompts: "
+    "`lm-eval-ccat board init NEW_DIR --from LOGS`"
+)
 #: End of the reason for leaving out a model that was added before; `Added.partial` goes by it.
 IN_LEDGER = "in the ledger already"
 #: A model's configuration on each task; see `TaskScore.configuration`.
@@ -476,7 +481,7 @@ def judge_documents(
         )
     prompts = compare_prompts(bank.marks, asked.prompt_marks(model), ("the bank", "the source"))
     if prompts.difference:
-        return Judgement(f"{task}: {prompts.difference}")
+        return Judgement(f"{task}: {prompts.difference}; {OTHER_PROMPTS}")
     doubts = [prompts.doubt] if prompts.doubt else []
     # Where hashes do not tell, the scores do: they must go with what the bank expects of its items.
     if len(compared.same) < asked.n_items and not verified:

@@ -32,7 +32,15 @@ from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
 from ..shown import one_line_per_kind, plural
-from .adding import IN_LEDGER, Added, judge_documents, notes_of, tables_of, why_limited
+from .adding import (
+    IN_LEDGER,
+    OTHER_PROMPTS,
+    Added,
+    judge_documents,
+    notes_of,
+    tables_of,
+    why_limited,
+)
 from .checking import bank_hashes_of, rows_of_journal
 from .folder import (
     CONFIDENCE,
@@ -53,10 +61,6 @@ from .scoring import other_scoring
 if TYPE_CHECKING:
     from ..live.spec import Spec
 
-_OTHER_PROMPTS = (
-    "ask as the board's models were asked, or begin a board of these prompts: "
-    "`lm-eval-ccat board init NEW_DIR --from LOGS`"
-)
 #: Settings of the harness that are part of every model's configuration: they change its answers.
 _HARNESS_SETTINGS = (
     "num_fewshot", "gen_kwargs", "apply_chat_template", "fewshot_as_multiturn",
@@ -182,7 +186,7 @@ def _ask(
     try:
         result = rank(spec, run_dir=run_dir, resume=resume, observer=observer, **options)
     except PromptMismatchError as error:
-        raise UsageError(f"{error.difference}; {_OTHER_PROMPTS}") from None
+        raise UsageError(f"{error.difference}; {OTHER_PROMPTS}") from None
     except OtherSettingsError as error:
         raise RunError(
             f"{error.args[0]}. Use those, or give this configuration a file of another name and "
@@ -521,7 +525,7 @@ def _judge_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
         names = "the bank", "the run"
         compared = compare_prompts(board.banks[task].marks, marks, names)
         if compared.difference:
-            return f"{task}: {compared.difference}; {_OTHER_PROMPTS}", []
+            return f"{task}: {compared.difference}; {OTHER_PROMPTS}", []
         # A run that accepted it has widened its prior, which the board's other rows have not.
         if (doubt := compared.doubt) and PROMPTS in header.report.get("accepted", ()):
             return f"{task}: {doubt}, and the run accepted that: {_WITHOUT_ACCEPTING}", []

@@ -467,6 +467,8 @@ def test_results_on_other_documents_or_prompts_are_left_out(world, board, tmp_pa
     for action in ("add", "place"):  # of answers to other documents no estimate is made either
         err = ccat("board", action, board.path, tmp_path / "other.parquet", code=4).err
         assert err.count(said) == 1 and "m07, m09: left out: " in err
+        other_documents = change in ("more", "ids", "hashes")
+        assert ("begin a board of these prompts: `lm-eval-ccat" in err) != other_documents
     assert len(Board(board.path).ledger.rows()) == 8
     if change != "more":
         same = replace(table, doc_ids=tuple(range(120)), doc_hashes=hashes, prompts=marks)
