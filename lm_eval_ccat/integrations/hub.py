@@ -90,10 +90,12 @@ def names() -> list[str]:
             {"filter": TAGS, "sort": "lastModified", "limit": _MAX_LISTED}, doseq=True
         )
         url = f"{hub.address}/api/datasets?{tagged}"
-        token = hub.library.get_token()
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        listing = Request(url)
+        if token := hub.library.get_token():
+            # Not sent on to an address to which this one may redirect.
+            listing.add_unredirected_header("Authorization", f"Bearer {token}")
         # The library would ask five times, with pauses, before it gives up.
-        with urlopen(Request(url, headers=headers), timeout=_PATIENCE) as page:
+        with urlopen(listing, timeout=_PATIENCE) as page:
             return [f"hub:{data_set['id']}" for data_set in json.load(page)]
 
 

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -339,7 +339,8 @@ def _download(url: str, target: Path, request: LogRequest, name: str) -> None:
     limit, done = int(request.max_gb * 1e9), 0
     download = urllib.request.Request(url, headers={"User-Agent": "lm-eval-ccat"})
     if token := os.environ.get("GITHUB_TOKEN"):
-        download.add_header("Authorization", f"Bearer {token}")
+        # Not sent on to an address to which this one may redirect.
+        download.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
         with urllib.request.urlopen(download, timeout=60) as stream, target.open("wb") as out:
             while chunk := stream.read(1 << 20):
@@ -360,8 +361,8 @@ def _unpack(archive: Path, folder: Path, request: LogRequest, name: str) -> None
     try:
         for member in _members(archive):
             parts = [part for part in Path(member.path).parts if part not in ("", ".", "/")]
-            # An archive of a stranger must not write elsewhere.
-            if not parts or ".." in parts:
+            # An archive of a stranger must not write elsewhere, nor on another drive of Windows.
+            if not parts or ".." in parts or PureWindowsPath(member.path).drive:
                 raise UsageError(f"{name}: it holds a file outside itself ({member.path})")
             left -= member.size
             if left < 0:

@@ -68,10 +68,11 @@ def test_an_archive_gives_its_files_alone_and_no_more_than_allowed(tmp_path):
     assert sorted(path.name for path in (tmp_path / "out/x").iterdir()) == ["one.json", "two.json"]
     with pytest.raises(UsageError, match="unpacks to more than"):  # each alone is less
         _unpack(tmp_path / "a.tar.gz", tmp_path / "b", LogRequest(max_gb=1e-6), "a")
-    with zipfile.ZipFile(tmp_path / "out.zip", "w") as packed:
-        packed.writestr("../out.jsonl", "{}")
-    with pytest.raises(UsageError, match="outside itself"):
-        _unpack(tmp_path / "out.zip", tmp_path / "c", LogRequest(), "out")
+    for name in ("../out.jsonl", "C:/out.jsonl"):
+        with zipfile.ZipFile(tmp_path / "out.zip", "w") as packed:
+            packed.writestr(name, "{}")
+        with pytest.raises(UsageError, match="outside itself"):
+            _unpack(tmp_path / "out.zip", tmp_path / "c", LogRequest(), "out")
     assert not (tmp_path / "out.jsonl").exists()
 
 
@@ -81,9 +82,12 @@ def test_an_archive_comes_with_the_user_s_token_and_no_further_than_allowed(tmp_
     class Archive(BaseHTTPRequestHandler):
         def do_GET(self):
             sent.append(self.headers["Authorization"])
-            self.send_response(200)
+            is_moved = self.path == "/moved"
+            self.send_response(302 if is_moved else 200)
+            if is_moved:
+                self.send_header("Location", "/elsewhere")
             self.end_headers()
-            self.wfile.write(b"0" * 3000)
+            self.wfile.write(b"0" * (0 if is_moved else 3000))
 
         def log_message(self, *_):
             pass
@@ -96,6 +100,8 @@ def test_an_archive_comes_with_the_user_s_token_and_no_further_than_allowed(tmp_
             monkeypatch.setenv("GITHUB_TOKEN", token)
             _download(url, target, LogRequest(max_gb=3e-6), "o/r")
             assert target.stat().st_size == 3000 and sent.pop() == header
+        _download(f"{url}/moved", target, LogRequest(), "o/r")
+        assert sent == ["Bearer t0ken", None], "an address that nobody named gets no token"
         with pytest.raises(UsageError, match=r"o/r: more than --max_gb 2\.9e-06"):
             _download(url, target, LogRequest(max_gb=2.9e-6), "o/r")
     finally:
