@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -247,16 +247,11 @@ def _strict_loader() -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers: ClassVar = {
-            first_letter: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
-            for first_letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
-
         def compose_mapping_node(self, anchor: Any) -> Any:
             node, keys = super().compose_mapping_node(anchor), set[str]()
             for key, _ in node.value:
                 # PyYAML takes the last: a second `models:` would hide the first.
-                if key.value in keys:
+                if isinstance(key.value, str) and key.value in keys:
                     raise yaml.MarkedYAMLError(
                         problem=f"key {key.value!r} stands here a second time",
                         problem_mark=key.start_mark,
@@ -264,6 +259,10 @@ def _strict_loader() -> Any:
                 keys |= {key.value} if isinstance(key.value, str) else set()
             return node
 
+    Loader.yaml_implicit_resolvers = {
+        first_letter: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
+        for first_letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     return Loader
 
 

@@ -86,7 +86,10 @@ def place(args: argparse.Namespace) -> int:
 
 
 def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
-    """Print where the new rows stand, and who was left out."""
+    """Print where the new rows stand, and warn of who was left out and of what looks odd.
+
+    Return the exit code: `PARTIAL` if a model was left out that is not in the ledger.
+    """
 
     state = boards.standing(board)
     words = {row.model: state.in_words(row) for row in added.rows}

@@ -318,10 +318,24 @@ def correct_group(
     The harness would average over those tasks that have a metric, and pool standard errors of
     another kind. Here a score is kept only if every task has it, and its standard error is that of
     the estimates: tasks that were run in full add none.
+
+    Parameters
+    ----------
+    metrics : dict of name to dict
+        Scores of tasks and groups, as the harness reports them, changed in place; ``sample_len`` of
+        a task is the number of documents that were run.
+    group : Group
+        As the harness defines it.
+    partial : mapping of task to TaskRun
+        The tasks that were run in part.
+
+    Returns
+    -------
+    dict or None
+        None for a group of full runs, or without a score of its own: it stays as it is.
     """
     tasks = [internals.task_name(task) for task in group.get_all_tasks()]
     estimated = [name for name in tasks if name in partial]
-    # A group of full runs, or without a score, stays as the harness made it.
     if not estimated or not group.has_aggregation:
         return None
     values = metrics[group.name]

@@ -25,7 +25,14 @@ from .judge import VARIABLE, active_judge
 
 
 def scorer_of(metric: str) -> dict[str, object] | None:
-    """Return the scorer of a metric in this process; None if the metric's name identifies it.
+    """Return the scorer of a metric in this process; None if there is none beside the metric.
+
+    A judge's metric has none either where no judge is configured: then nothing is scored by it.
+
+    Raises
+    ------
+    UsageError
+        The judge's file, or the settings of an encoder, cannot be used.
 
     Examples
     --------

@@ -242,8 +242,9 @@ def _is_count(value: Any) -> bool:
 
 def _dollars(usage: Any) -> float | None:
     usd = usage.get("cost") if isinstance(usage, dict) else None
-    is_number = isinstance(usd, (int, float)) and not isinstance(usd, bool)
-    return float(usd) if is_number and 0 <= usd <= _MOST_DOLLARS else None
+    if isinstance(usd, bool) or not isinstance(usd, (int, float)):
+        return None
+    return float(usd) if 0 <= usd <= _MOST_DOLLARS else None
 
 
 def _content(choice: Mapping[str, Any]) -> Any:

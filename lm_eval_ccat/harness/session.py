@@ -495,7 +495,14 @@ class TaskSession:
         Several models share the requests, and one model may ask them repeatedly. Where a server
         takes a seed, the second answer has the seed after the first one's, which the task's
         settings or the model state, and so on.
+
+        Parameters
+        ----------
+        doc_ids : sequence of int
+        repeats : sequence of int, optional
+            Of each document, which answer is asked, from 1; without any, the first.
         """
+        # Without a seed in its request, a server draws each answer anew.
         seed = internals.seed_of(self.lm) if any(repeat > 1 for repeat in repeats) else None
         groups = []
         for doc_id, repeat in zip(doc_ids, repeats or [1] * len(doc_ids)):

@@ -157,10 +157,10 @@ class ScoreGrid:
         self._scores.grow(*shape)
         self._note_first_hashes(columns, hash_codes)
         # Most tables have no gaps, and need no copy of their columns.
-        if (missing := np.isnan(scores)).any():
-            rows, columns, scores, hash_codes, mark_codes = (
-                column[~missing] for column in (rows, columns, scores, hash_codes, mark_codes)
-            )
+        is_score = ~np.isnan(scores)
+        if not is_score.all():
+            scores, rows, columns = scores[is_score], rows[is_score], columns[is_score]
+            hash_codes, mark_codes = hash_codes[is_score], mark_codes[is_score]
         self.n_scores += len(scores)
         # First the number of each score is put, then the score itself: where a cell gives back
         # another number than the score's own, a later score of this batch is for the same cell.

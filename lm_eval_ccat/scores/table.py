@@ -742,6 +742,15 @@ class ScoreTable:
     def write(self, path: str | Path) -> None:
         """Write the table in long form, as Parquet or CSV by the ending of `path`.
 
+        The file holds scores, hashes of documents and prompts, and the scale. It does not hold
+        `settings`, `configurations`, `tokens`, nor how items were `chosen`: of an adaptive run, the
+        items that were not asked would be read as if they were missing by accident.
+
+        Raises
+        ------
+        ScoreTableError
+            The ending is another.
+
         Examples
         --------
         >>> ScoreTable.from_arrays([[0.2, 0.9]], ["a"], metric="f1").write("one.parquet")

@@ -52,7 +52,11 @@ def target(task: Any, document: Any) -> Any:
 
 
 def scoring_code(task: Any) -> str:
-    """Return what turns an answer into a score: the task's settings and its functions' files."""
+    """Return what turns an answer into a score, as one text to be hashed.
+
+    That is the task's settings of filters and metrics, and the whole files of its own functions. Of
+    the harness's functions it has the names alone, as its version is recorded beside.
+    """
 
     def text(value: Any) -> str:
         if isinstance(value, Mapping):

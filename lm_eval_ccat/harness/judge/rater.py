@@ -261,7 +261,7 @@ class Rater:
         """Return the hash of everything that a reply depends on, except for the random mark."""
         settings = self._settings
         asked_of = [settings.base_url, settings.lm, settings.lm_args, settings.model]
-        asked_as = [settings.temperature, settings.max_tokens, settings.extra]
+        asked_as: list[Any] = [settings.temperature, settings.max_tokens, settings.extra]
         # The same weights answer otherwise to a prompt with the marks of a conversation.
         if settings.apply_chat_template:
             asked_as.append("chat template")

@@ -185,7 +185,13 @@ class Agreement:
 
 
 def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
-    """Compute the agreement of ratings, one row per answer, NaN for a missing rating.
+    """Compute how far raters agree.
+
+    Parameters
+    ----------
+    ratings : sequence of sequence of float
+        A row for each answer and in it a rating, from 1 to 10, of each rater; NaN where one is
+        missing.
 
     Returns
     -------
@@ -205,7 +211,9 @@ def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
     gaps = np.concatenate(
         [abs(np.subtract.outer(row, row))[np.triu_indices(len(row), 1)] for row in rows]
     )
-    # Mean squared difference within answers (each pair of a row of m counts 2/(m - 1)), and of all.
+    # Alpha is 1 - observed / expected disagreement: the mean squared difference of two ratings of
+    # one answer, over that of any two ratings. Either is twice a variance, so that the twos cancel;
+    # an answer with m ratings counts m times.
     within = sum(len(row) * row.var(ddof=1) for row in rows) / len(values)
     alpha = 1 - within / values.var(ddof=1) if np.ptp(values) > 0 else math.nan
     return Agreement(len(rows), float(alpha), float(gaps.mean()), float(np.mean(gaps == 0)))

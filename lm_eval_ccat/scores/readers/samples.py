@@ -245,7 +245,9 @@ def mark_of_row(row: SampleRow, template: str | None) -> str | None:
 
 
 def tokens_of_row(row: SampleRow) -> dict[str, float] | None:
-    """Estimate the tokens of a row's requests and of its answers; None where it states no request.
+    """Estimate the tokens that a row's requests and answers cost; None if it states no request.
+
+    A prompt counts as often as it was asked: once for each choice, and for each repeat.
 
     Examples
     --------
@@ -263,10 +265,10 @@ def tokens_of_row(row: SampleRow) -> dict[str, float] | None:
         for (_, continuation), responses in zip(requests, answers)
         if continuation is None and isinstance(responses, list)
     ]
-    repeats = max(map(len, texts), default=1)
+    n_repeats = max([1, *map(len, texts)])
     prompts = (estimate_tokens(f"{prompt}{ending or ''}") for prompt, ending in requests)
     return {
-        "input": sum(prompts) * max(repeats, 1),
+        "input": sum(prompts) * n_repeats,
         "output": sum((estimate_tokens(text) for responses in texts for text in responses), 0.0),
     }
 
