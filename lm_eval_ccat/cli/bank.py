@@ -40,6 +40,7 @@ from .parsing import (
     columns,
     emit,
     prints_json,
+    require_place,
     scores_for,
     warn,
 )
@@ -197,6 +198,7 @@ def update(args: argparse.Namespace) -> int:
     --retire removes leaked items.
     """
     suite, several = opened(args.bank)
+    require_place(args.output, is_folder=several)
     retired = updating.to_retire(suite, args.retire or [])
     tasks: dict[str, dict[str, ItemBank]] = {}
     content: list[Facts] = []

@@ -31,6 +31,7 @@ from .parsing import (
     progress,
     read_scores,
     reading_of,
+    require_place,
     warn,
 )
 
@@ -108,6 +109,7 @@ def calibrate(args: argparse.Namespace) -> int:
         is_single_task = logs is None or (
             not asks_for_suite and score_tables.names_one_task(args.scores, args.task)
         )
+        require_place(args.output, is_folder=not is_single_task)
         return _one_bank(args) if is_single_task else _suite_of_banks(args)
 
 

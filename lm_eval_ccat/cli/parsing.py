@@ -347,6 +347,21 @@ def write_file(path: Path, text: str) -> None:
         replace_text(path, text)
 
 
+def require_place(output: str, *, is_folder: bool) -> None:
+    """Refuse a folder as the place of a file, or a file as that of a folder.
+
+    Asked before work that takes minutes, whose result would be lost.
+
+    Raises
+    ------
+    UsageError
+    """
+    path = Path(output)
+    if path.exists() and path.is_dir() != is_folder:
+        there, instead = ("a file", "a folder") if is_folder else ("a folder", "a file")
+        raise UsageError(f"{output} is {there}: name {instead} to write (-o)")
+
+
 def names_of(text: str | None) -> list[str]:
     """Split the value ``A,B`` of a flag into names; an absent flag has none.
 

@@ -80,6 +80,23 @@ def test_diff_and_update(files, ccat):
     assert json.loads(ccat(*check, "exact.bank.json", "--json", code=3).out)["same"] is False
 
 
+def test_a_place_that_takes_no_bank_is_refused_before_the_work(files, ccat, monkeypatch):
+    """The work takes minutes, and its result would be lost."""
+
+    def calibrated(*_, **__):
+        raise AssertionError("was calibrated")
+
+    Path("folder").mkdir()
+    monkeypatch.setattr("lm_eval_ccat.cli.calibrate.bank_of", calibrated)
+    monkeypatch.setattr("lm_eval_ccat.cli.calibrate.build", calibrated)
+    monkeypatch.setattr("lm_eval_ccat.upkeep.update.update", calibrated)
+    update = ("bank", "update", "t.bank.json", "--scores", "new.parquet")
+    for call in (("calibrate", "new.parquet"), update):
+        assert "folder is a folder: name a file" in ccat(*call, "-o", "folder", code=2).err
+    suite = ("calibrate", "new.parquet", "--metric", "*", "-o", "t.bank.json")
+    assert "t.bank.json is a file: name a folder" in ccat(*suite, code=2).err
+
+
 def test_suites_differ_bank_by_bank(tmp_path, monkeypatch, ccat):
     monkeypatch.chdir(tmp_path)
     t, u = ItemBank.blank(range(4), task="t"), ItemBank.blank(range(3), task="u")
