@@ -358,8 +358,8 @@ def require_place(output: str, *, is_folder: bool) -> None:
     """
     path = Path(output)
     if path.exists() and path.is_dir() != is_folder:
-        there, instead = ("a file", "a folder") if is_folder else ("a folder", "a file")
-        raise UsageError(f"{output} is {there}: name {instead} to write (-o)")
+        kind, right_kind = ("a file", "a folder") if is_folder else ("a folder", "a file")
+        raise UsageError(f"{output} is {kind}: name {right_kind} to write (-o)")
 
 
 def names_of(text: str | None) -> list[str]:
