@@ -3712,7 +3712,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "logs: a token of GitHub is not sent",
         "lm_eval_ccat/integrations/logs",
-        'download.add_header("Authorization", f"Bearer {token}")',
+        'download.add_unredirected_header("Authorization", f"Bearer {token}")',
         "pass",
         (
             "tests/integrations/test_logs.py::test_an_archive_comes_with_the_user_s_token_and_no_further_than_allowed",

@@ -1479,7 +1479,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "scores/readers/samples": (
         (
             "repeats of a prompt are read once",
-            "sum(prompts) * max(repeats, 1)",
+            "sum(prompts) * n_repeats",
             "sum(prompts)",
         ),
     ),
@@ -1574,8 +1574,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "banks of one's own that are private are not listed",
-            'headers = {"Authorization": f"Bearer {token}"} if token else {}',
-            "headers: dict[str, str] = {}",
+            'listing.add_unredirected_header("Authorization", f"Bearer {token}")',
+            "pass",
         ),
     ),
     "integrations/logs": (
@@ -1601,7 +1601,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a file of an archive may lie outside",
-            'if not parts or ".." in parts:',
+            'if not parts or ".." in parts or PureWindowsPath(member.path).drive:',
             "if not parts:",
         ),
         (
