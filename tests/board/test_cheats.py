@@ -100,7 +100,7 @@ def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
     publish(board, tmp_path / "site")
     table = (tmp_path / "site" / "board.csv").read_text().splitlines()
     marked = {line.split(",")[3]: line.rpartition(",")[2] for line in table[1:]}
-    assert {*marked["part/of-m04"].split()} == {"m04", "copy/of-m04"}
+    assert {*marked["part/of-m04"].split("; ")} == {"m04", "copy/of-m04"}
     assert {name for name, twins in marked.items() if twins} == {"m04", *suspicions(board)}
     # The later of two is said to be like the earlier, and that once.
     checked = ccat("board", "check", board.path).err
