@@ -29,7 +29,11 @@ from lm_eval_ccat.report.plain import comparison_page
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("size, dark", [(DESKTOP, False), (PHONE, True)], ids=["day", "night"])
+@pytest.mark.parametrize(
+    "size, dark",
+    [(DESKTOP, False), ((700, 900), True), (PHONE, True)],
+    ids=["day", "half a screen", "night"],
+)
 def test_it_renders_without_sideways_scrolling(browser, page, size, dark):
     fits(browser, page, size, dark)
     parts = "decision ranking pairs progress information spending documents".split()
