@@ -47,6 +47,21 @@ def test_the_gain_is_the_fall_of_the_variance_it_promises():
         assert posterior.gains()[item] == pytest.approx(fall, rel=1e-9)
 
 
+def test_the_slope_is_what_the_estimate_changes_by_with_the_ability():
+    """Factors go with the ability, as their covariance says; answers that came stay."""
+    items = model_of(the_bank()).items
+    posterior, asked = ScorePosterior(items), [3, 40, 61]
+    posterior.learn(asked, [0.2, 0.9, 0.6])
+    along = posterior.covariance[:, 0] / posterior.covariance[0, 0]
+
+    def estimate(step):
+        mu = items.curves((posterior.z + step * along).tolist(), items.rows, items.noise)[0]
+        return (posterior.score[asked].sum() + np.delete(mu, asked).sum()) / items.n_items
+
+    numeric = (estimate(1e-4) - estimate(-1e-4)) / 2e-4
+    assert posterior.slope == pytest.approx(numeric, rel=1e-5)
+
+
 def test_a_dear_item_has_to_tell_more():
     price, free = np.ones((2, the_bank().n_items))
 
