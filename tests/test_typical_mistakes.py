@@ -95,6 +95,16 @@ MISTAKES = {
         yaml=("harness: {", "num_fewshot: 0\nharness: {"),
         mended_yaml=("harness: {", "harness: {num_fewshot: 0, "),
     ),
+    "a setting of the harness at the top that no flag has": Mistake(
+        "rank x.yaml", 2, "did you mean harness.system_instruction?",
+        yaml=("harness: {", "system_instruction: Be brief.\nharness: {"),
+        mended_yaml=("harness: {", "harness: {system_instruction: Be brief., "),
+    ),
+    "a judge's name for its price": Mistake(
+        "rank x.yaml", 2, "`judge` must be a price, such as item=0.01",
+        yaml=("harness: {", "judge: gpt-4\nharness: {"),
+        mended_yaml=("harness: {", "judge: item=0.01\nharness: {"),
+    ),
     "an argument of a model misspelt": Mistake(
         "rank x.yaml", 2, "no argument 'baseurl' (model_args); did you mean base_url?",
         yaml=("base_url:", "baseurl:"),
@@ -251,4 +261,4 @@ def test_the_message_is_short_and_its_remedy_works(mistake, place, monkeypatch, 
 
 
 def test_there_are_as_many_as_promised():
-    assert len(MISTAKES) == 31
+    assert len(MISTAKES) == 33

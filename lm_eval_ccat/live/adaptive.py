@@ -38,7 +38,7 @@ from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory
 from .charges import Charges
 from .earlier import known_means, read_known
-from .fields import BUDGETS
+from .fields import BUDGETS, SESSION_KEYS
 from .forecast import target_in_words
 from .keep import ModelRuns, refuse_file
 from .models import HarnessModel, check_session
@@ -48,7 +48,7 @@ from .result import Observer, ProgressBar, Result
 from .run import Run
 from .spec import ALIASES, TARGET, ModelSpec, Spec
 from .surfaces import takes_options
-from .tasks import SESSION_KEYS, is_sampled, session_options
+from .tasks import is_sampled, session_options
 
 #: Options that apply only to rankings of several models.
 OF_RANKINGS = ("tasks", "task", "models", "weights", "memory")

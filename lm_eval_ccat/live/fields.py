@@ -71,6 +71,8 @@ def _price(value: Any, place: OptionPlace) -> Price:
     if isinstance(value, list):
         value = ",".join(map(str, value))
     if isinstance(value, str):
+        if "=" not in value:
+            raise place.refuse("a price, such as item=0.01 or input=0.4,output=1.6", value)
         value = pairs_of(value, place)
     return Price.read(value, place)
 
@@ -104,6 +106,21 @@ NOT_OF_HARNESS = {
     **CHOOSE_DOCUMENTS,
     "output_path": "use --run_dir",
 }
+#: Settings of the harness's --config that determine how requests are built.
+SESSION_KEYS = (
+    "num_fewshot",
+    "gen_kwargs",
+    "metadata",
+    "confirm_run_unsafe_code",
+    "apply_chat_template",
+    "fewshot_as_multiturn",
+    "system_instruction",
+    "cache_requests",
+)
+#: Settings that `rank` reads itself.
+RANK_KEYS = ("include_path", "use_cache", "batch_size", "max_batch_size", "device", "seed")
+#: Settings that change neither requests nor scores; accepted so that a --config can be reused.
+IDLE_KEYS = ("log_samples", "verbosity", "show_config", "write_out", "trust_remote_code")
 _PATHS = {"anyOf": [*TEXTS.schema["anyOf"], {"type": "object"}]}
 
 

@@ -57,6 +57,8 @@ from .fields import (
     METRICS,
     PRICE,
     PRIOR,
+    RANK_KEYS,
+    SESSION_KEYS,
     STOP,
     TASKS,
     WEIGHTS,
@@ -530,13 +532,16 @@ def without_aliases(options: Mapping[str, Any]) -> Values:
     Raises
     ------
     UsageError
-        An option is stated by both of its names, or one would choose documents.
+        An option is stated by both of its names, would choose documents, or is the harness's.
     """
     remember_credentials(options)
     values = dict(options)
     for key, remedy in CHOOSE_DOCUMENTS.items():
         if key in values:
             raise UsageError(f"`{key}:` is no key here: {remedy}")
+    for key in (*SESSION_KEYS, *RANK_KEYS):
+        if key in values and key not in options_of(Spec):  # `seed:` is both
+            raise UsageError(f"unknown key `{key}`; did you mean harness.{key}?")
     for alias, name in ALIASES.items():
         if alias in values:
             if values.get(name) not in (None, "", [], {}) and values[alias]:

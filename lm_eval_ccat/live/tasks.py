@@ -17,24 +17,8 @@ from ..methods.belief import RUN
 from ..options import Values
 from ..plugins import did_you_mean, existing, near_path
 from ..scores.reading import YAML
-from .fields import HUB, own_task
+from .fields import HUB, IDLE_KEYS, RANK_KEYS, SESSION_KEYS, own_task
 from .spec import ModelSpec, Spec
-
-#: Settings of the harness's --config that determine how requests are built.
-SESSION_KEYS = (
-    "num_fewshot",
-    "gen_kwargs",
-    "metadata",
-    "confirm_run_unsafe_code",
-    "apply_chat_template",
-    "fewshot_as_multiturn",
-    "system_instruction",
-    "cache_requests",
-)
-#: Settings that `rank` reads itself.
-RANK_KEYS = ("include_path", "use_cache", "batch_size", "max_batch_size", "device", "seed")
-#: Settings that change neither requests nor scores; accepted so that a --config can be reused.
-IDLE_KEYS = ("log_samples", "verbosity", "show_config", "write_out", "trust_remote_code")
 
 
 def tasks_and_folders(spec: Spec) -> tuple[list[str], list[str]]:

@@ -12,7 +12,7 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..content import Facts
 from ..scores import ScoreTable
-from ..shown import first_of, plural, short, some
+from ..shown import first_of, in_markdown, plural, short, some
 
 #: Tags of a bank's page on the hub, by which banks are found there.
 TAGS = ("lm-eval-ccat", "item-bank")
@@ -249,7 +249,8 @@ def page_of(suite: SuiteBank, licence: str | None = None) -> str:
 
 def _section(task: str, outcome: str, bank: ItemBank) -> list[str]:
     lines = [f"# Item bank of {task}, {outcome}", "", "| | |", "| --- | --- |"]
-    lines += [f"| {name} | {text} |" for name, text in in_lines(facts_of(bank))]
+    # Names of models and files are anybody's text.
+    lines += [f"| {name} | {in_markdown(text)} |" for name, text in in_lines(facts_of(bank))]
     for title, texts in (("Warnings", bank.warnings), ("What the file reveals", reveals(bank))):
         if texts:
             lines += ["", f"## {title}", "", *(f"- {text}" for text in texts)]
@@ -271,6 +272,8 @@ def age_in_words(bank: ItemBank, today: date | None = None) -> str:
     'made on 2025-01-01, 30 days ago'
     >>> age_in_words(bank, date(2025, 1, 1))
     'made on 2025-01-01, today'
+    >>> age_in_words(bank, date(2024, 12, 31))  # made where it is tomorrow already
+    'made on 2025-01-01'
     >>> age_in_words(bank, date(2026, 6, 1)).split("; ")[1]
     'renew it with `bank update` or a new calibration'
     """
@@ -280,7 +283,10 @@ def age_in_words(bank: ItemBank, today: date | None = None) -> str:
     except ValueError:
         return "made on an unrecorded date"
     days = ((today or date.today()) - day_made).days
-    text = f"made on {day_made.isoformat()}, " + (f"{plural(days, 'day')} ago" if days else "today")
+    text = f"made on {day_made.isoformat()}"
+    # A clock that is ahead, or of another time zone, may have dated the bank.
+    if days >= 0:
+        text += f", {plural(days, 'day')} ago" if days else ", today"
     # Models of the same year are still like those that calibrated it.
     if days <= RENEW_AFTER:
         return text

@@ -158,6 +158,9 @@ def test_a_page_says_what_the_bank_is_and_what_it_reveals():
     page = page_of(SuiteBank({"t": bank}), "cc-by-4.0")
     assert "license: cc-by-4.0" in page and bank.sha256 in page and "m03" in page
     assert any("every score of 12 models" in one for one in reveals(bank))
+    # A name of a model ends no column of the table.
+    named = replace(bank, models=("a|b", *bank.models[1:]), observations=())
+    assert r"a\|b" in page_of(SuiteBank({"t": named}))
     blank = ItemBank.blank([1])
     assert reveals(blank) == [] and "##" not in page_of(SuiteBank({"t": blank}))
 
