@@ -70,7 +70,10 @@ def test_help_shows_an_example_and_what_needs_no_model_imports_nothing_heavy(tmp
     for name, text in shown.items():
         assert f"\n  {name} " in overview
         assert "example" in text and f"lm-eval-ccat {name}" in text, name
-    assert all(len(line) <= 80 for line in overview.split("\n"))
+    lines = overview.split("\n")
+    assert all(len(line) <= 80 for line in lines)
+    rows = [line for line in lines if line[:2] == "  " and line.split()[0] in shown]
+    assert len({line.index(line.split(maxsplit=1)[1]) for line in rows}) == 1 < len(rows)
 
 
 def options() -> Iterator[tuple[str, argparse.Action]]:

@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -176,6 +178,29 @@ def test_a_batch_system_that_repeats_its_signal_and_a_lost_terminal_leave_a_resu
     partial = content_of(config)
     assert partial["interrupted"] and partial["items_administered"]
     assert state(bench.run()).content["interrupted"]
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals here")
+def test_after_a_hangup_nothing_is_written_to_the_terminal(tmp_path):
+    """Its window is closed, so that each write would fail; files go on."""
+    window, terminal = os.openpty()
+    code = (
+        "import os, signal, sys\n"
+        "from lm_eval_ccat.live.interrupts import Interrupts\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+        "with Interrupts() as interrupts:\n"
+        "    interrupts.held = True\n"
+        "    print('before', flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "    print('after', flush=True)\n"
+        "    print('a result', file=sys.stderr, flush=True)\n"
+    )
+    with (tmp_path / "log").open("w") as log:
+        subprocess.run([sys.executable, "-c", code], stdout=terminal, stderr=log, check=True)
+    assert os.read(window, 100).split() == [b"before"]
+    assert (tmp_path / "log").read_text() == "a result\n"
+    os.close(terminal)
+    os.close(window)
 
 
 @pytest.mark.long
