@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import inspect
 import io
+import json
 import logging
 import os
 import re
@@ -206,7 +207,8 @@ def test_what_is_patched_is_there():
 def test_every_attribute_that_is_read_is_listed():
     """Attributes that neither Python nor these modules define are the harness's."""
     python = [
-        str, bytes, dict, list, set, int, float, type, property(), re.Pattern, logging.Logger,
+        str, bytes, dict, list, set, int, float, type, property(), re.Pattern, json.JSONDecoder,
+        logging.Logger,
         inspect.Signature, inspect.BoundArguments, dataclasses.Field, asyncio.AbstractEventLoop,
         asyncio.Future, aiohttp, aiohttp.ClientSession, aiohttp.ClientResponse,
         aiohttp.StreamReader, aiohttp.TCPConnector, aiohttp.connector.Connection,
