@@ -179,7 +179,7 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, monkeypatch, ccat)
     monkeypatch.setattr("builtins.input", lambda prompt: "n")
     shown = ccat(*push, code=3).out
     assert not hub.sets
-    assert "the names of 12 models" in shown and "goes to hub:o/n under" in shown
+    assert "names and abilities of 12 models" in shown and "goes to hub:o/n under" in shown
     for wrong, why in (("hub:o", "is named owner/name"), ("o/n@main", "not to a revision")):
         said = ccat(*push[:3], wrong, *push[4:], code=(1, 2))
         assert why in said.err and not said.out, "said before the page and the question"
