@@ -96,6 +96,13 @@ class BertScoreSettings:
 
 @lru_cache(maxsize=2)
 def _load(settings: BertScoreSettings) -> Any:
+    """Return a `bert_score.BERTScorer`, its model and its baseline loaded.
+
+    Raises
+    ------
+    MetricError
+        The library, the model, the layer, the device or the baseline is not to be had.
+    """
     library = needed("bert_score", "metric bertscore", our_extra("bertscore"), MetricError)
     if settings.layer is None:
         raise MetricError(
@@ -113,16 +120,43 @@ def _load(settings: BertScoreSettings) -> Any:
             lang="en" if is_file else settings.baseline,
             baseline_path=settings.baseline if is_file else None,
         )
-    except (OSError, AssertionError, ValueError) as error:
+    except (OSError, AssertionError, ValueError, RuntimeError) as error:
         raise MetricError(
-            f"metric bertscore cannot load {settings.model}: {' '.join(str(error).split())[:200]}; "
-            "name a model that is on this machine in CCAT_BERTSCORE_MODEL"
+            f"metric bertscore cannot load {settings.model}: {_in_one_line(error)}; name a model "
+            "that is on this machine in CCAT_BERTSCORE_MODEL, one of its layers in "
+            "CCAT_BERTSCORE_LAYERS, and a device that is here in CCAT_BERTSCORE_DEVICE"
         ) from error
+    # bert-score looks for a baseline when it first scores, which is too late to say what is wrong.
+    if settings.baseline is not None:
+        try:
+            _ = scorer.baseline_vals
+        except (OSError, ValueError, IndexError, TypeError) as error:
+            raise MetricError(
+                f"metric bertscore has no baseline {settings.baseline!r} for {settings.model}: "
+                f"{_in_one_line(error)}; name a baseline file with a row for each layer in "
+                "CCAT_BERTSCORE_BASELINE, or leave it out"
+            ) from error
     tokenizer = scorer._tokenizer
+    # Such a "limit" overflows fast tokenizers; use the model's own.
     if tokenizer.model_max_length > _NO_LIMIT:
-        # Such a "limit" overflows fast tokenizers; use the model's own.
-        tokenizer.model_max_length = getattr(scorer._model.config, "max_position_embeddings", 512)
+        tokenizer.model_max_length = _most_tokens(scorer._model)
     return scorer
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _most_tokens(model: Any) -> int:
+    """Return how many tokens of a text an encoder has positions for; 512 if it has no limit."""
+    positions = getattr(model.config, "max_position_embeddings", 0)
+    # XLNet, whose positions are relative, states -1.
+    if positions < 1:
+        return 512
+    # The first token of RoBERTa and its kin has the position after that of padding.
+    embeddings = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(embeddings, "padding_idx", None)
+    return int(positions if padding is None else positions - padding - 1)
 
 
 def bertscore_f1(

@@ -51,14 +51,57 @@ def test_bertscore_by_a_small_real_encoder(tmp_path):
     # A baseline rescales, and what lies below it is 0.
     path = tmp_path / "baseline.tsv"
     path.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.5,0.5,0.5\n" for n in range(7)))
+    short = tmp_path / "short.tsv"
+    short.write_text("LAYER,P,R,F\n0,0.5,0.5,0.5\n")
     rescaled = bertscore_f1(*zip(*pairs[:3]), BertScoreSettings(encoder.model, 6, str(path)))
     assert rescaled == pytest.approx([max(0, 2 * f - 1) for f in alone], abs=1e-4)
     for settings, says in (
         (BertScoreSettings(str(tmp_path / "absent"), 3), "cannot load .*absent.*_BERTSCORE_MODEL"),
         (BertScoreSettings(encoder.model), "CCAT_BERTSCORE_LAYERS"),
+        (BertScoreSettings(encoder.model, 99), "CCAT_BERTSCORE_LAYERS"),
+        (BertScoreSettings(encoder.model, 6, device="gpu0"), "gpu0.*CCAT_BERTSCORE_DEVICE"),
+        (BertScoreSettings(encoder.model, 6, "english"), "'english'.*CCAT_BERTSCORE_BASELINE"),
+        (BertScoreSettings(encoder.model, 6, str(short)), "CCAT_BERTSCORE_BASELINE"),
     ):
         with pytest.raises(MetricError, match=says):
             bertscore_f1(["a"], ["b"], settings)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "xlnet"])
+def test_bertscore_cuts_a_text_at_the_positions_that_an_encoder_has(tmp_path, kind):
+    """RoBERTa's positions begin after padding's, and XLNet has no limit, which it states as -1."""
+    pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import (
+        PreTrainedTokenizerFast,
+        RobertaConfig,
+        RobertaModel,
+        XLNetConfig,
+        XLNetModel,
+    )
+
+    words = {word: n for n, word in enumerate(["<s>", "<pad>", "</s>", "<unk>", "river", "boat"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", pad_token="<pad>", cls_token="<s>",
+        sep_token="</s>",
+    ).save_pretrained(tmp_path)  # fmt: skip
+    if kind == "roberta":
+        encoder = RobertaModel(
+            RobertaConfig(
+                vocab_size=6, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+                intermediate_size=8, max_position_embeddings=34, pad_token_id=1,
+            )
+        )  # fmt: skip
+    else:
+        encoder = XLNetModel(XLNetConfig(vocab_size=6, d_model=8, n_layer=1, n_head=2, d_inner=8))
+    encoder.save_pretrained(tmp_path)
+    settings = BertScoreSettings(str(tmp_path), 1, device="cpu")
+    # Of RoBERTa's 34 positions padding and what lies before it take two: word 33 is cut off.
+    kept, cut = "boat " * 32, "boat " * 32 + "river"
+    [alike] = bertscore_f1([kept], [cut], settings)
+    assert (alike == pytest.approx(1.0, abs=1e-6)) == (kind == "roberta")
 
 
 def test_settings_of_bertscore_come_from_the_environment():
