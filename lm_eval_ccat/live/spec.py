@@ -167,24 +167,23 @@ MODEL = nested(ModelSpec)
 
 
 def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
-    """Read entries; name each by the last part of its path or, if ambiguous, by its arguments."""
+    """Return the models of a list of entries, each with a name that no other has.
+
+    An entry without a name gets its `_short_name`, or, where others share that, its `_long_name`.
+    """
     if not isinstance(value, list | tuple):
         raise UsageError(f"`{place.path}:` must be a list of entries with model: and model_args:")
     models = [MODEL.read(entry, place.at(f"[{n}]")) for n, entry in enumerate(value)]
-    short_names = []
     for n, model in enumerate(models):
         # A model that the run opens has a type; one that answers from logs has a name alone.
         if not (model.name or model.model):
             raise UsageError(f"`{place.path}[{n}]` has neither a name: nor a model:")
-        kind = str(model.model)
-        full_name = model_name_of(kind, model.model_args)
-        last = "" if full_name.startswith(f"{kind}:") else Path(full_name).name
-        short_names.append(model.name or last or kind)
-    names = []
-    for name, model in zip(short_names, models):
-        arguments = ",".join(f"{key}={value}" for key, value in model.model_args.items())
-        long_name = model.name or f"{model.model}:{arguments}"
-        names.append(name if short_names.count(name) == 1 else long_name)
+    short_names = [_short_name(model) for model in models]
+    # A journal masks credentials. A name with one would be that of no model there.
+    names = [
+        mask(name if short_names.count(name) == 1 else _long_name(model))
+        for name, model in zip(short_names, models)
+    ]
     for name in names:
         # Results of a model lie in a folder of its name.
         if not name.strip("."):
@@ -194,6 +193,21 @@ def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
                 f"`{place.path}:` holds two models called {name!r}; give each its own `name:`"
             )
     return tuple(replace(model, name=name) for model, name in zip(models, names))
+
+
+def _short_name(model: ModelSpec) -> str:
+    """Return a model's own name, else the last part of its path, else its type."""
+    kind = str(model.model)
+    path = model_name_of(kind, model.model_args)
+    # Where no argument is a path or a name, `model_name_of` lists all arguments after the type.
+    last = "" if path.startswith(f"{kind}:") else Path(path).name
+    return model.name or last or kind
+
+
+def _long_name(model: ModelSpec) -> str:
+    """Return a model's own name, else its type and arguments without credentials."""
+    arguments = mask(model.model_args).items()
+    return model.name or f"{model.model}:{','.join(f'{key}={value}' for key, value in arguments)}"
 
 
 MODELS = Kind(_models, {"type": "array", "items": MODEL.schema})

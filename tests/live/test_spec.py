@@ -28,6 +28,7 @@ from lm_eval_ccat.live.adaptive import Adaptive
 from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.spec import ModelSpec, Spec
 from lm_eval_ccat.live.tasks import open_plain, session_options
+from lm_eval_ccat.masking import mask_values
 from lm_eval_ccat.money import Price
 from lm_eval_ccat.options import option, options_of, whole
 from lm_eval_ccat.scores.prompts import mark_of
@@ -335,6 +336,29 @@ def test_a_model_is_named_as_the_harness_names_it_in_logs():
     assert [m.name for m in Spec.read({"task": "t", "models": models}).models] == [
         "base", "a", "y", "hf"
     ]  # fmt: skip
+
+
+def test_models_that_share_a_path_are_named_by_their_arguments_as_the_journal_writes_them():
+    keys = {"http://a/v1": "sk-s3cret-of-a", "http://b/v1": "pw"}
+    entries = [
+        {"model": "vllm", "model_args": {"pretrained": "org/x", "base_url": url, "api_key": key}}
+        for url, key in keys.items()
+    ]
+    last = {"model": "vllm", "model_args": {"pretrained": "org/y"}}
+    names = [model.name for model in Spec.read({"task": "t", "models": [*entries, last]}).models]
+    assert names == [
+        "vllm:pretrained=org/x,base_url=http://a/v1,api_key=***",
+        "vllm:pretrained=org/x,base_url=http://b/v1,api_key=***",
+        "y",
+    ]
+    named = {"name": "via sk-s3cret-of-a", "model": "vllm"}
+    [model] = Spec.read({"task": "t", "models": [named]}).models
+    assert mask_values(model.name) == model.name == "via ***"
+    # Beside its key nothing tells one of these from the other.
+    for entry in entries:
+        entry["model_args"]["base_url"] = "http://a/v1"
+    with pytest.raises(UsageError, match="give each its own `name:`"):
+        Spec.read({"task": "t", "models": entries})
 
 
 def test_a_starting_configuration_reads_back_and_shows_the_help_of_each_option(tmp_path):
