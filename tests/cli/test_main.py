@@ -19,7 +19,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, __version__
 from lm_eval_ccat.cli.main import COMMANDS, command_parser, main
-from lm_eval_ccat.cli.parsing import CommandParser, models_of
+from lm_eval_ccat.cli.parsing import CommandParser, models_of, progress
 from lm_eval_ccat.cli.rank import _layers
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.masking import MASK, forget
@@ -139,6 +139,18 @@ def test_no_error_draws_on_the_terminal(monkeypatch):
     call = ["run", "--model", "dummy", "--adaptive", "--tasks", "t", "--bank", "\x1b[2Jb.bank.json"]
     assert main(call) == 2
     assert "␛[2Jb.bank.json" in terminal.getvalue() and "\x1b" not in terminal.getvalue()
+
+
+def test_progress_is_shown_on_a_terminal_alone(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", file := io.StringIO())
+    with progress("reading logs") as show:
+        assert show is None
+    monkeypatch.setattr(sys, "stderr", terminal := io.StringIO())
+    terminal.isatty = lambda: True
+    with progress("reading logs") as show:
+        assert show is not None
+        show(1, 2)
+    assert "50%" in terminal.getvalue() and not file.getvalue()
 
 
 def test_a_key_in_a_mistaken_command_is_not_repeated(ccat):

@@ -470,6 +470,8 @@ def test_repeats_never_fall_and_rise_only_where_answers_are_sampled_and_a_pass_i
     poor.change(repeats=2, budget=30.0)
     paper = bank_of("paper", N_ITEMS)
     refused("asks every item once", Ranker(paper, ["a"], sampled=True), repeats=2)
+    two = Ranker({"x": bank, "y": bank}, ["a", "b"], repeats={"x": 2, "y": 1}, sampled=True)
+    refused("2, 1 cannot become 1, 2", two, repeats={"x": 1, "y": 2})
 
 
 def test_an_outcome_that_is_only_reported_has_repeats_too() -> None:
