@@ -78,7 +78,9 @@ BOARD_MODELS = 8
 _GAP = 2
 #: Largest number of models in a line about a run.
 MOST_IN_LINE = 8
-#: Letters to keep of a name in a line, and in a table if the terminal is too narrow.
+#: Heading of the column of names.
+_NAMES_TITLE = "model"
+#: Columns to keep of a name in a line, and in a table if the terminal is too narrow.
 _NAME_WIDTH = 24
 #: Seconds that loading a model is said to take where it was not measured.
 LOAD_SECONDS = 30.0
@@ -162,24 +164,25 @@ def models_table(
         )
         for column in columns_of(TERMINAL, content, models)
     ]
-    # Without the column of ranks, and an edge at each side.
-    left_width = width - len(f"{len(models)}=") - _GAP - 2
-    longest_name = max((cell_len(model.name) for model in models_shown), default=0)
-    columns = _fitted(columns, left_width - min(longest_name, _NAME_WIDTH))
+    ranks = [_rank_text(model) for model in models_shown]
+    hidden = f"... {n_hidden} more" if n_hidden else ""
+    # The column of ranks, the gap after it and an edge at each side take the rest.
+    left_width = width - max(map(cell_len, ranks), default=0) - _GAP - 2
+    names_texts = [_NAMES_TITLE, hidden, *(model.name for model in models_shown)]
+    columns = _fitted(columns, left_width - min(max(map(cell_len, names_texts)), _NAME_WIDTH))
     left_width -= sum(column.width for column in columns)
     names = shortened([model.name for model in models], max(8, left_width))
     table = _new_table()
     table.add_column("", justify="right", no_wrap=True)
-    table.add_column("model", no_wrap=True)
+    table.add_column(_NAMES_TITLE, no_wrap=True)
     for entry in columns:
         justify: JustifyMethod = "left" if entry.column.left else "right"
         table.add_column(entry.title, justify=justify, no_wrap=True)
-    for n, model in enumerate(models_shown):
-        rank = f"{model.rank}{'=' * (model.tie is not None)}" if model.rank else "-"
+    for n, (rank, model) in enumerate(zip(ranks, models_shown)):
         cells = (entry.cells[n] for entry in columns)
         table.add_row(rank, Text(names[model.name]), *cells)
-    if n_hidden:
-        table.add_row("", f"... {n_hidden} more")
+    if hidden:
+        table.add_row("", hidden)
     return table, {model.name: names[model.name] for model in models_shown}
 
 
@@ -194,6 +197,13 @@ class _ShownColumn(NamedTuple):
     def width(self) -> int:
         """Letters that it takes, with the gap before it."""
         return _GAP + max(map(cell_len, [self.title, *self.cells]))
+
+
+def _rank_text(model: ModelCells) -> str:
+    """Return a model's rank, with = where a neighbour is not decided against it."""
+    if not model.rank:
+        return "-"
+    return f"{model.rank}=" if model.tie is not None else str(model.rank)
 
 
 def _fitted(columns: Sequence[_ShownColumn], width: int) -> list[_ShownColumn]:
@@ -227,7 +237,7 @@ def _shown(rows: Sequence[ModelCells], max_rows: int) -> tuple[list[ModelCells],
 
 
 def shortened(names: Sequence[str], width: int) -> dict[str, str]:
-    """Shorten names to at most `width` letters by cutting out the middle; keep them distinct.
+    """Shorten names to at most `width` columns by cutting out the middle; keep them distinct.
 
     Examples
     --------
@@ -238,15 +248,27 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
     """
     half = width // 2
     short = {
-        name: name if len(name) <= width else f"{name[: width - 1 - half]}…{name[-half:]}"
+        name: name
+        if cell_len(name) <= width
+        else f"{_beginning(name, width - 1 - half)}…{_end(name, half)}"
         for name in names
     }
     taken = list(short.values())
     for number, name in enumerate(names, start=1):
         # Models of one family often differ in the middle of their names.
         if taken.count(short[name]) > 1:
-            short[name] = f"{number} …{name[len(str(number)) + 2 - width :]}"
+            short[name] = f"{number} …{_end(name, width - 2 - len(str(number)))}"
     return short
+
+
+def _beginning(name: str, width: int) -> str:
+    """Return as much of the beginning of a name as fits into so many columns of a terminal."""
+    return next(text for n in range(len(name), -1, -1) if cell_len(text := name[:n]) <= width)
+
+
+def _end(name: str, width: int) -> str:
+    """Return as much of the end of a name as fits into so many columns of a terminal."""
+    return next(text for n in range(len(name) + 1) if cell_len(text := name[n:]) <= width)
 
 
 # -- tables of parts --------------------------------------------------------------------------

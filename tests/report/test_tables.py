@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from rich.console import Console
+from rich.measure import Measurement
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.metrics import Scale
@@ -161,6 +162,27 @@ def test_a_narrow_table_loses_first_the_columns_that_leave_first():
         lost = max(lost, len(gone))
         assert not gone or min(gone) >= max(leaves[name] for name in left)
     assert lost > 1
+
+
+@pytest.mark.parametrize(
+    ("names", "known"),
+    [
+        (["a", "b"], ()),
+        (["模型" * 20 + "甲", "模型" * 20 + "乙"], ()),
+        ([f"model-{n}" for n in range(30)], ()),
+        # The two that are asked have ranks of two digits.
+        ([f"model-of-some-name-{n}" for n in range(12)], range(10)),
+    ],
+    ids=["short", "wide letters", "hidden", "known"],
+)
+def test_a_table_is_no_wider_than_the_terminal(names, known):
+    content = ranking(names, [names[-2:]], known={names[n] for n in known})
+    waiting = {names[-1]: 1} if known else None
+    for width in range(50, 121, 3):
+        console = Console(width=1000)
+        table, shown = models_table(content, width, waiting=waiting)
+        assert Measurement.get(console, console.options, table).maximum <= width
+        assert len(set(shown.values())) == len(shown)
 
 
 def test_three_long_names_with_equal_ends_stay_apart():
