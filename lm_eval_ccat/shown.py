@@ -294,6 +294,17 @@ def visible_name(text: Any) -> str:
     return "“" + name.replace("“", "‹").replace("”", "›") + "”"
 
 
+def is_named(name: str, text: str) -> bool:
+    """Whether a text names a model, and not only another one whose name holds this one's.
+
+    Examples
+    --------
+    >>> is_named("gpt-4", "gpt-4o > gpt-4, by 2"), is_named("gpt-4", "gpt-4o > gpt-4.1, by 2")
+    (True, False)
+    """
+    return bool(re.search(rf"(?<![^\s{{]){re.escape(visible_name(name))}(?![^\s,;}}])", text))
+
+
 def visible_values(value: Any, names: Collection[str] = ()) -> Any:
     """Apply `visible_name` to the names in JSON values, and `visible_line` to all other text.
 

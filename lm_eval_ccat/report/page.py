@@ -34,7 +34,14 @@ from ..plugins import Plugins
 from ..ranker import columns
 from ..ranker.columns import columns_of, model_cells, paid
 from ..ranker.headline import held, leads, question
-from ..shown import difference_texts, exact_percent, visible, visible_line, whole_percent
+from ..shown import (
+    difference_texts,
+    exact_percent,
+    is_named,
+    visible,
+    visible_line,
+    whole_percent,
+)
 from . import tables
 from .chart import Axis, asset, axis
 from .following import to_decide
@@ -353,7 +360,8 @@ class View:
             title=f"{models} on {_task(run) or 'a benchmark'}, {run.facts['metric']}",
             held=held(result.get("looks"), result["confidence"]),
             headline=headline,
-            order_told=not ranks_open and all(name in headline for name in result["order"]),
+            order_told=not ranks_open
+            and all(is_named(model, headline) for model in result["order"]),
             question=question(result),
             beyond=tables.beyond_these_items(result),
             chain=links,

@@ -29,7 +29,7 @@ from lm_eval_ccat.report.tables import chain, outlook, rank_rows
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
 from lm_eval_ccat.report.trust import of_models
-from lm_eval_ccat.shown import whole_percent
+from lm_eval_ccat.shown import is_named, whole_percent
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMALL = {"method": "default", "n_models": 4, "n_items": 60, "budget": 100, "seed": 3}
@@ -96,7 +96,9 @@ def test_the_page_says_what_the_result_says(run, course, html, data) -> None:
     n_asked, among = len(models) - n_known, f" among {n_known} known ones" if n_known else ""
     assert content.title.startswith(f"{n_asked} models{among} on ")
     # The order stands on the page, in the headline or below it.
-    assert 'class="verdict"' in html or all(m in result["headline"] for m in result["order"])
+    assert 'class="verdict"' in html or all(
+        is_named(model, result["headline"]) for model in result["order"]
+    )
     for row in content.information["rows"] if content.information else ():
         assert row["asked"] == models[row["name"]]["n_items"] > 0
     full = result["items_of_benchmark"] * sum(not one["known"] for one in models.values())
@@ -217,6 +219,21 @@ def test_empty_answers_are_told_once(changed, warned) -> None:
     assert len(told) == (not warned)
     on_page = [text for _, text in View.of(run, replayed_course(run)).warnings if "empty" in text]
     assert len(on_page) == 1
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_the_page_leaves_the_order_to_a_headline_that_names_every_model(changed, told) -> None:
+    def summed_up(result):
+        for rank, model in enumerate(result["order"], start=1):
+            result["models"][model]["rank_range"] = [rank, rank]
+        # These are names of no model, so that the best one alone is named.
+        names = [model if told else f"{model}-chat" for model in result["order"]]
+        names[0] = result["order"][0]
+        result["headline"] = f"{' > '.join(names)}, {names[0]} leads {names[1]} by 0.1; 95%"
+
+    run = changed(summed_up)
+    assert View.of(run, None).order_told is told
+    assert ('class="verdict"' in render(run)) is not told
 
 
 def test_figures_of_another_version_are_not_contradicted(changed) -> None:
