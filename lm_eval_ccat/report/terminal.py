@@ -168,8 +168,9 @@ def models_table(
     hidden = f"... {n_hidden} more" if n_hidden else ""
     # The column of ranks, the gap after it and an edge at each side take the rest.
     left_width = width - max(map(cell_len, ranks), default=0) - _GAP - 2
-    names_texts = [_NAMES_TITLE, hidden, *(model.name for model in models_shown)]
-    columns = _fitted(columns, left_width - min(max(map(cell_len, names_texts)), _NAME_WIDTH))
+    names_shown = [model.name for model in models_shown]
+    longest_name = max(map(cell_len, [_NAMES_TITLE, hidden, *names_shown]))
+    columns = _fitted(columns, left_width - min(longest_name, _NAME_WIDTH))
     left_width -= sum(column.width for column in columns)
     names = shortened([model.name for model in models], max(8, left_width))
     table = _new_table()
