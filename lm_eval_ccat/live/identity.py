@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
 from .. import __version__
 from ..bank.outcome import Outcome
 from ..harness import internals
-from ..methods.belief import POPULATION, RUN
+from ..methods.belief import POPULATION
 from ..records import Header
+from ..shown import some
 from .plan import Plan
 
 #: Key of a run's identity that shows whether the same code scores the answers.
@@ -74,20 +76,44 @@ def identity_of(plan: Plan) -> Header:
 
 
 def estimand_of(plan: Plan) -> str:
-    """Say in words what the estimates estimate."""
-    number = sum(outcome.bank.n_items for outcome in plan.outcomes.values())
+    """Say in words what the estimates estimate: the mean of which scores, over which documents."""
     what, *others = dict.fromkeys(outcome.metric.in_words for outcome in plan.weighted_outcomes)
     if others:
         means = " and the ".join(words.rstrip(",") for words in (what, *others))
         what = f"weighted mean of the {means}, each on [0, 1],"
-    population = plan.spec.question == POPULATION
-    which = f"documents like these {number}" if population else f"all {number} documents"
-    if number == 1:
-        which = "documents like the only one" if population else "the only document"
+    if plan.noisy:
+        what = f"expected {what} as configured,"
     tasks = ", ".join(plan.outcomes)
-    if plan.sampled and plan.spec.question != RUN:
-        return f"Estimates are of the expected {what} as configured, over {which} of {tasks}"
-    return f"Estimates are of the {what} over {which} of {tasks}"
+    return f"Estimates are of the {what} over {_which_documents(plan)} of {tasks}{_weights(plan)}"
+
+
+def _which_documents(plan: Plan) -> str:
+    """Say which documents the estimates are about, or like which ones."""
+    n_items = sum(outcome.bank.n_items for outcome in plan.outcomes.values())
+    n_documents = len(plan.documents())
+    population = plan.spec.question == POPULATION
+    # A bank has the documents that it was calibrated on, which may be fewer than the task has.
+    if n_items < n_documents:
+        whose = "the bank's" if len(plan.outcomes) == 1 else "the banks'"
+        if population:
+            return f"documents like {whose} {n_items}"
+        return f"{whose} {n_items} of {n_documents} documents"
+    if n_items == 1:
+        return "documents like the only one" if population else "the only document"
+    return f"documents like these {n_items}" if population else f"all {n_items} documents"
+
+
+def _weights(plan: Plan) -> str:
+    """Say how tasks weigh; "" where they do by their documents, as in a mean over these."""
+    sizes = {task: outcome.bank.n_items for task, outcome in plan.outcomes.items()}
+    weights = [plan.weights.get(task, size) for task, size in sizes.items()]
+    weights_of_documents = [weight / size for weight, size in zip(weights, sizes.values())]
+    if math.isclose(min(weights_of_documents), max(weights_of_documents)):
+        return ""
+    if math.isclose(min(weights), max(weights)):
+        return ", where all tasks weigh the same"
+    shares = [f"{100 * weight / sum(weights):.3g}%" for weight in weights]
+    return f", where tasks weigh {some(shares, 8)}"
 
 
 def facts_of_outcome(outcome: Outcome) -> dict[str, Any]:

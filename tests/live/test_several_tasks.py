@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from worlds.bench import TASK, Bench, facts
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.live.charges import Charges
+from lm_eval_ccat.live.identity import estimand_of
 from lm_eval_ccat.live.outcomes import task_weights
 from lm_eval_ccat.live.plan import Plan, make_plan
 from lm_eval_ccat.live.result import state
@@ -207,6 +210,40 @@ def test_many_tasks_begin_with_fewer_items_of_each():
         assert Plan(Spec(), tasks, {}, Charges(Spec())).warmup == warmup
         ranker = Ranker({str(task): ItemBank.blank(range(20)) for task in range(n)}, ["a"])
         assert f"|warmup:{warmup}|" in ranker.result().signature
+
+
+@pytest.mark.parametrize(
+    ("sizes", "weights", "documents", "words"),
+    [
+        ([3], [], [3], "all 3 documents of a"),
+        ([1], [], [1], "the only document of a"),
+        # A bank without two of the documents cannot speak of them.
+        ([3], [], [5], "the bank's 3 of 5 documents of a"),
+        ([3, 9], [], [3, 9], "all 12 documents of a, b"),
+        ([3, 9], [0.25, 0.75], [3, 9], "all 12 documents of a, b"),
+        # The mean of two tasks' means is no mean over their documents.
+        ([3, 9], [1, 1], [3, 9], "all 12 documents of a, b, where all tasks weigh the same"),
+        ([4, 4], [1, 3], [4, 5], "the banks' 8 of 9 documents of a, b, where tasks weigh 25%, 75%"),
+    ],
+)
+def test_a_result_says_over_which_documents_it_is_a_mean(sizes, weights, documents, words):
+    outcomes, sessions = {}, {}
+    for task, size, n_documents in zip("ab", sizes, documents):
+        outcome = Outcome.of(ItemBank.blank(range(size), task=task, metric="acc"))
+        outcomes[task], sessions[task] = (
+            {"acc": outcome},
+            SimpleNamespace(doc_ids=range(n_documents)),
+        )
+    for question, sampled, begins in (
+        ("benchmark", False, "Estimates are of the mean acc over "),
+        ("benchmark", True, "Estimates are of the expected mean acc as configured, over "),
+        ("run", True, "Estimates are of the mean acc over "),
+    ):
+        spec = Spec(question=question)
+        plan = Plan(spec, outcomes, sessions, Charges(spec), weights=dict(zip("ab", weights)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Plan, "sampled", sampled)
+            assert estimand_of(plan) == begins + words
 
 
 def test_weights_are_written_on_a_command_line_as_in_yaml():
