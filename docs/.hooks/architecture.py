@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from lm_eval_ccat.report.chart import ACCENT, LINE, Chart
@@ -26,6 +27,7 @@ def imports_of(path: Path) -> Iterator[str]:
             yield from (".".join([*above, module]).split(".")[0] for module in modules)
 
 
+@cache
 def rooms_below() -> dict[str, set[str]]:
     """Return the rooms that each room imports from."""
     rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")}

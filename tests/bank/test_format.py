@@ -58,6 +58,7 @@ def schema() -> Draft202012Validator:
     return Draft202012Validator(content)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_a_bank_fits_the_schema_and_comes_back_from_its_file(tmp_path, method, schema):
     hashes = [f"h{i}" for i in range(12)]
@@ -91,6 +92,7 @@ def test_the_schema_refuses_what_is_no_bank_and_other_versions_say_what_to_do(do
             ItemBank.from_dict({**documents["paper"], "version": version})
 
 
+@pytest.mark.long
 def test_scores_and_how_they_were_chosen_are_kept(tmp_path, schema):
     table = example_table()
     bank = replace(calibrate(table, "paper", keep_scores=True), made="2026-01-31")
@@ -167,6 +169,7 @@ def test_hostile_files_give_one_error_or_a_bank_that_works(documents, data, meth
     assert all(0.0 <= e <= 1.0 for e in result.estimates.values())
 
 
+@pytest.mark.long
 def test_a_large_file_made_to_fill_memory_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
     monkeypatch.setattr(file, "MAX_CONTAINERS", 60_000)
     monkeypatch.setattr(file, "MAX_VALUES", 200_000)
@@ -181,6 +184,7 @@ def test_a_large_file_made_to_fill_memory_is_refused_before_it_is_parsed(tmp_pat
         tracemalloc.stop()
 
 
+@pytest.mark.long
 def test_a_file_that_grows_for_ever_or_is_no_file_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(file, "MAX_BYTES", 3 << 20)
     monkeypatch.setattr(file, "_MAX_TEXT", 1 << 20)

@@ -22,6 +22,7 @@ from lm_eval_ccat.metrics import Scale
 TASK = "mmlu_pro_history"
 
 
+@pytest.mark.long
 def test_public_banks_are_small_and_say_what_they_rest_on():
     folder = public_banks()["mmlu_pro"]
     assert sum(file.stat().st_size for file in folder.parent.rglob("*")) < 2_000_000
@@ -85,6 +86,7 @@ def test_a_compressed_bank_is_the_bank_and_damage_is_refused_by_name(tmp_path):
             ItemBank.load(file)
 
 
+@pytest.mark.long
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr("lm_eval_ccat.bank.file.MAX_BYTES", 1 << 20)
     file = Path(tmp_path / "b.bank.json.gz")

@@ -25,6 +25,7 @@ def runs(tmp_path_factory):
     return folders
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "bytes_an_answer"), [(write_report, 250), (verify, 250), (resume, 225)]
 )

@@ -88,6 +88,7 @@ def test_every_table_is_written_with_the_printed_rows_beside_ours(ran):
         assert (rows[at + 1]["table"], rows[at + 1]["figures"]) == ("flores200", "paper")
 
 
+@pytest.mark.long
 def test_scales_exclusions_and_samples(scores, tmp_path, monkeypatch):
     monkeypatch.setattr(plots, "draw", lambda *_: [])  # a plot takes a second
     scales = {"odd": {"range": [-10, 10]}, "errors_score": {"item_scaling": True}}
@@ -164,6 +165,7 @@ def test_the_page_shows_what_was_measured():
     assert shown == page(document, plots), "run `python benchmarks/paper/run --docs`"
 
 
+@pytest.mark.long
 def test_a_run_of_fewer_seeds_stands_below_with_its_label():
     columns = ["table", "metric", "figures", "a", "tau", "random"]
 

@@ -88,6 +88,7 @@ def test_conformance_of_data_from_the_model_and_of_other_data():
     assert conformance(mu, mu + rng.normal(0, np.abs(mu - 0.5)), k)["r2_residual"] < 0
 
 
+@pytest.mark.long
 def test_residuals_give_back_the_noise_of_the_bank():
     table = made()
     bank = calibrate(table, method="paper")
@@ -120,6 +121,7 @@ def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
     assert found["summary"]["paper"]["tau"] == pytest.approx(np.mean([o.tau for o in adaptive]))
 
 
+@pytest.mark.long
 def test_three_models_of_three_families_that_calibration_has_not_seen(monkeypatch):
     of = {
         "low": ["m00", "m01", "m02"], "mid": ["m05", "m06", "absent"], "high": ["m11"],
@@ -148,6 +150,7 @@ def test_three_models_of_three_families_that_calibration_has_not_seen(monkeypatc
     assert families(made(), replace(DESIGN, families=two), None) == {}
 
 
+@pytest.mark.long
 def test_the_sweep_does_not_stop_early():
     table = made(spread=3.0)  # so far apart that ten items decide
     found = sweep(table, replace(DESIGN, folds=1, levels=(5.0, 15.0, 40.0)), None)
@@ -163,6 +166,7 @@ def test_the_sweep_does_not_stop_early():
 SETS = [("m00", "m03", "m05", "m08")]
 
 
+@pytest.mark.long
 def test_held_out_models_are_tested_and_judged_at_one_temperature():
     """The warmer temperature reverses the order; calibration sees both."""
     cold, hot = made(9, 80), made(9, 80, spread=-0.4)
@@ -176,6 +180,7 @@ def test_held_out_models_are_tested_and_judged_at_one_temperature():
     assert stage.banks["paper", "[]"][""].provenance["rows"] == 10
 
 
+@pytest.mark.long
 def test_the_range_of_the_held_out_models():
     scores = made(9, 80).scores.copy()
     scores[[0, 3, 5, 8]] = held = 0.3 + 0.4 * scores[[0, 3, 5, 8]]

@@ -14,12 +14,6 @@ TABLE = made(16, 120)
 PAIRS = ((0, 15), (2, 13), (7, 8))
 
 
-def bank_of(method: str) -> ItemBank:
-    held = [TABLE.models[j] for pair in PAIRS for j in pair]
-    blank = ItemBank.blank(range(TABLE.n_items), task="made", metric="bleu")
-    return blank if method == "sample" else calibrate(TABLE.without(held), method)
-
-
 def scores_of(pair: tuple[int, int]) -> np.ndarray:
     return np.asarray(TABLE.select([TABLE.models[j] for j in pair]).scores)
 
@@ -35,21 +29,23 @@ def stopped(bank: ItemBank, scores: np.ndarray, seed: int, horizon: int) -> tupl
     return horizon, 0
 
 
-@pytest.mark.parametrize("method", ["default"])
-@pytest.mark.parametrize("horizon", [25, LONGEST])
-def test_the_rankers_rule_stops_a_path_where_the_ranker_stops(method: str, horizon: int) -> None:
-    bank, decided = bank_of(method), 0
+@pytest.mark.long
+def test_the_rankers_rule_stops_a_path_where_the_ranker_stops() -> None:
+    held = [TABLE.models[j] for pair in PAIRS for j in pair]
+    bank, horizons = calibrate(TABLE.without(held)), (25, LONGEST)
+    decided = dict.fromkeys(horizons, 0)
     for seed, pair in enumerate(PAIRS):
         scores = scores_of(pair)
         looks = worlds.played({"made": bank}, {"made": scores}, seed, LONGEST)
         truth = scores.mean(axis=1)
         path = worlds.Path("made", "made", 0, False, TABLE.n_items, truth, looks)
-        found = paths.stop(paths.ranker, path, horizon)
-        items, sign = stopped(bank, scores, seed, horizon)
-        assert (found.items, found.decided) == (items, sign != 0)
-        assert found.wrong == (sign * np.subtract(*truth) < 0.0)
-        decided += found.decided
-    assert 0 < decided < len(PAIRS)
+        for horizon in horizons:
+            found = paths.stop(paths.ranker, path, horizon)
+            items, sign = stopped(bank, scores, seed, horizon)
+            assert (found.items, found.decided) == (items, sign != 0)
+            assert found.wrong == (sign * np.subtract(*truth) < 0.0)
+            decided[horizon] += found.decided
+    assert all(0 < count < len(PAIRS) for count in decided.values())
 
 
 def test_a_real_pair_says_whether_a_rule_ever_rules_out_its_true_difference() -> None:

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -30,6 +29,8 @@ def scores():
 
 def test_aipw_is_the_formula_of_its_paper(rivals, scores):
     """Mean score plus the difference of mean predictions over 1 + n / N, of N items left."""
+    from sklearn.linear_model import Ridge
+
     new, sources = scores[[5, 30]], np.delete(scores, [5, 30], axis=0)
     at = np.random.default_rng(1).permutation(200)[:30]
     found = rivals.difference(sources, new, at)
@@ -41,6 +42,7 @@ def test_aipw_is_the_formula_of_its_paper(rivals, scores):
         assert estimate == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.long
 def test_faq_is_right_on_average_and_its_intervals_hold(rivals, scores):
     faq = rivals.Faq(scores[::2], 40)
     new = scores[1::8]
@@ -51,6 +53,7 @@ def test_faq_is_right_on_average_and_its_intervals_hold(rivals, scores):
     assert 0.88 < np.mean(np.abs(error) < 1.96 * stated) <= 1.0
 
 
+@pytest.mark.long
 def test_every_method_is_measured_by_the_same_figures(rivals, scores, capsys):
     folds = rivals.rankings("far", [f"m{i}" for i in range(40)], scores, 2)
     sources, new = folds[0]

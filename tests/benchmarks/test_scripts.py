@@ -27,6 +27,7 @@ def test_a_script_says_what_it_takes(script: str, monkeypatch, capsys) -> None:
     assert end.value.code == 0 and capsys.readouterr().out.startswith("usage: ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", ["limits", "experiments"])
 def test_a_table_is_made_as_it_was(page, monkeypatch):
     """Where a change of figures is meant: `python benchmarks/remade.py --write`, and the pages."""
@@ -36,6 +37,7 @@ def test_a_table_is_made_as_it_was(page, monkeypatch):
     assert remade.different(was, [was]) and remade.different([0.5], [0.51])
 
 
+@pytest.mark.long
 def test_a_page_says_that_the_code_has_changed_since():
     said = runpy.run_path(str(ROOT / "docs/.hooks/changed.py"))["on_page_markdown"]
     page = "Made by `python benchmarks/looks.py --folds 0,11` with sources of hash {}; ± is."

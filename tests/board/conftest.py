@@ -48,7 +48,7 @@ def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with CompletionsServer(bench.outputs) as server, pytest.MonkeyPatch.context() as patch:
         patch.setattr(placing, "randbits", lambda bits: SEED)
         world = World(bench, server, folder / "board")
-        init(world.board, full, name="Shares")
+        init(world.board, full, name="Shares", max_items=40)
         place(world.board, world.config(["m01", "m07"]))
         patch.undo()
         yield world

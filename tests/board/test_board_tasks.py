@@ -105,6 +105,7 @@ def test_a_score_is_on_the_scale_of_its_metric_and_their_average_on_that_of_shar
     assert {row.verdict for row in check(board)} == {"sound"}
 
 
+@pytest.mark.long
 def test_the_best_of_a_board_of_errors_has_the_fewest(tables, tmp_path):
     errors = tables["errors"].raw.mean(axis=1)
     full = tables["errors"].without(["m6", "m7"])
@@ -138,6 +139,7 @@ def test_copies_are_alike_on_every_task(board, tables, tmp_path):
     assert copies(board, standing(board)) == {"m0": ("both",), "both": ("m0",)}
 
 
+@pytest.mark.long
 def test_sampled_answers_in_logs_have_their_noise_on_the_board(tmp_path):
     scores = draw(np.linspace(-1, 1.5, 12), 60, seed=3)
     full = ScoreTable.from_arrays(scores[1:], NAMES[1:], metric="acc", task="demo")
@@ -206,6 +208,7 @@ def test_whoever_knows_what_one_task_holds_back_knows_nothing_of_another(board):
         assert 0 < len(held_back[0] & held_back[1]) < 0.7 * min(map(len, held_back))
 
 
+@pytest.mark.long
 def test_a_model_that_was_set_aside_has_no_row(board, tables, tmp_path):
     logs = [some(table, ["m6", "m7"]) for table in tables.values()]
     place(board, written(tmp_path / "some", *logs))
@@ -219,6 +222,7 @@ def test_a_model_that_was_set_aside_has_no_row(board, tables, tmp_path):
     assert list(rows) == ["m7"] and left_out == {"m6": "its server is gone"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("same", ["short", "perfect", "long"])
 def test_only_long_answers_with_mistakes_are_alike_word_for_word(board, tables, tmp_path, same):
     """Who is right says what others say who are right; and everybody says 42."""
@@ -241,6 +245,7 @@ def test_only_long_answers_with_mistakes_are_alike_word_for_word(board, tables, 
     assert any("word for word" in text for text in warnings) == (same == "long")
 
 
+@pytest.mark.long
 def test_the_first_documents_do_not_stand_for_the_others(tmp_path, ccat):
     chances = draw(np.linspace(-1, 1.5, 12), 60, seed=3)
     scores = (np.random.default_rng(0).random(chances.shape) < chances).astype(int).tolist()
@@ -257,6 +262,7 @@ def test_the_first_documents_do_not_stand_for_the_others(tmp_path, ccat):
     assert board.ledger.rows() == before
 
 
+@pytest.mark.long
 def test_models_are_not_placed_beside_rows_of_other_weights(board, tables, tmp_path, ccat):
     logs = written(tmp_path / "some", *(some(table, ["m6"]) for table in tables.values()))
     rules, before = board.path / "board.json", board.ledger.rows()
@@ -283,6 +289,7 @@ def test_models_are_not_placed_beside_rows_of_other_weights(board, tables, tmp_p
     assert [row.model for row in place(board.path, logs).rows] == ["m6"]
 
 
+@pytest.mark.long
 def test_a_task_of_which_no_bank_can_be_made_is_told(tmp_path, ccat):
     rng = np.random.default_rng(0)
     for task in ("ta", "tb"):
@@ -448,6 +455,7 @@ def many_outcomes(tmp_path):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("metric", "chosen"),
     [

@@ -49,6 +49,7 @@ def test_the_chance_is_that_of_one_s_own_errors_over_that_of_a_changed_copy(bank
     assert found.expected == pytest.approx(np.where(known == 1.0, right, 1.0 - right)[:55].sum())
 
 
+@pytest.mark.long
 def test_chance_names_no_model_that_errs_by_itself(bank):
     """Every model that the bank's own curves draw is compared with every known one."""
     rng, curves = np.random.default_rng(8), method_of(bank).curves(bank)

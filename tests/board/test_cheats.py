@@ -66,6 +66,7 @@ def test_a_copy_is_named_and_models_that_are_alike_are_not(bank):
     assert among.like({"t": part(KNOWN[15], easy)}) == []
 
 
+@pytest.mark.long
 def test_who_knows_the_items_that_are_shown_most_is_named_and_nobody_else(bank):
     times = np.zeros(300)
     for _ in range(30):

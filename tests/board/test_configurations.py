@@ -107,6 +107,7 @@ def test_a_model_that_is_run_again_does_not_get_the_better_results(board, tmp_pa
     assert standing(board) == ranked
 
 
+@pytest.mark.long
 def test_full_results_do_not_take_the_place_of_an_estimate_of_another_configuration(tmp_path):
     scores = [[float(n < m + d) for n in range(8)] for d in (0, 1) for m in range(1, 6)]
     table = ScoreTable.from_arrays(scores, metric="exact_match", models=list("abcdefghij"))
@@ -162,6 +163,7 @@ def test_logs_say_more_than_a_table_of_the_same_results_and_a_table_says_what_it
     assert not any("states no configuration" in note for note in added.notes)
 
 
+@pytest.mark.long
 def test_a_model_that_was_given_other_examples_takes_no_row(tmp_path):
     """Its prompts would tell, where logs state them."""
     for number in range(6):

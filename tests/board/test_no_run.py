@@ -54,6 +54,7 @@ def test_a_model_that_lacks_a_task_is_named_when_a_board_begins(tmp_path, ccat):
     assert "best of 11" in said.out and "m3: not comparable: no results on tb" in said.err
 
 
+@pytest.mark.long
 def test_placing_ends_with_what_it_took(world, board, ccat):
     asked = sum(world.server.asked.values())
     config = world.config(["m03"], entry={"price": {"item": 0.01}})

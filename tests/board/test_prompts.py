@@ -23,6 +23,7 @@ def prompted(world, tmp_path) -> Board:
     return init(tmp_path / "prompted", tmp_path / "suite", reserve=0)
 
 
+@pytest.mark.long
 def test_a_run_that_accepted_prompts_that_are_not_known_is_asked_again_without(world, board, ccat):
     """Its bank was widened, so that it is no longer the board's."""
     config = world.bench.config(

@@ -51,6 +51,7 @@ def test_a_row_says_how_often_its_documents_were_asked(tmp_path: Path) -> None:
     assert [line[head.index(f"{TASK}_repeats")] for line in lines] == [str(REPEATS)] * 2
 
 
+@pytest.mark.long
 def test_full_results_of_repeats_have_the_interval_of_their_noise(tmp_path: Path) -> None:
     """Two tasks of 40 documents: right in every other answer, and always the same."""
     rng, n = np.random.default_rng(1), 40

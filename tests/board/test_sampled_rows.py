@@ -16,6 +16,7 @@ from lm_eval_ccat.board import add, check, init, place, publish, standing
 from lm_eval_ccat.journal import read_journal
 
 
+@pytest.mark.long
 def test_equal_models_of_one_draw_each_are_not_called_different(tmp_path: Path) -> None:
     """Sixty models alike on each of 100 items: at most one in twenty of their pairs may differ."""
     rng = np.random.default_rng(0)

@@ -42,6 +42,7 @@ def board(tmp_path: Path) -> Board:
     return board
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -90,6 +91,7 @@ def test_answers_that_were_cut_off_elsewhere_take_no_row(tmp_path):
     assert not added.rows and "max_gen_toks is 64 in the board and 9" in added.left_out["short"]
 
 
+@pytest.mark.long
 def test_results_of_another_temperature_are_marked_by_name(board, tmp_path, ccat):
     sampled = {"generation_kwargs": {"temperature": 0.9, "do_sample": True}}
     words = "generation setting temperature is 0.0 in the board and 0.9 in the source"
@@ -106,6 +108,7 @@ def test_results_of_another_temperature_are_marked_by_name(board, tmp_path, ccat
     assert "alike (" not in text
 
 
+@pytest.mark.long
 def test_a_board_without_its_scoring_tells_that_and_takes_no_other_as_its_measure(
     board, tmp_path, ccat
 ):
@@ -131,6 +134,7 @@ def test_a_board_without_its_scoring_tells_that_and_takes_no_other_as_its_measur
     assert "scoring.json" not in ccat("board", "check", board.path).err
 
 
+@pytest.mark.long
 def test_new_banks_take_their_measure_from_the_next_logs(board, tmp_path, ccat):
     """The earlier one is kept, so that a file without it is known to lack something."""
     bank = tmp_path / "new.bank.json"

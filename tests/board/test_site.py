@@ -200,6 +200,7 @@ def test_what_an_operator_says_of_models_filters_and_links(browser, site):
     assert link == "https://example.org/0"
 
 
+@pytest.mark.long
 def test_is_a_better_than_b(browser, site, board):
     show(browser, site)
     ask = ("for (const [id, v] of [['a', arguments[0]], ['b', arguments[1]]]) {"

@@ -57,6 +57,7 @@ def test_show_says_what_it_rests_on(files, ccat):
     assert facts["sha256"] == ItemBank.load("t.bank.json").sha256
 
 
+@pytest.mark.long
 def test_check_by_new_results(files, ccat):
     check = ["bank", "check", "t.bank.json"]
     ccat(*check)
@@ -66,6 +67,7 @@ def test_check_by_new_results(files, ccat):
     assert not facts["ok"] and drift["items"] == [7]
 
 
+@pytest.mark.long
 def test_diff_and_update(files, ccat):
     call = ["bank", "update", "t.bank.json", "--scores", "new.parquet", "-o", "exact.bank.json"]
     assert "name them with --calibrated_on" in ccat(*call, code=1).err
@@ -115,6 +117,7 @@ def test_suites_differ_bank_by_bank(tmp_path, monkeypatch, ccat):
     assert "one is a suite, the other a single bank" in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("drifts", "code"), [("t", 3), ("u", 3), ("", 0)])
 def test_a_suite_is_in_order_if_all_of_its_banks_are(tmp_path, ccat, drifts, code):
     """Whichever of them comes last."""
@@ -189,6 +192,7 @@ def test_a_difference_of_two_banks_is_that_from_the_first_to_the_second():
     assert diff_banks(new, old)["kept_now"] == [1] and not diff_banks(new, old)["removed_now"]
 
 
+@pytest.mark.long
 def test_the_best_model_of_a_metric_of_which_less_is_better_comes_first():
     errors = table().raw
     worse = ScoreTable.from_arrays(errors, table().models, scale=Scale(0, 100, False), metric="ter")
@@ -196,6 +200,7 @@ def test_the_best_model_of_a_metric_of_which_less_is_better_comes_first():
     assert listed == sorted(listed) and len(listed) == 10
 
 
+@pytest.mark.long
 def test_the_error_of_a_form_is_on_the_scale_of_its_metric(files, ccat):
     call = ["bank", "form", "t.bank.json", "--items", 10, "--scores", "old.parquet", "-o", "form"]
     said = ccat(*call).out
@@ -205,6 +210,7 @@ def test_the_error_of_a_form_is_on_the_scale_of_its_metric(files, ccat):
     assert facts["error"] == pytest.approx(100 * form.error)
 
 
+@pytest.mark.long
 def test_a_check_says_what_is_doubtful_of_the_scores_that_it_is_given(tmp_path, ccat):
     for n in range(9):
         rows = rows_of(np.random.default_rng(n).random(40) < 0.1 + n / 11)
@@ -217,6 +223,7 @@ def test_a_check_says_what_is_doubtful_of_the_scores_that_it_is_given(tmp_path, 
     assert any("cut/samples_demo" in text for text in found["warnings"])
 
 
+@pytest.mark.long
 def test_a_list_of_many_removed_items_ends_with_how_many_more_there_are():
     bank = calibrate(table(), "paper")
     facts = {**report(table(), bank), "removed": {str(n): "why" for n in range(14)}}

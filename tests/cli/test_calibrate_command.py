@@ -36,6 +36,7 @@ def calibrated(tmp_path):
     return calibrate
 
 
+@pytest.mark.long
 def test_a_table_becomes_a_bank_and_a_report(tmp_path, calibrated, capsys):
     written(tmp_path / "s.parquet", scale=Scale(0, 100), contrary=[3])
     report = tmp_path / "report.json"
@@ -49,6 +50,7 @@ def test_a_table_becomes_a_bank_and_a_report(tmp_path, calibrated, capsys):
     assert list(facts["removed"]) == ["3"]
 
 
+@pytest.mark.long
 def test_doubts_are_printed_and_stored(tmp_path, calibrated, capsys):
     written(tmp_path / "s.csv", n_models=4)
     bank, captured = calibrated(tmp_path / "s.csv"), capsys.readouterr()
@@ -57,6 +59,7 @@ def test_doubts_are_printed_and_stored(tmp_path, calibrated, capsys):
     assert any("only 4 models" in w for w in bank.warnings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("metric", "ends", "scale", "warned"),
     [
@@ -83,6 +86,7 @@ def test_a_range_goes_from_worst_to_best_and_a_contradiction_is_said(
     assert ItemBank.load(tmp_path / "b0").scale == scale
 
 
+@pytest.mark.long
 def test_metrics_separated_by_commas_are_a_suite_of_banks(tmp_path, ccat):
     scores = draw(np.linspace(-1.5, 1.5, 10), 12, seed=1)
     lines = [f"m{m},{doc},{metric},{scores[m, doc]}" for metric in ("acc", "bleu", "f1")
@@ -123,6 +127,7 @@ def test_numbers_written_as_texts_are_named_before_a_task_refuses_them(tmp_path,
     assert "numbers written as texts ('0')" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("share", "what"), [(0.02, "hard"), (0.98, "easy"), (0.5, None)])
 def test_a_benchmark_that_hardly_anybody_solves_is_said_to_be_hard(tmp_path, ccat, share, what):
     path = tmp_path / "s.parquet"

@@ -125,6 +125,7 @@ def checks(folder):
     return {c.task: c for c in check_tasks([*TASKS], include_path=str(folder))}
 
 
+@pytest.mark.long
 def test_a_configuration_of_a_ranking_is_no_task_and_hides_none(folder, checks, tmp_path, ccat):
     (tmp_path / "t_choice.yaml").write_text((folder / "t_choice.yaml").read_text())
     (ranking := tmp_path / "ranking.yaml").write_text("task: t_choice\nmodels: [{model: dummy}]\n")

@@ -27,6 +27,7 @@ from lm_eval_ccat.masking import MASK, forget
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
 
 
+@pytest.mark.long
 def test_ctrl_c_while_modules_are_imported_ends_in_one_line():
     code = (
         "import sys\n"

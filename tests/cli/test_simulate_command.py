@@ -39,6 +39,7 @@ def test_table_advice_and_json(scores, tmp_path, capsys):
     assert printed.endswith(f"Next: lm-eval-ccat report {out} --plots figures\n")
 
 
+@pytest.mark.long
 def test_natural_stopping_and_models_left_out(scores, ccat):
     line = f"simulate --scores {scores} --methods paper --items_per_model none --folds 2"
     line += f" --seed 3 --kind frontier --json {scores.parent / 'all.json'}"
@@ -53,6 +54,7 @@ def test_natural_stopping_and_models_left_out(scores, ccat):
     assert (scores.parent / following[-1]).exists()
 
 
+@pytest.mark.long
 def test_a_range_against_its_metric_is_doubted_also_of_several_tasks(tmp_path, ccat):
     for task in ("t", "u"):
         table = example_table(12, 40)

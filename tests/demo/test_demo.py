@@ -26,6 +26,7 @@ def documents() -> list[Document]:
     return stored_documents(100)
 
 
+@pytest.mark.long
 def test_systems_really_differ(documents):
     assert len(SUMMARISERS) >= 12 and len(CALIBRATING) >= 8 and len(RANKED) >= 4
     assert not set(CALIBRATING) & set(RANKED)

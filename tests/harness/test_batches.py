@@ -44,6 +44,7 @@ def test_a_model_is_made_as_the_harness_s_command_makes_it(bench, weights, monke
     assert (given[2]["device"], given[2]["batch_size"]) == ("cpu", 3)
 
 
+@pytest.mark.long
 def test_a_folder_of_weights_that_is_not_there_is_named(tmp_path):
     """Transformers looks for it on the hub, and tells of its connection."""
     (tmp_path / "good").mkdir()
@@ -75,6 +76,7 @@ def session(bench, weights):
     return lambda batch_size: TaskSession(task, load(weights, batch_size))
 
 
+@pytest.mark.long
 def test_a_model_loaded_again_keeps_the_size(session, weights, monkeypatch):
     sizes = iter([32])
     kind = internals.resolve("lm_eval.models.huggingface:HFLM")

@@ -71,6 +71,7 @@ def banks(bench, tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_without_adaptive_it_is_lm_eval(common, ours, tmp_path, monkeypatch, capsys):
     flags = ["--limit", "8", "--log_samples", "--seed", "3", "--output_path"]
     plain_lm_eval(monkeypatch, *common, "--tasks", "sums,choices", *flags, tmp_path / "stock")
@@ -105,6 +106,7 @@ def caplog(caplog):
     log.removeHandler(caplog.handler)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "task, flags, words",
     [

@@ -38,6 +38,7 @@ def test_a_lost_connection_is_tried_again_and_changes_nothing(bench):
     assert len(shaky.calls) == 16
 
 
+@pytest.mark.long
 def test_an_interrupted_full_run_goes_on_with_the_documents_that_the_bank_does_not_offer(
     bench, tmp_path
 ):

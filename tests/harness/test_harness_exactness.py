@@ -17,6 +17,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("task, metric, settings", CASES)
 def test_values_rows_and_prompts_are_those_of_the_harness(bench, task, metric, settings):
     stock_lm, full_lm, part_lm = Copyist(), Copyist(), Copyist()

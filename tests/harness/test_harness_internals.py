@@ -85,6 +85,7 @@ def test_a_misspelt_stock_task_is_refused_with_close_names():
         index_of("gsm8kk")
 
 
+@pytest.mark.long
 def test_a_group_of_ones_own_brings_its_stock_members_beside_others(tmp_path):
     """Also where it stands in the place of a member of the harness's group, or is a file."""
     (tmp_path / "musr.yaml").write_text("group: leaderboard_musr\ntask: [arc_easy]\n")

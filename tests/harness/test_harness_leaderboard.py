@@ -26,6 +26,7 @@ def place(bench, tmp_path):
     return run
 
 
+@pytest.mark.long
 def test_a_new_model_is_placed_and_its_own_results_are_left_out(bench, place, capsys):
     block = place(0.97)
     assert "new: rank 1 of 7" in capsys.readouterr().out
@@ -36,6 +37,7 @@ def test_a_new_model_is_placed_and_its_own_results_are_left_out(bench, place, ca
     assert block["place"]["models"] == 6
 
 
+@pytest.mark.long
 def test_results_of_others_for_a_task_that_is_not_run_are_refused(bench, tmp_path, ccat):
     bench.bank("texts", "chrf").save(bank := tmp_path / "texts.bank.json")
     words = ["run", "--model", "copyist", "--model_args", "skill=0.9,model=new", "--tasks", "texts"]

@@ -20,6 +20,7 @@ from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.metrics import find_metric
 
 
+@pytest.mark.long
 def test_a_corpus_metric_is_estimated_under_its_sentence_name(bench):
     results = bench.adaptive(["texts"], bench.bank("texts", "bleu"), max_items=12)
     values, block = results["results"]["texts"], results["adaptive"]["texts"]
@@ -43,6 +44,7 @@ def test_a_corpus_metric_is_estimated_under_its_sentence_name(bench):
     json.dumps(results["adaptive"])
 
 
+@pytest.mark.long
 def test_several_metrics_are_estimated_from_the_same_answers(bench):
     metrics = {"bleu": 1, "chrf": 0, "ter": 0}
     lm = Copyist()
@@ -116,6 +118,7 @@ def by_own_name(results):
     return {name.rpartition("::")[2]: values for name, values in results.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_size", [True, False])
 def test_a_mean_over_two_estimates_weighs_all_documents_and_has_their_error(bench, by_size):
     bench.variant("few", lambda lines: lines[:12])
@@ -189,6 +192,7 @@ def test_what_cannot_be_is_refused_before_any_model_call(
     assert not lm.calls
 
 
+@pytest.mark.long
 def test_documents_for_which_the_task_leaves_the_metric_out_are_passed_over(bench):
     (bench.tasks / "patchy.py").write_text(
         "def score(doc, results):\n"
@@ -214,6 +218,7 @@ def test_documents_for_which_the_task_leaves_the_metric_out_are_passed_over(benc
     assert part["items"] > 4 and "length,none" in part["not_estimated"]
 
 
+@pytest.mark.long
 def test_logs_of_an_adaptive_run_are_topped_up_to_a_full_one(bench, tmp_path):
     lm, again = Copyist(), Copyist()
     few = {"tasks": ["choices"], "max_items": 15, "task_manager": bench.manager()}
@@ -224,6 +229,7 @@ def test_logs_of_an_adaptive_run_are_topped_up_to_a_full_one(bench, tmp_path):
     assert full["results"]["choices"] == stock["results"]["choices"]
 
 
+@pytest.mark.long
 def test_what_a_run_observed_is_kept_in_a_bank(bench, tmp_path):
     file = tmp_path / "kept.bank.json"
     for name, given in (("one", None), ("two", file)):  # the next run may be given it

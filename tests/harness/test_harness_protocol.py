@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
 from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import Ranker
@@ -75,6 +76,7 @@ def evaluate(bench, tasks, selector, lm, **arguments):
     return evaluation.results(selector.finish())
 
 
+@pytest.mark.long
 def test_all_documents_in_any_order_are_the_harness_s_own_results(bench):
     ours, theirs = Copyist(), Copyist()
     stock = evaluate(bench, ["all_of_it", "texts"], None, theirs)
@@ -91,6 +93,7 @@ def test_all_documents_in_any_order_are_the_harness_s_own_results(bench):
     assert sorted(map(str, ours.seen)) == sorted(map(str, theirs.seen))
 
 
+@pytest.mark.long
 def test_some_documents_give_the_very_rows_and_an_estimate(bench):
     stock = evaluate(bench, ["texts"], None, Copyist())
     results = evaluate(bench, ["texts"], Drawn(["texts"], 12), Copyist())

@@ -107,6 +107,7 @@ def test_a_task_without_documents_is_named_with_what_to_check(tmp_path, line):
     assert "its data set holds no documents, or its filter" in " ".join(check.notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name, words", [("absent", "cannot load task 'absent'"), ("all_of_it", "is 2 tasks")]
 )

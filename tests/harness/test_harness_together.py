@@ -82,6 +82,7 @@ def test_the_first_look_is_at_every_task(suite, budget):
     assert [found["adaptive"][task]["items"] for task in SIZES] == [1, 1]
 
 
+@pytest.mark.long
 def test_the_directory_of_a_group_is_read_like_any_other(suite, tmp_path, capsys):
     run(suite, Copyist(0.7, "new"), run_dir=tmp_path / "run")
     assert main(["rank", str(tmp_path / "run"), "--json"]) == 0

@@ -58,6 +58,7 @@ def test_logs_of_the_harness_and_a_session_have_the_same_marks(bench, tmp_path, 
     assert all(mark.startswith("~") for mark in marks.values()) == chat
 
 
+@pytest.mark.long
 def test_other_choices_or_another_order_of_them_are_another_prompt(bench, tasks):
     opened = [session(bench, task, num_fewshot=0) for task in tasks]
     assert len({row.prompts(7) for row in opened}) == 1  # the contexts are the same
@@ -102,6 +103,7 @@ def test_a_metric_of_mutual_information_asks_the_same_prompts_and_takes_more_ans
         assert HarnessModel.has_prior_answer(model, Item(("t", 3))) == fits
 
 
+@pytest.mark.long
 def test_without_arguments_the_choices_are_unknown_and_a_generating_prompt_is_not(bench, tmp_path):
     """The harness's own hash covers the context alone."""
     for task, known in (("choices", False), ("texts", True)):

@@ -57,6 +57,7 @@ def test_a_scorer_is_what_its_scores_depend_on(tmp_path, monkeypatch):
     assert scorer_of("exact_match") is None
 
 
+@pytest.mark.long
 def test_logs_carry_the_scorer_into_the_bank_and_a_run_with_another_is_refused(
     bench, tmp_path, monkeypatch
 ):
@@ -100,6 +101,7 @@ def test_the_seed_of_drawn_examples_is_a_setting(bench):
     assert internals.fewshot_seed(task) == 1234
 
 
+@pytest.mark.long
 def test_scores_of_logs_are_those_that_the_harness_aggregated(bench):
     for task, metric, filter in (
         ("sums", "exact_match", "strict"), ("sums", "exact_match", "majority"),

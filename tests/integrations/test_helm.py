@@ -242,6 +242,7 @@ def test_a_document_answered_in_several_trials_scores_their_mean(bucket, shared,
     assert {round(float(score), 6) for score in scores} == {round(mean, 6) for mean in means}
 
 
+@pytest.mark.long
 def test_a_task_whose_documents_helm_shows_otherwise_gets_no_bank(bucket, ccat, tmp_path):
     """HELM's texts of the task are not those of the harness: a sentence says why not."""
     bucket.files.update({
@@ -274,6 +275,7 @@ def test_a_bucket_in_trouble_is_not_one_that_has_no_such_file(
     assert "503" in said and "check the connection and try again" in said
 
 
+@pytest.mark.long
 def test_only_the_scores_of_the_models_that_are_taken_are_fetched(bucket, shared, ccat, tmp_path):
     """They are spread over the range: the best and the poorest are among them."""
     bank = tmp_path / "b"
@@ -306,6 +308,7 @@ def test_a_damaged_copy_in_the_cache_is_fetched_anew(bucket, tmp_path, file):
     assert 0 < len(fetched) <= len(copies) and all(f"/{file}.json" in path for path in fetched)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 120), marks=pytest.mark.slow)])
 def test_a_damaged_file_of_helm_is_refused_in_one_line(bucket, tmp_path, monkeypatch, seeds):
     sound = dict(bucket.files)

@@ -214,6 +214,7 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, monkeypatch, ccat)
         make_plan(Spec.read(plan))
 
 
+@pytest.mark.long
 def test_a_private_bank_is_seen_by_those_who_may(hub, tmp_path, monkeypatch):
     calibrate(example_table(), "paper").save(tmp_path / "b.bank.json")
     push(tmp_path / "b.bank.json", "hub:o/open")
@@ -225,6 +226,7 @@ def test_a_private_bank_is_seen_by_those_who_may(hub, tmp_path, monkeypatch):
     assert names() == ["hub:o/open"]
 
 
+@pytest.mark.long
 def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):
     for name in ("hub:o/n", "hub:just_a_name", "hub:o/n@a b"):
         with pytest.raises(BankError, match="hub:") as error:
@@ -241,6 +243,7 @@ def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):
         ItemBank.load("hub:o/n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -267,6 +270,7 @@ def test_a_hub_that_nobody_reaches_is_named_with_what_to_do(
     assert "Error: [" not in line.partition("(")[0]  # no exception of the library's
 
 
+@pytest.mark.long
 def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, ccat):
     rng, names = np.random.default_rng(0), []
     ease = rng.normal(size=40)
@@ -398,6 +402,7 @@ def with_damage(sound, chance):
     return answer
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 150), marks=pytest.mark.slow)])
 def test_a_damaged_answer_of_the_hub_is_refused_in_one_line(board, tmp_path, monkeypatch, seeds):
     """One answer of a listing, a tree, a file or its head, each time another."""
@@ -449,6 +454,7 @@ def archive_of(folder, file):
             packed.add(folder, root)
 
 
+@pytest.mark.long
 def test_an_archive_of_logs_and_a_repository_on_github(tmp_path, ccat, monkeypatch):
     rng = np.random.default_rng(0)
     for j in range(8):

@@ -57,6 +57,7 @@ def test_a_wrong_address_ends_its_model_at_once(bench, server, closed, address, 
     assert time.monotonic() - began < 60.0  # an outage of a server that answered: 15 minutes
 
 
+@pytest.mark.long
 def test_an_untrusted_certificate_ends_its_model_at_once(bench, server, tls_server):
     config = bench.config(
         server.url, THREE, bank=None, of={"m05": {"model_args": {"model": "m05",
@@ -75,6 +76,7 @@ def test_a_certificate_that_changes_later_is_no_other_run(remedy):
     assert may_change().fullmatch(f"config.models[m05].model_args.{remedy}")
 
 
+@pytest.mark.long
 def test_a_server_that_has_answered_is_waited_for(bench, server):
     """It is gone for a while after some answers: no connection is made."""
     gone: list[float] = []

@@ -42,6 +42,7 @@ def billing(server):
     return server
 
 
+@pytest.mark.long
 def test_reasoning_outside_the_completion_is_billed_and_told(bench, billing, capsys):
     content = bench.ranked(billing, ["m01", "m11"], entry={"price": PRICE}, **LIMITS)
     capsys.readouterr()
@@ -55,6 +56,7 @@ def test_reasoning_outside_the_completion_is_billed_and_told(bench, billing, cap
         )
 
 
+@pytest.mark.long
 def test_a_budget_holds_where_reasoning_is_outside_the_completion(bench, billing):
     budget = 24.0
     content = bench.ranked(
@@ -67,6 +69,7 @@ def test_a_budget_holds_where_reasoning_is_outside_the_completion(bench, billing
     assert paid <= budget + 8 * dearest and content["usd"] == pytest.approx(paid)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", [3, 10])
 def test_connections_cut_after_billing_lie_within_the_stated_range(bench, billing, share):
     """A tenth or three tenths of the requests are billed, and their answers are lost."""
@@ -118,6 +121,7 @@ def test_cached_tokens_have_their_price():
     assert Price(input=1, output=2).cost(tokens, 0.0) == pytest.approx(1200 / 1e6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("price", [{}, PRICE])
 def test_the_dollars_that_a_server_states_are_the_bill(bench, server, price):
     usage = {"prompt_tokens": 8, "completion_tokens": 10, "cost": 0.002}
@@ -157,6 +161,7 @@ def test_a_budget_in_tokens_holds_without_prices_and_every_surface_counts_them(
         assert f" {row['cost']:,.0f} " in printed
 
 
+@pytest.mark.long
 def test_lost_requests_take_their_part_of_a_budget_in_tokens(bench, billing):
     """Every third request is billed, and its answer is lost: its tokens are those of the others."""
     billing.mood = lambda model, prompt, before: (
@@ -172,6 +177,7 @@ def test_lost_requests_take_their_part_of_a_budget_in_tokens(bench, billing):
     assert 4000 < content["cost"] + sum(lost) <= 5000 + 8 * 318
 
 
+@pytest.mark.long
 def test_a_budget_in_tokens_below_the_first_items_is_refused(bench, billing, capsys):
     config = bench.config(billing.url, ["m01", "m11"], budget={"tokens": 100}, bank=None)
     assert main(["rank", str(config)]) == 2

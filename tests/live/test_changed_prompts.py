@@ -46,6 +46,7 @@ def test_the_bank_s_own_prompts_pass_in_silence_and_a_run_keeps_theirs(bench, se
     assert len(json.dumps(header.task["prompts"][TASK])) <= 15 * len(marks)
 
 
+@pytest.mark.long
 def test_another_prompt_is_refused_naming_one_document_and_both_hashes(bench, server, bank):
     settings = {"bank": bank("Say {id}."), "max_items": 12}
     with pytest.raises(BankMismatchError) as refused:
@@ -68,6 +69,7 @@ def test_another_prompt_is_refused_naming_one_document_and_both_hashes(bench, se
         )  # fmt: skip
 
 
+@pytest.mark.long
 def test_it_is_accepted_with_a_wide_prior_and_every_surface_says_so(bench, server, bank, capsys):
     config = bench.config(server.url, TWO, bank=bank("Say {id}."), max_items=12)
     assert main(["rank", str(config), "--accept_change", "prompts"]) in (0, 3)
@@ -107,6 +109,7 @@ def test_every_remedy_works_as_it_is_typed(few_plays, bench, server, bank, ccat)
     ccat("complete", bench.run())
 
 
+@pytest.mark.long
 def test_a_run_is_neither_resumed_nor_completed_with_other_prompts_than_it_began_with(
     bench, server, bank, ccat
 ):
@@ -236,6 +239,7 @@ def test_known_results_of_other_documents_are_refused_whatever_is_accepted(
     assert not server.asked
 
 
+@pytest.mark.long
 def test_what_known_results_do_not_state_is_said_once(bench, server, known, ccat):
     config = bench.config(server.url, ["m03", "m09"], **known(prompt=None, documents=None))
     shown = ccat("rank", config, code=(0, 3)).err

@@ -48,6 +48,7 @@ def both_ways(run, table, fitting):
             compare(*sides, models=names)
 
 
+@pytest.mark.long
 def test_scores_on_all_documents_of_a_run_are_an_exact_mean(run, documents):
     table = scores_on(documents)
     for found in both_ways(run, table, None):
@@ -58,6 +59,7 @@ def test_scores_on_all_documents_of_a_run_are_an_exact_mean(run, documents):
         assert not any("task_version" in warning for warning in found.warnings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hashed", [True, False])
 def test_scores_on_other_documents_than_a_run_asked_are_refused(run, documents, hashed):
     size, ids = len(documents), list(documents)
@@ -72,6 +74,7 @@ def test_scores_on_other_documents_than_a_run_asked_are_refused(run, documents, 
         list(both_ways(run, table, words))
 
 
+@pytest.mark.long
 def test_documents_of_another_text_are_refused_by_both_hashes(run, documents):
     changed = {**documents, 7: "f" * 64}
     for sides in (("candidate", "baseline"), ("baseline", "candidate")):
@@ -83,6 +86,7 @@ def test_documents_of_another_text_are_refused_by_both_hashes(run, documents):
             compare(*fitting[0], models=fitting[1])
 
 
+@pytest.mark.long
 def test_an_estimate_of_one_model_is_compared_with_all_of_its_documents(
     bench, server, ccat, documents
 ):
@@ -95,6 +99,7 @@ def test_an_estimate_of_one_model_is_compared_with_all_of_its_documents(
     list(both_ways(out, scores_on(fewer), r"has scores on 100 documents, .* the mean over 120"))
 
 
+@pytest.mark.long
 def test_what_the_reader_says_of_scores_reaches_the_comparison(run, documents, tmp_path):
     rows = [
         {**sample_row(doc_id, {"share": 0.5 + doc_id % 2 / 4}), "doc_hash": sha}

@@ -58,6 +58,7 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path,
     ccat("verify", run)
 
 
+@pytest.mark.long
 def test_a_folder_that_only_holds_a_run_names_it(bench, server, tmp_path, ccat):
     bench.ranked(server, ["m05", "m07"], bank=None, max_items=10)
     outer = tmp_path / "outer"
@@ -68,6 +69,7 @@ def test_a_folder_that_only_holds_a_run_names_it(bench, server, tmp_path, ccat):
         shutil.rmtree(outer / "one.run" / model)
 
 
+@pytest.mark.long
 def test_what_is_in_flight_when_a_document_is_refused_is_kept(bench, server, ccat):
     slots = {"num_concurrent": 8}
     bench.ranked(server, ["m05", "m07"], bank=None, max_items=10, model_args=slots)
@@ -80,6 +82,7 @@ def test_what_is_in_flight_when_a_document_is_refused_is_kept(bench, server, cca
     assert max(server.answered.values()) == 1
 
 
+@pytest.mark.long
 def test_credentials_that_the_run_does_not_keep_are_asked_for(bench, server, ccat):
     config = bench.config(server.url, ["m05", "m07"], budget={"items": 40},
                           model_args={"auth_token": "sk-s3cret/0123+y"})  # fmt: skip
@@ -90,6 +93,7 @@ def test_credentials_that_the_run_does_not_keep_are_asked_for(bench, server, cca
     assert "no model named 'nobody'" in err
 
 
+@pytest.mark.long
 def test_a_model_that_was_set_aside_is_not_completed(bench, server, ccat):
     server.mood = trouble("status", 401, of="m07")
     bench.ranked(server, ["m05", "m07"], (4,), budget={"items": 30})

@@ -28,6 +28,7 @@ THREE = ["m01", "m05", "m11"]
 QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("what", "times", "at_once"), [(("status", 429), 2, 4), (("garbage",), 1, 1)]
 )
@@ -44,6 +45,7 @@ def test_passing_trouble_is_retried_and_loses_nothing(bench, server, capsys, wha
     assert content["items_administered"] <= sum(server.answered.values()) <= 3 * 20
 
 
+@pytest.mark.long
 def test_an_adaptive_run_without_an_answer_has_no_estimate_and_one_that_lost_its_model_says_so(
     bench, server, ccat
 ):
@@ -63,6 +65,7 @@ def test_an_adaptive_run_without_an_answer_has_no_estimate_and_one_that_lost_its
     assert "the budget is used up" in ccat(*run, *budget, code=1).err
 
 
+@pytest.mark.long
 def test_an_interrupted_adaptive_run_says_what_is_lost_and_what_keeps_it(
     bench, server, ccat, caplog, interrupt_at
 ):
@@ -76,6 +79,7 @@ def test_an_interrupted_adaptive_run_says_what_is_lost_and_what_keeps_it(
     assert max(server.asked.values()) == 1 and sum(server.asked.values()) == 20
 
 
+@pytest.mark.long
 def test_a_model_whose_key_is_set_right_is_asked_without_retry(bench, server, ccat):
     server.mood = trouble("status", 401, of="m05")
     config = bench.config(server.url, THREE, **QUICK)
@@ -105,6 +109,7 @@ def test_an_adaptive_run_that_is_resumed_asks_its_model_again(bench, server):
     assert sum(server.answered.values()) == 20
 
 
+@pytest.mark.long
 def test_a_run_that_lost_every_model_can_be_read(bench, server, ccat):
     server.mood = trouble("status", 401, when=lambda *_: sum(server.answered.values()) >= 24)
     content = bench.ranked(server, THREE[:2], (4,), stop="se 0.001", max_items=30, **QUICK)
@@ -113,6 +118,7 @@ def test_a_run_that_lost_every_model_can_be_read(bench, server, ccat):
         ccat(command, bench.run(), code=(0, 4))
 
 
+@pytest.mark.long
 def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(bench, server, capsys):
     def late(number, before):
         return server.answers("m05") >= 12
@@ -130,6 +136,7 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(bench, se
     assert "m05 was set aside" in out and "Next: correct what set m05 aside" in out
 
 
+@pytest.mark.long
 def test_a_model_that_fails_at_most_documents_is_set_aside(bench, server):
     server.mood = trouble("status", 422, of="m05", when=lambda number, _: number % 4 > 0)
     failures = {**QUICK["failures"], "in_a_row": 50}
@@ -138,6 +145,7 @@ def test_a_model_that_fails_at_most_documents_is_set_aside(bench, server):
     assert server.requests("m05") < 30
 
 
+@pytest.mark.long
 def test_a_refused_document_is_recorded_and_not_scored_zero(bench, server, capsys):
     server.mood = trouble("status", 400, of="m11", when=lambda number, _: number % 10 == 0)
     content = bench.ranked(server, ["m01", "m11"], stop="limits", max_items=90, **QUICK)
@@ -216,6 +224,7 @@ def full_disk(at: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.long
 def test_on_a_full_disk_a_models_files_are_whole_or_not_there(bench, server, ccat, monkeypatch):
     write = Run.write_model_files
 
@@ -234,6 +243,7 @@ def test_on_a_full_disk_a_models_files_are_whole_or_not_there(bench, server, cca
     assert len(samples.read_text().splitlines()) == 40
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_cleanly_and_keeps_everything(bench, server, ccat):
     config = bench.config(server.url, THREE, stop="limits", max_items=40)
     with full_disk(30_000):
@@ -252,6 +262,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_asked(ben
     assert not server.asked
 
 
+@pytest.mark.long
 def test_a_money_budget_holds_where_failures_cost_and_is_told_as_it_was_given(bench, server, ccat):
     # Two in five documents fail twice, at the price of an answer.
     server.mood = trouble("status", 500, when=lambda number, before: number % 5 < 2 and before < 2)
@@ -269,6 +280,7 @@ def test_a_money_budget_holds_where_failures_cost_and_is_told_as_it_was_given(be
     ccat("verify", bench.run())
 
 
+@pytest.mark.long
 def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(bench, server):
     per_item = (6 * 1.0 + 10 * 4.0) / 1e6
     content = bench.ranked(
@@ -279,6 +291,7 @@ def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(bench, server)
     assert 50 * per_item < content["cost"] <= (60.5 + 12) * per_item
 
 
+@pytest.mark.long
 def test_the_judge_is_paid_from_the_same_budget(bench, server):
     content = bench.ranked(
         server, ["m01", "m11"], entry={"price": {"item": 0.01}}, judge={"item": 0.03},
@@ -288,6 +301,7 @@ def test_the_judge_is_paid_from_the_same_budget(bench, server):
     assert 1.95 <= content["cost"] <= 2.0 + 1e-9
 
 
+@pytest.mark.long
 def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench, server):
     server.latency = 0.2
     content = bench.ranked(

@@ -110,6 +110,7 @@ def test_a_journal_replays_to_what_the_run_ended_with(seed, arrival, away):
     assert len({tell.pair for tell in tells}) == len(tells), "none is asked twice"
 
 
+@pytest.mark.long
 def test_models_that_take_turns_are_loaded_a_few_times_and_asked_little_too_much():
     bank = ItemBank.blank(range(400))
     ranker = Ranker(bank, dict.fromkeys("abcd", 1.0), max_items=200, stop="limits")
@@ -225,6 +226,7 @@ def test_whom_nothing_can_be_ranked_without_is_waited_for(bench, server, monkeyp
     assert [block["n_items"] for block in content["models"].values()] == [12, 12]
 
 
+@pytest.mark.long
 def test_every_model_works_at_its_full_width(bench, server):
     server.latency = 0.1
     config = bench.config(
@@ -322,6 +324,7 @@ def test_a_run_that_is_over_keeps_its_reason():
     assert line.end_reason == "the 60 seconds are used up" and line.book.journal.count == count
 
 
+@pytest.mark.long
 def test_an_answer_takes_as_many_steps_among_many_models_as_among_few():
     def calls_an_answer(n_models: int) -> float:
         models, calls = [f"m{n}" for n in range(n_models)], Counter[str]()

@@ -21,6 +21,7 @@ from lm_eval_ccat.report.terminal import Progress
 THREE = ["m01", "m05", "m11"]
 
 
+@pytest.mark.long
 def test_an_outage_ended_by_a_rate_limit_loses_no_model_or_document(bench, server, monkeypatch):
     monkeypatch.setattr("lm_eval_ccat.live.channel.SILENCE", 0.4)
     began: list[float] = []
@@ -44,6 +45,7 @@ def test_an_outage_ended_by_a_rate_limit_loses_no_model_or_document(bench, serve
     assert len(during) <= 2 * 6 + 7
 
 
+@pytest.mark.long
 def test_no_item_fails_because_a_server_shared_by_all_models_is_full(bench, server):
     settings = {
         "bank": None, "max_items": 40, "stop": "limits", "model_args": {"num_concurrent": 32},
@@ -65,6 +67,7 @@ def test_no_item_fails_because_a_server_shared_by_all_models_is_full(bench, serv
     assert refused <= 3 * 40 * len(THREE)
 
 
+@pytest.mark.long
 def test_a_server_that_hangs_is_probed_ever_less_often_and_missed_by_nobody(
     bench, server, monkeypatch
 ):
@@ -121,6 +124,7 @@ def test_an_outage_in_mid_run_costs_a_request_a_slot_and_changes_nothing(bench, 
     assert sum(moment - back[0] < 0.01 for moment in back) <= 3
 
 
+@pytest.mark.long
 def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench, server):
     server.mood = trouble("status", 401, of="m01")
     content = bench.ranked(server, ["m01", "m11"], (4,), stop="limits")
@@ -133,6 +137,7 @@ def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench, server):
     assert content["models"]["m11"]["n_items"] >= 10
 
 
+@pytest.mark.long
 def test_the_deadline_cancels_what_hangs(bench, server):
     server.mood = trouble("hang", 30.0, of="m05")
     server.latency = 0.01
@@ -150,6 +155,7 @@ def test_the_deadline_cancels_what_hangs(bench, server):
     assert result.run_dir is None and not (bench.folder / "rank.run").exists()
 
 
+@pytest.mark.long
 def test_a_rate_limit_of_an_hour_holds_up_nobody_and_is_told(bench, server, monkeypatch, capsys):
     monkeypatch.setattr("lm_eval_ccat.live.channel.SILENCE", 0.5)
     server.mood = trouble(
@@ -192,6 +198,7 @@ def test_answers_that_wait_for_another_are_told_of(bench, server, monkeypatch, c
     assert "; 16 unanswered" in line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slots", [1, 8])
 @pytest.mark.parametrize("mood", [("status", 500), ("drop",)])
 def test_a_fifth_of_the_documents_that_always_fail_are_given_up_and_no_model(
@@ -251,6 +258,7 @@ def test_a_short_outage_in_which_requests_hang_for_ever_costs_no_document(
         assert block["n_items"] == 60 and not block["failed"] and not block["set_aside"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slots", [8, 32])
 def test_documents_that_are_refused_sooner_than_others_are_answered_cost_no_model(
     bench, server, slots
@@ -271,6 +279,7 @@ def test_documents_that_are_refused_sooner_than_others_are_answered_cost_no_mode
         assert {document["doc_id"] % 3 for document in block["failed"]} == {0}
 
 
+@pytest.mark.long
 def test_a_model_that_refuses_every_document_is_set_aside_after_a_few(bench, server):
     server.mood = trouble("status", 400, of="m05")
     content = bench.ranked(server, ["m01", "m05", "m11"], (4,), bank=None, max_items=20)
@@ -278,6 +287,7 @@ def test_a_model_that_refuses_every_document_is_set_aside_after_a_few(bench, ser
     assert server.requests("m05") <= 6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("seconds", "model_args", "silence", "requests"),
     [
@@ -307,6 +317,7 @@ def test_a_document_that_always_hangs_is_given_up_and_its_model_is_not(
     assert content["usd"] == pytest.approx(0.5 * content["items_administered"])
 
 
+@pytest.mark.long
 def test_each_column_of_the_money_stands_on_every_surface(bench, server, ccat):
     usage = {"prompt_tokens": -5, "completion_tokens": 3}
     asked: Counter[str] = Counter()
@@ -351,6 +362,7 @@ def test_each_column_of_the_money_stands_on_every_surface(bench, server, ccat):
             assert words.format(dollars(amount)) in text
 
 
+@pytest.mark.long
 def test_a_model_that_was_set_aside_is_taken_up_again(bench, server, ccat):
     server.mood = trouble("status", 503, of="m05")
     failures = {"backoff": 0.01, "max_backoff": 0.05, "outage_minutes": 0.003}
@@ -369,6 +381,7 @@ def test_a_model_that_was_set_aside_is_taken_up_again(bench, server, ccat):
     assert max(server.answered.values()) == 1
 
 
+@pytest.mark.long
 def test_what_cannot_work_costs_one_request(bench, server):
     server.mood = trouble("say", 404, '{"error": {"message": "no such model m05"}}', of="m05")
     server.latency = 0.02
@@ -377,6 +390,7 @@ def test_what_cannot_work_costs_one_request(bench, server):
     assert "no such model m05" in content["models"]["m05"]["set_aside"]
 
 
+@pytest.mark.long
 def test_many_empty_answers_are_loud_and_can_fail_a_run(bench, server, capsys):
     server.mood = trouble("empty", of="m01", when=lambda number, _: number % 2 == 1)
     content = bench.ranked(
@@ -405,6 +419,7 @@ def test_without_a_bank_each_metric_is_named_with_its_own_filter(bench, server, 
     assert "ranked by weighted mean of share,none and share,first." in said
 
 
+@pytest.mark.long
 def test_a_ranking_stopped_while_models_load_is_started_again(bench, server, monkeypatch, ccat):
     def interrupted(self):
         raise KeyboardInterrupt
@@ -419,6 +434,7 @@ def test_a_ranking_stopped_while_models_load_is_started_again(bench, server, mon
     assert "a.run holds no ranking yet; start it without --resume" in said
 
 
+@pytest.mark.long
 def test_without_bank_or_file_the_order_is_right(bench, server, monkeypatch, ccat):
     monkeypatch.chdir(bench.folder)
     flags = ["--task", "loopback_task", "--include_path", "tasks"]
@@ -443,6 +459,7 @@ def test_models_that_cannot_be_loaded_cost_the_last_one_nothing(bench, server, c
     assert printed.err.count("m01 is set aside") == 1
 
 
+@pytest.mark.long
 def test_a_run_on_arrival_says_that_it_cannot_be_repeated(bench, server):
     [now, before] = (
         rank(bench.config(server.url, THREE, max_items=10, order=order)).content

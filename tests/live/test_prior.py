@@ -38,6 +38,7 @@ def asked_again(server: CompletionsServer, had: dict[str, set[int]]) -> set[tupl
     return before & set(server.asked)
 
 
+@pytest.mark.long
 def test_a_ranking_takes_the_answers_of_another(bench, server, capsys, had):
     content = bench.ranked(
         server, [*PAIR, "m09"], name="second", budget={"items": 90}, prior="first.run", **WHOLE
@@ -87,6 +88,7 @@ def test_logs_may_call_models_otherwise_than_a_ranking(bench, server, tmp_path, 
     assert "none of which is ranked" in ccat("rank", config, code=2).err
 
 
+@pytest.mark.long
 def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had, ccat):
     [torn], [unreadable] = (list((bench.folder / "first.run" / m).glob("samples_*")) for m in PAIR)
     lines = torn.read_text().splitlines()
@@ -104,6 +106,7 @@ def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had,
     assert "no answer to task loopback_task" in error
 
 
+@pytest.mark.long
 def test_an_answer_to_another_prompt_does_not_count(bench, server, had):
     records = list(JournalFile(bench.folder / "first.run" / "journal.jsonl").read_new())
     changed = [
@@ -131,6 +134,7 @@ def test_a_model_that_logs_do_not_hold_is_named(monkeypatch):
         earlier.latest_prior_answers({"m03": ["logs"]}, ["m03"], {"t": 1}, print)
 
 
+@pytest.mark.long
 def test_answers_to_another_prompt_are_not_said_to_cost_nothing(bench, server, had, capsys):
     (other := bench.folder / "other").mkdir()
     records = JournalFile(bench.folder / "first.run" / "journal.jsonl").read_new()
@@ -147,6 +151,7 @@ def test_answers_to_another_prompt_are_not_said_to_cost_nothing(bench, server, h
     assert "at no cost" not in said
 
 
+@pytest.mark.long
 def test_answers_that_were_generated_otherwise_are_asked_anew(bench, server, had, capsys):
     """The name says nothing of it, neither in the run's journal nor in its logs."""
     harness = {"include_path": "tasks", "gen_kwargs": {"top_p": 0.5}}
@@ -158,6 +163,7 @@ def test_answers_that_were_generated_otherwise_are_asked_anew(bench, server, had
         assert "from_prior" not in content["models"]["m05"] and content["cost"] == 20
 
 
+@pytest.mark.long
 def test_logs_of_another_model_under_the_same_name_are_named_in_the_result(
     bench, server, had, capsys
 ):

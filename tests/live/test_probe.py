@@ -18,6 +18,7 @@ from lm_eval_ccat.live.plan import Plan
 from lm_eval_ccat.live.spec import Spec
 
 
+@pytest.mark.long
 def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, ccat):
     config = bench.config(
         server.url, ["m01", "m11"], bank="default.bank.json", entry={"price": {"item": 0.5}}
@@ -98,6 +99,7 @@ def test_a_standard_error_below_the_noise_of_single_sampled_answers_is_not_promi
     assert ("is not expected to reach (up to 8 are asked)" in words) is not reached
 
 
+@pytest.mark.long
 def test_the_cost_says_whose_lengths_it_takes_and_what_the_token_limit_allows(bench, server, ccat):
     """Ten numbers of two digits are the reference, and the task's limit is 64 tokens."""
     price = {"price": {"input": 0, "output": 1e6}}  # a dollar a token

@@ -49,6 +49,7 @@ def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(ben
     assert all({"request_id", "model", "fingerprint", "sent"} <= set(one) for one in served)
 
 
+@pytest.mark.long
 def test_a_gate_passes_no_pair_that_may_not_be_decided(bench, server, ccat, tmp_path):
     """Not by its interval either, which lies above the margin: live, and of what is kept."""
     server.says = swapped
@@ -64,6 +65,7 @@ def test_a_gate_passes_no_pair_that_may_not_be_decided(bench, server, ccat, tmp_
     ccat(*kept)
 
 
+@pytest.mark.long
 def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(bench, server):
     server.mood = trouble("truncate", of="m11")
     config = bench.config(server.url, THREE, max_items=30)
@@ -121,6 +123,7 @@ def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told():
     ]
 
 
+@pytest.mark.long
 def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench, server):
     listed = json.dumps({"choices": [{"index": 0, "text": [{"type": "text", "text": "4"}]}]})
     server.mood = trouble("say", 200, listed, of="m11", when=lambda number, _: number % 4 == 0)

@@ -35,6 +35,7 @@ def assert_confident_pairs_right(content: dict, truth: dict[str, float]) -> None
     assert [(p["a"], p["b"]) for p in sure if truth[p["a"]] < truth[p["b"]]] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("typical", [100, 500])
 def test_in_eight_of_ten_plans_the_ranking_lies_between_their_points(monkeypatch, typical):
     rng, inside = np.random.default_rng(0), 0
@@ -49,6 +50,7 @@ def test_in_eight_of_ten_plans_the_ranking_lies_between_their_points(monkeypatch
     assert 0.76 < inside / 1500 < 0.84
 
 
+@pytest.mark.long
 def test_order_agrees_with_full_evaluation_and_costs_less(bench, server, capsys):
     content = bench.ranked(server, FOUR, (0,), entry={"price": BY_TOKENS})
     out = capsys.readouterr().out
@@ -69,6 +71,7 @@ def test_order_agrees_with_full_evaluation_and_costs_less(bench, server, capsys)
     assert block["cost"] == pytest.approx(n * (6 * 1.0 + 10 * 4.0) / 1e6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "prices", "said"),
     [
@@ -95,6 +98,7 @@ def test_a_dry_run_says_what_it_takes_and_asks_nothing(
     assert not server.asked and not config.with_suffix(".run").exists()
 
 
+@pytest.mark.long
 def test_a_gap_wider_than_the_scale_is_refused_with_the_scale(few_plays, bench, server, ccat):
     config = bench.config(server.url, ["m01", "m03"], bank="default.bank.json")
     played = []
@@ -208,6 +212,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is_asked(
     assert (mine / "journal.jsonl").exists() == begun
 
 
+@pytest.mark.long
 def test_flags_override_the_file_setting_by_setting(bench, server, ccat, monkeypatch):
     harness = {"include_path": "nowhere", "gen_kwargs": {"max_gen_toks": 30}}
     config = bench.config(server.url, ["m01", "m11"], harness=harness, metrics=["bleu"])
@@ -224,6 +229,7 @@ def test_flags_override_the_file_setting_by_setting(bench, server, ccat, monkeyp
     assert "--task cannot be combined with" in err
 
 
+@pytest.mark.long
 def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(bench, server, capsys):
     server.usage = False
     content = bench.ranked(server, ["m01", "m11"], entry={"price": BY_TOKENS})
@@ -232,6 +238,7 @@ def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(bench, serve
     assert "~ marks costs estimated" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_response_cache_is_a_file_per_model_and_its_answers_cost_nothing(bench, server, capsys):
     harness = {"include_path": "tasks", "use_cache": str(bench.folder / "cached" / "answers")}
     about = {"ahead": 1, "harness": harness, "entry": {"price": BY_TOKENS}}
@@ -246,6 +253,7 @@ def test_the_response_cache_is_a_file_per_model_and_its_answers_cost_nothing(ben
     assert found == ["answers_m01.db", "answers_m11.db"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_path", [True, False])
 def test_a_configuration_beside_its_task_is_not_taken_for_a_task(
     few_plays, bench, server, ccat, by_path
@@ -279,6 +287,7 @@ def test_new_models_find_their_place_among_known_ones(bench, server, capsys, cca
         assert compared.documents == documents  # of a known model all
 
 
+@pytest.mark.long
 def test_the_method_paper_asks_its_first_items_whatever_the_budget_is(bench, server, capsys):
     priced = {"entry": {"price": {"item": 1.0}}, "judge": {"item": 0.5}}
     content = bench.ranked(server, ["m05", "m07"], budget={"items": 19}, **priced)

@@ -93,6 +93,7 @@ def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling
         assert saved in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stated", [0, 1235])
 def test_each_repeat_has_a_seed_of_its_own_after_the_one_that_is_stated(
     few, sampling, stated: int
@@ -104,6 +105,7 @@ def test_each_repeat_has_a_seed_of_its_own_after_the_one_that_is_stated(
     assert seeds == dict.fromkeys((stated, stated + 1, stated + 2), 2 * N_ITEMS)
 
 
+@pytest.mark.long
 def test_a_server_is_sent_temperature_0_whatever_do_sample_says(few, sampling, capsys) -> None:
     def asked(**gen_kwargs) -> dict:
         harness = {"include_path": "tasks", "gen_kwargs": gen_kwargs}
@@ -117,6 +119,7 @@ def test_a_server_is_sent_temperature_0_whatever_do_sample_says(few, sampling, c
     assert asked(do_sample=False, temperature=0.7)["sampled"]
 
 
+@pytest.mark.long
 def test_a_request_that_fails_is_not_saved(few, sampling, capsys) -> None:
     sampling.mood = trouble("status", 400, of="mid", when=lambda number, _: number < 3)
     settings = {**SETTINGS, "repeats": 2, "stop": "limits"}
@@ -126,6 +129,7 @@ def test_a_request_that_fails_is_not_saved(few, sampling, capsys) -> None:
     assert "saved" not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_run_of_repeats_answers_no_question_about_single_answers(few, sampling, capsys) -> None:
     few.ranked(sampling, ["low", "high"], (0, 3), **{**SETTINGS, "repeats": 2})
     run = str(few.run())
@@ -191,6 +195,7 @@ def test_the_response_cache_answers_no_repeat(few, sampling) -> None:
     assert seeds == {1234: 2 * N_ITEMS, 1235: 4 * N_ITEMS, 1236: 4 * N_ITEMS}
 
 
+@pytest.mark.long
 def test_copies_are_refused_by_the_name_of_their_model(few, sampling, capsys) -> None:
     text = drawn(few, seeds=False)
     sampling.draws = lambda *asked: text(*asked) + " and so it goes on" * 20
@@ -203,6 +208,7 @@ def test_copies_are_refused_by_the_name_of_their_model(few, sampling, capsys) ->
     assert len(answers_in(few.run())) < 2 * 2 * N_ITEMS
 
 
+@pytest.mark.long
 def test_a_run_that_copies_end_keeps_every_answer_that_was_paid(few, sampling, capsys) -> None:
     text = drawn(few, seeds=False)
     sampling.draws = lambda *asked: text(*asked) + " and so it goes on" * 20
@@ -214,6 +220,7 @@ def test_a_run_that_copies_end_keeps_every_answer_that_was_paid(few, sampling, c
     assert len(answers_in(few.run())) == sum(sampling.asked.values())
 
 
+@pytest.mark.long
 def test_copies_are_refused_on_resume_though_some_came_after_the_deciding_answer(
     tmp_path, capsys, monkeypatch
 ) -> None:
@@ -235,6 +242,7 @@ def test_copies_are_refused_on_resume_though_some_came_after_the_deciding_answer
     assert "low gives copies, not repeats" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_an_adaptive_run_names_the_model_that_gives_copies(few, sampling, ccat) -> None:
     text = drawn(few, seeds=False)
     sampling.draws = lambda *asked: text(*asked) + " and so it goes on" * 20
@@ -266,6 +274,7 @@ def test_copies_are_found_although_some_documents_vary() -> None:
     noted(*[(LONG, LONG, OTHER)] * 9, *[(LONG, OTHER, LONG)] * 9)
 
 
+@pytest.mark.long
 def test_a_sampler_that_repeats_half_of_its_long_answers_is_seldom_refused() -> None:
     """The chance that the module states, 2^-10 + 10 2^-11 and what comes after, is .006."""
     rng, refused = np.random.default_rng(3), 0
@@ -277,6 +286,7 @@ def test_a_sampler_that_repeats_half_of_its_long_answers_is_seldom_refused() -> 
     assert 2 <= refused <= 0.006 * 2000 + 3 * (0.006 * 2000) ** 0.5
 
 
+@pytest.mark.long
 def test_short_copies_are_warned_of(few, sampling, capsys) -> None:
     sampling.draws = drawn(few, seeds=False)
     settings = {**SETTINGS, "repeats": 2, "stop": "limits"}
@@ -381,6 +391,7 @@ def test_earlier_repeats_are_taken_one_by_one(few, sampling) -> None:
     assert sum(sampling.asked.values()) == 2 * N_ITEMS == content["cost"]
 
 
+@pytest.mark.long
 def test_all_answers_of_a_row_of_the_harness_are_earlier_repeats(few, sampling, tmp_path) -> None:
     few.ranked(sampling, ["low"], name="old", **{**SETTINGS, "repeats": 1, "stop": "limits"})
     [samples] = (few.run("old") / "low").glob("samples_*.jsonl")
@@ -402,6 +413,7 @@ def test_all_answers_of_a_row_of_the_harness_are_earlier_repeats(few, sampling, 
     assert content["models"]["low"]["estimate"] == pytest.approx((np.mean(firsts) + 0.0 + 1.0) / 3)
 
 
+@pytest.mark.long
 def test_an_adaptive_run_counts_its_answers_and_logs_them_all(few, sampling, ccat) -> None:
     out, budget = few.folder / "out", 70
     flags = ["--repeats", 4, "--budget_items", budget, "--gen_kwargs", "temperature=0.7"]
@@ -424,6 +436,7 @@ def test_an_adaptive_run_counts_its_answers_and_logs_them_all(few, sampling, cca
     assert (overall.documents, overall.answers) == (30, budget)
 
 
+@pytest.mark.long
 def test_a_budget_of_several_tasks_counts_answers(few, sampling, ccat) -> None:
     few.rewrite(lambda name, text: text)
     yaml = few.folder / "tasks" / f"{TASK}.yaml"
@@ -470,6 +483,7 @@ def test_more_repeats_of_a_resumed_run_are_a_later_horizon(
     assert journal.read_bytes() == before and main(["verify", str(few.run("grows"))]) == 0
 
 
+@pytest.mark.long
 def test_repeats_are_asked_in_batches(few, sampling) -> None:
     harness = {**SETTINGS.get("harness", {}), "batch_size": 8}
     settings = {**SETTINGS, "stop": "limits", "repeats": 2, "harness": harness}
@@ -499,6 +513,7 @@ def test_the_first_answer_after_a_resume_is_no_copy_of_itself() -> None:
         copies.note(Item(("t", 9, 4)), [["a long answer to item 9, " * 9]])
 
 
+@pytest.mark.long
 def test_the_page_of_a_run_counts_documents_once_and_answers_of_all(few, sampling, ccat) -> None:
     content = few.ranked(sampling, ["low", "mid"], **{**SETTINGS, "max_items": 75, "seed": 2})
     ccat("report", few.run())
@@ -544,6 +559,7 @@ def test_repeats_of_the_task_are_taken_and_told(few, sampling, capsys, bank) -> 
     assert "answers to a document" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_task_that_needs_all_answers_is_one_item_of_as_many_requests(
     few, sampling, capsys
 ) -> None:
@@ -582,6 +598,7 @@ def test_compare_reads_repeats_of_its_files_and_goes_on_from_its_answers(
     assert json.loads(captured.out)["outcomes"] == expected
 
 
+@pytest.mark.long
 def test_complete_refuses_a_run_of_repeats_and_limits_ask_them_all(few, sampling, ccat) -> None:
     settings = {**SETTINGS, "repeats": 3}
     few.ranked(sampling, ["low", "high"], **{**settings, "max_items": 40, "stop": "limits"})

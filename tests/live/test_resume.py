@@ -95,6 +95,7 @@ def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, 
     assert found == facts(content_of(bench.run("calm")))
 
 
+@pytest.mark.long
 def test_a_session_that_opens_no_model_states_what_the_models_warned_of(bench, server, ccat):
     content = bench.ranked(server, THREE, name="late", **SETTINGS)
     journal, config = bench.run("late") / "journal.jsonl", bench.run("late").with_suffix(".yaml")
@@ -118,6 +119,7 @@ def half(bench, server):
     return bench.config(server.url, THREE, **settings), facts(content)
 
 
+@pytest.mark.long
 def test_a_run_that_a_crash_cut_off_is_no_success_and_goes_on(half, ccat):
     config, found = half
     state = json.loads(ccat("rank", config.with_suffix(".run"), "--json", code=3).out)
@@ -141,6 +143,7 @@ def test_a_changed_task_is_refused_and_another_version_goes_on(bench, half, ccat
     assert "changed since the run began: task.scoring_code_sha256" in err
 
 
+@pytest.mark.long
 def test_a_run_is_not_started_twice(bench, server, start_rank, ccat):
     server.latency = 0.02
     config = bench.config(server.url, THREE, ahead=1, **SETTINGS)
@@ -161,6 +164,7 @@ def test_a_run_is_not_started_twice(bench, server, start_rank, ccat):
     assert "already holds a ranking" in ccat("rank", config, code=1).err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_batch_system_that_repeats_its_signal_and_a_lost_terminal_leave_a_result(
     bench, server, start_rank, number

@@ -73,6 +73,7 @@ def of_run(book: Teller, **options):
     return result_of(book.journal.header, None, book, None, seconds=0.0, **options)
 
 
+@pytest.mark.long
 def test_only_a_run_that_another_one_repeats_has_a_signature_without_its_journal(run):  # noqa: F811
     book = Teller.of(run)
     plain = of_run(book)

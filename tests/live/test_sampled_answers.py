@@ -96,6 +96,7 @@ def test_a_ranking_at_a_temperature_is_about_expected_scores(bench, server) -> N
     assert "sampled" not in plain and "expected" not in plain["estimand"]
 
 
+@pytest.mark.long
 def test_a_live_comparison_at_a_temperature_is_about_expected_scores(bench, server) -> None:
     sides = [
         {
@@ -140,6 +141,7 @@ def test_sampled_answers_of_one_side_alone_are_draws_too(bench, server, ccat, dr
     assert very.verdict == "equivalent" and "in these very answers" in lines(very)[0]
 
 
+@pytest.mark.long
 def test_a_forecast_of_single_sampled_answers_ends_in_noise(bench, server, ccat) -> None:
     def planned(name: str, **gen_kwargs: float) -> tuple[dict, str]:
         harness = {"include_path": "tasks", "gen_kwargs": gen_kwargs}

@@ -33,6 +33,7 @@ def test_a_bank_grows_from_ranking_to_ranking(bench, server, tmp_path, capsys):
     bench.ranked(server, ["m01", "m07"], name="second", more=["--resume"], **second)
 
 
+@pytest.mark.long
 def test_a_folder_with_other_files_takes_the_bank_of_a_first_run(bench, server, tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "notes.json").write_text("{}")
@@ -52,6 +53,7 @@ def test_a_file_of_another_benchmark_is_refused_before_any_request(bench, server
     assert not server.asked
 
 
+@pytest.mark.long
 def test_a_model_that_answered_every_item_is_saved_with_the_score_of_each(bench, server, tmp_path):
     kept = tmp_path / "kept.bank.json"
     bench.ranked(server, ["m05", "m07"], bank=None, stop="limits", save_bank=str(kept))

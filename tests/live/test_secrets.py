@@ -23,6 +23,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_a_key_stays_out_of_every_file_and_line(way, bench, server, capfd, monkeypatch):
     forget()

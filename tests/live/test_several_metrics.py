@@ -116,6 +116,7 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(several, server, 
     assert "name one with --task and --metric" in err
 
 
+@pytest.mark.long
 def test_a_mean_of_a_capped_and_other_metrics_reads_as_a_sentence(several, server, tmp_path):
     task = tmp_path / "several" / f"{TASK}.yaml"
     task.write_text(task.read_text().replace("errors: {range: [0, 10]}", "errors: {cap: 9}"))
@@ -126,6 +127,7 @@ def test_a_mean_of_a_capped_and_other_metrics_reads_as_a_sentence(several, serve
     )
 
 
+@pytest.mark.long
 def test_scores_that_nobody_asked_for_stand_in_the_result_at_no_request(several, server, capsys):
     content = several.ranked(server, MODELS, metrics=["share"], budget={"items": 120})
     shown, run = capsys.readouterr().out, several.run()
@@ -184,6 +186,7 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(several, server, cca
         assert found["share"] == pytest.approx(estimates(content, "share")["m11"])
 
 
+@pytest.mark.long
 def test_adaptive_runs_by_a_metric_of_which_less_is_better_are_compared_in_its_direction(
     several, server, tmp_path, ccat
 ):
@@ -206,6 +209,7 @@ def test_a_run_is_completed_although_one_metric_lacks_documents(several, server,
     assert len(file.read_text().splitlines()) == several.n_docs
 
 
+@pytest.mark.long
 def test_each_metric_has_a_bank_or_none_has(several, server, tmp_path, ccat):
     bank = ItemBank.load(tmp_path / "default.bank.json")
     replace(bank, metric="judged").save(tmp_path / "judged.bank.json")
@@ -220,6 +224,7 @@ def test_each_metric_has_a_bank_or_none_has(several, server, tmp_path, ccat):
     assert content["order"][0] == "m11"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weights", [{"share": 1, "judged": 0}, {"share": 0, "judged": 1}])
 def test_a_judge_that_raises_costs_answers_its_own_score(several, server, judged_by, ccat, weights):
     def refuses_every_third(messages, n):
@@ -263,6 +268,7 @@ def process_results(doc, results):
 """
 
 
+@pytest.mark.long
 def test_a_judge_that_never_rates_ends_the_run_after_few_answers(several, server, judged_by, ccat):
     metrics = {"judged": 1, "share": 0}
     path = several.config(server.url, MODELS, metrics=metrics, max_items=30, ahead=1)
@@ -275,6 +281,7 @@ def test_a_judge_that_never_rates_ends_the_run_after_few_answers(several, server
     assert [model["n_items"] for model in content_of(path)["models"].values()] == [0, 0, 0]
 
 
+@pytest.mark.long
 def test_a_slow_judge_is_told_of_and_its_model_is_neither_asked_again_nor_called_away(
     several, server, judged_by, ccat, monkeypatch
 ):
@@ -292,6 +299,7 @@ def test_a_slow_judge_is_told_of_and_its_model_is_neither_asked_again_nor_called
     assert [model["n_items"] for model in content_of(path)["models"].values()] == [10, 10, 10]
 
 
+@pytest.mark.long
 def test_a_metric_that_is_never_a_number_is_named_as_that(several, server, tmp_path, ccat):
     scoring = tmp_path / "several" / "scoring.py"
     scoring.write_text(SCORING.replace("doc['id'] % 3 == 0", "True"))
@@ -299,6 +307,7 @@ def test_a_metric_that_is_never_a_number_is_named_as_that(several, server, tmp_p
     assert "reports a judged that is no number" in ccat("rank", path, code=1).err
 
 
+@pytest.mark.long
 def test_a_mistyped_metric_is_corrected_and_the_ranking_begins(several, server, tmp_path, ccat):
     """What got no answer stands in nobody's way; what got one is kept."""
     tasks = tmp_path / "several" / f"{TASK}.yaml"

@@ -60,6 +60,7 @@ def test_a_group_may_be_named_by_its_file_beside_its_tasks(suite, server, capsys
     assert "overrides existing task" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite, server, capsys):
     priced = {"price": {"item": 0.01}}
     content = suite.ranked(server, MODELS, task="all_three", entry=priced)
@@ -253,6 +254,7 @@ def test_weights_are_written_on_a_command_line_as_in_yaml():
     assert weights == {"leaderboard=math": 0.5, "b": 1.0}
 
 
+@pytest.mark.long
 def test_earlier_answers_to_some_of_the_tasks_are_taken(suite, server, capsys):
     suite.ranked(server, MODELS, task="first", budget={"items": 30}, name="earlier")
     earlier = str(suite.run("earlier"))

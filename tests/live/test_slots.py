@@ -17,6 +17,7 @@ from lm_eval_ccat.records import Item
 FOUR = ["m01", "m05", "m07", "m11"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("models", "bank"),
     [(FOUR, "default.bank.json"), (["m01", "m11"], None), (["m05", "m07"], None)],
@@ -40,6 +41,7 @@ def test_more_slots_cost_no_more_and_change_nothing(bench, server, capsys, model
     assert few == many
 
 
+@pytest.mark.long
 def test_a_run_to_its_limits_uses_all_slots_and_every_answer(bench, server):
     server.latency = 0.5
     content = bench.ranked(

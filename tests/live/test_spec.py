@@ -120,6 +120,7 @@ def test_the_schema_that_is_shipped_is_that_of_the_code():
     assert json.loads((DOCS / "config.schema.json").read_text()) == surfaces.schema()
 
 
+@pytest.mark.long
 def test_the_schema_takes_what_is_read_and_refuses_what_is_refused():
     jsonschema = pytest.importorskip("jsonschema")
     schema = surfaces.schema()
@@ -310,6 +311,7 @@ def test_open_ends_do_not_count():
             Spec.read(wrong)
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.sampled_from([*options_of(Spec), "task", "x"]), JSON))
 def test_no_configuration_makes_more_than_a_usage_error(content):
     with warnings.catch_warnings():
@@ -322,6 +324,7 @@ def test_no_configuration_makes_more_than_a_usage_error(content):
             json.dumps(spec.public())
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.sampled_from(list(options_of(ModelSpec))), JSON))
 def test_no_entry_of_a_model_makes_more_than_a_usage_error(entry):
     try:

@@ -13,6 +13,7 @@ from lm_eval_ccat.live.failures import Failure
 from lm_eval_ccat.live.result import state
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", ["I cannot help with that.", "I'm sorry, but no.", "Sorry, I can't do that."]
 )
@@ -32,6 +33,7 @@ def test_refusals_are_told(bench, server, capsys, text):
     assert warning in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.long
 def test_another_model_than_the_one_asked_for_is_told(bench, server, capsys):
     server.says = lambda model, n: {"model": "small-one" if model == "m11" else "m01-2026-11"}
     content = bench.ranked(server, ["m01", "m11"], bank=None, max_items=20, stop="limits")

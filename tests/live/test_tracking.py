@@ -11,6 +11,7 @@ from worlds.bench import TASK
 KEY, TWO, TASKS = "hf_s3cretTokenOfMine", ["m01", "m11"], {"include_path": "tasks"}
 
 
+@pytest.mark.long
 def test_mlflow_gets_the_result_and_its_settings_may_be_changed(bench, server, monkeypatch, ccat):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -27,6 +28,7 @@ def test_mlflow_gets_the_result_and_its_settings_may_be_changed(bench, server, m
     assert len(mlflow.search_runs(experiment_names=["theirs"], output_format="list")) == 1
 
 
+@pytest.mark.long
 def test_a_tracker_that_fails_is_warned_of_and_the_result_stays(bench, server, capsys, monkeypatch):
     wandb = MagicMock()
     wandb.init.side_effect = RuntimeError("no network")
@@ -47,6 +49,7 @@ def test_a_tracker_without_its_package_costs_no_call(bench, server, ccat, monkey
         assert not server.asked and not (bench.run() / "result.json").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("away", [False, True])
 def test_the_harness_pushes_the_results_files(away, bench, server, capsys, monkeypatch):
     from lm_eval.loggers import EvaluationTracker

@@ -18,6 +18,7 @@ def changed(row):
     return [row]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
@@ -54,6 +55,7 @@ def test_a_results_file_of_another_estimate_is_found(bench, server, ccat):
     assert f"{file.name} of m01: estimate 0.99, the run's 0." in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -101,6 +103,7 @@ def test_full_results_of_another_benchmark_are_refused_by_name(
     )
 
 
+@pytest.mark.long
 def test_full_results_beside_a_result_that_contradicts_itself_tell_that(
     bench, server, ccat, tmp_path
 ):

@@ -97,6 +97,7 @@ def test_a_stored_run_and_a_live_model(bench, server, tmp_path, ccat):
     assert result["models"]["m09"]["from_prior"] > 0
 
 
+@pytest.mark.long
 def test_what_a_comparison_says_to_type_next_decides_it(bench, server, tmp_path, ccat):
     sides = [bench.config(server.url, [name], name=name, bank=None) for name in ("m05", "m07")]
     page, max_items, steps = tmp_path / "page.html", 10, []
@@ -171,6 +172,7 @@ def test_a_comparison_that_keeps_no_answers_says_so_and_decides_at_the_next_try(
     assert server.asked
 
 
+@pytest.mark.long
 def test_logs_of_some_documents_say_that_the_live_comparison_is_of_these(
     bench, server, tmp_path, ccat
 ):
@@ -224,6 +226,7 @@ def test_logs_that_were_scored_otherwise_are_told_and_scored_anew_and_of_other_v
     assert half["baseline"] == pytest.approx(whole["baseline"] / 2, abs=0.05)
 
 
+@pytest.mark.long
 def test_what_an_adaptive_run_says_to_type_next_works(bench, server, tmp_path, ccat):
     estimate = bench.adaptive(server, "m03", "--max_items", 12)
     assert "Next: the same command with --output_path DIR" in ccat(*estimate).out
@@ -236,6 +239,7 @@ def test_what_an_adaptive_run_says_to_type_next_works(bench, server, tmp_path, c
     assert "m03 is worse than m09" in ccat("compare", tmp_path / "logs", words[2], code=5).out
 
 
+@pytest.mark.long
 def test_an_interrupted_comparison_goes_on_and_ends_as_one_that_was_not(
     bench, server, tmp_path, capsys, interrupt_at, ccat
 ):
@@ -281,6 +285,7 @@ def test_a_budget_beside_logs_is_the_live_side_s_alone(bench, server, ccat, budg
     assert widths[1] < 1.2 * widths[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "code", "words"),
     [
@@ -320,6 +325,7 @@ def asked_otherwise(bench, server, ccat):
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_stored_run_of_other_prompts_is_refused_before_anything_is_asked(
     asked_otherwise, server, ccat
 ):
@@ -336,6 +342,7 @@ def test_a_stored_run_of_other_prompts_is_refused_before_anything_is_asked(
     assert not server.asked
 
 
+@pytest.mark.long
 def test_accepted_prompts_are_told_on_every_surface_also_of_a_resumed_comparison(
     asked_otherwise, tmp_path, ccat
 ):

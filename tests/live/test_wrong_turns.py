@@ -41,6 +41,7 @@ def test_a_type_that_takes_only_messages_implies_the_template(bench, server, tmp
     assert all("messages" in body and "prompt" not in body for body in server.bodies)
 
 
+@pytest.mark.long
 def test_a_model_of_another_type_beside_it_gets_its_plain_prompt(bench, server, ccat):
     of = {"m03": {"model": CHAT}}
     ccat(
@@ -52,6 +53,7 @@ def test_a_model_of_another_type_beside_it_gets_its_plain_prompt(bench, server, 
         assert ("messages" in body) == (body["model"] == "m03")
 
 
+@pytest.mark.long
 def test_a_task_beside_the_configuration_needs_no_folder(bench, server, ccat, tmp_path):
     for file in (bench.folder / "tasks").iterdir():
         if file.is_file():
@@ -73,6 +75,7 @@ def copies_beside(bench):
 BESIDE = {"old": "", "half": "bank: b.json\nharness: {}\n", "broken": "include: nowhere.yaml\n"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "how, beside", [*(("rank", name) for name in BESIDE), ("run", "old"), ("harness", "old")]
 )
@@ -94,6 +97,7 @@ def test_a_task_of_the_folder_is_that_of_the_harness_whatever_lies_beside(
     assert prompts and not any("old" in str(prompt) for prompt in prompts)
 
 
+@pytest.mark.long
 def test_a_task_beside_serves_a_name_that_nothing_else_has_and_is_told(
     bench, server, ccat, monkeypatch
 ):
@@ -134,6 +138,7 @@ def test_a_key_that_no_task_has_is_named_with_its_file(bench, ccat):
         assert f"{TASK}.yaml is no task: none has a key `outputtype`; did you mean output_" in error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["beside", "folder"])
 def test_run_finds_a_task_as_rank_does(bench, server, ccat, tmp_path, monkeypatch, where):
     """In its file beside the command or in a folder, and never in a ranking that names it."""
@@ -197,6 +202,7 @@ def command(how: str, bench, server, metric: str) -> list:
     return ["compare", *sides, "--max_items", 40]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["rank", "run", "compare"])
 def test_no_direction_is_taken_from_a_name_that_a_task_gives_to_what_it_likes(
     bench, server, ccat, how
@@ -216,6 +222,7 @@ def test_no_direction_is_taken_from_a_name_that_a_task_gives_to_what_it_likes(
         assert "lower is better" in out and "m09 is better than m01" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["rank", "run", "compare"])
 def test_scores_that_mostly_lie_above_their_cap_end_a_run_after_its_first_answers(
     bench, server, ccat, how
@@ -261,6 +268,7 @@ def test_other_prompts_than_the_banks_are_refused_before_weights_load(
             assert remedy in ccat(how, *words, *more, f"--{name}", *value, code=(1, 2)).err
 
 
+@pytest.mark.long
 def test_a_model_without_an_answer_is_corrected_on_resume(bench, server, ccat):
     def mood(model, prompt, before):
         return ("say", 404, '{"error": "no m99"}') if model == "m99" else None

@@ -41,6 +41,7 @@ def test_the_seed_tells_equal_items_apart_and_scores_moved_by_a_few_ulps_change_
     assert asked(method, y, seed=1)[0][:20] != items[:20]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["default", "paper"])
 def test_a_bank_does_not_depend_on_the_order_of_its_models(method):
     rng = np.random.default_rng(4)

@@ -179,6 +179,7 @@ def test_the_scale_is_that_of_flags_then_yaml_then_table(name, arguments, scale)
     assert metric.scale == scale and metric.label == name
 
 
+@pytest.mark.long
 def test_a_metric_that_the_task_aggregates_itself_has_a_name_of_its_own():
     config = listed("acc_norm", aggregation=lambda items: 0)
     declared = find_metric("acc_norm", config=config, range=(0, 1))

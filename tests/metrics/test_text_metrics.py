@@ -7,6 +7,7 @@ from lm_eval_ccat.metrics.bertscore import BertScoreSettings, bertscore_f1
 from lm_eval_ccat.metrics.text_pairs import rouge, sentence_scorer, word_f1
 
 
+@pytest.mark.long
 def test_rouge_is_that_of_the_library_and_0_for_an_empty_text():
     # LCS "the cat": 2 of 3 words on both sides.
     assert rouge("the cat sat", "the cat ran")["rougeL"] == pytest.approx(2 / 3)

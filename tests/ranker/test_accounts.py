@@ -145,6 +145,7 @@ def test_the_books_agree_with_what_happened(seed, by_mean):
             agree(accounts, accounts.of(name), books, accounts.left())
 
 
+@pytest.mark.long
 def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     contents = Contents(bank_of("default", 30))
     accounts = Accounts(contents, {"a": 0.1, "b": 1e-8}, np.ones(30), 0.3, affords_mean=False)

@@ -153,6 +153,7 @@ def test_errors_and_what_they_share_make_the_error_of_the_mean(world, across):
         assert shared["a"]["b"] > abs(shared["a"]["apart"])
 
 
+@pytest.mark.long
 def test_a_model_beyond_all_banks_errs_to_the_same_side_in_every_task(world):
     """One that answers everything wrongly is beyond the banks; one that answers half is not."""
     banks = {t: untried(b) for t, b in world[0].items()}
@@ -167,6 +168,7 @@ def test_a_model_beyond_all_banks_errs_to_the_same_side_in_every_task(world):
     assert stated < 1.2 * independent
 
 
+@pytest.mark.long
 def test_an_interval_reaches_farther_only_where_it_lies_away_from_the_banks(world):
     banks = {task: untried(bank) for task, bank in world[0].items()}
     ranker = Ranker(banks, ["strong", "weak"], weights="equal", across=False)

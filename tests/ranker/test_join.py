@@ -64,6 +64,7 @@ def test_a_shuffled_bank_is_set_aside_by_name_and_a_right_one_never():
     assert items == set(asked), "no answer is lost"
 
 
+@pytest.mark.long
 def test_which_model_had_an_item_is_no_evidence_for_a_bank():
     """Joined at random, the correlation's z has mean 0 and variance 1, however far models differ.
 
@@ -83,6 +84,7 @@ def test_which_model_had_an_item_is_no_evidence_for_a_bank():
     assert abs(np.mean(z)) < 0.25 and 0.85 < np.std(z) < 1.15
 
 
+@pytest.mark.long
 def test_one_model_alone_may_be_the_odd_one():
     ranker = Ranker(shuffled(bank_of()), ["m6"], max_items=120)
     drive(ranker)
@@ -91,6 +93,7 @@ def test_one_model_alone_may_be_the_odd_one():
     assert ranker.bank.method == "default"
 
 
+@pytest.mark.long
 def test_a_journal_of_the_calls_rebuilds_a_ranking_that_set_its_bank_aside():
     bank = shuffled(bank_of())
     ranker = Ranker(bank, list(TESTED), max_items=60, confidence=0.999)
@@ -122,6 +125,7 @@ def test_failures_money_and_models_that_join_survive_the_bank():
     assert ranker.result().failed[model] == {item: "refused"}
 
 
+@pytest.mark.long
 def test_scores_that_do_not_vary_and_a_blank_bank_prove_nothing():
     ranker = Ranker(bank_of(), ["a", "b"], max_items=60, confidence=0.999)
     for model, item in ((m, i) for i in range(60) for m in ("a", "b")):

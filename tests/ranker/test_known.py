@@ -34,6 +34,7 @@ def bank_of(method: str) -> ItemBank:
     return calibrate(KNOWN, method=method)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("known", [KNOWN, MEANS], ids=["scores", "means"])
 def test_a_new_model_finds_its_place(method, known):
@@ -91,6 +92,7 @@ def test_the_error_of_a_known_model_counts_as_a_standard_error():
     assert several.variance.tolist() == pytest.approx([0.0, 0.04**2])
 
 
+@pytest.mark.long
 def test_missing_scores_leave_the_error_of_a_mean_of_a_sample():
     raw = KNOWN.raw.copy()
     raw[4, 50:] = np.nan
@@ -142,6 +144,7 @@ def test_known_models_out_of_range_are_refused(known, says):
         Ranker(bank_of("paper"), {"new": 1.0}, known=known)
 
 
+@pytest.mark.long
 def test_a_large_board_stays_readable():
     known = {f"k{i:04d}": m for i, m in enumerate(np.linspace(0.05, 0.95, 3000))}
     scores = {"new": draw(0.0, 2)[0]}
@@ -194,6 +197,7 @@ def test_only_the_papers_method_ends_at_half_of_the_items_by_itself(known):
     assert caps == [int(bank_of("paper").kept.sum()) // 2, N_ITEMS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("near", [0.0, 0.3])
 def test_a_finite_guarantee_holds_among_known_models_too(near):
     """A few zeros among equal scores: the normal bound knows nothing of them until they come."""
@@ -264,6 +268,7 @@ def test_a_long_tie_of_known_models_is_a_chain_of_few_pairs():
     assert "k119 (1 to 6) >~ k118" in ranking.in_words()
 
 
+@pytest.mark.long
 def test_known_models_of_other_prompts_are_refused_as_in_a_run():
     marks = ["70b499c5"] * N_ITEMS
     bank = replace(bank_of("default"), prompts=tuple(marks))

@@ -80,6 +80,7 @@ def test_a_pair_that_is_barred_is_neither_decided_nor_asked_for():
     assert drive(ranker, TELL).pairs[0].barred is False
 
 
+@pytest.mark.long
 def test_a_horizon_is_raised_with_the_limit_from_the_next_look_on():
     twins = np.clip(SCORES[1] + np.array([[0.05], [-0.05]]) * (-1.0) ** np.arange(80), 0.0, 1.0)
     ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=30, seed=1)

@@ -106,6 +106,7 @@ def test_looks_hold_the_largest_evidence_of_every_pair_in_both_of_its_places(kno
     assert (close > 0.0).any() and np.array_equal(close[:, :6], close[:, :6].T)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["default", "sample"])
 def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt(method):
     """Results are read at other times, and a rebuilt ranking is told what was asked."""

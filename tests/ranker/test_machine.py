@@ -452,4 +452,4 @@ AnyRanking.TestCase.settings = settings(
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
-TestAnyRanking = AnyRanking.TestCase
+TestAnyRanking = pytest.mark.long(AnyRanking.TestCase)

@@ -60,6 +60,7 @@ def test_the_correlation_of_outcomes_is_that_of_the_answers_that_have_both():
     assert task.correlation()[0, 1] == pytest.approx((20 * found + 5) / 25)
 
 
+@pytest.mark.long
 def test_the_outcome_that_errs_most_in_the_sum_chooses_the_item():
     """No answer has a score of bleu, so its error stays while that of chrf falls."""
     of_task, weights = banks("paper"), {"bleu": 1.0, "chrf": 20.0}
@@ -156,6 +157,7 @@ def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
     assert np.mean(values) == pytest.approx(y.mean())
 
 
+@pytest.mark.long
 def test_weights_within_a_task_and_costs_are_its_own():
     first, second = bank_of("default", N, 0, "x"), bank_of("default", N, 1, "x")
     weights = {"t": {"bleu": 3.0, "chrf": 1.0}, "u": {"bleu": 4.0}}

@@ -15,6 +15,7 @@ def ends_if_the_others_score(ranker, answers, score, weights):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["default", "sample", "paper"])
 @pytest.mark.parametrize("told", [0.0, 1.0, "mixed"])
 def test_an_interval_lies_within_what_the_answers_leave_open(method, told):

@@ -181,6 +181,7 @@ def test_a_known_mean_is_passed_from_below_as_from_above(looks: str, right: int)
     assert interval(0.65, 0.0) == pytest.approx((-high, -low))
 
 
+@pytest.mark.long
 def test_full_results_of_several_answers_have_the_noise_of_their_mean() -> None:
     """Tables of eight answers an item, drawn again and again, scatter by what is stated."""
     rng, repeats, tables = np.random.default_rng(5), 8, 400
@@ -263,6 +264,7 @@ def test_the_result_says_what_was_asked_of_all_answers() -> None:
     assert 0.0 < scatter < 0.5 / (N_ITEMS * REPEATS) ** 0.5 * 1.5
 
 
+@pytest.mark.long
 def test_what_a_full_run_scatters_by_is_unknown_before_answers_are_repeated() -> None:
     """Items of which each has one answer for ever: a full run scatters by nothing."""
     ranker = Ranker(ItemBank.blank(range(40)), ["a", "b"], repeats=8, stop="limits", max_items=80)

@@ -114,6 +114,7 @@ def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(fou
     assert one.interval(0.95) == pytest.approx((0.5 - 0.0979982, 0.5 + 0.0979982))
 
 
+@pytest.mark.long
 def test_a_board_of_many_writes_down_the_pairs_that_tell():
     known = {f"k{i:03}": 0.1 + 0.8 * i / 120 for i in range(120)}
     result = drive(Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, known=known), of(SCORES))
@@ -170,6 +171,7 @@ def test_an_open_pair_is_told_no_answers_that_failed_items_cannot_give():
     assert pair["all_items"]
 
 
+@pytest.mark.long
 def test_a_model_beyond_the_bank_is_named_and_one_within_is_not():
     bank, scores = bank_of("default", 100), draw([3.5, -0.7], 100, 4)
     findings = drive(Ranker(bank, ["a", "b"], stop="limits", max_items=40), scores).findings
@@ -230,6 +232,7 @@ def test_what_these_documents_decide_of_a_pair_need_not_hold_of_others(max_items
     assert ttest_rel(rows["a"], rows["b"]).pvalue > 0.05 > ttest_rel(rows["b"], rows["c"]).pvalue
 
 
+@pytest.mark.long
 def test_every_item_was_administered_only_where_no_model_stopped_earlier():
     rng = np.random.default_rng(0)
     alike = rng.uniform(0.4, 0.6, (2, 60))

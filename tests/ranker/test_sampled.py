@@ -89,6 +89,7 @@ def test_all_items_answered_once_leave_the_noise_of_answers() -> None:
     assert low < 2 / 3 < high
 
 
+@pytest.mark.long
 def test_a_result_names_its_question() -> None:
     content = {
         (sampled, about): answered_by_all(30, sampled=sampled, question=about).result().to_dict()

@@ -44,6 +44,7 @@ def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
         assert result.standard_errors[m] == pytest.approx(math.sqrt(variance))
 
 
+@pytest.mark.long
 def test_groups_of_tasks_have_their_score_and_its_error():
     groups = {"both": ["small", "large"], "uneven": {"small": 3.0, "middle": 1.0}}
     untried = {

@@ -26,6 +26,7 @@ def test_a_model_asked_for_by_itself_leaves_the_warm_up_of_others_in_the_budget(
     assert len(ranker.ask(100, model="b")) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["default", "sample"])
 def test_a_limit_of_items_cuts_the_first_items_and_a_raised_one_gives_the_others(method):
     ranker = Ranker(bank_of(method), ["a", "b"], max_items=5)
@@ -67,6 +68,7 @@ def test_exposure_draws_among_so_many_items(k):
     assert len({Ranker(bank, ["a"], seed=s, exposure=k).ask()[0] for s in range(40)}) == k
 
 
+@pytest.mark.long
 def test_models_do_not_share_the_draws_of_exposure():
     names = [f"m{n}" for n in range(8)]
     ranker = Ranker(bank_of("paper", 60), names, exposure=4)
@@ -74,6 +76,7 @@ def test_models_do_not_share_the_draws_of_exposure():
     assert len(set(first)) == 4
 
 
+@pytest.mark.long
 def test_the_papers_warm_up_is_asked_even_if_the_budget_is_too_small():
     banks = {"x": bank_of("paper", 30, 1), "y": bank_of("paper", 20, 2)}
     ranker = Ranker(banks, {"a": 1.0}, budget=3.0, warmup=3, stop="limits")

@@ -111,6 +111,7 @@ def test_exactly_k_models_are_the_best_k_beside_known_ones_too(seed):
     assert [sum(of.values()) for of in chances.values()] == pytest.approx([1.0, 2.0, 3.0])
 
 
+@pytest.mark.long
 @CASES
 @given(
     seed=st.integers(0, 10**6),
@@ -149,6 +150,7 @@ def test_order_sign_probability_and_interval_of_a_pair_agree(
     assert ((-d <= low) & (high <= d))[v.state == EQUIVALENT].all()
 
 
+@pytest.mark.long
 @CASES
 @given(seed=st.integers(0, 10**6), references=st.booleans())
 def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references):
@@ -361,6 +363,7 @@ def test_a_horizon_of_thirty_thousand_items_has_its_boundary():
     assert 0.03 < float((np.abs(path) >= c * np.sqrt(clock)).any(axis=1).mean()) < 0.05
 
 
+@pytest.mark.long
 @CASES
 @given(
     looks=st.sampled_from(LOOKS),

@@ -47,6 +47,7 @@ def curves_of(bank):
     return curves, logits, slope
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["paper", "default"])
 def test_the_information_of_a_bank_is_that_of_its_curves(method):
     bank = calibrate(example_table(14, 60, seed=3), method=method)
@@ -65,6 +66,7 @@ def test_the_information_of_a_bank_is_that_of_its_curves(method):
     assert np.isnan(location[~bank.kept]).all()
 
 
+@pytest.mark.long
 def test_a_model_as_able_as_an_item_is_hard_scores_a_half():
     bank = calibrate(example_table(14, 60, seed=3), method="paper")
     curves, logits, _ = curves_of(bank)
@@ -98,6 +100,7 @@ def test_documents_weigh_as_much_as_they_move_neighbours_apart(run):
     assert len(order) == 5 and len(set(curves.noise.tolist())) > 1
 
 
+@pytest.mark.long
 def test_documents_weigh_alike_whatever_part_of_the_scale_a_metric_uses():
     """The paper's test stretches scores such as BERTScore's, which lie between 0.8 and 0.9."""
     scores = example_table(10, 40, seed=2).scores
@@ -208,6 +211,7 @@ def test_a_failed_repeat_is_of_its_document(tasks, doc_id, documents):
     assert [failure.doc for failure in run.failed] == documents
 
 
+@pytest.mark.long
 def test_a_bank_that_was_changed_is_not_the_runs(tmp_path):
     folder = make_run(tmp_path / "run", n_models=2, n_items=40, budget=30, hostile=False)
     assert read_run(folder).banks is not None

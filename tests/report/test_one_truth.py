@@ -207,6 +207,7 @@ def test_answers_behind_the_deciding_one_are_not_shown(changed) -> None:
     assert shown == {m: one["items"] for m, one in run.result["models"].items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("warned", [False, True])
 def test_empty_answers_are_told_once(changed, warned) -> None:
     def empty(result):
@@ -236,6 +237,7 @@ def test_the_page_leaves_the_order_to_a_headline_that_names_every_model(changed,
     assert ('class="verdict"' in render(run)) is not told
 
 
+@pytest.mark.long
 def test_figures_of_another_version_are_not_contradicted(changed) -> None:
     def other_figures(result):
         result["models"][result["order"][0]]["estimate"] += 0.5
@@ -266,6 +268,7 @@ def test_order_ranks_and_open_pairs_are_the_result_s(run, html) -> None:
         assert ("needs stronger evidence to be decided" in html) is sure
 
 
+@pytest.mark.long
 def test_the_terminal_says_what_the_result_says(run) -> None:
     content, result = state(run.path).content, run.result  # what `rank RUN_DIR` shows
     out = io.StringIO()
@@ -345,6 +348,7 @@ def parsed(lead: str) -> list[float]:
     return [beside.get(text) or float(text) for text in (low, middle, high)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("decision", AWKWARD)
 def test_an_interval_excludes_0_as_printed_if_and_only_if_its_pair_is_decided(
     run, course, decision, monkeypatch

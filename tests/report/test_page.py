@@ -72,6 +72,7 @@ def test_every_answer_of_the_journal_is_on_the_page(run_dir, seen):
         assert answer[4] == visible(text[: len(text) - answer[5]])
 
 
+@pytest.mark.long
 def test_every_answer_stands_beside_what_was_expected_of_this_document(run_dir):
     run = read_run(run_dir)
     order = [*run.positions]
@@ -157,6 +158,7 @@ def test_the_configuration_on_the_page_can_be_run_again(run_dir):
     assert again.confidence == run.config["confidence"]
 
 
+@pytest.mark.long
 def test_what_is_missing_is_said(page, tmp_path):
     assert "is missing or was changed" not in page.read_text(encoding="utf-8")
     folder = make_run(tmp_path / "run", n_models=2, n_items=60, budget=40)

@@ -86,6 +86,7 @@ def test_equal_models_have_no_negative_zero_on_any_surface():
             assert "e-1" not in " ".join(surfaces)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", ["benchmark", "population"])
 def test_an_interval_of_a_comparison_excludes_0_as_printed_if_and_only_if_it_is_decided(question):
     """From two documents to two hundred, from no difference to one of a millionth."""

@@ -123,6 +123,7 @@ def test_each_way_to_choose_items_has_its_own_curve():
     assert [text for text in texts(chart) if text in gaps["10"]] == ["random", "bank"]
 
 
+@pytest.mark.long
 def test_a_bank_of_many_items_has_no_more_points_than_fit(monkeypatch):
     monkeypatch.setattr(plots, "MAX_POINTS", 10)
     for n_items in (9, 19, 20, 21):

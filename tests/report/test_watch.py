@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from synthetic import make_run
 
 from lm_eval_ccat.report import LivePage, page, read_run, stored_run, write_report
@@ -18,6 +19,7 @@ def until(condition) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_a_page_follows_a_run_and_loads_itself_again_only_while_it_goes_on(tmp_path) -> None:
     usual = {"n_models": 2, "n_items": 40, "budget": 30, "hostile": False, "n_calibration": 6}
     away, folder = make_run(tmp_path / "later", **usual), tmp_path / "run"
@@ -36,6 +38,7 @@ def test_a_page_follows_a_run_and_loads_itself_again_only_while_it_goes_on(tmp_p
     assert "refresh" not in done.split("<script")[0]
 
 
+@pytest.mark.long
 def test_a_run_that_goes_on_while_it_is_read_has_its_course(tmp_path, monkeypatch) -> None:
     usual = {"n_models": 2, "n_items": 40, "budget": 30, "hostile": False, "n_calibration": 6}
     folder = make_run(tmp_path / "run", **usual)
@@ -56,6 +59,7 @@ def test_a_run_that_goes_on_while_it_is_read_has_its_course(tmp_path, monkeypatc
     assert run.n_lines == len(lines) - 12
 
 
+@pytest.mark.long
 def test_a_page_that_cannot_be_written_is_rendered_as_seldom_as_one_that_can(tmp_path, monkeypatch):
     usual = {"n_models": 2, "n_items": 40, "budget": 30, "hostile": False, "n_calibration": 6}
     folder = make_run(tmp_path / "run", **usual)

@@ -69,6 +69,7 @@ def run(tmp_path: Path) -> Path:
     return folder.path
 
 
+@pytest.mark.long
 def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(run):
     first = work(run)
     assert len(first) == 24 and work(run) == []
@@ -83,6 +84,7 @@ def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(run):
     assert sum(ranker.ranker.result().cost.values()) == sum(ranker.tally.answered.values())
 
 
+@pytest.mark.long
 def test_a_model_joins_and_a_price_changes(run):
     work(run, 10)
     now = identity(60.0, prices={"m1": 1.0, "m2": 3.0, "m10": 0.5})

@@ -191,6 +191,7 @@ def damaged(content: bytes, name: str, chance) -> bytes:
 EACH = pytest.param(range(SAMPLE, MUTATIONS), id="all", marks=pytest.mark.slow)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [pytest.param(range(SAMPLE), id="sample"), EACH])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_file_is_read_in_part_or_refused_by_its_name(kind, seeds, tmp_path):

@@ -215,6 +215,7 @@ def test_the_worker_scores_as_comet_itself(scored_by):
     assert found == [min(max(score, 0.0), 1.0) for score in expected]
 
 
+@pytest.mark.long
 def test_a_ranking_asks_the_worker_as_a_full_run_does(
     scored_by, bank, data, model_args, tmp_path, monkeypatch, capsys
 ):

@@ -115,6 +115,7 @@ def test_better_models_score_better_and_the_logs_are_the_harness_s_own(logs, tas
     assert table.scale.high == {"fkgl": 30, "judge_score": 10, "bleu": 100}.get(metric, 1)
 
 
+@pytest.mark.long
 def test_plain_lm_eval_is_adaptive_by_the_task_class(banks, run):
     banks_of = {f"{task}_adaptive": str(banks / f"{task}.json") for task in TASKS}
     adaptive = {"bank": banks_of, "max_items": 5}
@@ -167,6 +168,7 @@ def judged(place, banks, monkeypatch):
         yield start
 
 
+@pytest.mark.long
 def test_an_answer_without_a_rating_is_left_out(banks, judged, run, rank):
     def rate(messages, n):
         text = messages[0]["content"]
@@ -191,6 +193,7 @@ def test_what_the_judge_costs_counts_in_the_budget(judged, rank):
     assert spent == pytest.approx(0.02 * len(server.requests)) and len(server.requests) >= 20
 
 
+@pytest.mark.long
 def test_scores_scaled_by_item_calibrate_and_run(place, logs, model_args, run, monkeypatch, capsys):
     expected = {}
     for metric in ("rougeL", "fkgl"):

@@ -179,6 +179,7 @@ def drawn_first(n, bank, scores):
     return drawn
 
 
+@pytest.mark.long
 def test_beyond_the_bank_all_items_but_ten_are_drawn_whatever_share_the_bank_states():
     bank = replace(usual_bank(), constants={**usual_bank().constants, "draws": 0.5})
     assert sum(drawn_first(30, bank, np.ones(200))) == 20
@@ -219,6 +220,7 @@ def test_before_any_score_an_ability_is_as_unsure_as_its_prior(items):
     assert ScorePosterior(items).covariance[0, 0] == pytest.approx(items.prior_sd**2)
 
 
+@pytest.mark.long
 def test_a_bank_is_read_as_it_was_fitted():
     table = world(12, 60, seed=2, second_skill=1.0)
     fitted, read = fit_items(table.model_scores()).items, model_of(calibrate(table)).items

@@ -75,6 +75,7 @@ def test_an_error_within_1_96_standard_errors_is_covered_at_95_percent():
     assert facts["coverage_95"] == 1.0 and facts["z_rms"] == pytest.approx(1.8)
 
 
+@pytest.mark.long
 def test_abilities_in_a_report_are_the_logits_of_mean_scores():
     table = world(9, 40)
     bank = calibrate(table)
@@ -101,6 +102,7 @@ def test_a_model_that_ran_the_hard_items_alone_is_no_weak_model():
     assert means == pytest.approx(0.5 + skill, abs=0.05)
 
 
+@pytest.mark.long
 def test_what_a_table_leaves_open_is_said_in_words():
     """Items alike for every model, and configurations: they are no models of their own."""
     base = world(9, 40).raw
@@ -198,6 +200,7 @@ def many_bank():
     return calibrate(TABLE.without(NEW))
 
 
+@pytest.mark.long
 def test_their_bank_says_so():
     bank = many_bank()
     departures = bank.constants["departures"]
@@ -207,6 +210,7 @@ def test_their_bank_says_so():
         Ranker(replace(bank, constants={**bank.constants, "draws": 3.0}), {"a": 1.0})
 
 
+@pytest.mark.long
 def test_the_share_of_draws_is_an_option():
     """Of all draws, if it is 1: what no model left out has confirmed chooses no item."""
     for bank in (calibrate(world(8, 30), draws=1.0), calibrate(world(3, 30))):

@@ -35,6 +35,7 @@ def told(items, scores) -> DefaultPolicy:
     return policy
 
 
+@pytest.mark.long
 def test_the_gain_is_the_fall_of_the_variance_it_promises():
     # With the curves held at one point the posterior is Gaussian, so the promise is exact.
     posterior = ScorePosterior(model_of(the_bank()).items)
@@ -202,6 +203,7 @@ def test_models_of_fields_apart_have_the_freedom_of_welch():
     assert found.df == pytest.approx(np.array([[5.0, welch], [welch, 10.0]]))
 
 
+@pytest.mark.long
 def test_what_is_known_in_full_is_a_sample_of_documents_like_these():
     n, options = the_bank().n_items, {"question": "population", "stop": "limits", "looks": "one"}
     found = drive(Ranker(the_bank(), list(SCORES), **options), SCORES)

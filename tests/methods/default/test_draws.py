@@ -61,6 +61,7 @@ def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
     assert expectation([]) == pytest.approx(sum(scores) / n, abs=1e-9)
 
 
+@pytest.mark.long
 def test_what_is_drawn_stands_for_the_items_that_are_held_back():
     """Over all ways of holding two of seven items back, and over all draws, exactly."""
     scores, found = np.array([0.1, 0.9, 0.4, 0.7, 0.2, 0.0, 1.0]), []
@@ -79,6 +80,7 @@ def test_what_is_drawn_stands_for_the_items_that_are_held_back():
     assert sum(found) / 21 == pytest.approx(scores.mean(), abs=1e-9)
 
 
+@pytest.mark.long
 def test_draws_are_as_frequent_as_they_state():
     size, count = np.array([1.0, 2.0, 5.0]), np.zeros((3, 3))
     for seed in range(2000):
@@ -279,6 +281,7 @@ def test_draws_of_equal_weight_tell_of_a_pair_what_random_items_tell(q, alike, s
     assert found == pytest.approx(policy.belief().variance[0, 1], rel=0.02)
 
 
+@pytest.mark.long
 def test_a_model_that_refuses_items_is_known_less_well_from_its_first_answers_on():
     """Scores as the bank expects leave its variances alone; a tenth of refusals widens them."""
     values = world(31, 60, seed=3).model_scores()
@@ -306,6 +309,7 @@ def test_a_model_that_refuses_items_is_known_less_well_from_its_first_answers_on
     assert wide_v > v and wide_noise > noise
 
 
+@pytest.mark.long
 def test_what_two_models_refuse_is_known_of_neither_from_the_other():
     """Each refuses other items: what this adds to their variances, it adds to the difference."""
     values = world(32, 60, seed=3).model_scores()
@@ -358,6 +362,7 @@ def test_a_draw_with_an_item_in_flight_before_it_says_nothing_until_that_item_ha
     assert member.sample().estimate == pytest.approx(expected)
 
 
+@pytest.mark.long
 def test_as_few_models_like_those_of_the_bank_are_called_unlike_as_is_stated():
     """Departures beyond the quantile of either side are found, and none within it."""
     policy = DefaultPolicy(calibrate(world(12, 30, seed=2)), 1)

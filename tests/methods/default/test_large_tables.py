@@ -28,6 +28,7 @@ def test_half_of_a_symmetric_matrix_stands_for_all_of_it():
     assert (x[row] * x[column] * times) @ whole[row, column] == pytest.approx(x @ whole @ x)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("binary", "missing"), [(False, 0.2), (True, 0.0)])
 def test_groups_of_like_ability_give_the_curves_of_single_models(binary, missing):
     table = with_holes(world(800, 150, binary=binary, second_skill=0.6), missing)
@@ -47,6 +48,7 @@ def test_groups_of_like_ability_give_the_curves_of_single_models(binary, missing
     assert other.loadings[:, 0] == pytest.approx(one.loadings[:, 0], abs=0.02)
 
 
+@pytest.mark.long
 def test_steep_curves_leave_no_factor_of_the_groups_width():
     # Without noise, what a group's models differ in would be the largest residual there is.
     skill, ease = np.random.default_rng(0).normal(size=(700, 1)), np.linspace(-1, 1, 100)
@@ -80,6 +82,7 @@ def test_blocks_of_items_give_the_fit_of_all_at_once(monkeypatch):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-9, abs=1e-10)
 
 
+@pytest.mark.long
 def test_beside_a_large_table_a_fit_takes_less_memory_than_the_table(monkeypatch):
     table = ScoreTable.from_arrays(
         np.random.default_rng(0).random((1200, 600)), [f"m{j}" for j in range(1200)]

@@ -53,6 +53,7 @@ def told(ranker: Ranker, most: int = 999, fails: Any = lambda model, item, repea
     return asked
 
 
+@pytest.mark.long
 def test_the_first_pass_is_that_of_single_sampled_answers(bank) -> None:
     single = Ranker(bank, ["a", "b"], sampled=True, stop="limits", seed=3)
     ranker = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits", seed=3)
@@ -77,6 +78,7 @@ def test_all_answers_are_compared_as_without_a_bank(bank) -> None:
     assert "scatter" in ranker.result().to_dict()["models"]["a"]
 
 
+@pytest.mark.long
 def test_models_that_are_through_the_first_pass_are_compared_by_all_answers(bank) -> None:
     """A third that joins is beside both by the bank, until it is through as well."""
     ranker = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits")
@@ -200,6 +202,7 @@ def test_single_answers_and_copies_tell_no_noise(rows: int, copied: bool) -> Non
     assert "within" not in calibrate(table).parameters
 
 
+@pytest.mark.long
 def test_the_noise_of_an_item_is_its_own() -> None:
     """Half of the items are guessed anew at each answer; on the others a model is always sure."""
     p = np.random.default_rng(9).random((KNOWN, MANY))
@@ -208,6 +211,7 @@ def test_the_noise_of_an_item_is_its_own() -> None:
     assert within[: MANY // 2].min() > 0.7 and within[MANY // 2 :].max() < 0.4
 
 
+@pytest.mark.long
 def test_a_repeat_that_is_in_flight_is_no_answer_of_the_first_pass():
     """What an item's second answer will tell, no item of the first pass need leave to it."""
     bank, n = bank_of("default"), 80

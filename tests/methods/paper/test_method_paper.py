@@ -40,6 +40,7 @@ def scores(seed=0, n_models=8, n_items=40):
     return np.clip(expit(eta) + 0.1 * rng.normal(size=eta.shape), 0.0, 1.0)
 
 
+@pytest.mark.long
 def test_a_bank_without_the_record_takes_scores_as_given():
     values = 0.6 + 0.2 * scores()
     bank = calibrate(made(values[3:]), "paper")
@@ -78,6 +79,7 @@ def test_what_cannot_be_a_rescaling_is_refused():
             PaperTest(broken)
 
 
+@pytest.mark.long
 def test_decisions_are_of_abilities_and_a_margin_is_of_scores():
     values = 0.3 + 0.4 * scores(n_models=9, n_items=120)
     policy = PaperPolicy(calibrate(made(values[::2]), "paper"), 4)
@@ -170,6 +172,7 @@ def lacking(wrong):
     return calibrate(made(np.delete(wrong, [4, 9], axis=0)), method="paper")
 
 
+@pytest.mark.long
 def test_the_misfit_is_that_of_the_same_scores_on_another_scale():
     # Models are a whole number of items apart, so many pairs are equally close but for rounding.
     y = tastes(1.0)[:, :60]

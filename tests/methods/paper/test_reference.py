@@ -49,6 +49,7 @@ def test_calibration(case, bank):
     assert len(report["removed"]) == expected["items_removed_negative_correlation"]
 
 
+@pytest.mark.long
 def test_ranking(case, bank, monkeypatch):
     # Of items that tell the same the reference takes the first; here a draw decides.
     monkeypatch.setattr(paper_test, "tie_order", lambda seed, n_items: np.arange(n_items))

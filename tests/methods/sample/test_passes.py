@@ -40,6 +40,7 @@ def stated(parts, s2_at_first):
     return mean, between + within, df
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("graded", [False, True])
 @pytest.mark.parametrize("failing", [0.0, 0.15])
 def test_sums_answer_by_answer_are_the_equations(graded: bool, failing: float) -> None:

@@ -79,6 +79,7 @@ def test_seen_in_full_everything_is_known(seed, n_items, kind, guarantee):
             assert found.better[i, j] == (0.5 if tied else float(mean[i] > mean[j]))
 
 
+@pytest.mark.long
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**6), guarantee=st.sampled_from(["asymptotic", "finite"]))
 def test_the_order_of_the_models_does_not_matter(seed, guarantee):
@@ -141,6 +142,7 @@ def test_a_failed_item_counts_for_no_pair_of_its_model():
     assert verdicts(p).state[0, 2] == DECIDED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("wrong", "top", "other", "horizon"),
     [
@@ -280,6 +282,7 @@ def test_an_interval_of_random_items_holds_whatever_the_share_of_right_answers()
         assert chance @ ((low <= right) & (right <= high)) >= 0.95, wrong
 
 
+@pytest.mark.long
 def test_betting_holds_at_every_look_and_takes_what_is_missing_for_missing():
     y = (np.random.default_rng(2).random((2, 120)) < np.array([[0.9], [0.8]])).astype(float)
     missed = 0

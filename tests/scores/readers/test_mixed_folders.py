@@ -43,6 +43,7 @@ def test_each_framework_s_task_of_a_mixed_folder_can_be_asked_for(folder):
         ScoreTable.read(folder, task="demos")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="names of HELM's folders hold a colon")
 def test_calibrate_makes_a_bank_of_each_framework_s_task(folder, tmp_path):
     with zipfile.ZipFile(DATA / "helm.zip") as archive:

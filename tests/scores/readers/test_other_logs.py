@@ -264,6 +264,7 @@ def test_only_who_asks_for_partial_runs_gets_the_scores(tmp_path):
         ScoreTable.read(drawn, partial=True)
 
 
+@pytest.mark.long
 def test_bank_update_takes_a_run_directory_and_dates_the_bank(tmp_path):
     known = example_table().without(["m02", "m09"])
     known.write(tmp_path / "known.parquet")
