@@ -14,7 +14,7 @@ that depends on their shapes).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -152,8 +152,9 @@ class ItemSequence:
         self.n_drawn += probability is not None
 
 
-class Moments(NamedTuple):
-    """Estimates and covariances before draws are weighed against the bank; arrays by model.
+@dataclass(eq=False)
+class ModelValues:
+    """What is known of each model alone, before draws are weighed against the bank.
 
     Attributes
     ----------
@@ -164,16 +165,10 @@ class Moments(NamedTuple):
     ability, ability_variance, slope : ndarray of shape (n_models,)
         Posterior of the ability, and change of the estimate per unit of ability, without
         departures.
-    item_covariance, mean_covariance : ndarray of shape (n_models, n_models)
-        Covariances of residuals on one item, and of mean residuals on the draws.
-    prior : ndarray of shape (n_models, n_models)
-        Covariance of departures before any draw.
-    df_of_draws : ndarray of shape (n_models, n_models)
-        Degrees of freedom that draws give to variances of residuals (on the diagonal) and of their
-        differences.
-    item_variance, mean_variance : ndarray of shape (n_models, n_models)
-        Variances of differences of residuals on one item, and of mean residuals on the draws, as
-        the draws alone show them; the diagonal means nothing.
+    residual_sd : ndarray of shape (n_models,)
+        Standard deviation of a residual on an item not asked, by the bank.
+    score_variance : ndarray of shape (n_models,)
+        Of the scores so far.
     """
 
     estimate: Floats
@@ -186,6 +181,28 @@ class Moments(NamedTuple):
     ability: Floats
     ability_variance: Floats
     slope: Floats
+    residual_sd: Floats
+    score_variance: Floats
+
+
+@dataclass(eq=False)
+class Moments(ModelValues):
+    """Estimates and covariances before draws are weighed against the bank; arrays by model.
+
+    Attributes
+    ----------
+    item_covariance, mean_covariance : ndarray of shape (n_models, n_models)
+        Covariances of residuals on one item, and of mean residuals on the draws.
+    prior : ndarray of shape (n_models, n_models)
+        Covariance of departures before any draw.
+    df_of_draws : ndarray of shape (n_models, n_models)
+        Degrees of freedom that draws give to variances of residuals (on the diagonal) and of their
+        differences.
+    item_variance, mean_variance : ndarray of shape (n_models, n_models)
+        Variances of differences of residuals on one item, and of mean residuals on the draws, as
+        the draws alone show them; the diagonal means nothing.
+    """
+
     item_covariance: Floats
     mean_covariance: Floats
     prior: Floats
@@ -310,23 +327,6 @@ def _usual_variance(belief: Belief) -> float:
     return float((variance * df / (df - 2.0)).sum()) / len(df)
 
 
-class ModelValues(NamedTuple):
-    """What `Moments` need of each model alone: all but the last two as they have them."""
-
-    estimate: Floats
-    open_variance: Floats
-    misfit: Floats
-    level: Floats
-    n_left: Floats
-    n_draws: Floats
-    mean_residual: Floats
-    ability: Floats
-    ability_variance: Floats
-    slope: Floats
-    residual_sd: Floats  # standard deviation of a residual on an item not asked, by the bank
-    score_variance: Floats  # of the scores so far
-
-
 class Products(NamedTuple):
     """Sums over draws of products of two models' values; each of shape (n_models, n_models).
 
@@ -370,7 +370,7 @@ class Joint:
         self._rows: Floats = np.zeros((_SCORES + 1, 0, 0))
         self._sums: Floats = np.zeros((len(Products._fields), 0, 0))
         self.sums = Products(*self._sums)
-        self._values: Floats = np.zeros((len(ModelValues._fields), 0))  # as `ModelValues`
+        self._values: Floats = np.zeros((len(fields(ModelValues)), 0))  # as `ModelValues`
 
     def add_model(self) -> None:
         """Add a model without any information."""
@@ -477,8 +477,16 @@ class Joint:
         of_mean = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
         of_mean.flat[:: len(n_draws) + 1] += np.where(n_draws > 0.0, 0.0, UNKNOWN)
         prior = departures.prior(values.open_variance, values.misfit, values.estimate, values.level)
-        by_draws = self.variances_by_draws(n_draws, values.score_variance)
-        return Moments(*values[:-2], of_item, of_mean, prior, self.df_of_draws(n_draws), *by_draws)
+        item_variance, mean_variance = self.variances_by_draws(n_draws, values.score_variance)
+        return Moments(
+            **vars(values),
+            item_covariance=of_item,
+            mean_covariance=of_mean,
+            prior=prior,
+            df_of_draws=self.df_of_draws(n_draws),
+            item_variance=item_variance,
+            mean_variance=mean_variance,
+        )
 
 
 class Move(Enum):

@@ -519,7 +519,7 @@ def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]
         getattr(checkpoint.moments, name)
         for name in ("open_variance", "misfit", "estimate", "level")
     )
-    moments = checkpoint.moments._replace(prior=prior.prior(*of_models))
+    moments = replace(checkpoint.moments, prior=prior.prior(*of_models))
     return moments, moments.result(prior, float(moments.n_left[0] + checkpoint.n))
 
 

@@ -1,7 +1,7 @@
 """Draws of known probability find out what the bank does not know, and say it without bias."""
 
 import itertools
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from itertools import combinations
 from types import SimpleNamespace
@@ -237,7 +237,7 @@ def test_draws_speak_alone_where_they_state_less_than_the_bank_and_they_together
     t, rbar = np.array([0.5, 0.4]), np.array([0.1, -0.1])
     moments = Moments(
         t, 0.01 * each, each, each, 60.0 * each, n_drawn * each, rbar, 0.0 * each, each, each,
-        0.04 * both, drawn * both, 0.001 * both, 20.0 * np.ones((2, 2)),
+        each, each, 0.04 * both, drawn * both, 0.001 * both, 20.0 * np.ones((2, 2)),
         2 * 0.04 * np.ones((2, 2)), 2 * drawn * np.ones((2, 2)),
     )  # fmt: skip
     departures = replace(VAGUE, inflation_of_pairs=inflation, df=60.0)
@@ -374,7 +374,8 @@ def test_as_few_models_like_those_of_the_bank_are_called_unlike_as_is_stated():
     edge = t.isf(UNLIKE / 2.0, field.model.departures.df)
     for away, word in ((0.95, ""), (-0.95, ""), (1.05, "more"), (-1.05, "less")):
         variances = (moments.prior + moments.mean_covariance).diagonal()
-        field._moments = moments._replace(mean_residual=away * edge * np.sqrt(variances))
+        mean_residual = away * edge * np.sqrt(variances)
+        field._moments = replace(moments, mean_residual=mean_residual)
         found = [text for text in policy.describe(0).findings if "is unlike" in text]
         assert len(found) == bool(word) and all(f" {word} than" in text for text in found)
 
@@ -409,7 +410,7 @@ def test_items_are_drawn_where_the_models_stand_and_as_often_as_the_bank_states(
 def test_a_variance_is_as_sure_as_the_bank_and_the_draws_that_tell_it(prior, drawn):
     """Twice the inverse of the variance of what scatters as their chi-squares do, mean 1."""
     rng, of_model, of_pair = np.random.default_rng(0), np.full(1, 0.5), np.full((1, 1), 9.0)
-    values = dict.fromkeys(Moments._fields, of_model)
+    values = dict.fromkeys([figure.name for figure in fields(Moments)], of_model)
     values |= dict.fromkeys(("n_left", "n_draws"), np.full(1, 10.0))
     values |= {"mean_residual": np.zeros(1), "item_covariance": np.zeros((1, 1))}
     values |= {"mean_covariance": np.full((1, 1), drawn), "prior": np.full((1, 1), prior)}
