@@ -416,9 +416,11 @@ class Belief:
             sd = task_weights[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
             df_of_sum, items, n_items = df.min(axis=0), n.min(axis=0), first.n_items
-        loss, zero_count, rare_loss = _zeros_of_sum(parts, task_weights, correlation is not None)
-        belief = cls(mean, total, df_of_sum, items, n_items, first.question)
-        return replace(belief, pair_zero_loss=loss, zero_count=zero_count, rare_loss=rare_loss)
+        zeros = _zeros_of_sum(parts, task_weights, same_answers=correlation is not None)
+        return cls(
+            mean, total, df_of_sum, items, n_items, first.question,
+            pair_zero_loss=zeros.zero_loss, zero_count=zeros.zero_count, rare_loss=zeros.rare_loss,
+        )  # fmt: skip
 
     def with_prior(self, shift: Floats, added: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.
@@ -635,30 +637,37 @@ def _independent(variance: Floats, df: Floats, weights: Floats) -> tuple[Floats,
     return total, together
 
 
-def _zeros_of_sum(
-    parts: Sequence[Belief], weights: Floats, same_answers: bool
-) -> tuple[Floats, Floats, Floats]:
-    """Return `Belief.zero_loss`, `Belief.zero_count` and `Belief.rare_loss` of a weighted sum.
+class _ZerosOfSum(NamedTuple):
+    """`Belief.zero_loss`, `Belief.zero_count` and `Belief.rare_loss`; arrays of shape (n, n)."""
+
+    zero_loss: Floats
+    zero_count: Floats
+    rare_loss: Floats
+
+
+def _zeros_of_sum(parts: Sequence[Belief], weights: Floats, same_answers: bool) -> _ZerosOfSum:
+    """Return what scores of 0, and rare losses, mean for a weighted sum.
 
     An answer that scores 0 does so by all its outcomes (`same_answers`): its losses add up. Of
     tasks it is an answer of one alone, and which one is not known: the largest loss counts. Zeros
-    that came are counted in units of that loss squared.
+    that came are counted by their losses squared, in units of that loss squared.
     """
-    loss = weights[:, None, None] * np.array([b.zero_loss for b in parts])
-    n_zeros, rare = (
-        np.array([np.zeros_like(b.zero_loss) if x is None else x for b, x in zip(parts, figures)])
-        for figures in ([b.zero_count for b in parts], [b.rare_loss for b in parts])
+    loss = weights[:, None, None] * np.array([part.zero_loss for part in parts])
+    counts, rare = (
+        np.array([np.zeros_like(loss[0]) if figure is None else figure for figure in figures])
+        for figures in ([part.zero_count for part in parts], [part.rare_loss for part in parts])
     )
     rare *= weights[:, None, None]
     if same_answers:
-        loss_of_one, squares = loss.sum(axis=0), (loss * np.sqrt(n_zeros)).sum(axis=0) ** 2
+        # Outcomes count the same answers, so that losses, the roots of squares, add up here, too.
+        zero_loss, squares = loss.sum(axis=0), (loss * np.sqrt(counts)).sum(axis=0) ** 2
         rare_loss = rare.sum(axis=0)
     else:
-        loss_of_one, squares = loss.max(axis=0), (loss * loss * n_zeros).sum(axis=0)
+        zero_loss, squares = loss.max(axis=0), (loss * loss * counts).sum(axis=0)
         rare_loss = rare.max(axis=0)
-    none = np.zeros_like(squares)
-    zero_count = np.divide(squares, loss_of_one**2, out=none, where=loss_of_one > 0.0)
-    return loss_of_one, zero_count, rare_loss
+    zero_count = np.zeros_like(squares)
+    np.divide(squares, zero_loss**2, out=zero_count, where=zero_loss > 0.0)
+    return _ZerosOfSum(zero_loss, zero_count, rare_loss)
 
 
 # -- scores of mean p have a variance in proportion to p (1 - p) ----------------------------------

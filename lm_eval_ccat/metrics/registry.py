@@ -116,10 +116,10 @@ def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None
     declaration = _declaration(config, metric, entry if owner is _Owner.METRIC else {})
     higher = entry.get("higher_is_better")
     higher = higher if isinstance(higher, bool) else None
-    inherited = higher is not None and owner is _Owner.OTHER
     # A name or a declaration of its own says more of a metric than its neighbour's direction.
-    if inherited and (known or has_error_word(metric) or _states_direction(declaration)):
-        higher, inherited = None, False
+    own_direction = known or has_error_word(metric) or _states_direction(declaration)
+    if owner is _Owner.OTHER and own_direction:
+        higher = None
     return _Declared(
         aggregation=_aggregation(entry.get("aggregation")),
         higher_is_better=higher,
@@ -128,7 +128,7 @@ def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None
         source=metric_name(entry["metric"]) if "metric" in entry else "",
         own_results=bool(config.get("process_results")),
         output_type=str(config.get("output_type") or ""),
-        inherited=inherited,
+        inherited=owner is _Owner.OTHER and higher is not None,
     )
 
 

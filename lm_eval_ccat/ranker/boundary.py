@@ -162,15 +162,16 @@ def _fewer_looks(first: int, last: int, n_items: float, pass_length: int) -> _Fe
     """Return some of the looks from `first` to `last` items, which take less time to compute."""
     n = np.arange(first, last + 1.0)
     time = clock_of_passes(n, pass_length) if pass_length else clock(n, n_items)
-    log = np.log(time)
-    short = np.diff(log, prepend=log[0])
+    log_time = np.log(time)
     # From the last look backwards, one is left out if it is less than _STEP before the next.
-    stays, after = np.zeros(len(n), dtype=bool), np.inf
+    stays, log_of_next = np.zeros(len(n), dtype=bool), np.inf
     for k in range(len(n) - 1, -1, -1):
-        if log[k] <= after - _STEP:
-            stays[k], after = True, log[k]
-    long = np.diff(log[stays], prepend=log[0])
-    nearer = _SIEGMUND * np.maximum(np.sqrt(long) - np.sqrt(short[stays]), 0.0)
+        if log_time[k] <= log_of_next - _STEP:
+            stays[k], log_of_next = True, log_time[k]
+    # Steps on log I up to each look that stays: from the look before it, and from the last to stay.
+    short_steps = np.diff(log_time, prepend=log_time[0])[stays]
+    long_steps = np.diff(log_time[stays], prepend=log_time[0])
+    nearer = _SIEGMUND * np.maximum(np.sqrt(long_steps) - np.sqrt(short_steps), 0.0)
     return _FewerLooks(n[stays], time[stays], nearer)
 
 
@@ -261,31 +262,34 @@ def governing_horizons(
     Examples
     --------
     >>> early, late = (governing_horizons((100, 200), (10, n), 1000.0)[1] for n in (40, 101))
-    >>> at = np.log(0.05)
-    >>> [round(float(np.interp(at, x.log_level, x.constants)), 2) for x in (early, late)]
+    >>> log_level = np.log(0.05)
+    >>> [round(float(np.interp(log_level, h.log_level, h.constants)), 2) for h in (early, late)]
     [2.45, 3.6]
     """
-    out: list[Horizon] = []
+    governing: list[Horizon] = []
     for k, (horizon, first) in enumerate(zip(horizons, starts)):
         last = int(max(min(horizon, n_items - 1), 1))
         first = min(first, last) if k == 0 else first
         if last < first:  # after the last item everything is known: no level is needed
             break
-        looks, scale, log = _table(first, last, n_items, pass_length)
+        table = _table(first, last, n_items, pass_length)
+        log_chance = table.log_chance[:, -1]
         # The first horizon has all of each level; later ones have what is left of it.
         if k == 0:
-            level = np.exp(log[:, -1])
+            level = np.exp(log_chance)
             left = level = level / (1.0 if horizon >= n_items - 1 else 1.0 - KEPT)
         # Unless all items are within the horizon, a part of the level is kept for further ones.
         part = left if horizon >= n_items - 1 else left * (1.0 - KEPT)
-        c = np.interp(np.log(part), log[:, -1], scale)
+        c = np.interp(np.log(part), log_chance, table.constants)
         # Where levels rise and constants fall strictly, interpolating from levels to constants and
         # back gives the same level again (`Looks.boundary`, `Looks.log_p`): keep only these.
         end = int(np.argmin(c)) + 1
         strict = np.r_[(np.diff(level[:end]) > 0.0) & (np.diff(c[:end]) < 0.0), True]
         last_look = min(starts[k + 1] - 1, last) if k + 1 < len(starts) else last
-        log_level, scales = np.log(level[:end][strict]), c[:end][strict]
-        out.append(Horizon(first, last_look, last, log_level, scales, _delta(pass_length)))
-        spent = log[:, np.searchsorted(looks, last_look)]
-        left = np.maximum(left - np.exp(np.interp(-c, -scale, spent)), 0.5 * KEPT * left)
-    return tuple(out)
+        log_level, constants = np.log(level[:end][strict]), c[:end][strict]
+        governing.append(Horizon(first, last_look, last, log_level, constants, _delta(pass_length)))
+        # What the horizon has spent when the next one takes over, at the constant of each level.
+        log_spent = table.log_chance[:, np.searchsorted(table.looks, last_look)]
+        spent = np.exp(np.interp(-c, -table.constants, log_spent))
+        left = np.maximum(left - spent, 0.5 * KEPT * left)
+    return tuple(governing)

@@ -354,14 +354,14 @@ class Contents:
         self, banks: Banks, weights: Weights = None, repeats: int | Mapping[str, int] = 1
     ) -> None:
         of_task = _by_task(banks)
-        repeated = self.repeats = _repeats(repeats, of_task)
+        self.repeats = _repeats(repeats, of_task)
         # Weights are settled first: they decide which outcome leads a task and which items it asks.
         shares = _shares(of_task, weights)
         self.tasks: list[Task] = []
         for name, outcomes in of_task.items():
             weighted = [replace(outcome, weight=shares[name][outcome.name]) for outcome in outcomes]
             start = self.tasks[-1].positions.stop if self.tasks else 0
-            self.tasks.append(Task(name, weighted, start, repeated[name]))
+            self.tasks.append(Task(name, weighted, start, self.repeats[name]))
         self.outcomes = [outcome for task in self.tasks for outcome in task.outcomes]
         counting = [outcome for outcome in self.outcomes if outcome.weight > 0.0]
         # Outcomes of weight 0 are only reported, so theirs may be of any method.
@@ -369,7 +369,8 @@ class Contents:
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
-        # A run, which gives outcomes, is told which repeat each ask is; a loop over a bank is not.
+        # A run gives outcomes; `ask` tells it which repeat of an item it wants, and tells a loop
+        # over a bank the item alone.
         self._names_repeats = isinstance(banks, Sequence)
         #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(counting)
@@ -384,7 +385,7 @@ class Contents:
         return sum(int(n) // task.repeats for n, task in zip(self.n_kept, self.tasks))
 
     def _place_tasks(self) -> None:
-        """Work out what depends on where each task's items lie among those of all tasks."""
+        """Number the items of all tasks, task after task; called again once a task has more."""
         self._starts = [task.positions.start for task in self.tasks]
         self.n_items = self.tasks[-1].positions.stop
         self._positions = list(range(self.n_items))  # integers that all models' accounts share
@@ -525,18 +526,22 @@ class Contents:
         return (task.name, doc_id, passes_before + 1) if passes_before else (task.name, doc_id)
 
     def units(self, units: Any) -> Floats:
-        """Return the units of all items: 1 each, or as stated (by task if there are several)."""
-        if self.bare:
-            return np.tile(item_units(self.tasks[0].bank.doc_ids, units), self.tasks[0].repeats)
-        by_task = {} if units is None else units
-        if not isinstance(by_task, Mapping):
-            raise UsageError("units of several tasks are given by task: {task: units}")
-        unknown = sorted(set(by_task) - set(self.number_of_task))
+        """Return the size of each answer that may be asked, by position; shape (n_items,).
+
+        `units` are those of `item_units`, or unless `bare` a mapping of task to such; the items of
+        a task that it lacks have 1 each. Every repeat of an item has the item's size.
+        """
+        if not (self.bare or units is None or isinstance(units, Mapping)):
+            raise UsageError("units of items of named tasks are given by task: {task: units}")
+        units_of = {self.tasks[0].name: units} if self.bare else dict(units or {})
+        unknown = [name for name in units_of if name not in self.number_of_task]
         if unknown:
             raise UsageError(f"units are given for {unknown[0]!r}, which has no bank")
-        of_task = (item_units(task.bank.doc_ids, by_task.get(task.name)) for task in self.tasks)
         return np.concatenate(
-            [np.tile(sizes, task.repeats) for sizes, task in zip(of_task, self.tasks)]
+            [
+                np.tile(item_units(task.bank.doc_ids, units_of.get(task.name)), task.repeats)
+                for task in self.tasks
+            ]
         )
 
     def group_factors(

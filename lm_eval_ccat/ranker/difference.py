@@ -161,8 +161,8 @@ class Difference:
         low, high = (scale.span * float(ends[1, 0]) for ends in verdicts.intervals())
         baseline, candidate = (float(scale.restore(location)) for location in belief.location)
         up = 1.0 if scale.higher_is_better else -1.0
-        alike = abs(belief.location[1] - belief.location[0]) <= ROUNDING
-        equal = alike and belief.variance[0, 1] <= ROUNDING**2
+        same_mean = abs(belief.location[1] - belief.location[0]) <= ROUNDING
+        same_scores = same_mean and belief.variance[0, 1] <= ROUNDING**2
         zero_count = belief.zero_count
         neither_lost = zero_count is not None and not zero_count[~np.eye(2, dtype=bool)].any()
         stated_pair = StatedPair(
@@ -175,10 +175,11 @@ class Difference:
         )
         # If no document favours either model, the interval covers only differences that may still
         # come. It shrinks with the number of documents n as 1/n, others as 1/sqrt(n).
-        rate = 1.0 if alike and neither_lost else 0.5
+        rate = 1.0 if same_mean and neither_lost else 0.5
         asked = Asked(documents, answers, belief.n_items, rate)
         difference = cls.stated(stated_pair, asked, scale, margin)
-        if equal and margin == 0.0:  # without a margin "equivalent" means that all scores are equal
+        # Without a margin "equivalent" means that all scores are equal.
+        if same_scores and margin == 0.0:
             difference = replace(difference, verdict=WORDS[EQUIVALENT], more_documents=None)
         if belief.question == POPULATION and answers is not None:
             # More answers to these documents tell nothing of others.
@@ -431,8 +432,9 @@ class _DocumentDifferences(NamedTuple):
         differences = candidate - baseline
         differences[np.abs(differences) <= ALIKE + ROUNDING] = 0.0
         gap, n = float(differences.mean()), len(differences)
-        # Two differences are of four scores, each of which is off by up to half a last decimal.
+        # Only few documents may owe all that they differ by to three decimals (see `ALIKE`).
         decimal = _last_decimal(baseline, candidate) if n < FEWEST_ITEMS else ALIKE
+        # Two differences are of four scores, each of which is off by up to half a last decimal.
         rounding = 2.0 * decimal + ROUNDING
         if np.abs(differences - gap).max() <= rounding:
             gap = gap if abs(gap) > 2.0 * ALIKE + ROUNDING else 0.0

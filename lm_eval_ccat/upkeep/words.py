@@ -179,7 +179,7 @@ def facts_of_suite(suite: SuiteBank) -> Facts:
 
 
 def suite_in_one_line(facts: Facts) -> str:
-    """Return the line of a bank, or a suite, in a list.
+    """Return the line of a bank, or a suite, in a list, from its `facts_of_suite`.
 
     Examples
     --------
@@ -187,17 +187,19 @@ def suite_in_one_line(facts: Facts) -> str:
     't, score, 3 items, 0 models (sample), made on an unrecorded date'
     """
     tasks = facts["tasks"]
-    named = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks ({some(tasks, 2)})"
-    known = [f"licence {facts['license']}"] * bool(facts["license"])
-    known += [f"prompts {facts['prompts']}"] * bool(facts["prompts"])
-    return ", ".join([
-        named,
+    parts = [
+        tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks ({some(tasks, 2)})",
         " ".join(facts["metrics"]),
         plural(facts["items"], "item"),
         f"{plural(facts['models'], 'model')} ({facts['method']})",
+        # After a colon `age_in_words` says what to do about an old bank.
         facts["age"].partition(":")[0],
-        *known,
-    ])  # fmt: skip
+    ]
+    if facts["license"]:
+        parts.append(f"licence {facts['license']}")
+    if facts["prompts"]:
+        parts.append(f"prompts {facts['prompts']}")
+    return ", ".join(parts)
 
 
 def reveals(bank: ItemBank) -> list[str]:

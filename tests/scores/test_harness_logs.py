@@ -265,12 +265,13 @@ def test_what_of_a_file_cannot_be_used_is_named_and_the_rest_counts(tmp_path):
     for n, wreck in zip(broken, WRECKS):
         lines[n] = wreck(lines[n])
     lines[33] = lines[33].replace('"acc": ', '"acc": NaN, "b": ')
+    lines[34] = lines[34].replace('"acc": ', '"acc": Infinity, "b": ')
     lines[40] = lines[40].replace('"acc": ', '"b": ')
     # Keys within a document or an answer are not the row's own.
     trap = {"filter": "x", "doc_hash": "y", "metrics": ["acc"], "acc": 0.0}
     text = 'quoted "filter": "none", "metrics": [], "doc_hash": "z", "acc": 0.0}'
     lines[41] = json.dumps(sample_row(41, {"acc": 6 / 8}, doc={"inner": trap}, answer=text))
-    kept = [n for n in range(60) if n not in (5, *broken, 33, 40)]
+    kept = [n for n in range(60) if n not in (5, *broken, 33, 34, 40)]
     for packed in (False, True):
         file = write_run(tmp_path / str(packed), "a", lines, compress=packed, results=False)
         table = ScoreTable.read(file, "acc")
@@ -280,7 +281,7 @@ def test_what_of_a_file_cannot_be_used_is_named_and_the_rest_counts(tmp_path):
         named = [n for n in broken if f"{file}, line {n + 1}: not readable" in notes]
         assert named == broken[:3]
         assert f"{file}: 2 more unreadable lines" in notes and "1 rows do not report acc" in notes
-        assert f"{file}: 1 scores unusable, counted as missing (line 34: " in notes
+        assert f"{file}: 2 scores unusable, counted as missing (line 34: " in notes
     file = write_run(tmp_path / "cut", "a", rows_of(np.arange(500) % 2), compress=True)
     file.write_bytes(file.read_bytes()[:-200])
     cut = ScoreTable.read(file)

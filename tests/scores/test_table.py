@@ -183,13 +183,15 @@ def test_a_table_is_not_changed_through_what_it_was_made_of_or_gave():
 def test_a_selection_keeps_what_belongs_to_its_rows_and_items():
     chosen, hashes = ("all", "adaptive", "drawn"), ("x", "y", "z")
     t = ScoreTable.from_arrays(
-        np.arange(9).reshape(3, 3) / 9, ["a", "b", "c"], [9, 7, 8], doc_hashes=hashes, chosen=chosen
-    )
+        np.arange(9).reshape(3, 3) / 9, ["a", "b", "c"], [9, 7, 8], doc_hashes=hashes,
+        chosen=chosen, configurations={model: {"dtype": model} for model in "abc"},
+    )  # fmt: skip
     assert (t.doc_ids, t.doc_hashes) == ((7, 8, 9), ("y", "z", "x"))
     part = t.select(["c", "a"]).take(np.array([2, 0]))
     assert (part.models, part.chosen) == (("c", "a"), ("drawn", "all"))
     assert (part.doc_ids, part.doc_hashes) == ((9, 7), ("x", "y"))
     assert (9 * part.raw).round().tolist() == [[6, 7], [0, 1]]
+    assert part.configurations == {"a": {"dtype": "a"}, "c": {"dtype": "c"}}
     assert t.select(["c", "c"]).row_model == ("c",)
 
 

@@ -431,6 +431,12 @@ def test_pairs_are_pooled_over_runs_and_taus_over_folds():
         "rmse": (0.08 / 9) ** 0.5, "bias": 0,
     }  # fmt: skip
     assert {key: found[key] for key in wanted} == pytest.approx(wanted)
+    # Of a method that decides nothing, no tie is right or wrong; what ties there are is known.
+    silent = replay_of(truth, 0.0, Claim(truth.means), cost=2.0, budget=None, items=6, **run)
+    found = summarise([silent], n_items=10, confidence=0.95)["x"]
+    wanted = {"ties": None, "true_ties": 1, "tied_share": None, "tie_recall": None,
+              "confident_pairs": None, "runs_with_wrong_pair": None}  # fmt: skip
+    assert {key: found[key] for key in wanted} == wanted
     # Beside the paper's in the same folds, of which two pairs of three are in order: tau 1/3.
     paper = [replace(runs[place], method="paper", tau=1 / 3) for place in (0, 2)]
     found = summarise([*runs, *paper], n_items=10, confidence=0.95)["x"]

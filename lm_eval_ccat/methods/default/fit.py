@@ -263,6 +263,7 @@ def model_of(bank: ItemBank) -> DefaultModel:
 
 
 def _read(bank: ItemBank) -> DefaultModel:
+    """Return the response model that a bank's parameters and constants state (see `fit`)."""
     positive = ("prior_sd", "spread")
     require_parts(bank, ("intercept", "slope", "noise"), ("centre", *positive), positive)
     parameters, constants = bank.parameters, bank.constants
@@ -287,16 +288,22 @@ def _read(bank: ItemBank) -> DefaultModel:
             spread=float(constants["spread"]),
         )
         centre = float(constants["centre"])
-        share = float(constants["draws"]) if "draws" in constants else None
+        share_of_draws = float(constants["draws"]) if "draws" in constants else None
         departures = Departures.from_dict(constants["departures"])
     except (KeyError, TypeError, ValueError) as e:
         raise BankError(f"the bank's response model cannot be read ({e})") from None
     within = parameters.get("within")
     _require_sound(bank, items, departures, within)
-    if share is not None and not 0.0 <= share <= 1.0:
-        raise BankError(f"the bank's share of draws, {share!r}, is not in 0 to 1")
-    kept_items = None if bank.kept.all() else bank.kept
-    return DefaultModel(items, departures, centre, share, kept_items, within)
+    if share_of_draws is not None and not 0.0 <= share_of_draws <= 1.0:
+        raise BankError(f"the bank's share of draws, {share_of_draws!r}, is not in 0 to 1")
+    return DefaultModel(
+        items,
+        departures,
+        centre,
+        share=share_of_draws,
+        kept_items=None if bank.kept.all() else bank.kept,
+        within=within,
+    )
 
 
 def _require_sound(

@@ -201,6 +201,11 @@ def fit_items(scores: Floats, factors: int = FACTORS, config_noise: float = 0.0)
 def _fit(
     read: Read, overview: Overview, factors: int, config_noise: float, *, grouped: bool
 ) -> ItemFit:
+    """`fit_items` for scores that `read` returns in parts; for `grouped` see `Cells`.
+
+    Of the formulas at the top, ``x`` are abilities, ``c`` coefficients of curves, ``s`` the models'
+    noise.
+    """
     count = overview.item_count
     x = logit(np.clip(_means(read, overview), _CLIP, 1.0 - _CLIP))
     centre = float(x.mean())

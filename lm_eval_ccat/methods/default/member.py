@@ -485,7 +485,7 @@ class ScorePosterior:
         return float(weight.dot(off) / sum(weight.tolist()))
 
     def _fit(self) -> None:
-        """Take Newton steps from the last mode to the new one.
+        """Take Newton steps from the last mode to the new one; set `z` and `covariance`.
 
         Each step takes the noise, which depends on the ability, as fixed. Steps can therefore
         alternate between two abilities; each time a step turns back, later steps are halved.
@@ -493,7 +493,8 @@ class ScorePosterior:
         items, prior, z = self.items, self._prior, self.z
         share, last_step = 1.0, np.zeros(len(z))
         rows, noise = items.rows.take(self.answered, 1), items.noise.take(self.answered)
-        # Where the last fit ended, everything is known already.
+        # A copy of the answered items alone: here the steps write mu, w, kappa and the slope in the
+        # ability (`FractionalItems.curves`). Where the last fit ended, these are known already.
         states = self._states.take(self.answered, 1)
         seen = ItemStates.of(states)
         for _ in range(_STEPS):

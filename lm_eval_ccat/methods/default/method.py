@@ -229,28 +229,31 @@ class DefaultPolicy(Policy):
         field, a = self._at(model)
         member, departures = field.members[a], field.model.departures
         posterior = member.posterior
-        error = (
+        moments, drawn = field.moments(), member.sample()
+        # The response model's own variance is as much too small as that of estimates is.
+        ability_variance = (
             departures.inflation
             * departures.single[0]
-            * field.moments().level[a]
+            * moments.level[a]
             * posterior.covariance[0, 0]
         )
-        drawn = member.sample()
-        # Probability of departures as large as those of the draws.
-        moments = field.moments()
+        # Chance of a departure at least as large as that of the draws, if the bank's prior is true.
         variance = moments.prior[a, a] + moments.mean_covariance[a, a]
         away = abs(moments.mean_residual[a]) / variance**0.5
-        misfit = float(2.0 * stdtr(departures.df, -away)) if drawn else 1.0
+        chance = float(2.0 * stdtr(departures.df, -away)) if drawn else 1.0
         return Description(
-            float(posterior.z[0]) + field.model.centre,
-            float(error**0.5),
-            tuple(self._findings(field, a, misfit)),
-            drawn,
+            ability=float(posterior.z[0]) + field.model.centre,
+            ability_error=float(ability_variance**0.5),
+            findings=tuple(self._findings(field, a, chance)),
+            drawn=drawn,
             zero_loss=float(field.result().zero_loss[a, a]),
         )
 
-    def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
-        """Return where the bank says little about a model."""
+    def _findings(self, field: Field, a: int, chance: float) -> list[str]:
+        """Return where the bank says little about a model.
+
+        `chance` is that of a departure as large as the one that the draws show.
+        """
         member, findings, n_drawn = field.members[a], [], int(field.moments().n_draws[a])
         # A few scores may look odd by luck, and people act on findings.
         if member.n_told < FEWEST_TO_FIND:
@@ -266,7 +269,7 @@ class DefaultPolicy(Policy):
             if field.moments().rest_on_draws(field.model.departures, self._bank.n_items):
                 rests += "; pairs are judged by these items alone, as without a bank"
             findings.append(f"may score {side} than every model of the bank: {rests}")
-        if n_drawn >= FEWEST_TO_FIND and misfit < UNLIKE:
+        if n_drawn >= FEWEST_TO_FIND and chance < UNLIKE:
             departure = field.moments().mean_residual[a]
             findings.append(
                 "is unlike the models of the bank: on items drawn at random it scores "

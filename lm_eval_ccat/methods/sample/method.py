@@ -298,7 +298,8 @@ class SamplePolicy(Policy):
         """Return least-squares means, and their variances as in two-phase sampling.
 
         The first phase draws the items that some model has, the second those of them that each
-        model has.
+        model has. `finite` says whether the first draws from the benchmark's items, of which none
+        is left in the end, or from a population.
         """
         fit, variances = self.effects.solve(), self.pairs.item_variances
         models, single = np.arange(len(fit.means)), self.pairs.single

@@ -32,7 +32,7 @@ COMPARED = (*DEFINING, *_NOTED)
 def full_runs(
     runs: Sequence[LoggedRun], partial: bool = False, selected: bool = False
 ) -> tuple[list[LoggedRun], list[str]]:
-    """Return the runs that may stand for full results, and a warning of each run that lacks some.
+    """Return the runs that may stand for full results, and what to know of those that are not full.
 
     Parameters
     ----------
@@ -41,6 +41,12 @@ def full_runs(
         Whether adaptive runs are kept all the same.
     selected : bool, optional
         Whether runs of documents that the user named (``--samples``) are kept all the same.
+
+    Returns
+    -------
+    full : list of LoggedRun
+    warnings : list of str
+        One for every run that is not of all documents, whether or not it is kept.
 
     Raises
     ------

@@ -210,8 +210,16 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
     task = one_of(path, "task", query.task, (row.task for row in rows))
     rows = [row for row in rows if row.task == task]
     metric = _metric_meant(path, rows, query, notes)
+    models = {row.model.strip() for row in rows}
     # The grid keeps the last score of an item: that of the latest run.
     rows = sorted((row for row in rows if row.metric == metric), key=lambda row: row.date)
+    warnings = [note for note in notes if _NO_NUMBER not in note]
+    # A model without the metric would be missing from a ranking in silence.
+    if without := models - {row.model.strip() for row in rows}:
+        warnings.append(
+            f"{path}: models without a score of {metric} are left out: "
+            f"{first_of(sorted(without), 5)}"
+        )
     # What all rows have in common tells no configurations apart.
     several = len({row.config for row in rows}) > 1
     as_text = len({type(row.doc_id) for row in rows}) > 1
@@ -229,7 +237,7 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
         task=task,
         stated_scale=next((row.scale for row in rows if row.scale is not None), None),
         say_missing=True,
-        warnings=[note for note in notes if _NO_NUMBER not in note],
+        warnings=warnings,
         sources=tuple(map(str, places_at(path))),
     )
 

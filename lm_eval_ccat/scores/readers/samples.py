@@ -320,14 +320,14 @@ class _Line(NamedTuple):
 
 
 class _Scorer:
-    """Scores rows; a metric has few different values, and each is scored once."""
+    """Scores rows; a metric has few different numbers as values, and each is scored once."""
 
     def __init__(self, query: SampleQuery) -> None:
         self._query = query
         self._scores: dict[float, float] = {}
 
     def score_of(self, row: SampleRow) -> float:
-        """Return the score of a row that reports the metric.
+        """Return the raw score of a row that reports the metric.
 
         Raises
         ------
@@ -340,6 +340,7 @@ class _Scorer:
             return self._scores[value]
         if isinstance(value, float) and not math.isfinite(value):
             raise MetricError(f"{metric.source} is {value}")
+        # Of a pair of texts the answer tells which one is the model's.
         answer = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
         prediction = answer if isinstance(answer, str) else None
         score = metric.score(value, task=task, prediction=prediction)

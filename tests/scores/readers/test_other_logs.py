@@ -97,6 +97,17 @@ def test_a_list_in_a_log_of_inspect_is_named_and_told_from_scores(tmp_path):
         ScoreTable.read(tmp_path)
 
 
+def test_a_model_without_the_metric_is_not_missing_in_silence(tmp_path):
+    for model, value in (("a", 1.0), ("b ", 0.0), ("c", ["a list"])):
+        scores = {"right": {"value": value}, "other": {"value": 0.5}}
+        samples = [{"id": n, "epoch": 1, "scores": scores} for n in (1, 2)]
+        inspect_log(tmp_path / f"{model}.eval", model, samples)
+    table, others = (ScoreTable.read(tmp_path, metric) for metric in ("right", "other"))
+    assert table.models == ("a", "b") and others.models == ("a", "b", "c")
+    assert sum("without a score of right are left out: c" in text for text in table.warnings) == 1
+    assert not any("left out" in text for text in others.warnings)
+
+
 @pytest.mark.parametrize("first", ["eval", "samples"])
 def test_a_log_of_inspect_is_known_whatever_the_order_of_its_keys(tmp_path, first):
     file = tmp_path / "a.json"
