@@ -903,7 +903,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "twins take turns as first attempts",
-            "second_request.attempt = max(second_request.attempt, sending.attempt + 1)",
+            "second_request.attempt = max(second_request.attempt, failed.attempt + 1)",
             "pass",
         ),
     ),
@@ -992,8 +992,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "another temperature than the bank's is not told",
-            "if None not in (calibrated_value, sent_value) and calibrated_value != sent_value:",
-            "if None not in (calibrated_value, sent_value) and calibrated_value == sent_value:",
+            '_SETTINGS_IN_WORDS = {"temperature": "temperature", ',
+            "_SETTINGS_IN_WORDS = {",
         ),
     ),
     "live/complete": (

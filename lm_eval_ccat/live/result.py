@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from .. import __version__
-from ..bank.settings import TOKEN_LIMITS
+from ..bank.settings import TOKEN_LIMITS, differing_generation
 from ..content import (
     RESULT,
     AskContent,
@@ -70,6 +70,8 @@ FEWEST_ALIKE = 10
 SCHEMA = 1
 #: Fewest items for which a board shows a score of their own.
 FEWEST_ITEMS = 5
+#: Settings in which the requests of a run are compared with those of a calibration, in words.
+_SETTINGS_IN_WORDS = {"temperature": "temperature", TOKEN_LIMITS[0]: "token limit"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -663,9 +665,9 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
         for name, reasons in tally.unscored.items()
     ]
     sentences += [
-        f"the bank was calibrated on other requests: {name} was asked {' and '.join(unlike)}"
+        f"the bank was calibrated on other requests: {name} was asked {' and '.join(differences)}"
         for name, sent in tally.sent.items()
-        if bank_settings and (unlike := _unlike(sent, bank_settings))
+        if bank_settings and (differences := _differing_requests(sent, bank_settings))
     ]
     sentences += _doubts_of_changed_servers(tally, accepted)
     sentences += _doubts_of_cut_answers(tally, accepted)
@@ -784,19 +786,19 @@ def warnings_of_equal_scores(scores: Mapping[str, ScoreRange], where: str) -> li
     return warnings
 
 
-def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]:
-    """Return how the requests sent to a model differ from those of the calibration."""
-    differences = []
-    for what, keys in {"temperature": ("temperature",), "token limit": TOKEN_LIMITS}.items():
-        calibrated_value, sent_value = (
-            next((settings[key] for key in keys if key in settings), None)
-            for settings in (calibrated, sent)
-        )
-        # The harness sends 0 if a task sets none.
-        if what == "temperature":
-            calibrated_value, sent_value = calibrated_value or 0, sent_value or 0
-        if None not in (calibrated_value, sent_value) and calibrated_value != sent_value:
-            differences.append(f"with {what} {sent_value} in place of {calibrated_value}")
+def _differing_requests(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]:
+    """Say in what requests that were sent differ from the calibration's; [] if in nothing.
+
+    Examples
+    --------
+    >>> _differing_requests({"temperature": 1, "stop": ["Q:"]}, {"until": ["Q:"]})
+    ['with temperature 1 in place of 0.0']
+    """
+    differences = [
+        f"with {_SETTINGS_IN_WORDS[setting.name]} {setting.run} in place of {setting.recorded}"
+        for setting in differing_generation(calibrated, sent)
+        if setting.name in _SETTINGS_IN_WORDS and None not in (setting.run, setting.recorded)
+    ]
     if calibrated.get("until") and not sent.get("stop"):
         differences.append("without its stop sequences")
     return differences

@@ -112,14 +112,25 @@ def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told():
     for model, sent in (
         ("as it was", {"temperature": 0, "max_tokens": 64, "stop": ["Q:"]}),
         ("chat", {"temperature": 1, "max_completion_tokens": 64}),
+        ("short", {"temperature": 0, "max_tokens": 32, "stop": ["Q:"]}),
     ):
         tally.count_answer(
             Tell(model=model, item=Item(("", 0)), score=0.5, served=[{"sent": sent}])
         )
-    calibrated = {"until": ["Q:"], "max_gen_toks": 64, "do_sample": False}
-    assert doubts(tally) == [] and doubts(tally, calibrated) == [
-        "the bank was calibrated on other requests: chat was asked with temperature 1 in place of "
-        "0 and without its stop sequences"
+    of_calibration = {"until": ["Q:"], "max_gen_toks": 64, "do_sample": False}
+    other = "the bank was calibrated on other requests: "
+    # A flag states as text what a file has as a number.
+    for calibrated in (of_calibration, {**of_calibration, "max_gen_toks": "64"}):
+        assert doubts(tally) == [] and doubts(tally, calibrated) == [
+            f"{other}chat was asked with temperature 1 in place of 0.0 and without its stop "
+            "sequences",
+            f"{other}short was asked with token limit 32 in place of 64",
+        ]
+    # A limit of prompt and answer together is none of answers.
+    assert doubts(tally, {"until": ["Q:"], "temperature": 1.0, "max_length": 9}) == [
+        f"{other}as it was was asked with temperature 0 in place of 1.0",
+        f"{other}chat was asked without its stop sequences",
+        f"{other}short was asked with temperature 0 in place of 1.0",
     ]
 
 
