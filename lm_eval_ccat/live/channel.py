@@ -461,7 +461,7 @@ class Channel:
         if failure.remedy is Remedy.CANCELLED:
             return
         self._lose_attempts(sending, failure, getattr(error, "served", ()))
-        call = FailedCall(sending, self._asks_without_second_request(sending), failure, moment)
+        call = FailedCall(sending, self._asks_left_to(sending), failure, moment)
         # Nobody is at the address. If the model has answered before, its address is right, and the
         # server may return; else the entry is wrong, and waiting would not mend it.
         if failure.address and not self.has_answered:
@@ -526,7 +526,7 @@ class Channel:
         """Put the asks of a model whose node was lost back into the line."""
         failure = Failure(error)
         self._lose_attempts(sending, failure, ())
-        asks = [*self._asks_without_second_request(sending), *self._take_waiting_asks()]
+        asks = [*self._asks_left_to(sending), *self._take_waiting_asks()]
         self._refuse_beyond_bank(asks, failure)
         self.line.put_back(asks)
 
@@ -545,24 +545,25 @@ class Channel:
         for ask in sending.asks:
             self.lose(ask.item, failure.column, failure.kind)
 
-    def _asks_without_second_request(self, sending: Sending) -> list[Ask]:
-        """Return the open asks of a failed call that no other call carries, too.
+    def _asks_left_to(self, failed: Sending) -> list[Ask]:
+        """Return the open asks that a failed call alone carries; other calls of its asks count on.
 
-        A call that holds up the line is sent a second time, so an ask may be in two calls.
+        A call that holds up the line is sent a second time, so an ask may be in two calls. Of these
+        the one that remains counts its attempts on from the one that failed. Else two calls that
+        fail in turns would never come to a last attempt.
         """
         calls = [*self.wire, *(waiting for _, waiting in self.retries)]
         second_requests = [
             call
             for call in calls
-            if call is not sending and any(ask in call.asks for ask in sending.asks)
+            if call is not failed and any(ask in call.asks for ask in failed.asks)
         ]
-        # The other call counts on from this attempt. Else two calls of one ask that fail in turns
-        # would never come to a last attempt.
         for second_request in second_requests:
-            second_request.attempt = max(second_request.attempt, sending.attempt + 1)
+            second_request.attempt = max(second_request.attempt, failed.attempt + 1)
+        # A probe asks what its model left when it was set aside.
         return [
             ask
-            for ask in sending.asks
+            for ask in failed.asks
             if ask.state in (OPEN, LEFT)
             and not any(ask in second_request.asks for second_request in second_requests)
         ]

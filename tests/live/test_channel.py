@@ -15,7 +15,7 @@ from lm_eval_ccat.live.failures import Failure, State
 from lm_eval_ccat.live.models import Answer
 from lm_eval_ccat.live.spec import FailureRule
 from lm_eval_ccat.records import Item, Lost, Tell
-from lm_eval_ccat.runs.book import Ask
+from lm_eval_ccat.runs.book import LEFT, TOLD, Ask
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,19 @@ def test_an_attempt_waits_for_its_time_and_no_other_attempt():
     assert made.take_due(4.9) is None
     assert made.take_due(5.0) is soon and made.take_due(8.9) is None
     assert made.take_due(9.0) is late and not made.retries
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_ask_of_two_calls_is_left_to_the_other_which_counts_its_attempts_on(waits):
+    made, failed, unrelated = channel(), call(0, 1, 2, 3, attempt=3), call(9)
+    [first, second, told, left] = failed.asks
+    told.state, left.state = TOLD, LEFT
+    other = Sending([second], extra=True)
+    made.wire += [failed, unrelated] if waits else [failed, unrelated, other]
+    made.retries += [(9.0, other)] if waits else []
+    assert made._asks_left_to(failed) == [first, left]
+    assert (failed.attempt, other.attempt, unrelated.attempt) == (3, 4, 1)
+    assert made._asks_left_to(failed) == [first, left] and other.attempt == 4
 
 
 def test_a_second_answer_is_paid_and_does_not_count():
