@@ -1,9 +1,10 @@
 """A server with a fixed latency that costs next to nothing: what a client reaches is its own limit.
 
-    python benchmarks/loopback.py OUTPUTS.json LATENCY          # prints its port
+    python benchmarks/loopback.py OUTPUTS.json LATENCY [LIMIT]          # prints its port
 
 Speaks the OpenAI completions protocol over connections that stay open, in one process of its own.
 OUTPUTS.json holds ``{model: {prompt: text}}``; a prompt that is not there is answered by itself.
+LIMIT is the JSON of a `Limit`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,48 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+
+@dataclass
+class Limit:
+    """Token buckets that requests are taken from: one of all models, or one of each.
+
+    Attributes
+    ----------
+    rate, burst : float
+        Tokens a second of a bucket, and how many it holds.
+    shared : bool
+    whole : bool
+        Whether ``Retry-After`` names whole seconds, as most servers do.
+    """
+
+    rate: float
+    burst: float
+    shared: bool = True
+    whole: bool = False
+    refused: int = 0
+    _filled: dict[str, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
+
+    def pause(self, model: str) -> float:
+        """Take a token for a request of a model; return 0, or how long to wait if there is none."""
+        bucket, moment = "" if self.shared else model, time.monotonic()
+        tokens, filled = self._filled.get(bucket, (self.burst, moment))
+        tokens = min(self.burst, tokens + self.rate * (moment - filled))
+        self._filled[bucket] = (tokens - (tokens >= 1.0), moment)
+        if tokens >= 1.0:
+            return 0.0
+        self.refused += 1
+        pause = (1.0 - tokens) / self.rate
+        return math.ceil(pause) if self.whole else pause
 
 
 class Connection(asyncio.Protocol):
@@ -24,8 +61,10 @@ class Connection(asyncio.Protocol):
 
     received, first, last = 0, 0.0, 0.0
 
-    def __init__(self, outputs: dict[str, dict[str, str]], latency: float) -> None:
-        self.outputs, self.latency, self.buffer = outputs, latency, b""
+    def __init__(
+        self, outputs: dict[str, dict[str, str]], latency: float, limit: Limit | None
+    ) -> None:
+        self.outputs, self.latency, self.limit, self.buffer = outputs, latency, limit, b""
         self.transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
@@ -46,11 +85,16 @@ class Connection(asyncio.Protocol):
         self.buffer = rest[length:]
         if head.startswith(b"GET"):
             seconds, Connection.first = Connection.last - Connection.first, 0.0
-            return self.write({"received": Connection.received, "seconds": seconds})
+            refused = self.limit.refused if self.limit else 0
+            content = {"received": Connection.received, "seconds": seconds, "refused": refused}
+            return self.write(content)
         Connection.received += 1
-        loop = asyncio.get_running_loop()
+        loop, asked = asyncio.get_running_loop(), json.loads(rest[:length] or b"{}")
         Connection.first = Connection.first or loop.time()
-        loop.call_later(self.latency, self.answer, json.loads(rest[:length] or b"{}"))
+        if self.limit and (pause := self.limit.pause(asked.get("model", ""))):
+            status = f"429 Too Many Requests\r\nRetry-After: {pause:.3f}"
+            return self.write({"error": "too many requests"}, status)
+        loop.call_later(self.latency, self.answer, asked)
 
     def answer(self, asked: dict[str, Any]) -> None:
         prompts = asked.get("prompt", "")
@@ -65,25 +109,30 @@ class Connection(asyncio.Protocol):
         self.write({"choices": choices, "usage": usage})
         Connection.last = asyncio.get_running_loop().time()
 
-    def write(self, content: dict[str, Any]) -> None:
+    def write(self, content: dict[str, Any], status: str = "200 OK") -> None:
         body = json.dumps(content).encode()
-        head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+        head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: "
         self.transport.write(f"{head}{len(body)}\r\n\r\n".encode() + body)
 
 
-async def serve(outputs: dict[str, dict[str, str]], latency: float) -> None:
+async def serve(
+    outputs: dict[str, dict[str, str]], latency: float, limit: Limit | None = None
+) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: Connection(outputs, latency), "127.0.0.1", 0, backlog=1024
+        lambda: Connection(outputs, latency, limit), "127.0.0.1", 0, backlog=1024
     )
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 @contextlib.contextmanager
-def running(outputs: Path, latency: float) -> Iterator[str]:
+def running(outputs: Path, latency: float, limit: Limit | None = None) -> Iterator[str]:
     """The server in a process of its own; the URL of its completions."""
     command = [sys.executable, __file__, str(outputs), str(latency)]
+    if limit is not None:
+        about = {key: value for key, value in asdict(limit).items() if key != "_filled"}
+        command.append(json.dumps(about))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout is not None
@@ -99,10 +148,16 @@ def received(url: str) -> int:
 
 def traffic(url: str) -> tuple[int, float]:
     """Return `received`, and seconds from the first request since the last call to an answer."""
-    with urllib.request.urlopen(url) as answer:
-        content = json.load(answer)
+    content = counted(url)
     return int(content["received"]), float(content["seconds"])
 
 
+def counted(url: str) -> dict[str, float]:
+    """Return what `traffic` does by name, and how many requests were refused since it began."""
+    with urllib.request.urlopen(url) as answer:
+        return dict(json.load(answer))
+
+
 if __name__ == "__main__":
-    asyncio.run(serve(json.loads(Path(sys.argv[1]).read_text()), float(sys.argv[2])))
+    limits = [Limit(**json.loads(text)) for text in sys.argv[3:]]
+    asyncio.run(serve(json.loads(Path(sys.argv[1]).read_text()), float(sys.argv[2]), *limits))

@@ -513,8 +513,22 @@ BUGS: tuple[Bug, ...] = (
         ("tests/runs/test_journal.py",),
     ),
     Bug(
+        "a model with a limit of its own holds back those of its host for good",
+        "lm_eval_ccat/live/pace",
+        "if self._for_private_limit > ENOUGH_FOR_PRIVATE_LIMIT:",
+        "if False:",
+        ("tests/live/test_rates.py",),
+    ),
+    Bug(
+        "a limited rate leaves the next request to whichever model comes first",
+        "lm_eval_ccat/live/sender",
+        "and its_ask.number < ask.number",
+        "and False",
+        ("tests/live/test_slots.py",),
+    ),
+    Bug(
         "a rate that is refused at once is not lowered",
-        "lm_eval_ccat/live/failures",
+        "lm_eval_ccat/live/pace",
         "self.rate *= SLOWER if self._is_measured else slower_at_first",
         "self.rate *= 1.0",
         (
@@ -3239,7 +3253,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a server that is back gets as many requests as at the start",
-        "lm_eval_ccat/live/failures",
+        "lm_eval_ccat/live/pace",
         "self._at_once = in_flight + AT_ONCE",
         "self._at_once = in_flight + 8 * AT_ONCE",
         ("tests/live/test_channel.py",),

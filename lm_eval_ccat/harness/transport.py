@@ -19,7 +19,7 @@ import ssl
 import threading
 import urllib.request
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -224,6 +224,12 @@ class Transport:
             vars(lm).pop(name, None)
         for name in _REPLACED_METHODS:
             setattr(lm, name, partial(self._ask, getattr(lm, name)))
+
+    @property
+    def account(self) -> Hashable:
+        """The host and the key of its requests: what a server may limit the rate of."""
+        url, headers = _authorized(str(self._lm.base_url), {**(self._lm.header or {})})
+        return urlsplit(url).netloc, headers.get("Authorization", "")
 
     async def send(self, call: ServerCall) -> ServerAnswer:
         """Send one request and return its answer; called on the event loop's thread.

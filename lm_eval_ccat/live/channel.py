@@ -24,9 +24,10 @@ from ..runs.book import LEFT, OPEN, Ask
 from ..runs.kept_answers import ModelItem
 from .charges import Charge
 from .copies import Copies
-from .failures import Availability, Failure, Pace, Remedy, State
+from .failures import Availability, Failure, Remedy, State
 from .line import Line
 from .models import Answer, Model
+from .pace import Pace
 from .plan import Plan
 from .spec import FailureRule
 

@@ -140,12 +140,16 @@ class Line:
             if ask.state == OPEN:
                 insort(self._waiting[ask.model], ask, key=lambda waiting_ask: waiting_ask.number)
 
-    def has_next(self, model: str) -> bool:
-        """Whether the line has an ask to send to a model."""
+    def first(self, model: str) -> Ask | None:
+        """Return the ask that `next` would take first, if any."""
         waiting = self._waiting[model]
         while waiting and waiting[0].state != OPEN:
             waiting.popleft()
-        return bool(waiting)
+        return waiting[0] if waiting else None
+
+    def has_next(self, model: str) -> bool:
+        """Whether the line has an ask to send to a model."""
+        return self.first(model) is not None
 
     def ask_beyond_bank(self, model: str, items: Iterable[Item]) -> None:
         """Ask a model items that the Ranker does not offer, and nothing else."""

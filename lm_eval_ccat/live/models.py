@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -122,6 +122,8 @@ class Model(ABC):
         Its part of the run's memory; None if its weights are not on this machine.
     remote : bool
         Whether it is behind a server.
+    account : hashable or None
+        What the server may limit the rate of, for all its models together; None if not known.
     bundle : mapping of str to float
         What it reserves on a node of a cluster.
     scoring : set of item
@@ -130,6 +132,7 @@ class Model(ABC):
 
     memory: float | None = None
     remote = False
+    account: Hashable = None
     bundle: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, name: str, price: Price) -> None:
@@ -265,6 +268,7 @@ class HarnessModel(Model):
         if self._transport is None and uses_template_api(lm):
             self._transport = Transport(lm, self.entry.concurrency)
         self.remote = self._transport is not None
+        self.account = self._transport and self._transport.account
         self._set_slots_and_batch(lm)
 
     def _loaded_lm(self) -> Any:

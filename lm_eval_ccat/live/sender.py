@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import queue
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +32,7 @@ from .failures import Failure, PlaceLost, State
 from .interrupts import Interrupts
 from .line import GROWTH, GROWTH_IN_TURNS, WINDOW, Line
 from .models import SCORING, Model, NoScoresError, taking_turns
+from .pace import RateLimit
 from .plan import Plan
 from .result import Observer
 
@@ -129,6 +131,7 @@ class Sender:
             plan, book, {model.name: model.slots * model.batch for model in models}
         )
         self.channels = {model.name: Channel(model, plan, self.line) for model in models}
+        self._limits: dict[Hashable, RateLimit] = {}
         self._results: queue.SimpleQueue[Returned | None] = queue.SimpleQueue()
         self.interrupts = interrupts
         interrupts.wake = lambda: self._results.put(None)
@@ -390,6 +393,8 @@ class Sender:
             channel.set_aside(f"cannot be loaded: {Failure(trouble).text}")
         else:
             channel.opened = True
+            if (account := channel.model.account) is not None and channel.median is None:
+                channel.pace.share(self._limits.setdefault(account, RateLimit()))
             # A wrong address, key or name shows at the first item, at the cost of one.
             if channel.model.remote and channel.median is None:
                 channel.availability.require_probe()
@@ -418,7 +423,33 @@ class Sender:
         probe_is_next = may_return and channel.availability.state is State.WAITING
         if not (channel.opened and takes_part and (free > 0 or probe_is_next)):
             return False
-        return not self._awaits_first_contact(channel, moment) and not channel.wait(moment)
+        if self._awaits_first_contact(channel, moment) or channel.wait(moment):
+            return False
+        return not self._has_earlier(channel, moment)
+
+    def _has_earlier(self, channel: Channel, moment: float) -> bool:
+        """Whether a limited rate leaves the next request to another model, whose ask is older."""
+        limit, ask = channel.pace.limit, self.line.first(channel.name)
+        if limit.rate == math.inf or ask is None:
+            return False
+        earlier = (
+            neighbour
+            for neighbour in self.channels.values()
+            if neighbour.pace.limit is limit
+            and (its_ask := self.line.first(neighbour.name)) is not None
+            and its_ask.number < ask.number
+        )
+        return any(self._waits_for_rate(neighbour, moment) for neighbour in earlier)
+
+    def _waits_for_rate(self, channel: Channel, moment: float) -> bool:
+        """Whether nothing but the rate of its host holds back a model's next request."""
+        return (
+            channel.opened
+            and channel.availability.state is State.OPEN
+            and channel.free_slots > len(channel.retries)
+            and not channel.pace.is_paused(moment, len(channel.wire))
+            and not self._awaits_first_contact(channel, moment)
+        )
 
     def _awaits_first_contact(self, channel: Channel, moment: float) -> bool:
         """Whether a server gets no further call before every server has shown that it works."""

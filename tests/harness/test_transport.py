@@ -472,3 +472,17 @@ def test_a_server_is_asked_through_a_proxy_unless_that_is_to_be_bypassed(monkeyp
     transport._open()
     assert hosts == ["far.example"]
     assert transport._proxy == (None if bypassed else "http://proxy:3128")
+
+
+def test_a_server_limits_the_rate_of_a_host_and_a_key():
+    """Not of a path or a model; a password in the address is a key, too."""
+
+    def account(url, **header):
+        transport = object.__new__(Transport)
+        transport._lm = SimpleNamespace(base_url=url, header=header)
+        return transport.account
+
+    here, key = "http://host:8000/v1/completions", {"Authorization": "Bearer a"}
+    assert account(here, **key) == account("http://host:8000/v1/chat/completions", **key)
+    others = (account(here, Authorization="Bearer b"), account("http://host:9000/v1", **key))
+    assert len({account(here, **key), account("http://me:b@host:8000/v1", **key), *others}) == 4

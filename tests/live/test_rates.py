@@ -8,9 +8,26 @@ import random
 
 import pytest
 
-from lm_eval_ccat.live.failures import Pace
+from lm_eval_ccat.live.pace import Pace, RateLimit
 
 LATENCY = 0.5
+
+
+class Bucket:
+    """A token bucket, as a server has it."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self.rate, self.burst, self.tokens, self.filled = rate, burst, burst, 0.0
+
+    def pause(self, now: float) -> float:
+        """Take a token; return 0, or the seconds until there is one."""
+        gained = self.rate * (now - self.filled) if now > self.filled else 0.0
+        self.tokens = min(self.burst, self.tokens + gained)
+        self.filled = now
+        if self.tokens < 1.0:
+            return (1.0 - self.tokens) / self.rate
+        self.tokens -= 1.0
+        return 0.0
 
 
 def share_and_refusals(
@@ -126,13 +143,13 @@ def test_refusals_of_requests_under_way_at_the_last_one_are_one_event():
         pace.sent(i / 10)
         pace.answered()
     pace.refused(1.0, sent=0.95, in_flight=0)
-    assert pace.rate == 10.0  # ten answers in a second
+    assert pace.limit.rate == 10.0  # ten answers in a second
     pace.sent(2.0)
     pace.refused(2.1, sent=2.0, in_flight=0)
-    again = pace.rate
+    again = pace.limit.rate
     assert again < 10.0
     pace.refused(2.2, sent=2.05, in_flight=0)
-    assert pace.rate == again
+    assert pace.limit.rate == again
 
 
 def test_what_is_in_flight_at_the_first_refusal_counts_as_taken_until_it_is_refused():
@@ -141,10 +158,10 @@ def test_what_is_in_flight_at_the_first_refusal_counts_as_taken_until_it_is_refu
         pace.sent(0.0)
     pace.answered()
     pace.refused(1.0, sent=0.5, in_flight=10)
-    assert pace.rate == 11.0
+    assert pace.limit.rate == 11.0
     for _ in range(6):  # noticed together
         pace.refused(1.1, sent=0.5, in_flight=4)
-    assert pace.rate == 5.0
+    assert pace.limit.rate == 5.0
 
 
 def test_a_run_that_had_nothing_to_ask_for_a_while_asks_as_often_afterwards():
@@ -154,7 +171,7 @@ def test_a_run_that_had_nothing_to_ask_for_a_while_asks_as_often_afterwards():
             pace.sent(began + i / 10)
             pace.answered()
         pace.refused(began + 1.0, sent=began + 0.95, in_flight=0)
-        rates.append(pace.rate)
+        rates.append(pace.limit.rate)
     assert rates[0] == 10.0 and rates[1] > 9.0
 
 
@@ -173,3 +190,72 @@ def test_a_limit_by_the_minute_that_states_no_pause_is_used():
         else:
             pace.refused(now, now, 0)
     assert taken > 0.8 * 600
+
+
+def answers_of_one_host(
+    buckets: list[Bucket], pauses: str, slots: int, seconds: float, ahead: float = math.inf
+) -> list[int]:
+    """How many requests of each model are answered if each takes from its bucket of `buckets`.
+
+    The models share a `RateLimit` at first. The one with the fewest answers and requests in flight
+    is asked first, and no model is `ahead` of it by more.
+    """
+    rng, limit, paces = random.Random(0), RateLimit(), [Pace() for _ in buckets]
+    for pace in paces:
+        pace.share(limit)
+    taken, wire, now = [0] * len(paces), [0] * len(paces), 0.0
+    events: list[tuple[float, int, str, float, float | None]] = []
+    while now < seconds:
+        asked = [answers + flight for answers, flight in zip(taken, wire)]
+        waits = {
+            model: paces[model].wait(now, wire[model])
+            for model in sorted(range(len(paces)), key=asked.__getitem__)
+            if wire[model] < (slots if now else 1) and asked[model] < min(asked) + ahead
+        }
+        if (model := next((model for model, wait in waits.items() if not wait), None)) is not None:
+            paces[model].sent(now)
+            wire[model] += 1
+            arrival = now + 0.01 * rng.lognormvariate(0.0, 0.3)
+            heapq.heappush(events, (arrival, model, "there", now, None))
+            continue
+        wait = min(waits.values(), default=math.inf)
+        if not events or now + wait < events[0][0]:
+            now += max(wait, 1e-6)
+            continue
+        now, model, what, sent, pause = heapq.heappop(events)
+        if what == "there":
+            pause = buckets[model].pause(now)
+            after, what = (0.01, "no") if pause else (LATENCY * rng.lognormvariate(0.0, 0.3), "")
+            asks = {"none": None, "exact": pause, "whole": math.ceil(pause)}[pauses]
+            heapq.heappush(events, (now + after, model, what, sent, asks))
+            continue
+        wire[model] -= 1
+        if what == "no":
+            paces[model].refused(now, sent, wire[model], pause)
+        else:
+            taken[model] += 1
+            paces[model].answered()
+    return taken
+
+
+@pytest.mark.parametrize("pauses", ["none", "exact", "whole"])
+@pytest.mark.parametrize("slots", [8, 32])
+@pytest.mark.parametrize(("rate", "burst"), [(10.0, 10.0), (20.0, 60.0), (5.0, 5.0)])
+def test_models_of_one_host_use_a_bucket_that_they_share_and_one_that_each_has(
+    rate, burst, slots, pauses
+):
+    seconds = 30.0
+    shared = answers_of_one_host([Bucket(rate, burst)] * 4, pauses, slots, seconds)
+    assert sum(shared) > 0.85 * (rate * (seconds - LATENCY) + burst)
+    each = [Bucket(rate, burst) for _ in range(4)]
+    most = min(rate * (seconds - LATENCY) + burst, slots * seconds / (1.046 * LATENCY + 0.01))
+    assert sum(answers_of_one_host(each, pauses, slots, seconds, ahead=2 * slots)) > 0.85 * 4 * most
+
+
+@pytest.mark.parametrize("pauses", ["none", "exact", "whole"])
+@pytest.mark.parametrize("others", [1, 3])
+def test_no_model_is_held_back_by_a_limit_of_another(pauses, others):
+    unlimited = [Bucket(math.inf, math.inf)] * others
+    alone = answers_of_one_host(unlimited, pauses, 8, 20.0)
+    limited, *free = answers_of_one_host([Bucket(1.0, 1.0), *unlimited], pauses, 8, 20.0)
+    assert limited >= 12 and min(free) > 0.9 * min(alone)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from worlds.bench import facts
 
 from lm_eval_ccat.errors import ScaleError
 from lm_eval_ccat.live import sender as sending
+from lm_eval_ccat.live.failures import Availability
+from lm_eval_ccat.live.pace import Pace
 from lm_eval_ccat.live.sender import Sender
 from lm_eval_ccat.records import Item
 
@@ -163,3 +166,42 @@ def test_scores_above_a_cap_are_refused_once_all_models_that_are_left_have_their
     )  # fmt: skip
     with pytest.raises(ScaleError) if refused else nullcontext():
         checking._require_below_caps()
+
+
+def opened(**models: Any) -> Any:
+    """A sender whose models are open, each with its account and the number of its next ask."""
+    channels, asks = {}, {}
+    for name, (account, number) in models.items():
+        model = SimpleNamespace(open=lambda: None, remote=False, account=account)
+        channels[name] = SimpleNamespace(
+            name=name, model=model, pace=Pace(), median=None, opened=False, to_open=True,
+            availability=Availability(60.0), free_slots=4, retries=[], wire=[],
+        )  # fmt: skip
+        asks[name] = None if number is None else SimpleNamespace(number=number)
+    part = sender(
+        channels=channels, line=SimpleNamespace(first=asks.get), _limits={},
+        _waiting_for_node={}, interrupts=SimpleNamespace(wait=False),
+    )  # fmt: skip
+    for channel in channels.values():
+        part._open(channel)
+    return part
+
+
+def test_models_share_a_rate_limit_if_their_host_and_key_are_the_same():
+    part = opened(a=(("host", "key"), 1), b=(("host", "key"), 2), c=(("host", "other"), 3),
+                  d=(None, 4), e=(None, 5))  # fmt: skip
+    a, b, *others = (channel.pace.limit for channel in part.channels.values())
+    assert a is b and len({id(limit) for limit in (a, *others)}) == 4
+
+
+def test_a_limited_rate_leaves_the_next_request_to_the_oldest_ask_that_can_be_sent():
+    part = opened(a=("host", 3), b=("host", 1), c=("host", 2), d=("elsewhere", 0), e=("host", None))
+    a, b, c, d, e = part.channels.values()
+    earlier = partial(part._has_earlier, moment=1.0)
+    assert not any(map(earlier, (a, b, c, d, e)))  # no limit is known
+    a.pace.limit.rate = 5.0
+    assert [*map(earlier, (a, b, c, d, e))] == [True, False, True, False, False]
+    b.pace._paused_until = 2.0
+    assert earlier(a) and not earlier(c)
+    c.free_slots = 0
+    assert not earlier(a)
