@@ -79,6 +79,7 @@ def test_a_metric_is_one_line(package, monkeypatch, tmp_path):
     assert ScoreTable.read(log, metric="helpfulness").scores.tolist() == [[0.75]]
 
 
+@pytest.mark.long
 def test_a_method_passes_the_suite_and_is_known_to_the_commands(package, tmp_path, capsys):
     assert run_suite(package, "test_nearest.py") > 10
     scores = str(tmp_path / "s.csv")
@@ -90,6 +91,7 @@ def test_a_method_passes_the_suite_and_is_known_to_the_commands(package, tmp_pat
     assert main(["bank", "show", str(tmp_path / "b.bank.json")]) == 0
 
 
+@pytest.mark.long
 def test_a_stopping_rule_combines_with_ours(package):
     leader = importlib.import_module("my_package.leader")
     table, names = example_table(), ["m02", "m06", "m09"]
@@ -141,6 +143,7 @@ def test_a_reader_passes_the_suite_and_is_asked(package, tmp_path):
     assert ScoreTable.read(tmp_path / "x.tsv").models == ("a",)
 
 
+@pytest.mark.long
 def test_a_column_is_one_entry_for_terminal_page_markdown_and_data_frame(
     package, monkeypatch, tmp_path
 ):
@@ -163,6 +166,7 @@ def test_a_column_is_one_entry_for_terminal_page_markdown_and_data_frame(
     assert [float(cell) for cell in cells] == expected
 
 
+@pytest.mark.long
 def test_a_section_stands_in_the_report_as_another_s_or_as_one_of_ours(
     package, tmp_path, monkeypatch
 ):

@@ -14,6 +14,7 @@ LIGHT = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", LIGHT)
 def test_light_commands_import_nothing_heavy(code):
     script = (

@@ -149,6 +149,7 @@ SIZES = st.floats(-14, 3).map(lambda exponent: 10.0**exponent)
 VALUES = st.one_of(st.just(0.0), SIZES, SIZES.map(lambda size: -size))
 
 
+@pytest.mark.long
 @settings(max_examples=500)
 @given(st.lists(VALUES, min_size=3, max_size=3), st.booleans())
 def test_a_printed_interval_lies_to_the_side_of_0_where_it_lies(values, one_side):

@@ -224,6 +224,7 @@ def place(tmp_path_factory) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(folder=bench.folder, ours=ours, config=config + entries)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_the_message_is_short_and_its_remedy_works(mistake, place, monkeypatch, capsys):
     monkeypatch.chdir(place.folder)

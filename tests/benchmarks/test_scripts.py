@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import remade
 from benchmarks.paper import plots
-from benchmarks.sources import ROOT, sources
+from benchmarks.sources import ROOT
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [p.name for p in BENCHMARKS.glob("*.py") if "add_argument(" in p.read_text("utf-8")]
@@ -39,9 +39,10 @@ def test_a_table_is_made_as_it_was(page, monkeypatch):
 
 @pytest.mark.long
 def test_a_page_says_that_the_code_has_changed_since():
-    said = runpy.run_path(str(ROOT / "docs/.hooks/changed.py"))["on_page_markdown"]
+    hook = runpy.run_path(str(ROOT / "docs/.hooks/changed.py"))
+    said = hook["on_page_markdown"]
     page = "Made by `python benchmarks/looks.py --folds 0,11` with sources of hash {}; ± is."
-    now = sources("benchmarks/looks.py")
+    now = hook["sources"]("benchmarks/looks.py")
     assert said(page.format(now)) == page.format(now)
     since = said(page.format("0" * 12))
     assert since == page.format("0" * 12 + " (the code has changed since)")

@@ -56,51 +56,59 @@ def test_a_results_file_of_another_estimate_is_found(bench, server, ccat):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({}, ""),
-        ({"text": "Say 1"}, r"the prompt of document \d+ is \w+ in the run and \w+ in the logs"),
-        (
-            {"target_hash": "f" * 64},
-            r"the target of document \d+ is \w+ in the run and f{8} in",
-        ),
-        ({"doc_hash": "f" * 64}, "document 0 has another text than in the run; 120 documents"),
-        ({"process_results": "def f(): 1"}, "process_results differs between the run and the logs"),
-        ({"versions": {TASK: 2.0}}, "task_version is 1.0 in the run and 2.0 in the logs"),
-    ],
-)
-def test_full_results_of_another_benchmark_are_refused_by_name(
-    bench, server, ccat, tmp_path, change, words
-):
+def test_full_results_of_another_benchmark_are_refused_by_name(bench, server, ccat, tmp_path):
     bench.ranked(server, ["m01", "m11"], bank="", max_items=30)
     full = bench.adaptive(server, "m11", "--output_path", tmp_path / "logs", "--log_samples")
     full.remove("--adaptive")
     ccat(*full)
     [samples] = (tmp_path / "logs").rglob("samples_*")
     [results] = (tmp_path / "logs").rglob("results_*")
-    rows = [json.loads(line) for line in samples.read_text().splitlines()]
-    content = json.loads(results.read_text())
-    for key, value in change.items():
-        if key == "versions":
-            content[key] = value
-        elif key == "process_results":
-            content["configs"][TASK][key] = value
-        for row in rows if key in ("text", "target_hash", "doc_hash") else ():
-            if key == "text":
-                row["arguments"]["gen_args_0"]["arg_0"] = value
-                del row["prompt_hash"]
-            else:
-                row[key] = value
-    samples.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    results.write_text(json.dumps(content))
-    said = ccat("verify", bench.run(), "--full", tmp_path / "logs", code=2 if words else 0).err
-    assert (
-        re.search(f"full results of m11: {words}", said) if words else "full results of" not in said
+    texts = samples.read_text(), results.read_text()
+
+    def of_a_row(**values):
+        def change(row, content):
+            row.update(values)
+
+        return change
+
+    def of_the_prompt(row, content):
+        row["arguments"]["gen_args_0"]["arg_0"] = "Say 1"
+        row.pop("prompt_hash", None)
+
+    def of_the_scoring(row, content):
+        content["configs"][TASK]["process_results"] = "def f(): 1"
+
+    def of_the_version(row, content):
+        content["versions"] = {TASK: 2.0}
+
+    cases = (
+        (lambda row, content: None, ""),
+        (of_the_prompt, r"the prompt of document \d+ is \w+ in the run and \w+ in the logs"),
+        (
+            of_a_row(target_hash="f" * 64),
+            r"the target of document \d+ is \w+ in the run and f{8} in",
+        ),
+        (
+            of_a_row(doc_hash="f" * 64),
+            "document 0 has another text than in the run; 120 documents",
+        ),
+        (of_the_scoring, "process_results differs between the run and the logs"),
+        (of_the_version, "task_version is 1.0 in the run and 2.0 in the logs"),
     )
-    assert ("Give full results that were asked and scored as the run was" in said) == (
-        bool(words) and "doc_hash" not in change
-    )
+    for change, words in cases:
+        rows = [json.loads(line) for line in texts[0].splitlines()]
+        content = json.loads(texts[1])
+        for row in rows:
+            change(row, content)
+        samples.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        results.write_text(json.dumps(content))
+        said = ccat("verify", bench.run(), "--full", tmp_path / "logs", code=2 if words else 0).err
+        if words:
+            assert re.search(f"full results of m11: {words}", said), said
+        else:
+            assert "full results of" not in said
+        refused = "Give full results that were asked and scored as the run was" in said
+        assert refused == (bool(words) and "another text" not in words)
 
 
 @pytest.mark.long

@@ -71,17 +71,18 @@ SHAPES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("method", "options"), METHODS, ids=lambda x: "-".join(x) if x else "")
 def test_a_difference_excludes_0_if_and_only_if_its_pair_is_decided(method, options, shape):
-    """After every answer of a ranking, with failures and zeros; equivalent pairs lie within d."""
+    """At every third ask, with failures and zeros; equivalent pairs lie within d."""
     tasks = ("x", "y") if shape == "tasks" else ("x",)
     banks = {task: bank_of(method, 60, k) for k, task in enumerate(tasks)}
     scores = {task: draw([-0.9, -0.1, 0.0, 0.6], 60, 3, k) for k, task in enumerate(tasks)}
     bank = banks if shape == "tasks" else banks["x"]
     ranker = Ranker(bank, list("abcd"), seed=1, **SHAPES[shape], **options)
     rng, states, n = np.random.default_rng(5), set(), 0
-    while not ranker.done and n < 240:
+    while not ranker.done and n < 150:
         for model, item in ranker.ask():
             task, doc = item if shape == "tasks" else ("x", item)
             score = float(scores[task]["abcd".index(model), doc])
@@ -90,6 +91,8 @@ def test_a_difference_excludes_0_if_and_only_if_its_pair_is_decided(method, opti
             else:
                 ranker.tell(model, item, 0.0 if rng.random() < 0.03 else score)
         n += 1
+        if n % 3 and not ranker.done:
+            continue
         verdicts = ranker.verdicts
         low, high = verdicts.intervals()
         d, state = verdicts.min_difference, verdicts.state

@@ -117,6 +117,7 @@ RUN = st.tuples(
 )
 
 
+@pytest.mark.long
 @given(runs=st.lists(RUN, min_size=1, max_size=6), days=st.permutations(range(1, 7)))
 def test_of_a_model_config_and_document_the_latest_run_counts(tmp_path_factory, runs, days):
     logs = tmp_path_factory.mktemp("logs")
@@ -311,6 +312,7 @@ def test_a_field_of_another_kind_makes_one_row_unreadable(tmp_path, field, value
     assert any(note.startswith(f"{file}, line 3: not readable") for note in table.warnings)
 
 
+@pytest.mark.long
 def test_files_are_read_alike_by_several_processes(tmp_path, monkeypatch):
     for model in "abc":
         write_run(tmp_path, model, rows_of(np.arange(50) % 2 == ord(model) % 2))
@@ -464,6 +466,7 @@ def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(
     tracemalloc.stop()
 
 
+@pytest.mark.long
 def test_a_bank_of_several_folders_is_the_same_each_time_and_names_them(tmp_path, capsys):
     rng = np.random.default_rng(0)
     for place in ("one", "two"):
@@ -705,6 +708,7 @@ def test_a_metric_that_is_a_list_is_refused_by_its_name_and_others_are_read(tmp_
         ScoreTable.read(tmp_path, metric="parts")
 
 
+@pytest.mark.long
 def test_a_list_ends_calibrate_and_the_board_with_one_code(tmp_path, ccat):
     """Beside others that are numbers it costs the suite of banks only its own."""
     rng = np.random.default_rng(0)
@@ -742,6 +746,7 @@ def test_what_an_item_takes_is_the_mean_of_prompts_and_answers(tmp_path):
     assert ScoreTable.read(tmp_path / "chosen").tokens == {"input": 30, "output": 0}
 
 
+@pytest.mark.long
 def test_a_bank_made_from_logs_plans_without_its_task(few_plays, tmp_path, capsys):
     for number in range(6):
         scores = np.random.default_rng(number).random(30) < 0.2 + 0.1 * number

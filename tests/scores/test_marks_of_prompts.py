@@ -87,6 +87,7 @@ def test_a_table_keeps_the_prompts_of_each_model(tmp_path, ending):
         assert kept.prompt_marks("b") == {2: "70b499c5", 1: "1b2c3d4e", 0: None}
 
 
+@pytest.mark.long
 def test_a_bank_keeps_them_at_no_more_than_15_bytes_an_item_and_states_a_digest(tmp_path):
     n = 500
     texts = [f"What is {a}?" for a in range(n)]

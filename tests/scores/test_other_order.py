@@ -44,6 +44,7 @@ def logs(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_scores_in_another_order_are_joined_to_the_bank_by_hash(logs, ccat):
     bank = logs / "b.json"
     ccat("calibrate", logs / "full", "--method", "paper", "-o", bank)
@@ -51,6 +52,7 @@ def test_scores_in_another_order_are_joined_to_the_bank_by_hash(logs, ccat):
     assert "nothing wrong found" in said and "are joined by their hashes" in said
 
 
+@pytest.mark.long
 def test_full_results_in_another_order_stand_on_a_board(logs, ccat):
     board = init(logs / "board", logs / "full")
     ccat("board", "add", board.path, logs / "shuffled")

@@ -152,6 +152,7 @@ def test_a_repeat_that_is_no_number_is_refused(tmp_path: Path, wide: bool, numbe
         ScoreTable.read(file)
 
 
+@pytest.mark.long
 def test_runs_of_one_sampled_model_give_a_bank_what_a_column_of_repeats_gives(
     tmp_path: Path, ccat: Any
 ) -> None:

@@ -43,6 +43,7 @@ def write(path, rows, header=HEADER):
     return path
 
 
+@pytest.mark.long
 @given(
     seed=st.integers(0, 2**32 - 1),
     shape=st.tuples(st.integers(1, 5), st.integers(1, 9)),
@@ -95,6 +96,7 @@ def test_a_table_reads_back_the_same_by_every_way(
     assert (gone in again.warnings) == (len(scored) < shape[0])
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(*map(st.sampled_from, ("ab", "tu", ("f1", "em"), range(3)))),
                 min_size=1, unique=True), st.integers(1, 9))  # fmt: skip
 def test_several_outcomes_in_one_pass_are_those_read_one_by_one(tmp_path_factory, rows, batch):
@@ -385,6 +387,7 @@ def reference(ones):
     return {k: v[0] for k, v in cells.items()}, own
 
 
+@pytest.mark.long
 @given(st.lists(CELL, min_size=1, max_size=60), st.integers(1, 9))
 def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones, step):
     grid = ScoreGrid()
@@ -416,6 +419,7 @@ def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones
         grid.finish(Path("x"), Query(), "acc", unique=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_item", [False, True])
 def test_a_grid_takes_hardly_more_memory_than_the_matrix_that_it_becomes(by_item):
     raw = np.random.default_rng(0).random((400, 2000))
@@ -559,6 +563,7 @@ def test_rows_of_one_model_in_two_configurations_are_refused_by_name(tmp_path, e
     assert ScoreTable.read(file).row_config == ("a", "b")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("item", "value"), [("doc_id", "score"), ("id", "f1")])
 def test_of_a_long_file_a_few_batches_are_in_memory(item, value, tmp_path, monkeypatch):
     monkeypatch.setattr(BATCH, 10_000)

@@ -79,6 +79,7 @@ def test_a_limit_is_the_first_documents(found):
         assert run["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
 
 
+@pytest.mark.long
 def test_the_papers_runs_are_those_of_the_ranker(found):
     """The record of a run, recomputed by hand from the ranker and the table."""
     table = made()
@@ -222,6 +223,7 @@ def test_weights_of_ones_own_make_the_order():
         assert outcome.errors == pytest.approx(np.zeros(6), abs=1e-12)
 
 
+@pytest.mark.long
 def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
     lines = ["model,task,doc_id,metric,score"]
     for task, table in two_tasks().items():

@@ -125,6 +125,7 @@ def test_donors_of_one_data_set_lend_by_the_numbers_of_its_documents():
     assert borrowed(OF_ONE, of(ONE, "wmt24")).n_items == N_ITEMS
 
 
+@pytest.mark.long
 def test_without_a_run_estimates_use_what_was_borrowed_as_far_as_draws_bear_it_out():
     y = NEW.scores[:4]
 

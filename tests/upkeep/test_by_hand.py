@@ -83,6 +83,7 @@ def test_the_scores_of_a_calibration_are_of_its_models_and_no_others():
             update(bank, new, calibrated_on=other)
 
 
+@pytest.mark.long
 def test_a_shift_of_every_item_is_no_drift_and_one_beyond_it_is_told_by_how_much():
     """Newer models find all items easier by a logit; the hardest became easier by 2.5 more."""
     rng = np.random.default_rng(2)
@@ -185,6 +186,7 @@ def test_donors_weigh_as_much_as_each_is_told_by_the_others():
     assert weights == pytest.approx((others * centred).sum() / (others * others).sum())
 
 
+@pytest.mark.long
 def test_the_new_task_is_no_donor(tmp_path):
     for task in ("de", "es", "new"):
         table = ScoreTable.from_arrays([[0.1, 0.9]], ["m"], metric="acc", task=task)
@@ -241,6 +243,7 @@ def test_a_bank_gives_back_the_rows_that_it_keeps():
     assert dict(in_lines(report(table, bank)))["models"].startswith("6 in 12 configs, from ")
 
 
+@pytest.mark.long
 def test_published_scores_are_scaled_as_one_s_own():
     """Where they were published nobody knows the prompts: all items are drawn."""
     table = example_table(14, 40, seed=1)

@@ -55,6 +55,7 @@ def test_nothing_is_found_where_nothing_is_wrong(bank):
             assert finding.level in ("note", "warning", "problem") and "\n" not in finding.message
 
 
+@pytest.mark.long
 def test_scores_of_items_that_calibration_removed_alone_cannot_be_checked():
     bank = calibrate(as_table(scores(seed=1), "cal"), method="paper")
     bank = replace(bank, kept=np.arange(N_ITEMS) > 0)
@@ -77,6 +78,7 @@ def test_results_moved_by_a_document_are_told_though_neighbours_are_alike():
             assert f"scores of the documents {place} theirs" in told["unrelated"].message
 
 
+@pytest.mark.long
 def test_what_was_planted_is_found_and_named(bank):
     ease, moved = EASE.copy(), np.argsort(np.abs(EASE))[:4]
     ease[moved] += 2.0
@@ -148,6 +150,7 @@ def test_zero_one_scores():
     assert set(loud["drifted_items"].items) <= {0, 1, 2}
 
 
+@pytest.mark.long
 def test_changed_missing_and_new_documents():
     hashes = [f"h{i}" for i in range(N_ITEMS)]
     bank = calibrate(as_table(scores(), "cal", doc_hashes=hashes), method="paper")

@@ -23,6 +23,7 @@ def world(seed: int, n_models: int, n_items: int) -> np.ndarray:
     return (rng.random(p.shape) < p).astype(float)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=5)
 @given(st.integers(0, 10**6), st.integers(8, 30))
 def test_a_form_of_all_items_gives_the_mean_itself(seed, n_models):
@@ -31,6 +32,7 @@ def test_a_form_of_all_items_gives_the_mean_itself(seed, n_models):
     assert form.estimate(dict(enumerate(new[0])))[0] == pytest.approx(new.mean(), abs=1e-6)
 
 
+@pytest.mark.long
 def test_a_form_beats_random_items_and_states_its_error():
     x = world(3, 260, 120)
     known, new = x[:60], x[60:]
@@ -71,6 +73,7 @@ def table():
     return ScoreTable.from_arrays(world(7, 30, 50), names, metric="acc", task="t")
 
 
+@pytest.mark.long
 def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
     # Configurations of a model are no models of their own, and adaptive runs no full results.
     raw = np.vstack([np.repeat(table.raw, 2, axis=0), 1 - table.raw[:1]])
@@ -116,6 +119,7 @@ def test_a_damaged_form_is_refused(table, tmp_path, damage):
         Form.load(tmp_path)
 
 
+@pytest.mark.long
 def test_a_bank_without_scores_has_a_form_by_those_that_are_given(table, tmp_path, capsys):
     bank, scores = str(tmp_path / "b.bank.json"), str(tmp_path / "known.parquet")
     calibrate(table, "paper").save(bank)

@@ -116,6 +116,7 @@ def test_a_model_that_is_ranked_does_not_calibrate_its_own_test(method, tmp_path
         np.testing.assert_allclose(left.parameters[name], values, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_what_cannot_be_left_out_stays_and_is_told():
     names = known().models
     bare, kept = (calibrate(known(12, 40), "paper", keep_scores=keep) for keep in (False, True))
@@ -144,6 +145,7 @@ def test_what_a_bank_grew_to_is_asked_as_before_and_dated_as_before():
     assert remade.provenance["license"] == "mit"
 
 
+@pytest.mark.long
 def test_rankings_with_one_seed_fill_a_bank_that_grows():
     """Sixteen rankings of two models and half the items: each item has its three answers."""
     bank, rng = ItemBank.blank(range(40), task="t", metric="score"), np.random.default_rng(0)

@@ -69,6 +69,7 @@ def test_a_metric_is_meant_by_any_of_the_names_given(place):
     assert named == [("suite_a", "acc"), ("suite_c", "acc"), ("suite_c", "flat")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("task", "metric", "members", "lacking"),
     [
@@ -87,6 +88,7 @@ def test_a_group_a_list_and_a_pattern_make_one_suite(place, capsys, task, metric
     assert one == pytest.approx(two[::-1]) and suite["suite_a"]["acc"].made
 
 
+@pytest.mark.long
 def test_one_task_is_one_bank_without_the_models_that_are_excluded(place, capsys):
     for more, names in (([], TABLE.models), (["--exclude", "m00,m11"], TABLE.models[1:-1])):
         assert main(calibrating(place, "one.json", "suite_b", *more)) == 0
@@ -120,6 +122,7 @@ def test_a_group_of_which_a_task_was_not_run_is_refused_by_its_name(place, tmp_p
     assert "no scores of 1 of the 3 tasks of suite, suite_c" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_filters_of_one_metric_have_a_bank_each(tmp_path, capsys):
     for name in ("strict", "loose"):
         replace(TABLE, task="t", filter=name).write(tmp_path / f"{name}.csv")
@@ -168,6 +171,7 @@ def test_a_page_says_what_the_bank_is_and_what_it_reveals():
 # -- every command takes a suite -----------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_suite_is_shown_and_checked_bank_by_bank(place, tmp_path, capsys):
     assert set(json_of(capsys, "bank", "show", place / "suite")["tasks"]) == {"suite_a", "suite_b"}
     assert main(["bank", "show", str(place / "suite")]) == 0
@@ -201,6 +205,7 @@ def test_a_suite_is_updated_and_its_items_are_retired_by_task(place, tmp_path, c
         assert says in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_suite_has_forms_that_are_scored_together_and_is_drawn_and_replayed(place, capsys):
     forms, logs = place / "forms", place / "logs"
     made = json_of(capsys, "bank", "form", place / "suite", "--items", 5, "-o", forms)

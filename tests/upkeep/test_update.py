@@ -52,6 +52,7 @@ def test_an_update_is_a_calibration_on_all_scores(table, method):
         assert len(update(made, new).provenance["updates"]) == 2
 
 
+@pytest.mark.long
 def test_documents_that_the_bank_lacks_are_told_however_few_models_have_them(table):
     few = table.take(np.arange(N - 2))
     bank = calibrate(few.select(table.models[:10]), "paper", keep_scores=True)
@@ -104,6 +105,7 @@ def test_new_scores_of_a_model_replace_its_old_ones_and_old_ones_fill_the_rest()
         union(hashed, replace(new, doc_hashes=("other", "h2", "h3")))
 
 
+@pytest.mark.long
 def test_diff_tells_what_changed(table, bank):
     assert diff_banks(bank, bank)["same"]
     found = diff_banks(bank, update(bank, table.select(table.models[10:18])))
