@@ -429,7 +429,10 @@ def sampling(settings: Mapping[str, Any]) -> Sampling:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Return whether two values mean the same, such as 1 and "1.0", or ["a"] and "a"."""
+    """Return whether two values of a setting mean the same.
+
+    So do 1 and "1.0", ["a"] and "a", and None and "". Two texts have to be equal.
+    """
 
     def plain(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
@@ -439,7 +442,7 @@ def _same(a: Any, b: Any) -> bool:
     a, b = plain(a), plain(b)
     if bool(a == b) or str(a) == str(b):
         return True
-    # One side may have from a file as a number what the other has from a flag as text.
+    # A file states a number, a flag the text of one.
     try:
         return isinstance(a, str) != isinstance(b, str) and float(a) == float(b)
     except (TypeError, ValueError):

@@ -365,6 +365,18 @@ def test_a_metric_without_an_upper_end_cannot_be_turned(tmp_path):
     assert stated.scores.tolist() == [[0.2, 0.9]]
 
 
+def test_a_metric_that_only_some_runs_report_is_theirs_whichever_run_comes_first(tmp_path):
+    for model, has_f1 in (("a", False), ("b", True), ("c", True)):
+        rows = [sample_row(n, {"acc": n, **({"f1": n / 2} if has_f1 else {})}) for n in (0, 1)]
+        write_run(tmp_path, model, rows)
+    table = ScoreTable.read(tmp_path, "f1")
+    assert (table.models, table.raw.tolist()) == (("b", "c"), [[0.0, 0.5]] * 2)
+    assert any("without a usable score are left out: a" in text for text in table.warnings)
+    assert ScoreTable.read(tmp_path, "acc").models == ("a", "b", "c")
+    with pytest.raises(UnknownScoresError, match=r"no scores of metric 'em'; it has acc, f1$"):
+        ScoreTable.read(tmp_path, "em")
+
+
 def test_a_metric_beside_the_only_listed_one_is_read_by_its_own_name(tmp_path):
     """Of `f1` the name tells the direction, `acc_error` has none, `acc_strict` takes acc's."""
     for task, metric in (("f", "f1"), ("e", "acc_error"), ("s", "acc_strict")):

@@ -15,10 +15,27 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.upkeep.score_tables import names_one_task, outcomes_meant
-from lm_eval_ccat.upkeep.words import page_of, report, reveals
+from lm_eval_ccat.upkeep.words import (
+    facts_of_suite,
+    page_of,
+    report,
+    reveals,
+    suite_in_one_line,
+)
 
 TABLE = example_table()
 TASKS = ("suite_a", "suite_b", "suite_c")
+
+
+def test_an_old_bank_in_a_list_has_its_age_and_terms_and_no_advice():
+    terms = {"license": "mit", "prompts": "published elsewhere"}
+    old = replace(ItemBank.blank(range(3)), made="2020-01-01", provenance=terms)
+    line = suite_in_one_line(facts_of_suite(SuiteBank({"t": old})))
+    start, _, end = line.partition("made on 2020-01-01, ")
+    assert start == "t, score, 3 items, 0 models (sample), "
+    days, _, rest = end.partition(" ")
+    assert int(days.replace(",", "")) > 365
+    assert rest == "days ago, licence mit, prompts published elsewhere"
 
 
 @pytest.fixture(scope="module")

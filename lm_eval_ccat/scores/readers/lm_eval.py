@@ -366,11 +366,17 @@ def _source(samples: Path) -> Path:
 def _choose_metric(
     path: Path, runs: Sequence[LoggedRun], metric: str | None, filter: str | None
 ) -> tuple[str, str | None]:
-    """Name metric and filter: the given ones, else the only ones; the filter may stay unknown."""
+    """Return metric and filter: the given ones, else the only ones; None for an unknown filter."""
     keys = list(dict.fromkeys(key for run in runs for key in run.metric_keys))
-    firsts = (next(sound_rows(run.samples), {}) for run in runs)
-    reported = next((row["metrics"] for row in firsts if row.get("metrics")), None)
-    reported = list(dict.fromkeys(reported or (metric for metric, _ in keys)))
+    # The names that a metric may have in the rows, where one is given.
+    meant = {parts_of(name).base for name in (metric or "", (metric or "").removeprefix(SENTENCE))}
+    metrics: dict[str, None] = {}
+    # The first run tells, unless it lacks a metric that others may have.
+    for run in runs:
+        metrics |= dict.fromkeys(next(sound_rows(run.samples), {}).get("metrics") or ())
+        if metrics and (metric is None or meant & metrics.keys()):
+            break
+    reported = list(metrics or dict.fromkeys(name for name, _ in keys))
     if metric is None and not reported:
         raise ScoreTableError(f"{path}: no readable rows in the logs of {runs[0].task}")
     name = metric or one_of(path, "metric", None, reported)
