@@ -353,6 +353,9 @@ class ScoreGrid:
         codes_of_scores = np.where(hash_codes == 0, first, hash_codes)
         foreign = (codes_of_scores != document_codes) & ~np.isnan(raw)
         raw[foreign] = np.nan
+        # A prompt whose score does not count must not make its row unlike the others.
+        if codes is not None:
+            codes[foreign] = -1
         return hashes, self._notes_on_documents(moved, foreign)
 
     def _notes_on_documents(self, moved: Sequence[int], foreign: NDArray[np.bool_]) -> list[str]:

@@ -130,6 +130,20 @@ def test_models_that_were_asked_otherwise_are_named_and_not_added_to_a_bank(tmp_
     assert again.marks == bank.marks
 
 
+def test_a_score_of_another_document_is_dropped_with_its_prompt(tmp_path):
+    """Else a model would count as asked otherwise because of a score that does not count."""
+    for model in "abc":
+        rows = asked(TEXTS, [1, 0, 1])
+        if model == "c":
+            corrected = asked([TEXTS[0], "Corrected?", TEXTS[2]], [1, 1, 1])[1]
+            rows[1] = corrected | {"doc_hash": sha("corrected")}
+        write_run(tmp_path, model, rows)
+    table = ScoreTable.read(tmp_path)
+    assert np.isnan(table.raw).tolist() == [[False] * 3, [False] * 3, [False, True, False]]
+    assert not table.prompts.unlike.any() and table.prompt_marks("c")[1] is None
+    assert table.prompt_marks("b")[1] == sha(TEXTS[1])[:8]
+
+
 def test_the_first_place_that_differs_is_named_where_both_texts_are_at_hand():
     marks = {7: mark_of("Question: 2")}, {7: mark_of("Query: 2")}
     refusal, _ = compare_prompts(*marks, texts=lambda ids: {ids[0]: ("Question: 2", "Query: 2")})
