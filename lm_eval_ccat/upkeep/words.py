@@ -250,12 +250,13 @@ def page_of(suite: SuiteBank, licence: str | None = None) -> str:
 
 
 def _section(task: str, outcome: str, bank: ItemBank) -> list[str]:
-    lines = [f"# Item bank of {task}, {outcome}", "", "| | |", "| --- | --- |"]
-    # Names of models and files are anybody's text.
+    # Names of tasks, models and files are anybody's text; warnings quote them.
+    title = f"# Item bank of {in_markdown(task)}, {in_markdown(outcome)}"
+    lines = [title, "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {in_markdown(text)} |" for name, text in in_lines(facts_of(bank))]
     for title, texts in (("Warnings", bank.warnings), ("What the file reveals", reveals(bank))):
         if texts:
-            lines += ["", f"## {title}", "", *(f"- {text}" for text in texts)]
+            lines += ["", f"## {title}", "", *(f"- {in_markdown(text)}" for text in texts)]
     return lines
 
 

@@ -181,6 +181,10 @@ def test_a_page_says_what_the_bank_is_and_what_it_reveals():
     # A name of a model ends no column of the table.
     named = replace(bank, models=("a|b", *bank.models[1:]), observations=())
     assert r"a\|b" in page_of(SuiteBank({"t": named}))
+    link = "[x](http://evil)"
+    named = replace(named, warnings=(f"models without a score: {link}",))
+    page = page_of(SuiteBank({link: named}))
+    assert page.count("evil") == 2 and link not in page
     blank = ItemBank.blank([1])
     assert reveals(blank) == [] and "##" not in page_of(SuiteBank({"t": blank}))
 
