@@ -354,7 +354,7 @@ class Variants:
     ----------
     folder : Path
     names : list of str
-        Names of the adaptive tasks and groups that replace those asked for.
+        What to run in place of the names asked for: variants, and tasks that have none.
     files : dict of str to Path
         The file of each task or group that has a variant.
     in_full : dict of str to str
@@ -382,7 +382,8 @@ def write_variants(folder: Path, names: Sequence[str], include_path: Any = None)
     Raises
     ------
     UsageError
-        If there is no such task, or none of them can be run adaptively.
+        If there is no such task, or none of them gets a variant: it cannot be run adaptively, or
+        is adaptive already.
     HarnessError
         If a file cannot be written.
     """
@@ -391,7 +392,8 @@ def write_variants(folder: Path, names: Sequence[str], include_path: Any = None)
     for name in internals.expand_names(manager, names):
         variants.names += _write_variant(variants, manager, name)
     if not variants.files:
-        raise UsageError("; ".join(f"{n}: {why}" for n, why in variants.in_full.items()))
+        reasons = {**dict.fromkeys(variants.names, "is adaptive already"), **variants.in_full}
+        raise UsageError("; ".join(f"{name}: {reason}" for name, reason in reasons.items()))
     return variants
 
 
@@ -420,7 +422,7 @@ def _write_variant(variants: Variants, manager: Any, name: str) -> list[str]:
         text = yaml.safe_dump(content, sort_keys=False)
     else:
         class_name = str(entry.config.get("class", ""))
-        # It is adaptive already.
+        # It is adaptive already, and stands for itself.
         if class_name.endswith("AdaptiveTask"):
             return [name]
         reason = "its settings are code, which a variant cannot inherit" if class_name else ""

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lm_eval_ccat.cli.check import _in_words
-from lm_eval_ccat.errors import ScaleError
+from lm_eval_ccat.errors import ScaleError, UsageError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.task_check import TaskCheck, check_config, check_tasks, write_variants
 from lm_eval_ccat.harness.task_metrics import metric_of_task
@@ -238,6 +238,21 @@ def test_a_variant_of_a_group_keeps_what_the_group_sets_and_changes(tmp_path):
         "group": "g_adaptive", "group_alias": "G", **means,
         "task": [{"task": "one_adaptive", "num_fewshot": 3}],
     }  # fmt: skip
+
+
+def test_a_variant_of_a_variant_is_refused_by_name(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "one.yaml").write_text("task: one\n")
+    (own / "two.yaml").write_text("task: two\noutput_type: loglikelihood_rolling\n")
+    write_variants(tmp_path / "new", ["one"], str(own))
+    again, folders = tmp_path / "again", [str(own), str(tmp_path / "new")]
+    with pytest.raises(UsageError) as refused:
+        write_variants(again, ["one_adaptive", "two"], folders)
+    assert str(refused.value).startswith("one_adaptive: is adaptive already; two: a perplexity")
+    # One that has a variant is enough, and the others stand for themselves.
+    written = write_variants(again, ["two", "one"], str(own))
+    assert written.names == ["two", "one_adaptive"] and list(written.files) == ["one"]
 
 
 def test_a_task_that_cannot_be_loaded_says_why(tmp_path):
