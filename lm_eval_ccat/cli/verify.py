@@ -59,6 +59,7 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _repair(args: argparse.Namespace) -> int:
+    """Cut a damaged journal before its first damaged record, and print what was kept; return 0."""
     condition, damaged = verifying.salvage_journal(args.run)
     text = "There is nothing to repair."
     if damaged is not None:

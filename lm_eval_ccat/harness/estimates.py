@@ -138,9 +138,10 @@ def describe(run: TaskRun) -> dict[str, object]:
     """Return the ``adaptive`` block of one task, with figures on the metric's own scale."""
     ranking, name, in_full = run.ranking, run.name, run.answers_in_full
     ability, ability_se = ranking.abilities[name]
-    by_draws: Mapping[str, Any] = {}  # from the documents drawn at random
+    # Documents drawn at random say something of the others only.
+    by_random_documents = None
     if not run.complete:
-        by_draws = ranking.content_of(ranking.row(name))
+        by_random_documents = ranking.content_of(ranking.row(name)).get("sample")
     return {
         **_estimated(run),
         **({"outcomes": list(map(_estimated, (run, *run.further)))} if run.further else {}),
@@ -154,7 +155,7 @@ def describe(run: TaskRun) -> dict[str, object]:
         "bank": run.outcome.bank.short_hash,
         "ability": ability,
         "ability_standard_error": ability_se,
-        "sample": by_draws.get("sample") or None,
+        "sample": by_random_documents,
         "place": ranking.places.get(name),
         "cost": {"items": run.n_answers, "usd": run.usd, "money": run.money and dict(run.money)},
         "seconds": round(run.seconds, 3),

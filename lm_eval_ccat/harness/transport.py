@@ -453,13 +453,18 @@ class Transport:
             self._proxy = urllib.request.getproxies().get(parts.scheme)
 
     def _connect(self, force_close: bool) -> None:
-        """Open a session, of one connection a request or of connections that last.
+        """Open a session for requests from now on; those under way go on in the session before.
 
-        What is under way goes on in the session before.
+        Parameters
+        ----------
+        force_close : bool
+            Whether each request gets a connection of its own; else connections are used again.
         """
         import aiohttp
 
         class Connector(aiohttp.TCPConnector):
+            """Notes of each request that it has a connection, and whether that served another."""
+
             async def connect(self, *args: Any, **kwargs: Any) -> Any:
                 connection = await super().connect(*args, **kwargs)
                 if (progress := _PROGRESS.get()) is not None:
@@ -467,6 +472,7 @@ class Transport:
                 protocols.add(connection.protocol)
                 return connection
 
+        # Of connections that a request was sent over.
         protocols: weakref.WeakSet[Any] = weakref.WeakSet()
         trust: Any = bool(self._lm.verify_certificate)
         if trust and (file := getattr(self._lm, "ca_cert_path", None)):

@@ -162,10 +162,17 @@ class Adaptive:
         Parameters
         ----------
         names : sequence of str
+            The tasks.
         budget : mapping
-            Share of the budget for this ranking.
+            What this ranking may spend, such as ``{"items": 60}``.
         method : str
             Method of their banks.
+
+        Returns
+        -------
+        Spec
+            Its ``warmup`` counts items of each task, its ``max_items`` those of all together. Bank
+            and known results are left out, as a plan has them already.
         """
         spec, n = self.spec, len(names)
         limits = [spec.warmup]
@@ -176,8 +183,8 @@ class Adaptive:
             # Of several tasks each gets an item; if it can be, half the budget is left after the
             # warm-up, to go where the common score needs it.
             limits.append(items if n == 1 else max(1, items // (2 * n)))
-        # Nobody knows yet what an item takes of such a budget. (`paper` asks its first items
-        # whatever the warm-up is.)
+        # Nobody knows yet how many items such a budget pays for: each of several tasks gets one, a
+        # single task none in advance. (`paper` asks its first items whatever the warm-up is.)
         elif "usd" in budget or "tokens" in budget:
             limits.append(0 if n == 1 or method == "paper" else 1)
         return replace(
@@ -189,6 +196,7 @@ class Adaptive:
             budget=dict(budget),
             warmup=min(limits),
             max_items=None if spec.max_items is None else spec.max_items * n,
+            # Tasks run together by their budget, and a model alone has no pair to decide.
             stop="limits" if n > 1 and spec.stop == "decided" else spec.stop,
         )
 
@@ -233,8 +241,9 @@ def prepare(
         `check_session`, `compare_with_banks` and `known_means`.
     """
     spec, name = options.spec, session.name
-    names = [internals.model_name(session.lm), *([options.model] if options.model else [])]
-    outcomes, bank_warnings = measure(spec.bank, spec.metrics, session, names, only_task)
+    # Under one of these names a bank may have been calibrated on this model.
+    model_names = [internals.model_name(session.lm), *([options.model] if options.model else [])]
+    outcomes, bank_warnings = measure(spec.bank, spec.metrics, session, model_names, only_task)
     accepts_prompts = PROMPTS in spec.accept_change
     # Without a bank there are blank ones, made of this very task.
     warnings = check_session(outcomes, session, accepts_prompts) if spec.bank else []
@@ -633,6 +642,7 @@ def _call(
         refuse_subsets(arguments.get("limit"), arguments.get("samples"), "`max_items` or `budget`")
         if internals.takes_messages(str(arguments["model"])):
             arguments = {"apply_chat_template": True, "fewshot_as_multiturn": True, **arguments}
+        # With a task manager `adaptive_evaluate` did so already, or it is the caller's own.
         if arguments.get("task_manager") is None:
             logged = refuse_early(options, arguments["model"], arguments["tasks"] or [], arguments)
     context = nullcontext() if options is None else adaptively(

@@ -126,7 +126,13 @@ def require_one_order(first: ScoreTable, second: ScoreTable) -> None:
 def _require_unchanged(
     scored: ScoreTable | ItemBank, documents: ItemBank, sides: tuple[str, str]
 ) -> DocumentComparison:
-    """Return how the documents of two sides compare.
+    """Return how the documents of two sides compare, and refuse one that has another text.
+
+    Parameters
+    ----------
+    scored, documents : ScoreTable or ItemBank
+    sides : (str, str)
+        What messages call the sides: that of `scored`, and that of `documents`.
 
     Raises
     ------

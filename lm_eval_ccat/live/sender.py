@@ -767,7 +767,7 @@ class Sender:
 
 
 def new_line(plan: Plan, book: Book, slots: Mapping[str, int]) -> Line:
-    """Return the line of a run of these models, each with its most items in flight."""
+    """Return the line of a run, whose models have so many items in flight at most (`slots`)."""
     spec = plan.spec
     return Line(
         book,

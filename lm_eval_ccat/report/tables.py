@@ -94,8 +94,8 @@ class PairCounts(NamedTuple):
 def count_pairs(result: RankingContent) -> PairCounts:
     """Count the pairs with a tested model, both of whose models are in the order.
 
-    The order of a leaderboard has more models than a result lists all pairs of: of pairs with known
-    models, decided ones that are no neighbours are left out (`ALL_PAIRS`). They count here.
+    Beyond `ALL_PAIRS` models a result does not list the decided pairs of a tested and a known model
+    that are no neighbours. They count here all the same.
     """
     position = {model: i for i, model in enumerate(result["order"])}
     known = {model for model, row in result["models"].items() if row.get("known")}

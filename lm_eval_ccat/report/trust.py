@@ -37,7 +37,8 @@ class Remark(NamedTuple):
 def of_models(content: RankingContent) -> Iterator[Remark]:
     """Yield remarks on each model in addition to its figures, the best model's first.
 
-    What the random documents say is one remark, the last, on the first four models of the order.
+    What the random documents say is one remark, the last. It names the first four models of the
+    order that were asked some, and says how many more there are.
     """
     # Formats a figure on the metric's scale.
     number, samples, models = numbers(content), [], content["models"]

@@ -120,3 +120,31 @@ def test_a_limit_of_items_is_that_of_each_task():
     options = Adaptive.read({"max_items": 5})
     assert options.spec_for(["a", "b", "c"], {}, "sample").max_items == 15
     assert Adaptive.read({"stop": "limits"}).spec_for(["a"], {}, "sample").max_items is None
+
+
+@pytest.mark.parametrize("n_tasks", [1, 2, 3])
+@pytest.mark.parametrize("items", [3, 8, 40])
+def test_a_warm_up_of_several_tasks_leaves_half_of_a_budget_of_items(n_tasks, items):
+    names = list("abc"[:n_tasks])
+    warmup = Adaptive.read({}).spec_for(names, {"items": items}, "sample").warmup
+    # Every task needs an item to have a score at all.
+    assert 1 <= warmup and n_tasks * warmup <= max(items if n_tasks == 1 else items / 2, n_tasks)
+    limited = Adaptive.read({"max_items": 2}).spec_for(names, {"items": items}, "sample")
+    assert limited.warmup == min(2, warmup) and limited.max_items == 2 * n_tasks
+
+
+@pytest.mark.parametrize("kind", ["usd", "tokens"])
+def test_nothing_is_asked_in_advance_of_a_budget_of_which_nobody_knows_how_far_it_goes(kind):
+    options = Adaptive.read({"budget": {kind: 5.0}, "price": {"input": 1.0, "output": 1.0}})
+    warmups = {
+        (n_tasks, method): options.spec_for(list("abc"[:n_tasks]), {kind: 5.0}, method).warmup
+        for n_tasks in (1, 2)
+        for method in ("sample", "paper")
+    }
+    assert warmups == {(1, "sample"): 0, (1, "paper"): 0, (2, "sample"): 1, (2, "paper"): 0}
+
+
+def test_tasks_that_share_a_budget_of_one_model_have_no_pair_to_decide():
+    options = Adaptive.read({"stop": "decided", "max_items": 5})
+    assert options.spec_for(["a", "b"], {}, "sample").stop == "limits"
+    assert options.spec_for(["a"], {}, "sample").stop == "decided"

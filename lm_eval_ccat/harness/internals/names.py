@@ -144,6 +144,9 @@ def hush() -> None:
 def hook(when: Literal["before", "around", "after"], function: Callable[..., Any]) -> None:
     """Call a function at every `lm_eval.evaluator.evaluate`; a second call changes nothing.
 
+    The first hook also silences some of the harness's messages (see `hush`), and git's. Of several
+    functions around an evaluation the first that returns results counts.
+
     `simple_evaluate` looks up `evaluate` after it has loaded the tasks, so a hook that a task's
     code installs while it is loaded takes effect in time.
 
@@ -179,6 +182,7 @@ def hook(when: Literal["before", "around", "after"], function: Callable[..., Any
         return results
 
     def commit_here() -> Any:
+        # Outside a repository git would write an error to the terminal.
         working_folder = Path.cwd()
         folders = (working_folder, *working_folder.parents)
         in_a_repository = any((folder / ".git").exists() for folder in folders)
