@@ -425,16 +425,21 @@ def _documents_asked(side: LoggedSide, task: str | None) -> Container[Any]:
         return range(min(doc_ids), max(doc_ids) + 1)
     asked: set[Any] = set()
     for run in by_model.get(side.name, ()):
-        if run.adaptive:  # is not read
+        # A table takes no scores from it.
+        if run.adaptive:
             continue
-        reason, usable = run.why_not_full()
-        run_documents = documents_of(run) if reason and not usable else None
-        # Rows that a results file counts and that are not here may be of any document.
-        if run.counts is None or (
-            run_documents is not None and len(run_documents) < run.counts.effective
-        ):
+        if run.counts is None:
             return _AllDocuments()
-        asked |= set(range(int(run.counts.effective))) if run_documents is None else run_documents
+        # A full run, or one with a limit, was asked the first documents.
+        if run.why_not_full().usable:
+            asked |= set(range(int(run.counts.effective)))
+            continue
+        # Which ones a user named, only the rows tell. Rows that a results file counts and that are
+        # not here may be of any document.
+        named_documents = documents_of(run)
+        if len(named_documents) < run.counts.effective:
+            return _AllDocuments()
+        asked |= named_documents
     return asked or _AllDocuments()
 
 

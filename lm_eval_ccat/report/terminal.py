@@ -582,13 +582,15 @@ def forecast_lines(content: ForecastContent) -> list[str]:
     lines = [
         f"Task {some(tasks, 2)}: {content['documents']} documents, metric {content['metric']}, "
         + bank,
-        f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}",
+        f"{_NAMES_TITLE:<{_NAME_WIDTH}} {'items':>12} {'per item':>12} {'cost':>22} "
+        f"{'full run':>12}",
     ]
+    names = shortened(list(content["models"]), _NAME_WIDTH)
     for name, model in content["models"].items():
         items = _items(model)
         mark = "~" if model["cost_estimated"] else ""
         lines.append(
-            f"{name[:24]:<24} {items:>12} {_usd(model['cost_per_item'], mark):>12} "
+            f"{names[name]:<{_NAME_WIDTH}} {items:>12} {_usd(model['cost_per_item'], mark):>12} "
             f"{_range(model['least_cost'], model['most_cost'], mark):>22} "
             f"{_usd(model['full_evaluation_cost'], mark):>12}"
         )

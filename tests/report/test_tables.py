@@ -490,6 +490,16 @@ def test_random_items_say_their_own_estimate_of_their_own_number():
     assert re.search(r": a 100(\.0*)? ± 2\.50* \(from 12\)", said)
 
 
+def test_a_plan_tells_models_apart_whose_long_names_begin_alike():
+    names = [f"organization/model-of-a-family-7b-{kind}" for kind in ("base", "chat")]
+    lines = forecast_lines(forecast(models=dict.fromkeys(names, forecast()["models"]["a"])))
+    heading = next(line for line in lines if line.startswith("model "))
+    rows = [line for line in lines if line.startswith("organi")]
+    assert [row.split()[0][-5:] for row in rows] == ["-base", "-chat"]
+    # Names leave the other columns in their place.
+    assert {row.index(" 400") for row in rows} == {heading.index("items") + 1}
+
+
 def test_a_plan_tells_full_runs_expectations_and_levels_apart():
     models = {"a": {**forecast()["models"]["b"], "full_evaluation_cost": 7.25, "most_cost": 3.5}}
     played = {
