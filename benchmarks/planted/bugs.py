@@ -256,7 +256,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a union of scores keeps the older of two",
         "lm_eval_ccat/upkeep/update",
-        "np.where(np.isnan(self.raw), earlier.raw, self.raw)",
+        "np.where(lacks, earlier.raw, self.raw)",
         "np.where(np.isnan(earlier.raw), self.raw, earlier.raw)",
         ("tests/upkeep/test_update.py",),
     ),

@@ -292,10 +292,19 @@ class _Row(NamedTuple):
     marks: list[str | None]
 
     def filled_by(self, earlier: _Row) -> _Row:
-        """Return this row, with an earlier row's scores and marks where it has none."""
-        raw = np.where(np.isnan(self.raw), earlier.raw, self.raw)
-        marks = [mark or earlier_mark for mark, earlier_mark in zip(self.marks, earlier.marks)]
-        return self._replace(raw=raw, marks=marks)
+        """Return this row, with an earlier row's scores and their marks where it has no score."""
+        lacks = np.isnan(self.raw)
+        raw = np.where(lacks, earlier.raw, self.raw)
+        # A prompt that is not known is not the one of the score that was replaced.
+        marks = [
+            earlier_mark if is_lacking else mark
+            for is_lacking, mark, earlier_mark in zip(lacks, self.marks, earlier.marks)
+        ]
+        selection = self.selection
+        # Some of the items were chosen by scores, as in `grow`; of all items none were chosen.
+        if earlier.selection == "adaptive" and np.isfinite(earlier.raw[lacks]).any():
+            selection = "adaptive" if np.isnan(raw).any() else ""
+        return _Row(selection, raw, marks)
 
 
 def _rows_of(table: ScoreTable, ids: Sequence[Any]) -> Iterator[tuple[_Label, _Row]]:

@@ -105,6 +105,25 @@ def test_new_scores_of_a_model_replace_its_old_ones_and_old_ones_fill_the_rest()
         union(hashed, replace(new, doc_hashes=("other", "h2", "h3")))
 
 
+def test_a_new_score_has_its_own_prompt_and_leaves_it_known_how_the_others_were_chosen():
+    old = ScoreTable.from_arrays([[0.1, 0.2, 0.3, np.nan]], ["a"], chosen=("adaptive",))
+    old = replace(old, prompts=Prompts(("0a1b2c3d",), np.array([[0, 0, 0, -1]])))
+    for new_scores, how in (
+        ([0.5, np.nan, np.nan, np.nan], "adaptive"),
+        ([0.5, 0.6, 0.7, np.nan], "first"),
+        ([0.5, np.nan, np.nan, 0.8], ""),
+    ):
+        new = ScoreTable.from_arrays([new_scores], ["a"], chosen=("first",))
+        both = union(old, new)
+        wanted = np.where(np.isnan(new_scores), old.raw[0], new_scores)
+        np.testing.assert_array_equal(both.raw[0], wanted)
+        # Nobody knows of what prompt the new scores are.
+        marks = both.prompts.of_row(0) if both.prompts else (None,) * 4
+        of_old = np.isnan(new_scores) & np.isfinite(old.raw[0])
+        assert [mark is not None for mark in marks] == of_old.tolist()
+        assert (both.chosen or ("",)) == (how,)
+
+
 @pytest.mark.long
 def test_diff_tells_what_changed(table, bank):
     assert diff_banks(bank, bank)["same"]
