@@ -42,6 +42,7 @@ TOGETHER = {
     "tests/docs/test_docs.py": "tutorial",
     "tests/task_configs/": "weights",
     "tests/harness/test_batches.py": "weights",
+    "tests/harness/test_contract.py": "weights",
     "tests/live/test_local_weights.py": "weights",
     "tests/metrics/test_text_metrics.py": "weights",
 }
@@ -71,10 +72,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByFile(config, log)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    about = "play every N-th of the files whose tests are selected, beginning with the K-th"
+    parser.addoption("--part", default="1/1", metavar="K/N", help=about)
+
+
+@pytest.hookimpl(trylast=True)  # once markers have selected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes longest comes first. Of each property a third of the examples is drawn;
     ``--hypothesis-profile=random`` draws them all.
     """
+    place, n_parts = map(int, config.getoption("part").split("/"))
+    files = set(sorted({item.path for item in items})[place - 1 :: n_parts])
+    config.hook.pytest_deselected(items=[item for item in items if item.path not in files])
+    items[:] = [item for item in items if item.path in files]
     items.sort(key=lambda i: not i.nodeid.startswith(tuple(TOGETHER)))
     if config.option.hypothesis_profile == "random":
         return

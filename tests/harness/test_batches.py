@@ -10,6 +10,9 @@ from worlds.weights import tiny_model
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness import TaskSession, internals
 
+# To import PyTorch alone takes seconds.
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
@@ -22,7 +25,6 @@ def load(weights, batch_size):
     return internals.make_lm("hf", arguments, {"batch_size": batch_size, "max_batch_size": 16})
 
 
-@pytest.mark.long
 def test_a_model_is_made_as_the_harness_s_command_makes_it(bench, weights, monkeypatch):
     """On a machine without a card as on one with: the very same arguments reach the model type."""
     kind = internals.resolve("lm_eval.models.huggingface:HFLM")
@@ -44,7 +46,6 @@ def test_a_model_is_made_as_the_harness_s_command_makes_it(bench, weights, monke
     assert (given[2]["device"], given[2]["batch_size"]) == ("cpu", 3)
 
 
-@pytest.mark.long
 def test_a_folder_of_weights_that_is_not_there_is_named(tmp_path):
     """Transformers looks for it on the hub, and tells of its connection."""
     (tmp_path / "good").mkdir()
@@ -53,7 +54,6 @@ def test_a_folder_of_weights_that_is_not_there_is_named(tmp_path):
         internals.make_lm("hf", {"pretrained": str(missing)})
 
 
-@pytest.mark.long
 def test_auto_is_found_once_and_kept(bench, weights, monkeypatch):
     kind = internals.resolve("lm_eval.models.huggingface:HFLM")
     lengths, genuine = [], kind._detect_batch_size
@@ -76,7 +76,6 @@ def session(bench, weights):
     return lambda batch_size: TaskSession(task, load(weights, batch_size))
 
 
-@pytest.mark.long
 def test_a_model_loaded_again_keeps_the_size(session, weights, monkeypatch):
     sizes = iter([32])
     kind = internals.resolve("lm_eval.models.huggingface:HFLM")

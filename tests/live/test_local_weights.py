@@ -15,6 +15,9 @@ from worlds.weights import tiny_model
 from lm_eval_ccat.harness import TaskSession
 from lm_eval_ccat.live.models import HarnessModel
 
+# To import PyTorch alone takes seconds.
+pytestmark = pytest.mark.long
+
 TWO = ["one", "two"]
 
 
@@ -34,7 +37,6 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("memory", [8, None])  # which the models state, of 10
 def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeypatch, ccat, memory):
     loads, there, batches = [], set(), []
@@ -80,7 +82,6 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeyp
     assert not there
 
 
-@pytest.mark.long
 def test_an_attempt_that_is_to_be_repeated_keeps_a_model_in_its_place(
     bench, entries, monkeypatch, ccat
 ):
@@ -106,7 +107,6 @@ def test_an_attempt_that_is_to_be_repeated_keeps_a_model_in_its_place(
     assert loads == TWO and sum(batches) == 35, "each loaded once, and one batch asked twice"
 
 
-@pytest.mark.long
 def test_the_next_model_is_loaded_while_the_last_answers_are_scored(
     bench, entries, monkeypatch, ccat
 ):
@@ -155,7 +155,6 @@ metadata: {{version: 1.0}}
 """
 
 
-@pytest.mark.long
 def test_multiple_choice_by_local_weights(bench, tmp_path, entries, ccat):
     rng = np.random.default_rng(0)
     tasks = tmp_path / "choices"

@@ -115,6 +115,8 @@ def test_a_gap_wider_than_the_scale_is_refused_with_the_scale(few_plays, bench, 
 def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat, monkeypatch):
     """Six pairs of models that the bank does not know, beside what was expected of such two."""
     settings = {"entry": {"price": BY_TOKENS}, "bank": "default.bank.json"}
+    monkeypatch.setattr(power, "N_RANKINGS", 1)  # no smallest difference is looked at
+    monkeypatch.setattr(rehearsal, "MOST_RANKINGS", 10)
 
     def planned_answers(*models, **more):
         config = bench.config(server.url, list(models), name="plan", **{**settings, **more})
@@ -130,7 +132,6 @@ def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat,
         inside = [spread["low"] / 2 <= amount <= 2 * spread["high"] for amount in of_runs]
         assert sum(inside) >= 5, (spread, of_runs)
         assert 0.5 < np.mean(of_runs) / spread["expected"] < 2.0
-    monkeypatch.setattr(power, "N_RANKINGS", 1)  # no smallest difference is looked at
     monkeypatch.setattr(rehearsal, "MOST_RANKINGS", 4)
     # A run to its limits leaves nothing to chance, and a budget is never exceeded by more than
     # what is in flight.
@@ -157,13 +158,13 @@ def test_what_is_not_played_on_goes_to_the_limits_and_costs_nothing_known_withou
         monkeypatch.setattr(rehearsal, "MOST_ANSWERS", longest)
         return rehearsed(stop="decided", max_items=None)
 
+    monkeypatch.setattr(power, "N_RANKINGS", 1)
     monkeypatch.setattr(rehearsal, "MOST_RANKINGS", 6)
     # Where pairs are to be decided, their true differences say what is left.
     cut, played = expected(25), expected(10_000)
     assert 0.5 < cut["answers"]["expected"] / played["answers"]["expected"] < 1.5
     assert cut["decided"] == played["decided"] == 1.0
     monkeypatch.setattr(rehearsal, "MOST_RANKINGS", 1)  # they are all alike
-    monkeypatch.setattr(power, "N_RANKINGS", 1)
     for longest in (25, 10_000):
         monkeypatch.setattr(rehearsal, "MOST_ANSWERS", longest)
         played = rehearsed(entry=quarter)
