@@ -9,6 +9,8 @@ from worlds.boards import bank_of, draw
 from worlds.boards import drive as drive_any
 
 from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.ranker.contents import Contents
 
 METHODS = ["paper", "default"]
 SIZES = {"small": 30, "middle": 60, "large": 120}
@@ -25,6 +27,22 @@ def banks_of(method: str) -> dict[str, ItemBank]:
 
 def drive(suite: Ranker, scores=SCORES):
     return drive_any(suite, lambda m, item: float(scores[item[0]][NAMES.index(m), item[1]]))
+
+
+def test_every_repeat_of_an_item_has_the_units_of_its_item():
+    one, two = ItemBank.blank([7, 8, 9]), ItemBank.blank(["x", "y"])
+    alone, both = Contents(one, repeats=2), Contents({"t": one, "u": two}, repeats={"t": 2, "u": 1})
+    assert alone.units([1, 2, 3]).tolist() == [1, 2, 3] * 2
+    assert alone.units({9: 3, 7: 1, 8: 2}).tolist() == [1, 2, 3] * 2
+    assert both.units({"t": [1, 2, 3]}).tolist() == [1, 2, 3, 1, 2, 3, 1, 1]
+    assert both.units(None).tolist() == [1] * 8
+    for units, says in (
+        ({"t": [1, 2, 3], "v": [1, 2]}, "'v', which has no bank"),
+        ({0: 1.0, "t": [1, 2, 3]}, "0, which has no bank"),
+        ([1, 2, 3, 4, 5], "by task"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            both.units(units)
 
 
 @pytest.mark.long

@@ -51,6 +51,22 @@ def agreement(bank: ItemBank) -> float:
     return float(np.corrcoef(easy, NEW.scores.mean(0))[0, 1])
 
 
+def test_moved_donors_differ_as_much_as_tasks_do():
+    """Three tasks about their own mean differ by two thirds of what tasks differ by."""
+    n_items, sd = 3000, 0.8
+    rng = np.random.default_rng(0)
+    donors = {}
+    for name in ("de", "es", "hi"):
+        logits = sd * rng.normal(size=n_items) + 0.01 * rng.normal(size=(3, n_items))
+        donors[name] = ScoreTable.from_arrays(1.0 / (1.0 + np.exp(-logits)), "abc")
+    table, _ = borrow(donors)
+    means = np.array(
+        [table.select([f"{name}: {model}" for model in "abc"]).raw.mean(axis=0) for name in donors]
+    )
+    variance = np.log(means / (1.0 - means)).var(axis=0).mean()
+    assert variance == pytest.approx(sd**2, rel=0.1)
+
+
 @pytest.mark.long
 def test_donors_and_one_run_tell_more_of_the_items_than_either():
     alone, with_one = agreement(borrowed(DONORS)), agreement(borrowed(DONORS, ONE))
