@@ -468,6 +468,7 @@ class ForecastContent(ProspectsContent):
     metric: str
     budget: dict[str, Any]
     models: dict[str, ModelForecastContent]
+    repeats: int  # answers to each document, at most
     least_items: int
     most_items: int
     least_cost: float | None

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .errors import CcatError, UsageError
+from .errors import CcatError, RunError
 
 #: Letters and bytes of a file's name: file systems take 255 bytes, with the hash and an ending.
 _LONGEST_NAME = 120
@@ -30,7 +30,7 @@ _DEVICES = {
 
 
 @contextlib.contextmanager
-def writing(path: Path, refusal: type[CcatError] = UsageError) -> Iterator[None]:
+def writing(path: Path, refusal: type[CcatError] = RunError) -> Iterator[None]:
     """Make the folder of a file that is written within the context.
 
     Raises

@@ -104,7 +104,10 @@ COMMANDS = {
         "score bertscore . --model x -o t.csv", 2, "--model is for comet, not for bertscore",
     ),
     "a table that cannot be written": (
-        "score rouge1 . -o good.yaml/t.csv", 2, "good.yaml/t.csv: cannot be written",
+        "score rouge1 . -o good.yaml/t.csv", 1, "good.yaml/t.csv: cannot be written",
+    ),
+    "JSON in a file of a file": (
+        "bank list --json good.yaml/b.json", 1, "good.yaml/b.json: cannot be written",
     ),
     "a demo in a file": ("demo 100 --dir good.yaml", 1, "cannot be written"),
     "no scores to calibrate": ("calibrate nowhere -o b.json", 2, "no such file or directory"),

@@ -152,7 +152,7 @@ def check_bank(
         raise BankMismatchError(
             f"the bank of {bank.task or 'an unnamed task'} ({bank.metric}) does not fit task "
             f"{task} as it is run: {'; '.join(refusals)}. Run it as the bank has it, or "
-            "calibrate a bank on logs with these"
+            "calibrate a bank on logs with these; `accept_change` accepts none of it"
         )
     return warnings
 

@@ -643,7 +643,7 @@ def _keep_table(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:
     """Write scores into the board's folder under their hash; return the file and the hash."""
     folder = board.path / SCORES
     draft = folder / DRAFT
-    with writing(draft, RunError):
+    with writing(draft):
         table.write(draft)
         sha256 = sha256_of(draft)
         # Named by its content, a file is never replaced, so that earlier rows keep their evidence.

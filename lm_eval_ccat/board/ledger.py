@@ -345,7 +345,7 @@ class BoardLedger:
             sealed = _sealed(row.to_dict(), link)
             link = sealed.link
             text += f"{sealed.line}\n"
-        with writing(self.path, RunError):
+        with writing(self.path):
             before = self.path.read_bytes() if self.path.exists() else b""
             # An editor, or who copied the file, may have left out the end of the last line.
             if before and not before.endswith(b"\n"):

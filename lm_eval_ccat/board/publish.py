@@ -107,7 +107,7 @@ def publish(
         **copies(board, state),
         **likely_copies(board, [place.row for place in state.placed]),
     }
-    with writing(board.path / EXPOSURE, RunError):
+    with writing(board.path / EXPOSURE):
         replace_text(board.path / EXPOSURE, _csv(_exposure(times_shown)))
         # The operator's facts are sealed as they are published, so that a later change shows.
         keep_hashes(board.path, [board.path / FACTS])
@@ -118,7 +118,7 @@ def publish(
         "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
     }
     folder = Path(site)
-    with writing(folder / "index.html", RunError):
+    with writing(folder / "index.html"):
         for name, text in texts.items():
             replace_text(folder / name, text)
     return [folder / name for name in texts]

@@ -319,7 +319,7 @@ def emit(
 
     Raises
     ------
-    UsageError
+    RunError
         If the file cannot be written.
     """
     if target is not None:

@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..errors import HarnessError, RunError
+from ..errors import HarnessError
 from ..files import replace_text, writing
 from ..harness.internals.bases import LM
 from ..metrics.text_pairs import rouge
@@ -107,7 +107,7 @@ def write_task(folder: Path, documents: list[Document]) -> None:
     data = folder / "ccat_demo.jsonl"
     lines = (json.dumps(asdict(document), ensure_ascii=False) + "\n" for document in documents)
     data_path, cache = (json.dumps(str(path.resolve())) for path in (data, folder / "cache"))
-    with writing(data, RunError):
+    with writing(data):
         replace_text(data, "".join(lines))
         replace_text(folder / "ccat_demo.yaml", TASK.format(data=data_path, cache=cache))
 

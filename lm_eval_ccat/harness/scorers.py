@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from ..metrics.bertscore import BertScoreSettings
+from ..metrics.registry import is_scored_by_task
 from ..metrics.scale import ITEM_SCALED
 from ..metrics.text_pairs import PAIR_METRICS, SENTENCE, parts_of, sacrebleu_signature
 from ..records import Header
@@ -56,10 +57,14 @@ def scorer_of(metric: str) -> dict[str, object] | None:
     return None
 
 
-def scorers(metrics: Iterable[str]) -> dict[str, dict[str, object]]:
-    """Return the scorers of those metrics that have one."""
+def scorers(metrics: Iterable[str], config: Mapping[str, Any]) -> dict[str, dict[str, object]]:
+    """Return the scorers of those metrics of a task, by its configuration, that have one."""
     by_metric = {metric: scorer_of(metric) for metric in metrics}
-    return {metric: scorer for metric, scorer in by_metric.items() if scorer is not None}
+    return {
+        metric: scorer
+        for metric, scorer in by_metric.items()
+        if scorer is not None and not ("sacrebleu" in scorer and is_scored_by_task(metric, config))
+    }
 
 
 def record_scorers() -> None:
@@ -74,9 +79,8 @@ def add_scorers(results: Any) -> None:
     for name, config in results.get("configs", {}).items():
         keys = results.get("results", {}).get(name, {})
         metrics = dict.fromkeys(key.partition(",")[0] for key in keys if "," in key)
-        named = scorers(
-            metric.removeprefix(SENTENCE) for metric in metrics if "_stderr" not in metric
-        )
+        reported = (metric.removeprefix(SENTENCE) for metric in metrics if "_stderr" not in metric)
+        named = scorers(reported, config if isinstance(config, dict) else {})
         if named and isinstance(config, dict):
             metadata = config.get("metadata")
             config["metadata"] = {

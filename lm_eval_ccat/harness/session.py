@@ -287,7 +287,8 @@ class TaskSession:
 
     @cached_property
     def _scorers(self) -> dict[str, dict[str, object]]:
-        return scorers(internals.reported_metrics(self.task) or self._metrics)
+        reported = internals.reported_metrics(self.task) or self._metrics
+        return scorers(reported, self.task.dump_config())
 
     def scorer(self, metric: str) -> dict[str, object] | None:
         """Return the scorer of a metric of the task; None if the metric's name identifies it."""
@@ -529,6 +530,9 @@ class TaskSession:
         # Only the call's time as a whole is known, so each request that was sent gets its share.
         seconds_per_request = call.seconds / max(1, sum(map(_n_requests, asked)))
         withheld = any(served.null and "content_filter" in served.finish for served in call.served)
+        # Of a request for several answers a server may state one reason, which is then of any.
+        reasons = [reason for served in call.served for reason in served.finish]
+        stated = iter(reasons if len(reasons) == sum(map(_n_requests, asked)) else ())
         administered = []
         # Metric objects of HF `evaluate` are not thread-safe.
         with self._scoring_lock:
@@ -547,7 +551,8 @@ class TaskSession:
                 answers = tuple(text for instance in group for text in internals.answers(instance))
                 # The server's filter kept the model's answer back. The task has scored an empty
                 # text, which the model did not write, so its values do not count.
-                if withheld and not all(answers):
+                reasons = [] if is_cached else [next(stated, "content_filter") for _ in answers]
+                if withheld and ("", "content_filter") in zip(answers, reasons):
                     values = {}
                     notes.unscored.insert(0, "the server's filter withheld the answer")
                 administered.append(

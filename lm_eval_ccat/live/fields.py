@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
+from ..bank.settings import TOKEN_LIMITS
 from ..errors import UsageError
 from ..harness import internals
 from ..harness.opening import with_shipped_tasks
@@ -117,6 +119,12 @@ SESSION_KEYS = (
     "system_instruction",
     "cache_requests",
 )
+#: Settings of generation that models and servers know.
+GENERATION_KEYS = (
+    *TOKEN_LIMITS, "min_tokens", "min_new_tokens", "until", "stop", "do_sample", "temperature",
+    "top_p", "top_k", "min_p", "seed", "repetition_penalty", "presence_penalty",
+    "frequency_penalty", "length_penalty", "num_beams", "reasoning_effort",
+)  # fmt: skip
 #: Settings that `rank` reads itself.
 RANK_KEYS = ("include_path", "use_cache", "batch_size", "max_batch_size", "device", "seed")
 #: Settings that change neither requests nor scores; accepted so that a --config can be reused.
@@ -305,6 +313,11 @@ def _harness(value: Any, place: OptionPlace) -> Values:
     for key in (*TRACKERS, HUB, "gen_kwargs"):
         if settings.get(key) is not None:
             settings[key] = MAPPING.read(settings[key], place.at(key))
+    # A server may take keys of its own, but none that is nearly one that all know.
+    for key in set(settings.get("gen_kwargs") or ()) - {*GENERATION_KEYS}:
+        if close := get_close_matches(str(key), GENERATION_KEYS, n=1, cutoff=0.85):
+            path = place.at("gen_kwargs").at(str(key)).path
+            raise UsageError(f"`{path}`: no such setting; did you mean {close[0]}?")
     if settings.get("num_fewshot") is not None:
         settings["num_fewshot"] = whole(0).read(settings["num_fewshot"], place.at("num_fewshot"))
     if settings.get("system_instruction") is not None:

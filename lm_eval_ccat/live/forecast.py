@@ -103,6 +103,7 @@ def forecast(
     return {
         "task": "+".join(plan.outcomes_by_task),
         "documents": len(plan.documents() or plan.items()),
+        "repeats": plan.most_repeats,
         "bank": "+".join(bank_hashes) if spec.bank else None,
         "metric": plan.label,
         "budget": dict(spec.budget),
@@ -441,8 +442,14 @@ def need_in_words(plan: Plan) -> str:
     kinds = " (fewer for graded scores, more for right or wrong)" if len(ways) > 1 else ""
     return (
         f"Expected items of each model to decide a pair by {plan.label}, in {CHANCE:.0%} of "
-        f"rankings{kinds}: {', '.join(parts)}. The task has {size}."
+        f"rankings{kinds}: {', '.join(parts)}. {_has(plan)} {size}."
     )
+
+
+def _has(plan: Plan) -> str:
+    """Begin a sentence on how many items there are."""
+    n_tasks = len(plan.outcomes_by_task)
+    return "The task has" if n_tasks == 1 else f"The {n_tasks} tasks have"
 
 
 def offer_in_words(plan: Plan) -> str:

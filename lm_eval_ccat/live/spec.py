@@ -348,9 +348,10 @@ class Spec:
     )
     accept_change: tuple[str, ...] = option(
         (), choices(*CHANGES), "Changes to accept: `prompts` (other prompts than the bank's or "
-        "known models got; the bank then assumes less of models), `scoring` (of known results, or "
-        "before a resume), `server` (its model or fingerprint changed during the run), `cut` "
-        "(known results were cut at another length, or more or less often). Each is recorded.",
+        "known models got, under the settings that a bank states; it then assumes less of models), "
+        "`scoring` (of known results, or before a resume), `server` (its model or fingerprint "
+        "changed during the run), `cut` (known results were cut at another length, or more or less "
+        "often). Each is recorded.",
         "rank run compare", live=True,
     )
     fail_on_empty: float | None = option(

@@ -425,7 +425,7 @@ def salvage_journal(run: str | Path) -> Salvage:
             )
         copy = _free_name(folder.path, "journal.damaged", ".jsonl")
         result = folder.path / RESULT
-        with writing(folder.journal.path, RunError):
+        with writing(folder.journal.path):
             shutil.copyfile(folder.journal.path, copy)
             sync_folder(folder.path)
             # A result of lines that are cut off would contradict what is left.

@@ -103,6 +103,11 @@ class _Declared(NamedTuple):
     inherited: bool = False
 
     @property
+    def is_number(self) -> bool:
+        """Whether the task reports a number, if perhaps under the name of a corpus metric."""
+        return self.hf_evaluate or self.aggregation in MEANS
+
+    @property
     def averaged(self) -> bool:
         """Whether the benchmark's score is the mean of the documents' scores."""
         return self.aggregation in (None, *MEANS)
@@ -218,12 +223,29 @@ def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | Non
                 if value is not None:
                     direction = value == (key == "higher_is_better")
             low, high = ends
+            if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+                raise ScaleError(
+                    f"the range of metric {metric} runs from {low:g} to {high:g}: write it as "
+                    f"[{high:g}, {low:g}], and lower_is_better: true if lower scores are better"
+                )
             scale = Scale(low, high, higher_is_better=direction is None or direction)
             return _agreeing(scale, higher, metric)
     raise ScaleError(
         f"the range of metric {metric} (metadata.ccat_scales.{metric}, or beside it in "
         f"metric_list) must look like {{range: [0, 10]}}, not {ends!r}"
     )
+
+
+def is_scored_by_task(metric: str, config: Mapping[str, Any]) -> bool:
+    """Whether a task's own code computes a score that has the name of a metric of text pairs.
+
+    Parameters
+    ----------
+    metric : str
+    config : mapping
+        The task's configuration, as `find_metric` takes it.
+    """
+    return _declared(config, parts_of(metric).base, None).is_number
 
 
 def metric_name(metric: Any) -> str:
@@ -407,9 +429,7 @@ class _Reported(NamedTuple):
     def as_pairs(self) -> Metric | None:
         """Return the metric that scores the pairs of texts which the task reports; None if none."""
         name, declared = self.name, self.declared
-        # Tasks may report a number under the name of a corpus metric.
-        numbers = declared.hf_evaluate or declared.aggregation in MEANS
-        if self.base in PAIR_METRICS and not numbers:
+        if self.base in PAIR_METRICS and not declared.is_number:
             scale = self.stated_scale or PAIR_SCALES[self.base]
             return Metric(name, scale, SENTENCE, pairs=True)
         if self.stated_scale is not None:

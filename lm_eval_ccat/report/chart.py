@@ -291,9 +291,9 @@ class Chart:
         Raises
         ------
         RunError
-            If the extra is not installed.
+            If the extra is not installed, or a file cannot be written.
         UsageError
-            If a file cannot be written, or there is no such format.
+            If there is no such format.
         """
         stem, written = Path(stem), []
         for form in formats:

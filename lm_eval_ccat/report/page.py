@@ -22,7 +22,7 @@ from scipy.special import expit
 from .. import __version__
 from ..bank import ItemBank
 from ..content import JOURNAL_TAG, PAGE, ModelContent, RankingContent
-from ..errors import CcatError, RunError
+from ..errors import CcatError
 from ..files import replace_text, writing
 from ..harness.internals.lms import DEMO_TYPE
 from ..harness.scorers import in_words, scorer_of_run
@@ -156,7 +156,7 @@ def write_report(
     run = run_dir if isinstance(run_dir, StoredRun) else read_run(run_dir)
     target = Path(output) if output is not None else run.path / PAGE
     text = mask_text(render(run, most_documents, refresh))
-    with writing(target, RunError):
+    with writing(target):
         replace_text(target, text, private=output is None)
     return target
 

@@ -579,10 +579,11 @@ def forecast_lines(content: ForecastContent) -> list[str]:
     tokens = content["budget"].get("tokens")
     tasks, hashes = content["task"].split("+"), (content["bank"] or "").split("+")
     bank = f"bank {some(hashes, 2)}." if content["bank"] else "no bank: random documents."
+    asked = "items" if content["repeats"] == 1 else "answers"
     lines = [
         f"Task {some(tasks, 2)}: {content['documents']} documents, metric {content['metric']}, "
         + bank,
-        f"{_NAMES_TITLE:<{_NAME_WIDTH}} {'items':>12} {'per item':>12} {'cost':>22} "
+        f"{_NAMES_TITLE:<{_NAME_WIDTH}} {asked:>12} {f'per {asked[:-1]}':>12} {'cost':>22} "
         f"{'full run':>12}",
     ]
     names = shortened(list(content["models"]), _NAME_WIDTH)
@@ -596,7 +597,7 @@ def forecast_lines(content: ForecastContent) -> list[str]:
         )
     lines += [
         *_rehearsal_lines(content["rehearsal"]),
-        f"Together {_items(content)} items, {_range(content['least_cost'], content['most_cost'])}"
+        f"Together {_items(content)} {asked}, {_range(content['least_cost'], content['most_cost'])}"
         + (f", and at most {in_unit(tokens, 'tokens')}." if tokens else "."),
         *_power_lines(content),
         *_cost_notes(content),

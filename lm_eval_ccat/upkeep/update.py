@@ -26,6 +26,7 @@ from ..bank.settings import Fit, compare_settings
 from ..errors import BankError, BankMismatchError, CcatError, ScoreTableError, UsageError
 from ..methods.calibration import calibrate
 from ..methods.method import method_of
+from ..methods.sample.method import EASE
 from ..metrics.scale import Floats
 from ..scores.item_scaling import CONSTANT
 from ..scores.prompts import Prompts, compare_prompts
@@ -152,13 +153,20 @@ def _heir_of(bank: ItemBank, remade: ItemBank) -> ItemBank:
     """Return a bank that was made anew from scores, with what only the bank before it knows.
 
     These are the settings of its runs, the ends by which each item's scores were scaled, which
-    scale those of later runs too, where scores come from, and which items were retired.
+    scale those of later runs too, where scores come from, which items were retired, and how easy
+    items are elsewhere: a new item counts as an average one.
     """
     lasting = {key: value for key, value in bank.provenance.items() if key in _LASTING}
     item_scaling = {key: value for key, value in bank.constants.items() if key == CONSTANT}
+    parameters = dict(remade.parameters)
+    if (ease := bank.parameters.get(EASE)) is not None:
+        by_item = dict(zip(bank.doc_ids, ease.tolist()))
+        average = float(ease.mean())
+        parameters[EASE] = np.array([by_item.get(item, average) for item in remade.doc_ids])
     return replace(
         remade,
         settings=dict(bank.settings),
+        parameters=parameters,
         constants={**remade.constants, **item_scaling},
         provenance={**remade.provenance, **lasting},
     )
@@ -172,7 +180,9 @@ def _columns_of_bank(bank: ItemBank, table: ScoreTable) -> NDArray[np.intp]:
 
 def _no_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
     """Return no columns, and a note on documents that the bank lacks, which are not learned."""
-    skipped = sum(doc_id not in bank.index for doc_id in table.doc_ids)
+    # Whoever retired an item knows of it.
+    retired = {item for part in bank.provenance.get("retired", ()) for item in part["items"]}
+    skipped = sum(doc_id not in {*bank.index, *retired} for doc_id in table.doc_ids)
     notes = [f"{plural(skipped, 'document')} not in the bank left out"] if skipped else []
     return np.empty(0, dtype=np.intp), notes
 

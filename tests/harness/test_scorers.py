@@ -128,6 +128,18 @@ def test_results_name_the_scorers_of_their_metrics_beside_what_the_task_states(m
     assert results["configs"]["t"]["metadata"] == {"version": 2.0, SCORER: {"bertscore": scorer}}
 
 
+def test_a_number_of_the_tasks_own_code_is_not_said_to_be_of_sacrebleu():
+    def own(items):
+        return items
+
+    for aggregation, scorers in (("mean", None), (own, {"ter"})):
+        listed = [{"metric": "ter", "aggregation": aggregation}]
+        results = {"results": {"t": {"ter,none": 50.0}}, "configs": {"t": {"metric_list": listed}}}
+        add_scorers(results)
+        named = results["configs"]["t"].get("metadata", {}).get(SCORER)
+        assert (named and set(named)) == scorers
+
+
 def test_tasks_that_were_asked_in_two_ways_have_a_mark_of_both():
     ways = [{"num_fewshot": n, "generation_kwargs": {}} for n in (0, 5)]
     one, both, turned = (

@@ -52,6 +52,16 @@ def test_what_a_filter_withheld_has_no_score_and_a_filtered_text_has_one(bench):
         assert [said in answer.unscored for answer in answers] == [not x for x in scored]
 
 
+def test_an_empty_answer_beside_a_withheld_one_is_the_models_own(bench):
+    lm = Telling()
+    opened = session(bench, lm=lm)
+    none = {"finish_reason": "content_filter", "message": {"content": None}}
+    empty = {"finish_reason": "stop", "message": {"content": ""}}
+    lm.bodies, lm.withheld = ({"choices": [empty]}, {"choices": [none]}), (0, 1)
+    answers = opened.administer([4, 5])
+    assert [bool(answer.values) for answer in answers] == [True, False]
+
+
 def test_a_likelihood_reads_prompt_and_continuation_and_writes_nothing(bench):
     opened = session(bench, "choices", count_tokens=True)
     [answer] = opened.administer([7])

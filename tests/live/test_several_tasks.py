@@ -61,6 +61,12 @@ def test_a_group_may_be_named_by_its_file_beside_its_tasks(suite, server, capsys
 
 
 @pytest.mark.long
+def test_items_are_said_to_be_of_all_tasks_together(suite, server, capsys):
+    suite.ranked(server, MODELS[:2], task="all_three", bank=None, warmup=2, max_items=2)
+    assert re.search(r"\. The 3 tasks have 360\.", "".join(capsys.readouterr()))
+
+
+@pytest.mark.long
 def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite, server, capsys):
     priced = {"price": {"item": 0.01}}
     content = suite.ranked(server, MODELS, task="all_three", entry=priced)

@@ -57,6 +57,8 @@ def longer(monkeypatch: pytest.MonkeyPatch) -> type[Spec]:
         ("task: t\nmodels: [{model: hf, model: vllm}]\n", "key 'model' stands here a second time"),
         ("task: t\nharness: {seed: [1, a]}\n", "`harness.seed` must be a whole number of at"),
         ("task: t\nharness: {system_instruction: [a]}\n", "`harness.system_instruction` must be a"),
+        ("task: t\nharness: {gen_kwargs: {temprature: .5}}\n", "did you mean temperature?"),
+        ("task: t\nharness: {gen_kwargs: 'max_gen_tokens=5'}\n", "did you mean max_gen_toks?"),
         ("task: t\nnotes: x\n", "fail_on_empty, harness$"),
     ],
 )
@@ -237,6 +239,11 @@ def test_known_scores_in_another_folder_are_the_same_run(tmp_path):
         Spec.read({"known": str(tmp_path / name / "known.csv")}) for name in ("here", "there")
     )
     assert here.known != there.known and here.comparable() == there.comparable()
+
+
+def test_a_server_may_take_settings_of_generation_of_its_own():
+    own = {"min_tokens": 2, "top_a": 0.1, "thinking": True, "best_of": 2, "typical_p": 0.9}
+    assert Spec.read({"task": "t", "models": TWO, "harness": {"gen_kwargs": own}})
 
 
 def test_what_is_said_last_of_a_setting_of_the_harness_counts():

@@ -109,6 +109,7 @@ def test_what_cannot_be_used_is_refused_with_metric_task_and_remedy():
     classes = {"output_type": "multiple_choice", "metric_list": [{"metric": "f1"}]}
     two, listing = listed("acc", "novelty"), {"metadata": {"ccat_scales": {"grade": [0, 1]}}}
     of_text = {"metadata": {"ccat_scales": {"grade": {"range": [0, 1], "lower_is_better": "no"}}}}
+    turned = {"metadata": {"ccat_scales": {"grade": {"range": [100, -100]}}}}
     for name, config, words in (
         ("mcc", None, r"metric mcc of task t .*; use "),
         ("word_perplexity", None, "; run "),
@@ -122,6 +123,7 @@ def test_what_cannot_be_used_is_refused_with_metric_task_and_remedy():
         ("ter@zh", None, "the tokenizer of TER is asian"),
         ("bleu@zh", listed("bleu"), "`lm-eval-ccat score bleu@zh`"),
         ("grade", listing, r"ccat_scales\.grade"),
+        ("grade", turned, r"write it as \[-100, 100\]"),
         ("grade", of_text, "lower_is_better of metric grade must be true or false, not 'no'"),
     ):
         with pytest.raises(CcatError, match=words):

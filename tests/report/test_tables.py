@@ -251,6 +251,7 @@ def forecast(**changes):
     return {
         "task": "t", "documents": 400, "bank": None, "metric": "acc", "budget": {},
         "models": {"a": model, "b": {**model, "most_seconds_at_1s": 7200.0}}, "least_items": 40,
+        "repeats": 1,
         "most_items": 800, "least_cost": 0.2, "most_cost": 5.0, "rehearsal": None,
         "overspend_at_most": None, "judge_cost_per_item": None, "ahead": 16, "one_at_a_time": False,
         "loads": None,
@@ -267,6 +268,13 @@ def test_models_that_take_turns_take_the_sum_of_their_times():
     )
     assert "at most 7200 s" in at_once and "at the same time" in at_once
     assert "at most 10800 s" in in_turns and "same time" not in in_turns
+
+
+def test_what_is_asked_in_passes_are_answers():
+    for repeats, asked in ((1, "item"), (3, "answer")):
+        head, *lines = forecast_lines(forecast(repeats=repeats))[1:]
+        assert head.split()[:4] == ["model", f"{asked}s", "per", asked]
+        assert any(line.startswith(f"Together 40 to 800 {asked}s, ") for line in lines)
 
 
 def test_a_cost_that_is_not_known_is_never_called_nothing():

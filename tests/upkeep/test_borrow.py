@@ -7,15 +7,17 @@ import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError, UsageError
 from lm_eval_ccat.methods.default import selfcheck
-from lm_eval_ccat.methods.sample.method import SamplePolicy
+from lm_eval_ccat.methods.sample.method import SamplePolicy, ease_of
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.upkeep import borrow as room
 from lm_eval_ccat.upkeep.borrow import borrow, borrow_from, donors_of
 from lm_eval_ccat.upkeep.build import bank_of
+from lm_eval_ccat.upkeep.update import grow
 
 N_ITEMS = 150
 HARD = np.random.default_rng(1).normal(size=N_ITEMS)
@@ -167,6 +169,14 @@ def test_without_a_run_estimates_use_what_was_borrowed_as_far_as_draws_bear_it_o
     (of_right, misled), (of_wrong, noticed) = square(right), square(wrong)
     assert of_right < 0.8 and of_wrong < 1.2
     assert noticed and not misled
+
+
+def test_a_borrowed_bank_that_grows_knows_the_ease_of_its_items_still():
+    bank = borrowed(DONORS)
+    answers = np.random.default_rng(0).random(3)
+    grown = grow(bank, [Observation("own", "drawn", np.array([5, 1, 9]), answers)])
+    assert "own" in grown.models
+    np.testing.assert_array_equal(ease_of(grown), ease_of(bank))
 
 
 @pytest.mark.long

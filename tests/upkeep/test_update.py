@@ -140,6 +140,16 @@ def test_diff_tells_what_changed(table, bank):
 # -- items that leave, and new versions
 
 
+def test_whoever_retires_items_is_not_warned_that_scores_have_them(table, bank):
+    new = table.select(table.models[10:18])
+    made = update(bank, new, retired=[0, 9])
+    assert not any("left out" in warning for warning in made.warnings)
+    assert not any("left out" in warning for warning in update(made, new).warnings)
+    less = retire(bank, [3], "leaked")
+    unknown = replace(less, provenance={**less.provenance, "retired": []})
+    assert "1 document not in the bank left out" in update(unknown, new).warnings
+
+
 def test_a_retired_item_is_never_asked_and_never_counted(table, bank):
     made = retire(bank, [0, 9], "leaked")
     assert made.provenance["retired"][0]["items"] == [0, 9]

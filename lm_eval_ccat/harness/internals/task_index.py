@@ -99,7 +99,8 @@ def _unknown(name: str, folders: Sequence[Any], index: Mapping[str, Any]) -> Usa
     suggestion = did_you_mean(name, {**index, **defined}, listing=False)
     return UsageError(
         f"cannot load task {name!r}: no task, group or tag has that name{suggestion} "
-        "(all: `lm_eval ls tasks`; yours: a file or --include_path DIR)"
+        "(all: `lm_eval ls tasks`; yours: its file, or --include_path DIR of `rank`, "
+        "`run` and `check`)"
     )
 
 
