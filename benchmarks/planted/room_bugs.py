@@ -1170,7 +1170,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an answer that was withheld is scored",
-            "if withheld and not all(answers):",
+            """if withheld and ("", "content_filter") in zip(answers, reasons):""",
             "if withheld and all(answers):",
         ),
         (
