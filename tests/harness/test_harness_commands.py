@@ -159,9 +159,9 @@ def test_what_cannot_be_meant_ends_in_one_line_before_the_model_is_made(
     def never(*args, **kwargs):
         raise AssertionError("the model was made")
 
+    bench.bank("texts", "chrf").save(tmp_path / "texts.bank.json")
     monkeypatch.setattr(Copyist, "__init__", never)
     monkeypatch.chdir(tmp_path)
-    bench.bank("texts", "chrf").save(tmp_path / "texts.bank.json")
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken.csv").write_text("model,doc_id\na,1\n")
     ScoreTable.from_arrays([[0.5, 0.2]], ["x"], metric="acc").write(tmp_path / "acc.csv")
