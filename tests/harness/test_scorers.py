@@ -122,10 +122,18 @@ def test_results_name_the_scorers_of_their_metrics_beside_what_the_task_states(m
     monkeypatch.setenv("CCAT_BERTSCORE_MODEL", "roberta-large")
     monkeypatch.setenv("CCAT_BERTSCORE_LAYERS", "17")
     values = {"alias": "t", "bertscore,none": 0.5, "bertscore_stderr,none": 0.1, "acc,none": 1.0}
-    results = {"results": {"t": values}, "configs": {"t": {"metadata": {"version": 2.0}}}}
+    configs = {"t": {"metadata": {"version": 2.0}}, "u": {}, "plain": {}}
+    sentences = {"alias": "u", "sentence_bleu,none": 20.0, "bleu_stderr,none": 0.1}
+    results = {
+        "results": {"t": values, "u": sentences, "plain": {"acc,none": 1.0}}, "configs": configs
+    }  # fmt: skip
     add_scorers(results)
     scorer = {"encoder": "roberta-large", "layer": 17, "baseline": None}
-    assert results["configs"]["t"]["metadata"] == {"version": 2.0, SCORER: {"bertscore": scorer}}
+    assert configs["t"]["metadata"] == {"version": 2.0, SCORER: {"bertscore": scorer}}
+    # Single sentences are scored by what scores a corpus.
+    assert configs["u"] == {"metadata": {SCORER: {"bleu": scorer_of("bleu")}}}
+    assert configs["plain"] == {}
+    assert add_scorers(None) is None  # all processes but the first have no results
 
 
 def test_a_number_of_the_tasks_own_code_is_not_said_to_be_of_sacrebleu():

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import queue
+import shutil
 import socketserver
 import threading
 import time
@@ -14,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from types import SimpleNamespace
 
+import certifi
 import pytest
-from worlds.server import CompletionsServer
+from worlds.server import CompletionsServer, untrusted_server
 
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness import transport as transport_module
@@ -168,6 +170,14 @@ def test_a_server_that_closes_connections_without_a_word_gets_one_for_each_reque
         assert server.connections == sum(server.asked.values()) == 48
 
 
+def test_a_new_connection_that_is_dropped_says_nothing_of_those_that_last():
+    with connected(moods=chain([("drop",)], repeat(None))) as (server, lm, _):
+        with pytest.raises(ServerError):
+            ask(lm, "first")
+        assert [ask(lm, text) for text in "abcde"] == [[text] for text in "abcde"]
+        assert server.connections == 2
+
+
 def test_a_connection_that_ends_while_a_transport_is_closed_is_an_error_of_the_server():
     with connected() as (server, lm, transport):
         ask(lm)
@@ -292,6 +302,26 @@ def test_the_pause_that_a_server_asks_for_is_read_in_all_its_forms(headers):
 def test_a_request_that_cannot_have_arrived_is_known(url, kind):
     error = refusal(base_url=url)
     assert (error.kind, error.sent) == (kind, False)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+@pytest.mark.parametrize(
+    ("settings", "trusted"),
+    [
+        ({}, False),
+        ({"ca_cert_path": "certificate.pem"}, True),
+        ({"verify_certificate": False}, True),
+        ({"ca_cert_path": certifi.where()}, False),
+        ({"verify_certificate": False, "ca_cert_path": certifi.where()}, True),
+    ],
+)
+def test_requests_go_to_a_server_whose_certificate_a_model_trusts(
+    settings, trusted, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    # That server ends each connection once the two have met.
+    with untrusted_server(tmp_path) as url:
+        assert refusal(base_url=url, **settings).sent is trusted
 
 
 def test_each_answer_carries_what_the_server_said_of_it(bench):

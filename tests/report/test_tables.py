@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -539,3 +540,7 @@ def test_all_decided_pairs_of_a_leaderboard_are_counted_though_few_are_listed():
     counts = count_pairs(ranking.to_dict())
     assert counts.pairs == 2 * n_known + 1 == above.sum()
     assert counts.decided == (state[above] == DECIDED).sum() > n_known
+    neighbours = [pair for pair in pairwise(ranking.order) if {*pair} & {"a", "b"}]
+    assert counts.neighbours == len(neighbours) >= 2
+    decided = [pair for pair in neighbours if ranking.decisions[pair] == "decided"]
+    assert counts.decided_neighbours == len(decided)

@@ -230,7 +230,8 @@ def untrusted_server(folder: Path) -> Iterator[str]:
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
-         "/CN=localhost", "-keyout", str(key), "-out", str(certificate)],
+         "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out",
+         str(certificate)],
         check=True, capture_output=True,
     )  # fmt: skip
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
