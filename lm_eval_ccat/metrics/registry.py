@@ -208,20 +208,17 @@ def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | Non
     ends = declaration.get("range") if isinstance(declaration, Mapping) else declaration
     match declaration:
         case {"cap": cap} if cap is not None:
+            if ends is not None or _declared_direction(declaration, metric):
+                raise ScaleError(
+                    f"metric {metric} has a cap, which says that it is an error without an upper "
+                    "end: leave out range and higher_is_better, or the cap"
+                )
             return _agreeing(Scale(cap=cap), higher, metric)
         case Mapping() if ends is None:
             return None
         case Mapping() if isinstance(ends, (list, tuple)) and len(ends) == 2:
-            direction = higher
-            for key in ("higher_is_better", "lower_is_better"):
-                value = declaration.get(key)
-                # A direction that is written as a text would be true, also as "false".
-                if not (value is None or isinstance(value, bool)):
-                    raise ScaleError(
-                        f"{key} of metric {metric} must be true or false, not {value!r}"
-                    )
-                if value is not None:
-                    direction = value == (key == "higher_is_better")
+            direction = _declared_direction(declaration, metric)
+            direction = higher if direction is None else direction
             low, high = ends
             if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
                 raise ScaleError(
@@ -246,6 +243,24 @@ def is_scored_by_task(metric: str, config: Mapping[str, Any]) -> bool:
         The task's configuration, as `find_metric` takes it.
     """
     return _declared(config, parts_of(metric).base, None).is_number
+
+
+def _declared_direction(declaration: Mapping[str, Any], metric: str) -> bool | None:
+    """Return whether a declaration says that higher scores are better; None if it does not say."""
+    directions: set[bool] = set()
+    for key in ("higher_is_better", "lower_is_better"):
+        value = declaration.get(key)
+        # A direction that is written as a text would be true, also as "false".
+        if not (value is None or isinstance(value, bool)):
+            raise ScaleError(f"{key} of metric {metric} must be true or false, not {value!r}")
+        if value is not None:
+            directions.add(value == (key == "higher_is_better"))
+    if len(directions) > 1:
+        raise ScaleError(
+            f"higher_is_better and lower_is_better of metric {metric} contradict each other; leave "
+            "one of them out"
+        )
+    return next(iter(directions), None)
 
 
 def metric_name(metric: Any) -> str:

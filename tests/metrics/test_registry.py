@@ -110,7 +110,11 @@ def test_what_cannot_be_used_is_refused_with_metric_task_and_remedy():
     two, listing = listed("acc", "novelty"), {"metadata": {"ccat_scales": {"grade": [0, 1]}}}
     of_text = {"metadata": {"ccat_scales": {"grade": {"range": [0, 1], "lower_is_better": "no"}}}}
     turned = {"metadata": {"ccat_scales": {"grade": {"range": [100, -100]}}}}
+    up = {"higher_is_better": True}
     for name, config, words in (
+        ("grade", by_metadata({"cap": 10} | up), "grade has a cap.*leave out"),
+        ("grade", by_metadata({"cap": 10, "range": [0, 10]}), "grade has a cap.*leave out"),
+        ("grade", by_metadata({"range": [0, 5], "lower_is_better": True} | up), "contradict"),
         ("mcc", None, r"metric mcc of task t .*; use "),
         ("word_perplexity", None, "; run "),
         ("f1", classes, "use acc"),
