@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.harness.calls import Calls
+from lm_eval_ccat.harness.session import Administered
 from lm_eval_ccat.live import models
 from lm_eval_ccat.live.models import HarnessModel
 from lm_eval_ccat.live.spec import ModelSpec, Spec
+from lm_eval_ccat.money import Tokens
 from lm_eval_ccat.records import Item
 
 
@@ -59,6 +63,40 @@ def test_documents_in_flight_have_as_many_requests_as_a_server_takes(
     assert slots == 1 or slots * batch * n_requests <= calls * per_call
     stated, _ = opened(n_requests, calls, _concurrent=1, _batch_size=per_call)
     assert stated.slots == slots
+
+
+@pytest.mark.parametrize(
+    ("cached", "earlier", "source"),
+    [
+        (False, None, None),
+        (False, "logs", "logs"),
+        (True, None, "the response cache"),
+    ],
+)
+def test_an_answer_that_was_there_took_no_time_and_no_tokens_and_its_judge_is_paid(
+    cached, earlier, source
+):
+    model, _ = opened()
+    model.outcomes_by_task = {
+        "t": {"acc": Outcome.of(ItemBank.blank(range(3), task="t", metric="acc", filter="none"))}
+    }
+    model.sessions["t"].prompt_hash = "hash of {}".format
+    row = {"resps": [["4", (-1.5, True)], [" "]], "filtered_resps": ["4"]}
+    administered = Administered(
+        7, {("acc", "none"): 1.0}, {"none": row}, ("2 + 2",), (" ", "\n"), Tokens(5, 1, "usage"),
+        2.0, judge_usd=0.25, cached=cached,
+    )  # fmt: skip
+    answer = model._answer(Item(("t", 7)), administered, earlier)
+    assert (answer.prior, answer.judge_usd, answer.score, answer.raw) == (source, 0.25, 1.0, 1.0)
+    spent = (2.0, Tokens(5, 1, "usage")) if source is None else (0.0, None)
+    assert (answer.seconds, answer.tokens) == spent
+    # A journal is JSON, which has no tuples.
+    assert answer.responses == [["4", [-1.5, True]], [" "]]
+    assert answer.prompt_hash == "hash of 7" and answer.empty
+    shown = replace(administered, responses=("4", " "))
+    assert not model._answer(Item(("t", 7)), shown).empty
+    # Likelihoods are no texts that could be empty.
+    assert not model._answer(Item(("t", 7)), replace(administered, responses=())).empty
 
 
 @pytest.mark.parametrize(("took", "gathers"), [(0.5, 0.005), (0.02, 0.0002), (90.0, 0.01)])

@@ -23,12 +23,15 @@ from worlds.boards import bank_of
 from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.live import channel
+from lm_eval_ccat.live.charges import Charges
 from lm_eval_ccat.live.line import GROWTH_IN_TURNS, WINDOW, Line
 from lm_eval_ccat.live.models import Answer, HarnessModel
+from lm_eval_ccat.live.plan import Plan
 from lm_eval_ccat.live.ranking_run import rank
-from lm_eval_ccat.live.sender import windows_of
+from lm_eval_ccat.live.sender import new_line, windows_of
 from lm_eval_ccat.live.spec import ModelSpec, Spec
 from lm_eval_ccat.records import Item, Lost, Tell
 from lm_eval_ccat.runs.book import OPEN, Ask, Book
@@ -245,6 +248,37 @@ def test_slots_stay_full_while_the_oldest_answer_is_slow():
     assert all(window >= 2 * slots[name] for name, window in windows_of(plan, slots).items())
     plan.spec = Spec(stop="decided")  # where an answer may come too late, few are out
     assert set(windows_of(plan, slots).values()) == {WINDOW}
+
+
+BY_TOKENS, BY_ITEM = {"input": 1.0, "output": 1.0}, {"item": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("models", "options", "expected"),
+    [
+        # Pairs decide, so a model that is left alone has nothing to be asked for.
+        ("ab", {}, {"compares_only": True, "max_untold": None, "warmup_at_once": True}),
+        ("a", {}, {"compares_only": False}),
+        ("ab", {"stop": "decided and se 0.02"}, {"compares_only": False}),
+        ("ab", {"ahead": 1}, {"max_untold": 1, "warmup_at_once": False}),
+        ("ab", {"ahead": 4}, {"max_untold": None, "warmup_at_once": False}),
+        ("ab", {"order": "arrival"}, {"arrival": True}),
+        # What an answer costs is known once one has come, unless the price is by the item.
+        ("ab", {"budget": {"tokens": 900}}, {"first_alone": True}),
+        ("ab", {"budget": {"usd": 9.0}, "price": BY_TOKENS}, {"first_alone": True}),
+        ("ab", {"budget": {"usd": 9.0}, "price": BY_ITEM}, {"first_alone": False}),
+        ("ab", {"budget": {"items": 90}, "price": BY_TOKENS}, {"first_alone": False}),
+    ],
+)
+def test_a_line_asks_ahead_as_its_run_allows(models, options, expected):
+    price = {"price": options["price"]} if "price" in options else {}
+    entries = [{"name": name, "model": "hf", **price} for name in models]
+    rest = {key: value for key, value in options.items() if key != "price"}
+    spec = Spec.read({"task": "t", "models": entries, **rest})
+    plan = Plan(spec, {"t": {"x": Outcome.of(bank(), "t", "x")}}, {}, Charges(spec))
+    line = new_line(plan, fresh(Journal([])), dict.fromkeys(models, 2))
+    assert {name: getattr(line, name) for name in expected} == expected
+    assert line.warmup == plan.warmup_items == 10 and set(line.growth) == {*models}
 
 
 def test_a_model_that_lives_elsewhere_has_no_session_here():

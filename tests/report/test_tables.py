@@ -499,6 +499,17 @@ def test_random_items_say_their_own_estimate_of_their_own_number():
     assert re.search(r": a 100(\.0*)? ± 2\.50* \(from 12\)", said)
 
 
+def test_random_documents_speak_of_the_first_four_models_that_were_asked_some():
+    content = ranking("abcdefg", scale=Scale().to_dict())
+    drawn = {"n": 12, "estimate": 0.25, "standard_error": 0.031, "interval": [0.18, 0.32]}
+    for name in "abdefg":
+        content["models"][name]["sample"] = drawn
+    content["order"].remove("a")  # it was set aside
+    *_, last = of_models(content)
+    said = ", ".join(f"{name} 0.250 ± 0.031 (from 12)" for name in "bdef")
+    assert last.topic == "Sample" and last.sentence.endswith(f": {said} and 1 more.")
+
+
 def test_a_plan_tells_models_apart_whose_long_names_begin_alike():
     names = [f"organization/model-of-a-family-7b-{kind}" for kind in ("base", "chat")]
     lines = forecast_lines(forecast(models=dict.fromkeys(names, forecast()["models"]["a"])))
