@@ -878,8 +878,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a server's first silence is measured from nothing",
-            "return moment - last_heard > patience and bool(self._asked_twice())",
-            "return moment - last_heard > patience",
+            "return moment - self.silent_since > patience and bool(self._asked_twice())",
+            "return moment - self.silent_since > patience",
         ),
         (
             "a model is not set aside by failures of its judge",

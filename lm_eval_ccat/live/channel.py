@@ -58,6 +58,8 @@ class Sending:
         Attempts that found the server away.
     sent : float
         Time at which it went out.
+    waited_since : float
+        The same, later by as long as the run has collected no answers since.
     extra : bool
         Whether it takes no slot: a second request for an ask that holds up the line, or a probe.
     """
@@ -66,6 +68,7 @@ class Sending:
     attempt: int = 1
     attempts_away: int = 0
     sent: float = 0.0
+    waited_since: float = 0.0
     extra: bool = False
 
 
@@ -126,9 +129,6 @@ class Channel:
         Whether it was set aside because it accepts requests and answers none.
     opened, to_open : bool
         Whether the model is loaded or connected, and whether it should be.
-    heard_since : float
-        Time since which the run has collected answers without a break: what was not collected in a
-        break is no silence of the server.
     minutes_reported : int
         Minutes of the present outage that were reported.
     failed_since_answer, failing_alone : set of item
@@ -136,7 +136,8 @@ class Channel:
     last_answered : list of Ask
         The last ask that was answered, if any: a probe asks it again where all that is open failed.
     silent_since : float or None
-        Time of the last answer, or of the first request of those in flight.
+        Time of the last answer, or of the first request of those in flight, later by as long as the
+        run has collected no answers since.
     witness : Sending or None
         The last call, if it asks that again to tell whether the server is there: other requests
         were left unanswered since.
@@ -154,7 +155,6 @@ class Channel:
     hangs: bool = False
     opened: bool = False
     to_open: bool = False
-    heard_since: float = -math.inf
     minutes_reported: int = 0
     _warned_of_unscored: bool = False
     _warned_of_scoring: bool = False  # that it is slow
@@ -205,7 +205,7 @@ class Channel:
 
     def sent(self, sending: Sending, moment: float) -> None:
         """Note that a call has gone out."""
-        sending.sent = moment
+        sending.sent = sending.waited_since = moment
         if not self.wire:
             self.silent_since = moment
         self.wire.append(sending)
@@ -254,16 +254,22 @@ class Channel:
             return math.inf
         median = self.median
         patience = FIRST_PATIENCE if median is None else max(LEAST_PATIENCE, PATIENCE * median)
-        return max(sending.sent, self.heard_since) + patience
+        return sending.waited_since + patience
+
+    def note_break(self, began: float, ended: float) -> None:
+        """Note that the run collected no answers for a while, which is no silence of the server."""
+        for sending in self.wire:
+            sending.waited_since = min(sending.waited_since + ended - began, ended)
+        if self.silent_since is not None:
+            self.silent_since = min(self.silent_since + ended - began, ended)
 
     def silent(self, moment: float) -> bool:
         """Whether a server has left even a second request unanswered for too long."""
         # An answer that is being scored shows that the server is there.
         if self.silent_since is None or self.model.scoring:
             return False
-        last_heard = max(self.silent_since, self.heard_since)
         patience = max(SILENCE, PATIENCE * (self.median or 0.0))
-        return moment - last_heard > patience and bool(self._asked_twice())
+        return moment - self.silent_since > patience and bool(self._asked_twice())
 
     def _asked_twice(self) -> list[Ask]:
         """Return the open asks that a second request carries."""

@@ -507,7 +507,8 @@ class Sender:
         """Note if the run was busy or stopped until now: what came meanwhile is not collected."""
         if moment - self._heard_until > POLL:
             for channel in self.channels.values():
-                channel.heard_since = moment
+                channel.note_break(self._heard_until, moment)
+            self._heard_until = moment
 
     def _check_server(self, channel: Channel, moment: float) -> None:
         """Set a model aside whose server is away or silent; for good after too long."""

@@ -94,6 +94,20 @@ def test_a_server_is_silent_if_a_second_request_gets_no_answer_either():
     assert not made.silent(61.0)
 
 
+def test_breaks_of_the_run_delay_what_a_server_is_taken_for_by_their_own_length():
+    """However often the run is busy, a server that never answers is silent in the end."""
+    made, first = channel(), call(0)
+    made.sent(first, 0.0)
+    made.sent(call(0, extra=True), 30.0)
+    late = made.resend_at(first)
+    for second in range(31, 51):
+        made.note_break(second, second + 0.5)  # ten seconds in all
+    assert made.resend_at(first) == late + 10.0
+    assert not made.silent(69.0) and made.silent(71.0)
+    made.note_break(71.0, 4000.0)
+    assert made.silent(4000.0)
+
+
 def test_failures_of_a_judge_are_in_a_row_if_no_answer_was_scored_between_them():
     made = channel()
     lost = Answer(item=ITEMS[0], score=None, unscored=("no rating",))

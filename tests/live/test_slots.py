@@ -205,3 +205,12 @@ def test_a_limited_rate_leaves_the_next_request_to_the_oldest_ask_that_can_be_se
     assert earlier(a) and not earlier(c)
     c.free_slots = 0
     assert not earlier(a)
+
+
+def test_a_break_of_the_run_is_noted_once():
+    noted_breaks: list[tuple[float, float]] = []
+    channel = SimpleNamespace(note_break=lambda *ends: noted_breaks.append(ends))
+    part = sender(channels={"a": channel}, _heard_until=5.0)
+    for moment in (5.1, 7.0, 7.1):
+        part._note_break(moment)
+    assert noted_breaks == [(5.0, 7.0)]
