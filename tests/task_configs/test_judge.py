@@ -136,19 +136,18 @@ def test_a_reply_without_a_rating_is_asked_again_with_a_reminder_and_never_kept(
 
 
 @pytest.mark.parametrize("status", [503, 401])
-def test_a_second_judge_that_does_not_answer_ends_it_and_keeps_what_came_before(
-    status, serve, read
+def test_a_second_judge_that_does_not_answer_costs_no_rating_and_is_asked_no_more(
+    status, serve, read, caplog
 ):
     server = serve(lambda messages, n: "Rating: [[6]]" if n < 5 else status)
     answers = [{**FIELDS, "answer": str(i)} for i in range(5)]
     judges = {"model": "a", "second": {"model": "b"}, "retries": 0, "concurrency": 1}
-    with pytest.raises(HarnessError, match=rf"judge b at .*{status}"):
-        read(server, **judges).rate_all(answers)
-    assert {r["model"] for r in server.requests} == {"a", "b"}
-    del judges["second"]
-    again = read(server, **judges)
-    ratings = again.rate_all(answers[:3])
-    assert all(r.cached and r.ratings == (6,) for r in ratings) and again.usage.calls == 0
+    judge = read(server, **judges)
+    assert [rating.score for rating in judge.rate_all(answers)] == [6] * 5
+    assert re.search(rf"judge b at .*{status}.*; it is asked no more", caplog.text)
+    n_requests = len(server.requests)
+    assert [rating.score for rating in judge.rate_all(answers)] == [6] * 5  # from the cache
+    assert len(server.requests) == n_requests and judge.agreement() is None
 
 
 @pytest.mark.parametrize(

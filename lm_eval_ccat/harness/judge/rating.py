@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import statistics
 import time
@@ -17,6 +18,8 @@ from ...errors import HarnessError, UsageError
 from ..served import unscored
 from .judge_settings import JudgeSettings, plain_name
 from .rater import Rater, Rating, Usage
+
+logger = logging.getLogger(__name__)
 
 
 class Judge:
@@ -81,7 +84,7 @@ class Judge:
         UsageError
             If the prompt asks for a field that is not given.
         HarnessError
-            Elsewhere, if the answer cannot be judged: by the second judge, too, if there is one.
+            Elsewhere, if the answer cannot be judged.
         """
         try:
             [rating] = self.rate_all([fields])
@@ -109,11 +112,11 @@ class Judge:
         UsageError
             If the prompt asks for a field that is not given.
         HarnessError
-            If a judge does not answer; ratings received before are in the cache and cost nothing
+            If the judge does not answer; ratings received before are in the cache and cost nothing
             if they are asked for again.
         """
         columns = [self._rater.rate(answers, n) for n in range(self.settings.repeats)]
-        second_ratings = self._second.rate(answers, 0) if self._second else ()
+        second_ratings = self._second_ratings(answers)
         ratings = []
         for votes, second in zip_longest(zip(*columns), second_ratings):
             scores = tuple(vote.score for vote in votes)
@@ -125,6 +128,20 @@ class Judge:
             error = votes[0].error if all(vote.error for vote in votes) else ""
             ratings.append(Rating(score, votes[0].reply, cached, scores, error))
         return ratings
+
+    def _second_ratings(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
+        """Return the second judge's ratings; it is asked no more once it does not answer.
+
+        Its ratings score nothing, so that none of the first judge's is lost for it.
+        """
+        if self._second is None:
+            return []
+        try:
+            return self._second.rate(answers, 0)
+        except HarnessError as error:
+            logger.warning("%s; it is asked no more, and agreement is that until now", error)
+            self._second = None
+            return []
 
     def agreement(self) -> Agreement | None:
         """Return the agreement of all ratings so far; None with one rating per answer."""
