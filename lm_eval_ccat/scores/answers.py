@@ -33,6 +33,8 @@ class LoggedAnswer:
         The model that gave it, and its generation settings if they vary.
     doc_id : int or str
     doc_hash : str or None
+    mark : str or None
+        Mark of the prompt.
     doc : dict
         The document, as the task has it.
     target : str
@@ -45,6 +47,7 @@ class LoggedAnswer:
     config: str
     doc_id: Any
     doc_hash: str | None
+    mark: str | None
     doc: dict[str, object]
     target: str
     text: str
@@ -99,6 +102,7 @@ class Answers:
             [answer.doc_id for answer in self.answers],
             scores,
             [answer.doc_hash for answer in self.answers],
+            [answer.mark for answer in self.answers],
         )
         return grid.finish(
             Path(self.task),
@@ -152,6 +156,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
                         config,
                         doc_id=doc_id,
                         doc_hash=row.get("doc_hash"),
+                        mark=mark_of_row(row, run.template),
                         doc=doc if isinstance(doc, dict) else {},
                         target="" if target is None else str(target).strip(),
                         text=text.strip(),

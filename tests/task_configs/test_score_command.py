@@ -67,6 +67,9 @@ def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path):
     task = ScoreTable.read(logs, task="ccat_biolaysumm_plos", metric=metric)
     np.testing.assert_allclose(again.raw, task.raw, atol=1e-9)
     assert again.scale == task.scale and again.doc_hashes == task.doc_hashes
+    for model in task.models:
+        assert again.prompt_marks(model) == task.prompt_marks(model)
+        assert all(task.prompt_marks(model).values())
 
 
 def test_mistakes_are_named(logs, tmp_path, capsys):
