@@ -15,7 +15,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Gaps, as_of_many
 from lm_eval_ccat.methods.sample.bets import FEWEST_ITEMS, Betting, betting_interval
 from lm_eval_ccat.methods.sample.effects import Effects
-from lm_eval_ccat.methods.sample.method import SamplePolicy
+from lm_eval_ccat.methods.sample.method import EASE, SamplePolicy
 from lm_eval_ccat.methods.sample.pairs import SharedSequence, Sums
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, Verdicts
@@ -124,6 +124,40 @@ def test_answers_that_come_back_early_wait_for_those_before_them():
     p.asked(1, int(order[0]), 0.01)
     p.told(1, int(order[0]), y[1, order[0]])
     assert p.pairs.sums.items(np.array([1]))[0] == 40
+
+
+def eased(ease: np.ndarray, seed: int = 0, n_models: int = 1) -> SamplePolicy:
+    bank = ItemBank.blank(range(len(ease)), task="t", metric="acc")
+    return SamplePolicy(replace(bank, parameters={EASE: ease}), n_models, seed=seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("relevant", [1.0, 0.0])
+def test_the_error_of_a_mean_beside_ease_is_that_of_its_estimates(relevant):
+    """Ease that goes with the scores lowers the error, to a quarter, and what is stated of it."""
+    rng, n_items, errors, variances = np.random.default_rng(5), 200, [], []
+    for seed in range(150):
+        ease = rng.uniform(0.2, 0.8, n_items)
+        level = 0.5 + relevant * (ease - 0.5)
+        y = np.clip(level + rng.normal(0.0, 0.1, n_items), 0.0, 1.0)[None]
+        p = eased(ease, seed)
+        give(p, y, 0, 25)
+        errors.append(p.belief().location[0] - y.mean())
+        variances.append(p.belief().variance[0, 0])
+    assert 0.55 < np.mean(np.square(errors)) / np.mean(variances) < 1.3
+
+
+def test_before_there_is_a_slope_ease_may_mean_nothing_or_all():
+    """The mean of all items moves by half of what the ease of those drawn departs, give or take."""
+    ease = np.linspace(0.2, 0.8, 40)
+    p, q = eased(ease), policy(40, 1)
+    item = int(p.sequence.order[0])
+    for policy_of_one in (p, q):
+        policy_of_one.asked(0, item, 1 / 40)
+        policy_of_one.told(0, item, 0.5)
+    away = ease[item] - ease.mean()
+    assert p.belief().location[0] - q.belief().location[0] == pytest.approx(-0.5 * away)
+    assert p.belief().variance[0, 0] - q.belief().variance[0, 0] == pytest.approx(0.25 * away**2)
 
 
 #: Wrong answers of 100, and the score of a right one.
