@@ -1112,10 +1112,17 @@ BUGS: tuple[Bug, ...] = (
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(
+        "beside known models refusals count for nothing",
+        "lm_eval_ccat/methods/belief",
+        "drop = drop + np.where(known, self.refusal_variance[i], 0.0)",
+        "pass",
+        ("tests/ranker/test_verdicts.py",),
+    ),
+    Bug(
         "a pair of which only the failures have changed is not looked at",
         "lm_eval_ccat/ranker/looks",
-        'for name in ("location", "score", "slope", "failure_bias", "beyond_banks"):',
-        'for name in ("location", "score", "slope", "beyond_banks"):',
+        'of_means = "failure_bias", "beyond_banks", "refusal_variance"',
+        'of_means = "beyond_banks", "refusal_variance"',
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(

@@ -137,6 +137,8 @@ class Gaps(NamedTuple):
         The difference, its variance with degrees of freedom, and the items behind it.
     drop_variance, rise_variance : ndarray
         What the variance of the lower, and of the upper, end has on top; see `Belief.beyond_banks`.
+    known : ndarray of bool
+        Whether the column is a known mean, beside which the variances of the ends decide.
     drop, rise : ndarray
         How much lower and higher the difference may be because some answers failed.
     row_zero_loss, column_zero_loss : ndarray
@@ -156,6 +158,7 @@ class Gaps(NamedTuple):
     n: Floats
     drop_variance: Floats
     rise_variance: Floats
+    known: NDArray[np.bool_]
     drop: Floats
     rise: Floats
     row_zero_loss: Floats
@@ -164,6 +167,15 @@ class Gaps(NamedTuple):
     column_zero_count: Floats
     rare_loss: Floats
     slope: Floats
+
+    @property
+    def deciding(self) -> tuple[Floats, Floats]:
+        """Variances by which the row is decided to be better, and to be worse."""
+        lower, upper = (
+            self.variance + np.where(self.known, on_top, 0.0)
+            for on_top in (self.drop_variance, self.rise_variance)
+        )
+        return lower, upper
 
     @property
     def turned(self) -> Gaps:
@@ -249,7 +261,11 @@ class Belief:
     beyond_banks : ndarray of shape (2, n), optional
         What the variance of a mean's lower, and of its upper, end has on top, because a model may
         be farther beyond all that the banks know than its estimate is. The larger one is part of
-        the diagonal of `variance`. Decisions do not need it, intervals and equivalence do.
+        the diagonal of `variance`. Decisions beside known means need it, intervals and equivalence
+        do; decisions between tested models do not.
+    refusal_variance : ndarray of shape (n,), optional
+        What the variance of a mean's lower end has on top beside known means, because a model may
+        refuse items, as none of the banks does. None counts as 0.
 
     Examples
     --------
@@ -273,6 +289,7 @@ class Belief:
     zero_count: Floats | None = None
     rare_loss: Floats | None = None
     beyond_banks: Floats | None = None
+    refusal_variance: Floats | None = None
 
     @classmethod
     def independent(
@@ -348,7 +365,7 @@ class Belief:
             return self
         indices = np.asarray(models, dtype=np.intp)
         index_of: dict[str, Any] = dict.fromkeys(
-            ("location", "score", "slope", "failure_bias"), indices
+            ("location", "score", "slope", "failure_bias", "refusal_variance"), indices
         )
         index_of |= dict.fromkeys(
             ("variance", "df", "n", "pair_zero_loss", "zero_count", "rare_loss"),
@@ -517,17 +534,21 @@ class Belief:
         known = (i == j) | (j >= len(self.location))
         return np.where(known, 0.0, self.rare_loss[i, np.where(known, i, j)])
 
-    def _beyond_banks_at(self, i: Indices, j: Indices) -> tuple[Floats, Floats]:
+    def _on_top_at(self, i: Indices, j: Indices) -> tuple[Floats, Floats]:
         """Return what the variances of both ends of some differences have on top.
 
-        0 beside a known mean, where the diagonal of `variance` counts.
+        Beside a known mean the diagonal of `variance`, of which the larger of both sides is part,
+        counts: there the other side has less.
         """
-        if self.beyond_banks is None:
-            none = np.zeros(i.shape)
-            return none, none
-        known = (i == j) | (j >= len(self.location))
-        row, column = self.beyond_banks[:, i], self.beyond_banks[:, np.where(known, i, j)]
-        drop, rise = np.where(known, 0.0, _APART * (row + column[::-1]))
+        drop = rise = np.zeros(i.shape)
+        known = j >= len(self.location)
+        if (beyond := self.beyond_banks) is not None:
+            row, column = beyond[:, i], beyond[:, np.where(known, i, j)]
+            beside_known = row - beyond.max(axis=0)[i]
+            between_tested = np.where(i == j, 0.0, _APART * (row + column[::-1]))
+            drop, rise = np.where(known, beside_known, between_tested)
+        if self.refusal_variance is not None:
+            drop = drop + np.where(known, self.refusal_variance[i], 0.0)
         return drop, rise
 
     def _if_equal(self, references: References) -> Floats:
@@ -568,7 +589,7 @@ class Belief:
         if self.slack is not None:
             drop, rise = (side[i, j] for side in self.slack)
         return Gaps(
-            size, variance, df, n, *self._beyond_banks_at(i, j), drop, rise,
+            size, variance, df, n, *self._on_top_at(i, j), j >= len(self.location), drop, rise,
             *self.zero_losses_at(i, j), self._rare_losses_at(i, j), self._chord(i, j, size),
         )  # fmt: skip
 
@@ -614,8 +635,9 @@ class Belief:
     @cached_property
     def tails(self) -> Floats:
         """P(reverse order) of every pair, as if looked at once; at most 1/2."""
-        gap, variance, df, _ = self.pairs
-        return tail(np.abs(gap), variance, df)
+        gaps = self.gaps
+        lower, upper = gaps.deciding
+        return tail(np.abs(gaps.size), np.where(gaps.size > 0.0, lower, upper), gaps.df)
 
 
 # -- sums of beliefs ------------------------------------------------------------------------------

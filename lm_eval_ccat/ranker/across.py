@@ -310,11 +310,12 @@ class KnownScores(NamedTuple):
         return np.asarray(ndtr(away / np.maximum(error, 1e-150)))
 
 
-#: Standard deviation of the share of items that new models refuse, before any answer.
-REFUSED = 0.2
+#: Standard deviation of the share of items that new models refuse, before any answer: in intervals,
+#: and beside known models, where it widens ranges of ranks.
+REFUSED, REFUSED_BESIDE_KNOWN = 0.2, 0.1
 
 
-def loss_by_refusals(refusals: Refusals) -> float:
+def loss_by_refusals(refusals: Refusals, refused: float) -> float:
     """Return by how much an estimate may be too high, in root mean square, because of refusals.
 
     Before any answer the share of refused items has half a normal distribution.
@@ -323,18 +324,20 @@ def loss_by_refusals(refusals: Refusals) -> float:
     ----------
     refusals : Refusals
         Of all tasks together.
+    refused : float
+        Standard deviation of that distribution, before it is cut at 0.
 
     Examples
     --------
     >>> # No answer; a fifth of the zeros too many; fewer zeros than expected.
-    >>> loss_by_refusals(Refusals(0.0, 0.0, effect=0.5))
+    >>> loss_by_refusals(Refusals(0.0, 0.0, effect=0.5), 0.2)
     0.1
-    >>> round(loss_by_refusals(Refusals(80.0, 400.0, effect=0.5)), 3)
+    >>> round(loss_by_refusals(Refusals(80.0, 400.0, effect=0.5), 0.2), 3)
     0.097
-    >>> round(loss_by_refusals(Refusals(-40.0, 400.0, effect=0.5)), 3)
+    >>> round(loss_by_refusals(Refusals(-40.0, 400.0, effect=0.5), 0.2), 3)
     0.012
     """
-    precision = refusals.information + REFUSED**-2
+    precision = refusals.information + refused**-2
     share, error = refusals.score / precision, precision**-0.5
     z = share / error
     # The normal density at 0 over the probability of a share above it.

@@ -206,19 +206,20 @@ class Looks:
         """Return the evidence by the boundary alone; see `evidence_at`."""
         gaps, limit = self._with_noise_either_way(gaps), self.boundary(level, gaps.n, n_items)
 
-        def beyond(size: Floats, zeros: _Zeros, gaps: Gaps = gaps) -> Floats:
+        def beyond(size: Floats, zeros: _Zeros, gaps: Gaps) -> Floats:
             return self._beyond(size, gaps, zeros, limit, n_items)
 
         row_zeros, column_zeros = _Zeros.of_row(gaps), _Zeros.of_column(gaps)
-        better = beyond(gaps.size - gaps.drop, row_zeros)
-        worse = beyond(-gaps.size - gaps.rise, column_zeros)
+        lower, upper = (gaps._replace(variance=variance) for variance in gaps.deciding)
+        better = beyond(gaps.size - gaps.drop, row_zeros, lower)
+        worse = beyond(-gaps.size - gaps.rise, column_zeros, upper)
         if min_difference <= 0.0:
             return PairEvidence(better, worse, np.zeros(gaps.size.shape))
         within = min_difference / gaps.slope
         below, above = within - gaps.size - gaps.rise, within + gaps.size - gaps.drop
         lower, upper = (
-            gaps._replace(variance=gaps.variance + beyond_banks)
-            for beyond_banks in (gaps.drop_variance, gaps.rise_variance)
+            gaps._replace(variance=gaps.variance + on_top)
+            for on_top in (gaps.drop_variance, gaps.rise_variance)
         )
         close = np.minimum(beyond(below, column_zeros, upper), beyond(above, row_zeros, lower))
         if gaps.rare_loss.any():
@@ -302,13 +303,13 @@ class Looks:
     def _half_widths(self, level: Floats | float, gaps: Gaps, n_items: float) -> Floats:
         """Return how far the lower ends lie below the differences.
 
-        This inverts `_beyond`. Rare losses, and variance beyond the banks, add to it, but change no
-        decision: an end that would reach 0 by them alone stays where it is.
+        This inverts `_beyond`. Rare losses, and variance beyond the banks between tested models,
+        add to it, but change no decision: an end that they alone bring to 0 stays where it is.
         """
         zeros = _Zeros.of_row(gaps)
         errors = self.half_width(level, gaps.df, gaps.n, n_items)
         with np.errstate(invalid="ignore"):
-            half_width = errors * np.sqrt(gaps.variance)
+            half_width = errors * np.sqrt(gaps.deciding[0])
             half_width = half_width + self._events_between * zeros.loss
         if self._weighs_noise_to_come:
             half_width = np.maximum(half_width, zeros_to_come(level, zeros.n) * zeros.loss)
@@ -367,7 +368,8 @@ class Looks:
             n_references = 0 if references is None else len(references.names)
             return np.ones((n_models, n_models + n_references), dtype=bool)
         models, pairs = np.zeros(n_models, dtype=bool), np.zeros((n_models, n_models), dtype=bool)
-        for name in ("location", "score", "slope", "failure_bias", "beyond_banks"):
+        of_means = "failure_bias", "beyond_banks", "refusal_variance"
+        for name in ("location", "score", "slope", *of_means):
             if (value := getattr(belief, name)) is not None:
                 # A model has one figure, or one of each side.
                 models |= np.atleast_2d(value != getattr(last, name)).any(axis=0)

@@ -93,8 +93,11 @@ class Standing:
 
     def belief(self, question: str = "", score: WeightedSum | None = None) -> Belief:
         """Return the current belief about all models."""
-        belief = (score or self.score).belief(question or self.question)
-        return belief if self.references is None else replace(belief, references=self.references)
+        score = score or self.score
+        belief = score.belief(question or self.question)
+        if self.references is None:
+            return belief
+        return replace(belief, references=self.references, refusal_variance=score.refusal_variance)
 
     @property
     def belief_of_turns(self) -> Belief:

@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 from ..methods.belief import BENCHMARK, Belief, as_of_many
 from ..methods.policy import Choice, Policy, Refusals, rounded
 from ..metrics.scale import Floats
-from .across import KnownScores, PriorAcrossTasks, Replays, known_scores, loss_by_refusals
+from .across import (
+    REFUSED,
+    REFUSED_BESIDE_KNOWN,
+    KnownScores,
+    PriorAcrossTasks,
+    Replays,
+    known_scores,
+    loss_by_refusals,
+)
 from .contents import Contents, OutcomeState, Task
 
 _ROUNDING = 1e-12  # of a score, and relative of a variance
@@ -198,20 +206,36 @@ class WeightedSum:
         """Return how much lower the estimate may be because of scores of 0 still to come.
 
         Of one task it is what one more answer of 0 would lower (`Description.zero_loss`); of tasks
-        without a bank the largest such loss, because it is not known whose the answer is. A model
-        that refuses items of all tasks is placed too high in each: no bank knows one, and a task
-        has too few answers to tell refusals from lower ability. Those of all tasks together say
-        which shares of refused items are likely (`loss_by_refusals`).
+        without a bank the largest such loss, because it is not known whose the answer is. Of the
+        others it is what refusals of all tasks explain.
         """
-        losses, known = [0.0], []
-        for term in self._terms:
-            refusals = term.refusals(model) if len(self._terms) > 1 else None
-            if refusals is None:
-                losses.append(term.zero_loss(model))
-            else:
-                known.append(refusals)
-        by_refusals = loss_by_refusals(Refusals(*map(math.fsum, zip(*known)))) if known else 0.0
-        return math.hypot(max(losses), by_refusals)
+        losses = [
+            term.zero_loss(model)
+            for term, refusals in zip(self._terms, self._refusals(model))
+            if refusals is None
+        ]
+        return math.hypot(max(losses, default=0.0), self._loss_by_refusals(model, REFUSED))
+
+    @property
+    def refusal_variance(self) -> Floats:
+        """`Belief.refusal_variance`; shape (n_models,)."""
+        models = range(len(self.belief().location))
+        losses = [self._loss_by_refusals(model, REFUSED_BESIDE_KNOWN) for model in models]
+        return np.array(losses) ** 2
+
+    def _loss_by_refusals(self, model: int, refused: float) -> float:
+        """Return how much lower the estimate may be because the model refuses items; 0 of one task.
+
+        A model that refuses items of all tasks is placed too high in each: no bank knows one, and a
+        task has too few answers to tell refusals from lower ability. Those of all tasks together
+        say which shares of refused items are likely.
+        """
+        known = [refusals for refusals in self._refusals(model) if refusals is not None]
+        return loss_by_refusals(Refusals(*map(math.fsum, zip(*known))), refused) if known else 0.0
+
+    def _refusals(self, model: int) -> list[Refusals | None]:
+        """Return what the answers of each task say of refusals; None of a single task."""
+        return [term.refusals(model) if len(self._terms) > 1 else None for term in self._terms]
 
     def possible(self, model: int) -> tuple[float, float]:
         """Return the least and the largest score, whatever answers to come score."""
@@ -352,6 +376,8 @@ class _Term:
             [1.0 if only else factor * state.outcome.weight for state in self.states]
         )
         self._cached: dict[str, tuple[int, Belief]] = {}
+        # By model, with the number of its answers that they are from.
+        self._refusals: dict[int, tuple[int, Refusals | None]] = {}
 
     def zero_loss(self, model: int) -> float:
         """Return `WeightedSum.zero_loss` of one more answer, which scores 0 by all outcomes."""
@@ -362,6 +388,12 @@ class _Term:
 
     def refusals(self, model: int) -> Refusals | None:
         """Return what the task's answers say of refusals; None if a method does not know that."""
+        n_scores = sum(len(state.scores[model]) for state in self.states)
+        if model not in self._refusals or self._refusals[model][0] != n_scores:
+            self._refusals[model] = n_scores, self._current_refusals(model)
+        return self._refusals[model][1]
+
+    def _current_refusals(self, model: int) -> Refusals | None:
         first, *_ = by_outcome = [state.policy.refusals(model) for state in self.states]
         effects = [refusals.effect for refusals in by_outcome if refusals is not None]
         if first is None or len(effects) < len(by_outcome):

@@ -19,6 +19,7 @@ from lm_eval_ccat.ranker.across import (
     FEWEST_MODELS,
     PRIOR_MODELS,
     REFUSED,
+    REFUSED_BESIDE_KNOWN,
     USUAL_FACTOR,
     KnownScores,
     PriorAcrossTasks,
@@ -356,19 +357,27 @@ def test_the_lower_end_of_a_mean_allows_for_the_refusals_that_all_tasks_leave_po
     """The mean square of their share, integrated over it, in place of one more score of 0."""
     banks, tables = world
     weights = {"a": 0.5, "b": 0.3, "apart": 0.2}
-    ranker = Ranker(banks, ["strong"], weights=weights)
+    ranker, board = (
+        Ranker(banks, ["strong"], weights=weights, known=known) for known in (None, {"a": 0.5})
+    )
     for task in banks:
         for item in range(20):
             score = tables[task].scores[0, item] * (item % 5 > 0)
             ranker.tell("strong", (task, item), float(score))
+            board.tell("strong", (task, item), float(score))
     found = [task.states[0].policy.refusals(0) for task in ranker._contents.tasks]
     score, information = (sum(getattr(r, name) for r in found) for name in Refusals._fields[:2])
     effect = sum(w * r.effect for w, r in zip(weights.values(), found))
 
-    def likely(share):
-        return math.exp(score * share - 0.5 * information * share**2 - 0.5 * (share / REFUSED) ** 2)
+    def likely(share, refused):
+        return math.exp(score * share - 0.5 * information * share**2 - 0.5 * (share / refused) ** 2)
 
-    square = quad(lambda share: share**2 * likely(share), 0.0, 3.0)[0] / quad(likely, 0.0, 3.0)[0]
+    square, beside_known = (
+        quad(lambda share, sd: share**2 * likely(share, sd), 0.0, 3.0, (refused,))[0]
+        / quad(likely, 0.0, 3.0, (refused,))[0]
+        for refused in (REFUSED, REFUSED_BESIDE_KNOWN)
+    )
+    assert board.belief().refusal_variance == pytest.approx(effect**2 * beside_known)
     result = ranker.result()
     estimate = result.models[0].estimate
     assert 0.01 < estimate.zero_loss == pytest.approx(effect * square**0.5)

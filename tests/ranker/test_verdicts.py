@@ -43,7 +43,16 @@ def some(seed: int, n: int, references: bool = False, spread: float = 0.1) -> Be
     )
     df = rng.choice([4.0, 30.0, np.inf])
     found = replace(found, df=np.full((n, n), df))
-    return replace(found, references=board({"r": 0.4, "s": 0.55})) if references else found
+    if not references:
+        return found
+    beyond, refusals = rng.choice([0.0, 0.02**2], (2, n)), rng.choice([0.0, 0.03**2], n)
+    return replace(
+        found,
+        variance=found.variance + np.diag(beyond.max(axis=0)),
+        beyond_banks=beyond,
+        refusal_variance=refusals,
+        references=board({"r": 0.4, "s": 0.55}),
+    )
 
 
 LOOKS = [
@@ -163,7 +172,8 @@ def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references):
         at, items = np.where(moved, rng.random(n), at), items + moved * rng.integers(0, 3, n)
         belief = Belief.independent(at, sd / items**0.5, n=items, n_items=100)
         lean = np.where(rng.random(n) < 0.2, rng.uniform(-0.4, 0.4, n), lean)  # answers fail
-        belief = replace(belief, references=r, failure_bias=lean)
+        refusals = np.where(rng.random(n) < 0.2, rng.uniform(0.0, 0.01, n), 0.0)
+        belief = replace(belief, references=r, failure_bias=lean, refusal_variance=refusals)
         few, every = (x.after(belief, 0.05, 0.05) for x in (few, replace(every, last=None)))
         assert np.array_equal(few.evidence, every.evidence)
 
@@ -243,6 +253,22 @@ def test_a_model_beyond_the_banks_may_differ_by_more_than_it_seems_to_but_not_by
     without, evidence = (looks.evidence_at(b, i, j, 0.05, 0.1) for b in (belief, beyond))
     assert evidence.worse.tolist() == without.worse.tolist() and evidence.worse[1] > 3.0
     assert without.close[0] > -np.log(0.05) > evidence.close[0]
+
+
+def test_beside_known_means_each_side_is_decided_by_the_error_of_its_own_end():
+    """Errors of .03: a model above the banks, .04 towards above; one that may refuse, .05 below."""
+    above, below = 0.04**2 - 0.03**2, 0.05**2 - 0.03**2
+    belief = Belief.independent([0.5], [0.04], n=[50], n_items=5000)
+    belief = replace(belief, beyond_banks=np.array([[0.0], [above]]))
+    belief = replace(belief, refusal_variance=np.array([below]))
+    z, apart = 1.959964, np.array([0.0501, 0.0499, 0.0399, 0.0401])
+    means = 0.5 + z * apart * [-1.0, -1.0, 1.0, 1.0]
+    belief = replace(belief, references=board({f"known {mean}": mean for mean in means}))
+    v = Verdicts(belief, Looks(single_look=True).after(belief, 0.05), ["new"])
+    assert v.sign[0, 1:].tolist() == [1, 0, 0, -1]
+    low, high = (ends[0, 1:] - belief.pairs.gap[0, 1:] for ends in v.intervals())
+    assert low == pytest.approx(-z * 0.05, rel=1e-4) and high == pytest.approx(z * 0.04, rel=1e-4)
+    assert v.better[0, 1:] == pytest.approx(ndtr(z * apart / [0.05, 0.05, -0.04, -0.04]))
 
 
 def test_one_look_is_students_test():

@@ -240,7 +240,8 @@ def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_mos
         mean, none = (won - lost) / n, np.zeros(len(won))
         variance = (won + lost - n * mean**2 + 0.5) / (n - 1) / n * (1 - n / n_items)
         zero = none + 1.0 / as_of_many(np.array(float(n)), n_items)
-        figures = (mean + margin, variance, none + n - 1, none + n, *[none] * 4, zero, zero)
+        on_top = none, none, none > 0.0, none, none
+        figures = (mean + margin, variance, none + n - 1, none + n, *on_top, zero, zero)
         gaps = Gaps(*figures, lost.astype(float), won.astype(float), none, none + 1)
         passes = looks.evidence_of_gaps(gaps, n_items, 0.05).better >= math.log(20.0)
         passed += chance.ravel()[passes].sum()
