@@ -11,6 +11,7 @@ from worlds.bench import write_adaptive
 
 from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live.scored import LoggedDocuments, Scoring
 
 
 def write(logs, model: str, hashes=None, targets=None, config=(), **changes) -> str:
@@ -214,6 +215,36 @@ def test_what_need_not_make_two_models_unlike_is_told(tmp_path, first, second, w
     found = compare(write(tmp_path, "old", config=first), write(tmp_path, "new", config=second))
     [warning] = [warning for warning in found.warnings if words in warning]
     assert warning.endswith("; part of the difference may come from that")
+
+
+@pytest.mark.parametrize(
+    ("setting", "change", "rescored"),
+    [
+        # Another version may have other prompts as well, which new scores would not undo.
+        ("task_version", "scoring", False),
+        ("process_results", "scoring", True),
+        ("description", "prompts", False),
+        ("repeats", "", False),
+    ],
+)
+def test_scoring_both_sides_anew_undoes_another_scoring_and_nothing_else(setting, change, rescored):
+    first, second = (Scoring(LoggedDocuments({}, {}), {setting: n}, {}) for n in "12")
+    [found] = first.differences(second, ("the old", "the new"))
+    assert (found.change, found.rescored) == (change, rescored)
+    assert setting in found.text and "the old" in found.text and "the new" in found.text
+    # What one side does not state is not compared.
+    assert not [*first.differences(second._replace(settings={}), ("the old", "the new"))]
+
+
+def test_how_answers_are_drawn_is_compared_by_the_temperature_that_servers_are_sent():
+    first, second = (
+        Scoring(LoggedDocuments({}, {}), {}, {"do_sample": drawn, "temperature": 0.7})
+        for drawn in (True, False)
+    )
+    assert not [*first.differences(second, ("the old", "the new"))]
+    cooler = second._replace(generation={"temperature": 0.2})
+    [found] = first.differences(cooler, ("the old", "the new"))
+    assert "temperature is 0.7 in the old and 0.2 in the new" in found.text and not found.change
 
 
 def test_where_logs_hold_no_prompts_what_makes_them_and_the_texts_of_documents_must_agree(tmp_path):
