@@ -49,7 +49,13 @@ SCENARIOS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module", params=SCENARIOS)
+# To make a run and its page takes a second; the first, in which most happens, is made always.
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.long] * (n > 0)) for n, name in enumerate(SCENARIOS)
+    ],
+)
 def run(request, tmp_path_factory):
     make, options = SCENARIOS[request.param]
     return read_run(make(tmp_path_factory.mktemp("truth") / "run", **options, hostile=False))

@@ -97,6 +97,7 @@ def test_the_command_draws_banks_and_simulations(replay, tmp_path):
     assert sorted(p.name for p in out.iterdir()) == ["bank.svg", "simulation.svg"]
 
 
+@pytest.mark.long
 def test_png_and_pdf_are_the_same_drawing(replay, tmp_path):
     pytest.importorskip("vl_convert", reason="the extra `plot` is not installed")
     chart = plot_simulation(replay)
@@ -105,6 +106,7 @@ def test_png_and_pdf_are_the_same_drawing(replay, tmp_path):
     assert int.from_bytes(png.read_bytes()[16:20], "big") == 2 * chart.width
 
 
+@pytest.mark.long
 def test_without_the_extra_the_message_names_it(replay, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     (tmp_path / "sim.json").write_text(json.dumps(replay.to_dict()))

@@ -62,6 +62,7 @@ def test_every_method_runs_on_every_fold_and_seed(found):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+@pytest.mark.long
 def test_all_methods_of_a_fold_spend_what_the_papers_spent(found):
     for fold in range(3):
         own = [r for r in found.runs if r["fold"] == fold]
@@ -72,6 +73,7 @@ def test_all_methods_of_a_fold_spend_what_the_papers_spent(found):
                 assert run["cost"] <= spent * (1 + 1e-6)
 
 
+@pytest.mark.long
 def test_a_limit_is_the_first_documents(found):
     for run in (r for r in found.runs if r["method"] == "limit"):
         scores = made().select(run["holdout"]).scores
@@ -262,6 +264,7 @@ def test_a_warning_of_some_folds_says_of_how_many(monkeypatch):
     assert found.warnings == ["few models", "gaps (1 of 3 folds)"]
 
 
+@pytest.mark.long
 def test_a_figure_that_one_method_has_is_shown(found):
     shown = found._grid()
     lacking = [
@@ -272,6 +275,7 @@ def test_a_figure_that_one_method_has_is_shown(found):
     assert lacking and "tau" in shown.columns
 
 
+@pytest.mark.long
 def test_a_method_that_agrees_in_nothing_is_named_in_the_title_too(found):
     """A tau of 0 is a figure; only a method that has none is left out."""
     summary = {name: {**found.summary["common"], "tau": tau} for name, tau in TAUS.items()}

@@ -243,7 +243,7 @@ def _needed(names: Iterable[Any], index: Mapping[str, Any]) -> set[str]:
         name = left.pop()
         if isinstance(name, Mapping):
             left += _members(name)
-        elif isinstance(name, str) and name not in needed:
+        elif isinstance(name, str) and name and name not in needed:  # every file mentions ""
             entry = index.get(name)
             # A file may define a group whose members stand in the harness's index.
             if entry is None and (name.endswith(".yaml") or Path(name).is_file()):
