@@ -11,7 +11,9 @@ import pytest
 from worlds.bench import TASK, content_of
 
 from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate
-from lm_eval_ccat.errors import CcatError
+from lm_eval_ccat.errors import CcatError, UsageError
+from lm_eval_ccat.harness import internals
+from lm_eval_ccat.live import adaptive
 from lm_eval_ccat.live.adaptive import Adaptive, refuse_early
 from lm_eval_ccat.live.spec import Spec
 
@@ -309,3 +311,32 @@ def test_the_best_of_no_more_models_than_that_are_refused_before_anything_is_ask
         for command in ("rank", "plan"):
             assert "must be below the number of models, 2" in ccat(command, config, code=2).err
     assert not server.asked
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "as_messages"),
+    [
+        ("local-chat-completions", {}, True),
+        ("local-chat-completions", {"apply_chat_template": False}, True),
+        # Weights have a template or none, which their user knows.
+        ("hf", {}, False),
+    ],
+)
+def test_a_model_that_takes_messages_alone_is_sent_messages(
+    model, stated, as_messages, monkeypatch
+):
+    calls = []
+    monkeypatch.setattr(
+        internals, "stock_simple_evaluate", lambda **arguments: calls.append(arguments)
+    )
+    # A task manager of the caller's own: nothing is looked at before the harness has its turn.
+    stated = {"task_manager": object(), **stated}
+    adaptive.simple_evaluate(model, None, ["t"], adaptive={"max_items": 5}, **stated)
+    given = {"model": model, "model_args": None, "tasks": ["t"], **stated}
+    by_default = {"apply_chat_template": True, "fewshot_as_multiturn": True}
+    assert calls == [{**(by_default if as_messages else {}), **given}]
+    adaptive.simple_evaluate(model, None, ["t"], **stated)
+    assert calls[1:] == [given]
+    with pytest.raises(UsageError, match="--limit"):
+        adaptive.simple_evaluate(model, None, ["t"], adaptive={}, limit=5, **stated)
+    assert len(calls) == 2
