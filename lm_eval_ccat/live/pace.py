@@ -40,6 +40,8 @@ MOST_BY_LOT = 0.4
 #: By which share the rate grows with each answer while refusals are held to be by lot; half of it
 #: after each time that this was wrong.
 GROWTH_BY_LOT = 0.05
+#: Seconds by which a request may be late without loss to the rate.
+CAUGHT_UP = 0.05
 #: Log odds from which a model is held to have a limit of its own.
 ENOUGH_FOR_PRIVATE_LIMIT = 7.0
 #: Concurrent requests after the server was away, and how many more each answer allows.
@@ -183,8 +185,11 @@ class RateLimit:
             self._began = moment
         if self._refusal is not None:
             # Requests that the run makes late, or not during a pause, say nothing about the rate.
-            self._idle += max(moment - self._next_request, 0.0)
-            self._next_request = max(self._next_request, moment) + 1.0 / self.rate
+            # Where it is only busy for a moment, the next ones make up for it.
+            if moment - self._next_request > CAUGHT_UP:
+                self._idle += moment - self._next_request
+                self._next_request = moment
+            self._next_request += 1.0 / self.rate
         if self._trial is not None:
             self._trial.requests += 1
         if self._lots is not None:

@@ -259,3 +259,18 @@ def test_no_model_is_held_back_by_a_limit_of_another(pauses, others):
     alone = answers_of_one_host(unlimited, pauses, 8, 20.0)
     limited, *free = answers_of_one_host([Bucket(1.0, 1.0), *unlimited], pauses, 8, 20.0)
     assert limited >= 12 and min(free) > 0.9 * min(alone)
+
+
+def test_requests_that_the_run_sends_a_moment_late_take_nothing_from_the_rate():
+    pace, now = Pace(), 0.0
+    pace.sent(now)
+    pace.refused(now, now, 0, pause=0.1)
+    pace.limit.rate = 10.0
+    for _ in range(100):
+        now += pace.wait(now, 0) + 0.03
+        pace.sent(now)
+    assert 9.8 < now < 10.3
+    # What was not sent for longer is not made up for at once.
+    now += 60.0
+    pace.sent(now)
+    assert pace.wait(now, 0) == pytest.approx(0.1)
