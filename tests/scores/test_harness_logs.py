@@ -366,14 +366,16 @@ def test_a_metric_without_an_upper_end_cannot_be_turned(tmp_path):
 
 
 def test_a_metric_that_only_some_runs_report_is_theirs_whichever_run_comes_first(tmp_path):
-    for model, has_f1 in (("a", False), ("b", True), ("c", True)):
-        rows = [sample_row(n, {"acc": n, **({"f1": n / 2} if has_f1 else {})}) for n in (0, 1)]
-        write_run(tmp_path, model, rows)
-    table = ScoreTable.read(tmp_path, "f1")
-    assert (table.models, table.raw.tolist()) == (("b", "c"), [[0.0, 0.5]] * 2)
+    declared = {"demo": {"metadata": {"ccat_scales": {"novel": {"range": [0, 5]}}}}}
+    write_run(tmp_path, "a", [sample_row(n, {"acc": n}) for n in (0, 1)])
+    for model in "bc":
+        rows = [sample_row(n, {"acc": n, "novel": 4 * n}) for n in (0, 1)]
+        write_run(tmp_path, model, rows, configs=declared)
+    table = ScoreTable.read(tmp_path, "novel")
+    assert (table.models, table.scores.tolist()) == (("b", "c"), [[0.0, 0.8]] * 2)
     assert any("without a usable score are left out: a" in text for text in table.warnings)
     assert ScoreTable.read(tmp_path, "acc").models == ("a", "b", "c")
-    with pytest.raises(UnknownScoresError, match=r"no scores of metric 'em'; it has acc, f1$"):
+    with pytest.raises(UnknownScoresError, match=r"no scores of metric 'em'; it has acc, novel$"):
         ScoreTable.read(tmp_path, "em")
 
 

@@ -144,8 +144,13 @@ def _metric_as_stated(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:
     The function takes a ``range`` and ``lower_is_better``, which overrule what the runs state.
     """
     _require_one_direction(runs, name)
-    config = next((run.of_task("configs") for run in runs if run.results), None)
-    directions = (direction for run in runs for direction in run.directions_of(parts_of(name).base))
+    base = parts_of(name).base
+    with_results = [run for run in runs if run.results]
+    # Of runs that do not all report the metric, one that does says what it is.
+    reporting = (run for run in with_results if base in dict(run.metric_keys))
+    stating = next(reporting, with_results[0] if with_results else None)
+    config = None if stating is None else stating.of_task("configs")
+    directions = (direction for run in runs for direction in run.directions_of(base))
     # Where only its values can tell a metric's scale, any number is taken.
     return partial(
         find_metric, name, task=runs[0].task, config=config, otherwise=_ANY_NUMBER,
