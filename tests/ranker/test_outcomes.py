@@ -1,6 +1,7 @@
 """Several outcomes of one answer: told together, weighed, correlated as their residuals are."""
 
 import math
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -10,6 +11,7 @@ from worlds.boards import bank_of, draw, drive, of
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.errors import ScaleError, UsageError
+from lm_eval_ccat.methods.belief import Belief
 from lm_eval_ccat.methods.policy import ReportedPolicy
 
 N = 80
@@ -42,6 +44,22 @@ def test_an_outcome_of_weight_0_is_reported_and_does_not_steer(of_banks):
     assert several.standard_errors == pytest.approx(alone.standard_errors)
     found = several.tasks["t"].outcomes["chrf"].row("c").estimate
     assert abs(found.mean - OTHER[2].mean()) < 4 * found.error < 1.0
+
+
+def test_an_outcome_beside_itself_is_that_outcome_and_a_task_beside_itself_counts_all_zeros():
+    belief = replace(
+        Belief.independent([0.6, 0.5], [0.02, 0.03], n=[40, 50], n_items=500),
+        zero_count=np.array([[3.0, 1.0], [2.0, 4.0]]),
+        rare_loss=np.array([[0.01, 0.02], [0.03, 0.04]]),
+    )
+    again = Belief.sum([belief, belief], [0.5, 0.5], correlation=np.ones((2, 2)))
+    for name in ("location", "variance", "n", "zero_loss", "zero_count", "rare_loss"):
+        np.testing.assert_allclose(getattr(again, name), getattr(belief, name))
+    # An answer that scores 0 is of one task, and lowers the mean of two by half.
+    tasks = Belief.sum([belief, belief], [0.5, 0.5])
+    np.testing.assert_allclose(tasks.zero_loss, 0.5 * belief.zero_loss)
+    np.testing.assert_allclose(tasks.rare_loss, 0.5 * belief.rare_loss)
+    np.testing.assert_allclose(tasks.zero_count, 2.0 * belief.zero_count)
 
 
 def test_the_correlation_of_outcomes_is_that_of_the_answers_that_have_both():
