@@ -195,6 +195,21 @@ def test_a_model_beyond_the_bank_is_called_better_or_worse_as_its_scores_are(sco
     ]
 
 
+@pytest.mark.long
+def test_a_model_whose_draws_depart_from_what_the_bank_expects_is_said_to_be_unlike_it():
+    usual = USUAL.select(["m8"]).model_scores()[0]
+    for departure in (0.0, -0.4):
+        ranker = Ranker(usual_bank(), ["new"], stop="limits", max_items=100)
+        for n in range(100):
+            [(_, item)] = ranker.ask(1)
+            # The first ten items are chosen: draws alone may depart.
+            moved = usual[int(item)] + (departure if n >= 10 else 0.0)
+            ranker.tell("new", item, float(np.clip(moved, 0.0, 1.0)))
+        said = " ".join(ranker.result().findings.get("new", ()))
+        assert ("is unlike the models of the bank" in said) == (departure != 0.0)
+        assert (" less than the bank expects" in said) == (departure < 0.0)
+
+
 def test_what_a_model_shows_on_some_items_of_a_kind_is_expected_on_the_others():
     """Regressed on it, true chances beyond those by the ability alone have a slope near 1."""
     rng = np.random.default_rng(0)
