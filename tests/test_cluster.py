@@ -33,6 +33,7 @@ def test_results_come_in_the_order_of_the_pieces_and_errors_as_they_are(processe
         next(results)
 
 
+@pytest.mark.long
 def test_a_worker_starts_no_workers_and_leaving_early_ends_it():
     results = in_processes(nested, list(range(50)), processes=2)
     for _ in range(3):

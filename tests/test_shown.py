@@ -116,6 +116,7 @@ def test_words_that_need_a_joiner_stay_whole() -> None:
         assert "\u200d" not in visible(joined) and "⟨U+200D⟩" in visible(joined)
 
 
+@pytest.mark.long
 @given(st.recursive(st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v), max_leaves=6))
 def test_json_reads_back_and_hides_nothing(value) -> None:
     text = visible_json(value)

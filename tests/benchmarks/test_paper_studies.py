@@ -71,6 +71,7 @@ def test_one_temperature_of_each_model():
         at_temperature(table, 0.4)
 
 
+@pytest.mark.long
 def test_conformance_of_data_from_the_model_and_of_other_data():
     rng = np.random.default_rng(0)
     mu, k = rng.uniform(0.02, 0.98, 200_000), np.full(200_000, 0.1)

@@ -63,6 +63,7 @@ def test_a_real_pair_says_whether_a_rule_ever_rules_out_its_true_difference() ->
         assert said.split()[:6] == ["all", "one", "-", "of", "0", f"{100.0 * expected:.1f}"]
 
 
+@pytest.mark.long
 def test_paths_are_kept_and_read_as_they_were_played(tmp_path, monkeypatch) -> None:
     scores = worlds.Scores(list(TABLE.models), np.asarray(TABLE.scores))
     monkeypatch.setattr(worlds, "scores_of", lambda _: scores)

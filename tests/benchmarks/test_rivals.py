@@ -27,6 +27,7 @@ def scores():
     return (rng.random((40, 200)) < chance).astype(float)
 
 
+@pytest.mark.long
 def test_aipw_is_the_formula_of_its_paper(rivals, scores):
     """Mean score plus the difference of mean predictions over 1 + n / N, of N items left."""
     from sklearn.linear_model import Ridge

@@ -862,6 +862,7 @@ def test_models_with_equal_results_are_marked_and_facts_are_those_of_the_file(
         publish(board, tmp_path / "site")
 
 
+@pytest.mark.long
 def test_a_name_is_no_formula_in_a_spreadsheet_and_can_be_read_back(tmp_path, ccat):
     """By the rules of OWASP: an apostrophe before what a spreadsheet would compute."""
     names = ["=1+1", "+m", "-2+3", "@SUM(A1)", "'quoted", "'=1", "plain=1"]

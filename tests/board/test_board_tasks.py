@@ -169,6 +169,7 @@ def test_results_on_another_version_are_another_row(tmp_path):
         assert not again.rows and again.left_out["a"].endswith("in the ledger already")
 
 
+@pytest.mark.long
 def test_a_model_without_results_on_a_task_is_left_out_by_name(board, tables, tmp_path):
     logs = written(
         tmp_path / "some", some(tables["points"], ["m6", "m7"]), some(tables["errors"], ["m6"])

@@ -140,6 +140,7 @@ def test_an_adaptive_run_is_verified_by_full_results_of_its_scale(tmp_path, ccat
         assert "different scales of misses: the run 0 to 1, lower" in said
 
 
+@pytest.mark.long
 def test_new_banks_of_another_scale_are_no_banks_of_the_board(board, tmp_path):
     full = ScoreTable.from_arrays(RAW, NAMES, metric="misses", task="t")
     calibrate(full, "paper").save(tmp_path / "other.bank.json")

@@ -35,6 +35,7 @@ def test_equal_models_of_one_draw_each_are_not_called_different(tmp_path: Path) 
     assert {found.verdict for found in check(board)} == {"sound"}
 
 
+@pytest.mark.long
 def test_logs_at_a_temperature_are_draws_on_every_surface(tmp_path: Path, ccat) -> None:
     ItemBank.blank(range(100), task="demo", metric="exact_match").save(tmp_path / "bank.json")
     board = init(tmp_path / "board", tmp_path / "bank.json")

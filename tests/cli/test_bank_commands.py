@@ -48,6 +48,7 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.long
 def test_show_says_what_it_rests_on(files, ccat):
     shown = " ".join(ccat("bank", "show", "t.bank.json").out.split())
     assert "metric chrf (0 to 100" in shown and "items 80 kept of 80" in shown
@@ -82,6 +83,7 @@ def test_diff_and_update(files, ccat):
     assert json.loads(ccat(*check, "exact.bank.json", "--json", code=3).out)["same"] is False
 
 
+@pytest.mark.long
 def test_a_place_that_takes_no_bank_is_refused_before_the_work(files, ccat, monkeypatch):
     """The work takes minutes, and its result would be lost."""
 

@@ -118,6 +118,7 @@ def test_copies_are_named_once_and_can_be_left_out(tmp_path, capsys):
     assert ItemBank.load(tmp_path / "banks" / "a.score.bank.json").models == tuple(names[:10])
 
 
+@pytest.mark.long
 def test_numbers_written_as_texts_are_named_before_a_task_refuses_them(tmp_path, capsys):
     scores = draw(np.linspace(-1.5, 1.5, 10), 12, seed=1)
     ids, names = [str(n) for n in range(12)], [f"m{n}" for n in range(10)]
@@ -138,6 +139,7 @@ def test_a_benchmark_that_hardly_anybody_solves_is_said_to_be_hard(tmp_path, cca
     assert named == ([what] if what else [])
 
 
+@pytest.mark.long
 def test_what_is_doubtful_of_the_scores_is_said_beside_what_is_of_the_bank(tmp_path, ccat):
     for n in range(6):
         rows = rows_of(np.random.default_rng(n).random(40) < 0.2 + n / 10)

@@ -115,6 +115,7 @@ def test_commands_that_only_make_files_write_no_json():
     assert without == files
 
 
+@pytest.mark.long
 def test_version(ccat):
     shown = ccat("--version").out
     assert shown.strip() == f"lm-eval-ccat {__version__}"

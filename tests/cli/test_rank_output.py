@@ -203,6 +203,7 @@ def test_markdown_says_who_failed_and_in_what_the_cost_is():
         assert f"cost: in {unit}" in notes and "cost" in names and "tokens" not in names
 
 
+@pytest.mark.long
 def test_of_a_leaderboard_the_new_models_and_their_neighbours_are_shown():
     found = content([f"m{n:03}" for n in range(200)])
     for name, block in found["models"].items():

@@ -88,6 +88,7 @@ def test_a_model_loaded_again_keeps_the_size(session, weights, monkeypatch):
         assert opened.lm.batch_size == 32
 
 
+@pytest.mark.long
 def test_out_of_memory_halves_the_batch_and_loses_nothing(session, monkeypatch, caplog):
     opened = session(16)
     genuine = opened.lm._model_call

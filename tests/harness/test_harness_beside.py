@@ -10,6 +10,7 @@ from lm_eval_ccat.harness.estimates import in_words
 from lm_eval_ccat.metrics import find_metric
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "task, metric, of, other",
     [

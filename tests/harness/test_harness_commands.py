@@ -170,6 +170,7 @@ def test_what_cannot_be_meant_ends_in_one_line_before_the_model_is_made(
     assert error.startswith("lm-eval-ccat: error:") and words in error
 
 
+@pytest.mark.long
 def test_a_config_file_of_the_harness_counts(common, banks, capsys):
     config = banks / "run.yaml"
     config.write_text(f"model: copyist\ntasks: [no_such_task]\ninclude_path: {common[3]}\n")

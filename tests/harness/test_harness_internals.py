@@ -80,6 +80,7 @@ def test_a_task_of_ones_own_reads_none_of_the_harness_s_files(tmp_path, monkeypa
     index_of(str(tmp_path / "one.yaml"))
 
 
+@pytest.mark.long
 def test_a_misspelt_stock_task_is_refused_with_close_names():
     with pytest.raises(UsageError, match="no task, group or tag has that name; did you mean gsm8k"):
         index_of("gsm8kk")
@@ -320,6 +321,7 @@ def test_a_task_that_says_no_examples_is_asked_with_none(default, stated, asked)
     assert config["num_fewshot"] == asked
 
 
+@pytest.mark.long
 def test_a_client_s_own_attempts_are_told_before_they_are_set():
     client = SimpleNamespace(max_retries=7)
     assert lms.set_client_attempts(client, 1) == 7 and client.max_retries == 1

@@ -43,6 +43,7 @@ def run(suite, lm, weighted="true", **options):
     return bench.adaptive([f"both_{weighted}"], lm=lm, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weighted", ["true", "false"])
 def test_one_budget_for_a_group(suite, weighted, tmp_path):
     options = {"budget": {"items": 14}}

@@ -75,6 +75,7 @@ def test_other_choices_or_another_order_of_them_are_another_prompt(bench, tasks)
             assert not set(own.marks_like(marks).values()) & set(other.marks_like(marks).values())
 
 
+@pytest.mark.long
 def test_answers_to_other_choices_are_not_used_again(bench, tasks, tmp_path):
     arguments = {"tasks": tasks[:1], "task_manager": bench.manager(), "num_fewshot": 0}
     logged(tmp_path, "copyist", log_samples=True, **arguments)

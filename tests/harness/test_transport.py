@@ -139,6 +139,7 @@ def test_connections_are_made_once_and_shared_by_threads():
         assert server.connections <= 3 and server.most_at_once["m"] <= 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [0.0, 0.01])
 def test_a_server_that_closes_connections_without_a_word_gets_one_for_each_request(
     monkeypatch, seconds

@@ -199,6 +199,7 @@ def fetched_scores():
         return pq.read_table(folder / "scores.parquet").to_pylist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "more", "words"),
     [

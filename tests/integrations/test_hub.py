@@ -363,6 +363,7 @@ def test_a_bank_is_made_of_a_board_of_data_sets(board, tmp_path, ccat, monkeypat
     assert all("2026-01-01" in source for source in bank.provenance["sources"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("token", "more", "words"),
     [
@@ -423,6 +424,7 @@ def test_a_damaged_answer_of_the_hub_is_refused_in_one_line(board, tmp_path, mon
             assert str(error) and str(error).count("\n") <= 1, seed
 
 
+@pytest.mark.long
 def test_a_hub_that_limits_requests_is_told_from_one_that_nobody_reaches(
     board, tmp_path, ccat, monkeypatch
 ):

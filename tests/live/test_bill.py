@@ -140,6 +140,7 @@ def counted(server: Any) -> int:
     return sum(usage["total_tokens"] for bill in server.bills.values() for usage in bill)
 
 
+@pytest.mark.long
 def test_a_budget_in_tokens_holds_without_prices_and_every_surface_counts_them(
     bench, billing, capsys
 ):

@@ -128,6 +128,7 @@ def test_a_run_is_neither_resumed_nor_completed_with_other_prompts_than_it_began
     ccat(*new, "--accept_change", "prompts", code=(0, 3))
 
 
+@pytest.mark.long
 def test_a_bank_without_prompts_is_said_to_have_none(bench, server, capsys):
     rank(bench.config(server.url, TWO, max_items=12))
     assert "prompts unknown: the bank does not state them" in capsys.readouterr().err
@@ -135,6 +136,7 @@ def test_a_bank_without_prompts_is_said_to_have_none(bench, server, capsys):
     assert "prompts unknown" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_growing_bank_keeps_the_prompts_and_takes_no_answers_to_others(bench, server):
     grown = bench.folder / "grown.bank.json"
     settings = {"bank": "", "max_items": 12, "save_bank": str(grown)}

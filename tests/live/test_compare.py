@@ -76,6 +76,7 @@ def pair(rows, **about) -> list[ScoreTable]:
     return [ScoreTable.from_arrays([row], [name], **about) for row, name in zip(rows, "ab")]
 
 
+@pytest.mark.long
 @given(st.integers(0, 10**6), st.floats(0.0, 0.3), st.sampled_from([True, False]))
 def test_it_is_the_paired_t_test_with_a_margin(seed, margin, higher):
     rng = np.random.default_rng(seed)
@@ -169,6 +170,7 @@ def test_rare_losses_or_gains_pass_and_fail_at_the_margin_in_one_comparison_of_t
     assert max(rates.values()) <= 0.05, rates
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "rate", "before"), [(100, 0.015, 0.17), (300, 0.005, 0.17)])
 def test_a_rare_loss_larger_than_any_that_came_passes_a_margin_once_in_20_at_most(n, rate, before):
     """By enumeration: of all documents some lose .1, as many lose 1, and together the margin."""
@@ -371,6 +373,7 @@ def test_of_several_outcomes_the_worst_that_counts_is_the_verdict():
         assert (joined.verdict, joined.exit_code) == (whole, code)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("share", "margin", "code", "said"),
     [
@@ -405,6 +408,7 @@ def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_rep
     assert "candidate holds no results; its run failed or has not" in err
 
 
+@pytest.mark.long
 def test_a_side_of_two_models_each_with_another_metric_is_refused_by_name(tmp_path, ccat):
     """Nothing was measured of X on f1, nor of Y on acc: a verdict on both is on no model."""
     head = ["model,doc_id,metric,score"]
@@ -497,6 +501,7 @@ def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, ccat):
     assert suite.attrib["tests"] == "8" and suite.attrib["failures"] == "2"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("question", "about", "other"),
     [
@@ -749,6 +754,7 @@ def test_a_part_of_what_a_run_ranked_by_decides_where_the_other_side_has_no_more
     assert (found.verdict, found.exit_code) == ("worse", 5)
 
 
+@pytest.mark.long
 def test_a_run_answers_no_other_question_than_its_own(tmp_path, ccat):
     ranker, file = Ranker(ItemBank.blank(range(12)), ["a", "b"]), tmp_path / "result.json"
     ranking = drive(ranker, of(draw([-1, 1], 12, seed=1), ["a", "b"]))
@@ -1040,6 +1046,7 @@ def test_a_warning_names_the_side_and_the_outcomes_that_it_is_about_unless_these
     }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lower", [False, True])
 def test_a_direction_that_a_side_states_is_not_turned(tmp_path, lower):
     """By the column of a table, the task of logs, a table that was read, a run."""
@@ -1068,6 +1075,7 @@ def test_a_direction_that_a_side_states_is_not_turned(tmp_path, lower):
     assert f"states that a {word} mine is better" in table.warnings[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("range_flag, code", [("0,1", 0), ("1,0", 5)])
 def test_a_metric_of_which_nothing_is_known_is_refused_until_its_scale_is_stated(
     tmp_path, ccat, range_flag, code
@@ -1348,6 +1356,7 @@ def test_the_task_of_logs_is_a_name_whatever_files_lie_beside(logs, tmp_path, cc
     assert "is better than" in done.out
 
 
+@pytest.mark.long
 def test_tasks_and_metrics_that_one_side_lacks_are_named(tmp_path, ccat) -> None:
     """A crashed task must not look like one that passed."""
     for side, tasks in (("base", ("demo", "t2")), ("new", ("demo",))):
@@ -1382,6 +1391,7 @@ def test_two_runs_of_one_model_are_told_apart_by_their_folders_where_models_are_
     assert "new is worse than old" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", ["population", "benchmark"])
 @pytest.mark.parametrize("place", ["one side", "both sides"])
 def test_what_a_crashed_document_would_score_is_unknown(tmp_path, ccat, question, place):
@@ -1428,6 +1438,7 @@ def test_documents_beyond_a_limit_were_not_asked(tmp_path, ccat):
         assert (found["low"] < found["high"]) == bool(first)
 
 
+@pytest.mark.long
 def test_documents_named_to_the_harness_are_compared_as_those_that_both_were_asked(tmp_path, ccat):
     """Of the 30 that it was asked, the candidate has no score of three."""
     write_run(tmp_path, "base", [sample_row(k, {"acc": float(k % 2)}) for k in range(100)])

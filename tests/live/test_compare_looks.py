@@ -324,6 +324,7 @@ def test_a_live_comparison_shows_the_answers_of_each_side_under_its_name():
     assert (loss.doc_id, loss.answers) == (3, ("right", "wrong"))
 
 
+@pytest.mark.long
 def test_the_answer_for_documents_like_these_is_of_one_look_at_its_end():
     """Looks at these 60 documents decide; what they spent and found is no evidence about others."""
     gains = np.where(np.arange(60) % 2, 0.13, -0.04)

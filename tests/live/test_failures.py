@@ -89,6 +89,7 @@ def test_a_model_whose_key_is_set_right_is_asked_without_retry(bench, server, cc
     assert content_of(config)["models"]["m05"]["n_items"] >= 10
 
 
+@pytest.mark.long
 def test_an_adaptive_run_that_is_resumed_asks_its_model_again(bench, server):
     server.mood = trouble("status", 400, when=lambda *_: sum(server.answered.values()) >= 12)
     named = {"model": "m05", "base_url": server.url, "tokenizer_backend": "none"}
@@ -313,6 +314,7 @@ def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench, serv
     assert 0.4 <= content["models"]["m01"]["cost"] < 3.0
 
 
+@pytest.mark.long
 def test_a_scoring_that_breaks_is_not_paid_for_again_and_again(bench, server):
     bench.rewrite(lambda name, text: text.replace("return {'share'", "return 1 / 0 * {'share'"))
     failures = {"attempts": 6, "backoff": 0.01}

@@ -59,11 +59,13 @@ def known(bench):
     return write
 
 
+@pytest.mark.long
 def test_known_logs_that_were_asked_and_scored_alike_pass_in_silence(bench, server, known):
     plan = make_plan(Spec.read(bench.config(server.url, ["m03", "m09"], **known())))
     assert not plan.warnings and sorted(plan.known) == ["m00", "m02"]
 
 
+@pytest.mark.long
 def test_known_logs_of_a_task_that_is_not_ranked_are_refused(bench, server, known):
     typo = f"{TASK[:-1]}_"
     spec = Spec.read(
@@ -123,6 +125,7 @@ def test_accepted_differences_of_known_logs_are_journalled_by_kind_and_said_ever
     assert "warnings: recorded nothing, now" in ccat("verify", run, code=1).out
 
 
+@pytest.mark.long
 def test_the_result_of_a_leaderboard_is_compared_in_an_adaptive_run_too(bench, server, known, ccat):
     known(code="def f(): 1")
     options = ["--leaderboard", bench.folder / "logs", "--max_items", 12]
@@ -131,6 +134,7 @@ def test_the_result_of_a_leaderboard_is_compared_in_an_adaptive_run_too(bench, s
     assert not server.asked
 
 
+@pytest.mark.long
 def test_known_results_at_a_temperature_are_told_and_have_the_noise_of_draws(bench, server, known):
     settings = known(["m00"], **TEMPERATURE) | known(["m02"])
     plan = make_plan(Spec.read(bench.config(server.url, ["m03", "m09"], **settings)))
@@ -141,6 +145,7 @@ def test_known_results_at_a_temperature_are_told_and_have_the_noise_of_draws(ben
     assert make_plan(Spec.read(exact)).known["m00"][1] == 0.0
 
 
+@pytest.mark.long
 def test_what_a_table_without_logs_states_of_its_limits_counts(bench, server, known):
     known(version=2.0)
     table = replace(ScoreTable.read(bench.folder / "logs", range=(0, 1)), sources=())

@@ -215,6 +215,7 @@ def test_answers_that_come_while_a_run_stands_still_are_not_asked_for_again(benc
     assert sum(server.asked.values()) == 2 * 40
 
 
+@pytest.mark.long
 def test_whom_nothing_can_be_ranked_without_is_waited_for(bench, server, monkeypatch):
     wakes_late = trouble("hang", 1.5, of="m05", when=first(1.2))
     monkeypatch.setattr(channel, "SILENCE", 0.6)

@@ -172,6 +172,7 @@ def test_a_rate_limit_of_an_hour_holds_up_nobody_and_is_told(bench, server, monk
     assert all(content["models"][m]["n_items"] == 20 for m in ("m01", "m11"))
 
 
+@pytest.mark.long
 def test_answers_that_wait_for_another_are_told_of(bench, server, monkeypatch, ccat):
     monkeypatch.setattr("lm_eval_ccat.report.terminal.PLAIN_SECONDS", 0.5)
     monkeypatch.setattr("lm_eval_ccat.live.sender.WAIT_AFTER_INTERRUPT", 0.2)
@@ -450,6 +451,7 @@ def test_without_bank_or_file_the_order_is_right(bench, server, monkeypatch, cca
     assert content["order"] == ["m11", "m05", "m01"] and "method:sample" in content["signature"]
 
 
+@pytest.mark.long
 def test_models_that_cannot_be_loaded_cost_the_last_one_nothing(bench, server, ccat):
     gone = {"model": "hf", "memory": 1, "model_args": {"pretrained": f"{bench.folder}/nowhere"}}
     config = bench.config(server.url, THREE, memory=2, of={"m01": gone, "m11": gone})

@@ -36,6 +36,7 @@ def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, ccat):
     assert sum(server.asked.values()) == asked + 6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 2)])
 def test_on_a_terminal_it_asks_before_money_without_a_limit(
     bench, server, ccat, monkeypatch, answer, code
@@ -50,6 +51,7 @@ def test_on_a_terminal_it_asks_before_money_without_a_limit(
     assert ("not started" in said) == (code == 2)
 
 
+@pytest.mark.long
 def test_without_a_bank_it_says_what_differences_take(bench, server, ccat):
     config = bench.config(server.url, ["m01", "m11"], bank=None, budget={"items": 40})
     said = " ".join(ccat("rank", config).err.split())

@@ -77,6 +77,7 @@ def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(b
         assert decisions.get(("m05", "m01"), decisions.get(("m01", "m05"))) == "decided"
 
 
+@pytest.mark.long
 def test_a_run_of_one_model_tells_it_too(bench, server, capsys):
     server.says = swapped
     arguments = {"model": "m11", "base_url": server.url, "tokenizer_backend": "none"}

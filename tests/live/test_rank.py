@@ -321,6 +321,7 @@ def test_a_bank_is_borrowed_from_tasks_on_the_same_documents(bench, server, ccat
     assert content_of(config)["signature"] == result["signature"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_models", [2, 6])
 def test_files_of_any_number_of_models_rest_on_the_same_two_results(bench, monkeypatch, n_models):
     genuine, built = RankingBuilder.ranking, []
@@ -442,6 +443,7 @@ def test_a_task_of_fewer_items_than_a_warm_up_has_no_more_of_them():
     assert Plan.warmup_items.fget(plan) == 3 + 8
 
 
+@pytest.mark.long
 def test_a_plan_counts_what_may_be_in_flight_at_the_end_and_whole_benchmarks(bench, ccat):
     entry = {"price": {"item": 0.01}, "concurrency": 4}
     config = bench.config("", ["m05", "m07"], bank=None, budget={"usd": 1}, entry=entry)

@@ -300,6 +300,7 @@ def test_short_copies_are_warned_of(few, sampling, capsys) -> None:
     assert state(few.run()).warnings == content["warnings"]
 
 
+@pytest.mark.long
 def test_temperature_0_asks_one_answer_and_says_why(few, sampling, capsys) -> None:
     settings = {**SETTINGS, "harness": {"include_path": "tasks"}}
     content = few.ranked(sampling, ["low", "high"], (0, 3), **settings)

@@ -55,6 +55,7 @@ def test_other_targets_are_refused_by_document_and_hashes_or_accepted_and_told(
     assert warning.startswith("accepted: the target of document 7") and warning in told.err
 
 
+@pytest.mark.long
 def test_targets_are_compared_by_hashes_or_by_texts_and_only_of_documents_that_are_compared(
     tmp_path,
 ):
@@ -247,6 +248,7 @@ def test_how_answers_are_drawn_is_compared_by_the_temperature_that_servers_are_s
     assert "temperature is 0.7 in the old and 0.2 in the new" in found.text and not found.change
 
 
+@pytest.mark.long
 def test_where_logs_hold_no_prompts_what_makes_them_and_the_texts_of_documents_must_agree(tmp_path):
     def logged(name, question="Q", prompt=None, **config):
         rows = [sample_row(k, {"acc": 1.0}, doc={"text": f"{question}{k}"}) for k in range(20)]
@@ -361,6 +363,7 @@ def test_a_results_file_that_its_samples_contradict_is_told(tmp_path, ccat, chan
     assert all("the mean acc of its samples is 0.65, the" in warning for warning in warnings)
 
 
+@pytest.mark.long
 def test_both_directions_of_a_metric_are_refused(tmp_path, ccat):
     """Inside one log; and, of a metric that no table has, in two logs of one folder."""
     for name in ("old", "new"):

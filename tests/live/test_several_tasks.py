@@ -211,6 +211,7 @@ def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(suite, server,
     assert rest == "the same holds for 2 more banks"
 
 
+@pytest.mark.long
 def test_many_tasks_begin_with_fewer_items_of_each():
     for n, warmup in {1: 10, 2: 7, 5: 3, 40: 2}.items():
         tasks = {str(task): {} for task in range(n)}

@@ -54,6 +54,7 @@ def test_a_run_to_its_limits_uses_all_slots_and_every_answer(bench, server):
     assert max(server.most_at_once.values()) > 16
 
 
+@pytest.mark.long
 def test_a_run_that_waits_for_first_answers_sleeps(bench, server, monkeypatch):
     server.latency, waits = 0.5, []
     genuine = Sender.collect

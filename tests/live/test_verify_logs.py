@@ -45,6 +45,7 @@ def test_samples_that_are_not_the_journal_s_are_found(bench, server, ccat, edit,
     assert words.format(doc=rows[0]["doc_id"]) in ccat("verify", bench.run(), code=1).out
 
 
+@pytest.mark.long
 def test_a_results_file_of_another_estimate_is_found(bench, server, ccat):
     bench.ranked(server, ["m01", "m11"], max_items=30)
     [file] = (bench.run() / "m01").glob("results_*")

@@ -25,6 +25,7 @@ def live(server: CompletionsServer, name: str) -> dict:
     return {"name": name, "model": "local-completions", "model_args": arguments}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("baseline", "candidate", "margin", "verdict"),
     [("m01", "m09", 0.0, "better"), ("m09", "m01", 0.05, "worse"), ("m07", "m07", 0.1, None)],
@@ -47,6 +48,7 @@ def test_two_live_models(bench, server, baseline, candidate, margin, verdict):
     assert (found.baseline, found.candidate) == (baseline, "new")
 
 
+@pytest.mark.long
 def test_a_limit_below_the_warm_up_is_obeyed(bench, server):
     found = compare(
         live(server, "m01"), live(server, "m09"), "share", task=TASK, max_items=5,

@@ -116,6 +116,7 @@ def test_a_task_beside_serves_a_name_that_nothing_else_has_and_is_told(
     assert "two files define task own_name" in error and "old.yaml" in error and "task.y" in error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["gsm8k", "mmlu", "mmlu_stem_tasks"])
 def test_a_name_of_the_harness_is_no_file_beside(tmp_path, name):
     (tmp_path / "mine.yaml").write_text(f"task: {name}\ndataset_path: json\n")
@@ -156,6 +157,7 @@ def test_run_finds_a_task_as_rank_does(bench, server, ccat, tmp_path, monkeypatc
     assert list(json.loads(results.read_text())["results"]) == [TASK]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["rank", "run", "python"])
 @pytest.mark.parametrize("what", ["bank", "metric"])
 def test_what_does_not_fit_is_refused_before_weights_load(bench, ccat, tmp_path, how, what):
@@ -303,6 +305,7 @@ def test_a_model_without_an_answer_is_corrected_on_resume(bench, server, ccat):
     assert "--run_dir NEW --prior" in ccat("rank", config, "--resume", code=1).err
 
 
+@pytest.mark.long
 def test_the_best_of_no_more_models_than_that_are_refused_before_anything_is_asked(
     bench, server, ccat
 ):

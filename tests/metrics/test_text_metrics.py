@@ -25,6 +25,7 @@ def test_rouge_is_that_of_the_library_and_0_for_an_empty_text():
             rouge(answer, references)
 
 
+@pytest.mark.long
 def test_the_best_reference_counts_and_pairs_of_rouge_keep_their_endings():
     assert word_f1("red house", ["a red house", "red car"]) == 1.0
     assert sentence_scorer("rougeL")("running cats", ["run cat"]) == 0.0
@@ -68,6 +69,7 @@ def test_bertscore_by_a_small_real_encoder(tmp_path):
             bertscore_f1(["a"], ["b"], settings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["roberta", "xlnet"])
 def test_bertscore_cuts_a_text_at_the_positions_that_an_encoder_has(tmp_path, kind):
     """RoBERTa's positions begin after padding's, and XLNet has no limit, which it states as -1."""

@@ -109,6 +109,7 @@ def test_a_journal_of_the_calls_rebuilds_a_ranking_that_set_its_bank_aside():
     assert ranker.probability(*pairs[-1]) == other.probability(*pairs[-1])
 
 
+@pytest.mark.long
 def test_failures_money_and_models_that_join_survive_the_bank():
     ranker = Ranker(shuffled(bank_of()), {"m2": 1.0, "m6": 2.0}, confidence=0.999, budget=900.0)
     ranker.change(add={"m11": 0.5})

@@ -60,6 +60,7 @@ def test_beside_one_known_model_the_chance_of_being_best_is_that_of_being_better
     assert found.p_best["new"] == pytest.approx(better, abs=0.02)
 
 
+@pytest.mark.long
 def test_places_in_words():
     known = {**MEANS, "twin of k14": MEANS["k14"]}  # known pairs that are equal keep nothing open
     far = drive(
@@ -109,6 +110,7 @@ def test_missing_scores_leave_the_error_of_a_mean_of_a_sample():
     assert widths[0] < widths[1]
 
 
+@pytest.mark.long
 def test_an_item_that_tells_nothing_counts_in_the_mean_but_not_in_that_of_the_items_kept():
     bank, kept = bank_of("paper"), np.arange(N_ITEMS) > 2
     for name, (mean, _, kept_mean) in means_of_known(KNOWN, replace(bank, kept=kept)).items():

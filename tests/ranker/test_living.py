@@ -67,6 +67,7 @@ def test_options_of_a_wrong_type_are_refused_by_name(options, says):
         Ranker(**{"bank": bank_of("default"), "models": {"a": 1.0, "b": 1.0}, **options})
 
 
+@pytest.mark.long
 def test_a_pair_that_is_barred_is_neither_decided_nor_asked_for():
     ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=60)
     for pair in ranker.ask(20):
@@ -98,6 +99,7 @@ def test_a_horizon_is_raised_with_the_limit_from_the_next_look_on():
     assert {len(i) for i in found.items.values()} == {60}
 
 
+@pytest.mark.long
 def test_a_limit_that_is_lifted_leaves_a_horizon_of_ten_times_what_was_asked():
     """A horizon at every look would leave each of them next to no level."""
     ranker = Ranker(ItemBank.blank(range(2000)), ["a", "b"], max_items=20)

@@ -404,6 +404,7 @@ def test_single_draws_become_the_first_pass_of_those_asked_again(method: str, mo
     assert raised.signature == whole.signature and raised.spent == whole.spent
 
 
+@pytest.mark.long
 def test_of_several_tasks_each_takes_its_place_when_repeats_rise() -> None:
     """Scores are of task, item and repeat; one answer failed, and one is in flight."""
     banks = {task: ItemBank.blank(range(n)) for task, n in (("x", N_ITEMS), ("y", 4))}
@@ -449,6 +450,7 @@ def test_of_several_tasks_each_takes_its_place_when_repeats_rise() -> None:
     assert raised.verdicts.looks.pass_length == N_ITEMS + 4
 
 
+@pytest.mark.long
 def test_repeats_never_fall_and_rise_only_where_answers_are_sampled_and_a_pass_is_paid() -> None:
     bank = ItemBank.blank(range(N_ITEMS))
 

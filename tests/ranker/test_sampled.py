@@ -77,6 +77,7 @@ def answered_by_all(n_items: int, **options: object) -> Ranker:
     return ranker
 
 
+@pytest.mark.long
 def test_all_items_answered_once_leave_the_noise_of_answers() -> None:
     n_items = 60
     d = np.array([float(item % 3 > 0) - float(item % 2) for item in range(n_items)])
@@ -139,6 +140,7 @@ def test_what_would_decide_single_answers_is_what_does(about: str) -> None:
     assert all(abs(forecast - count["a"]) <= 2 for forecast in forecasts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("about", ["benchmark", "population"])
 def test_what_not_even_all_items_decide_is_out_of_reach(about: str) -> None:
     ranker = Ranker(ItemBank.blank(range(60)), ["a", "b"], sampled=True, question=about)

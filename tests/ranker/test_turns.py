@@ -16,6 +16,7 @@ SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
 TELL = of(SCORES)
 
 
+@pytest.mark.long
 def test_a_model_asked_for_by_itself_leaves_the_warm_up_of_others_in_the_budget():
     ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, budget=12, warmup=5)
     assert len(ranker.ask(5, model="a")) == 5 and len(ranker.ask(3, model="b")) == 3
@@ -40,6 +41,7 @@ def test_a_limit_of_items_cuts_the_first_items_and_a_raised_one_gives_the_others
     assert Counter(task for _, (task, _) in of_two.ask(20)) == {"x": 3, "y": 2}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("price", "n"), [(4.0, 1), (4.01, 0)])
 def test_four_times_the_worth_takes_a_turn_away(price, n):
     models = {"a": 1.0, "b": price}
@@ -83,6 +85,7 @@ def test_the_papers_warm_up_is_asked_even_if_the_budget_is_too_small():
     assert Counter(task for _, (task, _) in ranker.ask(20)) == {"x": 3, "y": 3}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["default", "sample"])
 @pytest.mark.parametrize("price", [1.0, 30.0])
 def test_models_whose_place_is_open_take_turns_whatever_their_prices(method, price):
@@ -99,6 +102,7 @@ def test_models_whose_place_is_open_take_turns_whatever_their_prices(method, pri
     assert max(n.values()) > 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ahead", "asked"), [(0, ["b"]), (11, ["b"]), (13, [])])
 def test_a_choice_that_is_worth_too_little_is_not_made(ahead, asked):
     """A model that is not asked for gets at most twice the items of the others, of equal prices."""
@@ -159,6 +163,7 @@ def test_a_model_that_is_asked_for_by_name_stops_at_its_limit_too(method):
     assert answers == {"a": 12, "b": 12}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("other", "share"), [(0.01, 0.5), (0.4, 1.0), (1.5, 1.0)])
 def test_looks_that_are_left_out_cost_no_answer(other, share, monkeypatch):
     """Where no pair is near its boundary nothing is looked at, and verdicts come as soon."""

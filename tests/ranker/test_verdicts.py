@@ -405,6 +405,7 @@ def test_a_boundary_is_where_its_level_is_reached(looks, n, level, size):
     assert looks.boundary(level / 2, at, float(size)) > c
 
 
+@pytest.mark.long
 def test_a_horizon_that_is_raised_gets_what_is_left_of_the_level():
     looks, n = Looks(horizons=(100,)), np.array([20.0, 40.0, 41.0, 100.0, 101.0, 300.0])
     assert looks.with_horizon(80, 40) is looks
@@ -539,6 +540,7 @@ def test_most_rankings_are_decided_by_what_they_say_would_decide(key, share, mos
     assert share[0] < np.mean(decided) <= share[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("familywise", [False, True])
 def test_a_pair_is_close_once_it_has_the_items_that_are_said_to_show_it(familywise):
     """The error of a mean of n of N items falls with (1 / n - 1 / N)^(1/2)."""

@@ -76,6 +76,7 @@ def test_simulation_is_drawn_from_its_sweep(replay, tmp_path):
     assert len(drawn(plot_simulation(replay, replay), "circle")) == 2 * len(drawn(first, "circle"))
 
 
+@pytest.mark.long
 def test_a_name_is_no_markup_and_the_same_chart_is_the_same_file(run_dir, tmp_path):
     first, second = (
         plot_ranking(read_run(run_dir)).save(tmp_path / out / "ranking")[0] for out in ("a", "b")

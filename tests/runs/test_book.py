@@ -331,6 +331,7 @@ def test_a_result_has_a_line_for_each_pair_whatever_its_models_are_called(tmp_pa
     assert [json.loads(row.rstrip(",")) for row in rows] == masked
 
 
+@pytest.mark.long
 def test_a_result_is_written_in_less_memory_than_its_file_takes(tmp_path):
     pairs = [{"a": f"m{n}", "b": "m", "difference": 0.1} for n in range(5000)]
     content = {"order": ["m"], "models": {"m": {"rank": 1}}, "pairwise": pairs, "ties": []}

@@ -95,6 +95,7 @@ def test_the_identity_of_a_run_follows_its_changes(opened):
         assert journal.identity == replace(header, config={"budget": 2})
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(records=DROPS, more=DROPS, data=st.data())
 def test_cut_at_any_byte_it_goes_on(tmp_path_factory, records, more, data):

@@ -74,6 +74,7 @@ def damage(run: Path, number: int) -> bytes:
     return journal.read_bytes()
 
 
+@pytest.mark.long
 def test_a_sound_journal_is_called_sound_and_left_alone(run, ccat):
     before = (run / "journal.jsonl").read_bytes()
     n = before.count(b"\n")
@@ -165,6 +166,7 @@ def without(content, key):
     return {name: value for name, value in content.items() if name != key}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
@@ -229,6 +231,7 @@ def test_a_result_without_its_journal_is_compared_with_itself(
     assert words in ccat("verify", file, code=1).out
 
 
+@pytest.mark.long
 def test_a_result_older_than_its_journal_is_told(run, ccat):
     """What a result of the first lines says of them is true, but it is not the run's."""
     last = state(run).content["last_line"]
@@ -241,6 +244,7 @@ def test_a_result_older_than_its_journal_is_told(run, ccat):
     assert f"lines of the journal: recorded {last - 20}, now {last}" in said
 
 
+@pytest.mark.long
 def test_a_run_that_ends_while_it_is_verified_is_sound(run, ccat, monkeypatch):
     journal, whole = run / "journal.jsonl", (run / "journal.jsonl").read_bytes()
     content, examined = state(run).content, verify._examined

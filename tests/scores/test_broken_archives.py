@@ -59,6 +59,7 @@ def test_an_archive_that_python_cannot_unpack_is_refused_by_its_name(damage, tmp
             pass
 
 
+@pytest.mark.long
 def test_a_changed_byte_of_the_scores_is_refused_and_never_read_as_others(tmp_path):
     content, log = (DATA / "sums_1.eval").read_bytes(), tmp_path / "a.eval"
     with zipfile.ZipFile(DATA / "sums_1.eval") as archive:

@@ -397,6 +397,7 @@ def test_a_metric_beside_the_only_listed_one_is_read_by_its_own_name(tmp_path):
     assert not ScoreTable.read(tmp_path, task="s", range=(0, 1), lower_is_better=True).warnings
 
 
+@pytest.mark.long
 def test_logs_whose_results_state_no_metric_are_read_by_their_rows_or_refused(tmp_path, capsys):
     old, new = rows_of([0, 1] * 5), rows_of([1, 1] * 5)
     bare = [{key: value for key, value in row.items() if key != "metrics"} for row in new]
@@ -462,6 +463,7 @@ def test_models_are_named_as_their_runs_name_them(tmp_path, folders, changes, mo
     assert ScoreTable.read(tmp_path).models == models
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(
     tmp_path, packed, monkeypatch
@@ -530,6 +532,7 @@ def agrees(line):
     return tail is not None
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(VALUES, TEXTS, NUMBERS, st.dictionaries(TEXTS, VALUES, max_size=2), st.booleans(), st.data())
 def test_a_row_read_by_its_end_is_the_row_and_no_torn_one_is(doc, answer, acc, more, first, data):

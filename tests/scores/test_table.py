@@ -146,6 +146,7 @@ def test_a_file_that_is_no_table_is_named(tmp_path):
         ScoreTable.read(tmp_path / "x.parquet")
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40))
 def test_parts_and_overview_are_those_of_the_whole_table(seed, configs, cells):
     rng = np.random.default_rng(seed)

@@ -54,6 +54,7 @@ def test_tau_is_that_of_scipy(pairs):
     assert kendall_tau(a, b) == pytest.approx(wanted, abs=1e-12, nan_ok=True)
 
 
+@pytest.mark.long
 def test_intervals_agree_with_resampling_item_by_item():
     rng = np.random.default_rng(5)
     scores = rng.beta(2, 3, size=(3, 80))

@@ -69,6 +69,7 @@ class TestPii:
         scores = pii_scores([("a", "x"), ("a", "y")], [("a", "y"), ("a", "x")])
         assert scores["pii_classification"] == 1.0
 
+    @pytest.mark.long
     @given(ENTITIES, ENTITIES)
     def test_no_pairing_has_more_credit(self, predicted, gold):
         def credit(guess, truth):

@@ -42,6 +42,7 @@ def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
     assert set(np.unique(table.raw)) <= {2.0, 10.0} and table.raw.size > 16
 
 
+@pytest.mark.long
 def test_answers_without_a_rating_are_counted_apart(logs, tmp_path, capsys):
     def rate(messages, n):
         answer = re.search(r"<answer \w+>\n(.*)\n</answer", messages[0]["content"], re.DOTALL)[1]

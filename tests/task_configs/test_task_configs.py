@@ -184,6 +184,7 @@ def test_an_answer_without_a_rating_is_left_out(banks, judged, run, rank):
     assert any(failed) and all(f["doc_id"] == 3 for block in failed for f in block)
 
 
+@pytest.mark.long
 def test_what_the_judge_costs_counts_in_the_budget(judged, rank):
     price = {"input": 100.0, "output": 1000.0}  # 0.02 dollars a rating
     server = judged(lambda messages, n: f"Rating: [[{3 + n % 5}]]", price=price)

@@ -64,6 +64,7 @@ def versions(n_models):
     return calibrate(old, "paper", keep_scores=True), old, new
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n_models", "learned"), [(4, False), (5, True)])
 def test_five_models_teach_a_bank_a_new_document(n_models, learned):
     bank, _, new = versions(n_models)
@@ -71,6 +72,7 @@ def test_five_models_teach_a_bank_a_new_document(n_models, learned):
     assert (20 in updated.index) == learned and 0 not in updated.index
 
 
+@pytest.mark.long
 def test_the_scores_of_a_calibration_are_of_its_models_and_no_others():
     bank, old, new = versions(5)
     assert update(bank, new, calibrated_on=old).models == (*old.models, *new.models)
@@ -230,6 +232,7 @@ def test_a_form_is_of_the_split_that_is_evaluated(form, tmp_path):
         assert runpy.run_path(str(module))["SPLIT"] == split
 
 
+@pytest.mark.long
 def test_a_bank_gives_back_the_rows_that_it_keeps():
     raw = np.random.default_rng(0).random((12, 20))
     models = [f"m{n // 2}" for n in range(12)]
@@ -257,6 +260,7 @@ def test_published_scores_are_scaled_as_one_s_own():
     assert "draws" not in own.provenance.get("options", {})
 
 
+@pytest.mark.long
 def test_scores_of_documents_in_another_order_stand_beside_those_of_the_bank(tmp_path):
     table = replace(example_table(12, 20, seed=1), doc_hashes=tuple(f"h{n}" for n in range(20)))
     bank, order = calibrate(table, "paper"), np.random.default_rng(3).permutation(20)

@@ -165,6 +165,7 @@ def test_two_tasks_are_one_only_where_one_is_named(tmp_path):
     assert names_one_task(tmp_path / "one.csv", None)
 
 
+@pytest.mark.long
 def test_the_report_gives_models_the_means_that_a_ranking_estimates():
     raw = 3 * (1 - TABLE.raw)
     table = ScoreTable.from_arrays(raw, TABLE.models, metric="ter", scale=Scale(cap=1))

@@ -61,6 +61,7 @@ def test_documents_that_the_bank_lacks_are_told_however_few_models_have_them(tab
     assert "2 documents not in the bank left out" in updated.warnings
 
 
+@pytest.mark.long
 def test_scores_that_do_not_fit_are_refused(table, bank):
     new, old = table.select(table.models[10:]), table.select(table.models[:10])
     shots = replace(new, settings={"num_fewshot": 5, "task_version": 1.0})
@@ -219,6 +220,7 @@ def test_a_new_version_retires_what_changed_and_learns_what_is_new(table):
     assert 2 not in again.index, "what leaked is not learned anew"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["adaptive", "drawn", "first", "all"])
 def test_a_run_of_a_part_does_not_say_that_a_new_version_lacks_the_others(table, how):
     bank = calibrate(table.select(table.models[:8]), "paper")

@@ -105,6 +105,7 @@ def test_a_fit_ends_at_an_ability_and_not_between_two():
             assert posterior.z == pytest.approx(before, abs=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("graded", [False, True])
 def test_what_other_abilities_leave_open_is_their_sum(graded):
     """Half of the models guess, half know; of graded scores one ability remains."""
@@ -185,6 +186,7 @@ def test_beyond_the_bank_all_items_but_ten_are_drawn_whatever_share_the_bank_sta
     assert sum(drawn_first(30, bank, np.ones(200))) == 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("score", "side"), [(1.0, "better"), (0.0, "worse")])
 def test_a_model_beyond_the_bank_is_called_better_or_worse_as_its_scores_are(score, side):
     ranker = Ranker(usual_bank(), ["new"], stop="limits")

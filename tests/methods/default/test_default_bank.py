@@ -43,6 +43,7 @@ def test_finds_the_items_that_are_noisy():
     assert np.median(noise[30:]) < np.median(noise[:30]) / 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n_models", "trust"), [(2, "no"), *((n, "with care") for n in (4, 5, 7)), (24, "yes")]
 )
@@ -182,6 +183,7 @@ def test_what_replays_say_of_a_left_out_model_is_its_estimate_less_the_truth():
             assert records[names[k]][str(checkpoint.n)][0] == pytest.approx(error, abs=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n_models", "share"), [(4, 0.8), (6, 0.4)])
 def test_few_models_left_out_promise_no_more_than_they_can_show(n_models, share):
     departures = calibrate(world(n_models, 30)).constants["departures"]

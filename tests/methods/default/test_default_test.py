@@ -48,6 +48,7 @@ def test_the_gain_is_the_fall_of_the_variance_it_promises():
         assert posterior.gains()[item] == pytest.approx(fall, rel=1e-9)
 
 
+@pytest.mark.long
 def test_the_slope_is_what_the_estimate_changes_by_with_the_ability():
     """Factors go with the ability, as their covariance says; answers that came stay."""
     items = model_of(the_bank()).items
@@ -79,6 +80,7 @@ def test_a_dear_item_has_to_tell_more():
     assert first(price) == best
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(st.integers(8, 60), st.integers(0, 500), st.floats(-8, 8))
 def test_the_basis_is_straight_beyond_its_knots(n, seed, x):

@@ -143,6 +143,7 @@ REST = dict(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 4), st.integers(0, 10_000))
 def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
@@ -176,6 +177,7 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
         assert joint.df_of_draws(q.astype(float))[a, b] == pytest.approx(min(df, few - 1))
 
 
+@pytest.mark.long
 def test_degrees_of_freedom_of_draws_are_those_of_a_variance_of_differences():
     # Outside the field: of 4,000 samples of 50 draws of differences that are seldom not 0, the
     # variances scatter as those of a scaled chi squared with so many degrees of freedom.
@@ -200,6 +202,7 @@ def _df_of(differences):
     return joint.df_of_draws(np.full(2, float(len(drawn))))[0, 1]
 
 
+@pytest.mark.long
 def test_a_draw_that_is_given_back_weighs_nothing_when_its_item_is_chosen_later():
     scores = [0.3, 0.8, 0.1, 0.9, 0.5, 0.6, 0.2]
 

@@ -73,6 +73,7 @@ def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
     assert other.warnings == one.warnings
 
 
+@pytest.mark.long
 def test_blocks_of_items_give_the_fit_of_all_at_once(monkeypatch):
     scores = with_holes(world(24, 300), 0.1).model_scores()
     whole = fit_items(scores).items
@@ -98,6 +99,7 @@ def test_beside_a_large_table_a_fit_takes_less_memory_than_the_table(monkeypatch
     assert peak < table.raw.nbytes
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from([1.0, 1e-3, 1e6]))
 def test_inverses_are_those_of_numpy(seed, p, precision):

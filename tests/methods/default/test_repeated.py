@@ -63,6 +63,7 @@ def test_the_first_pass_is_that_of_single_sampled_answers(bank) -> None:
         assert ranker.result().estimates == single.result().estimates
 
 
+@pytest.mark.long
 def test_all_answers_are_compared_as_without_a_bank(bank) -> None:
     ranker = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits")
     without = Ranker(ItemBank.blank(range(N_ITEMS)), ["a", "b"], repeats=REPEATS, stop="limits")
@@ -109,6 +110,7 @@ def test_a_failed_answer_ends_the_first_pass_all_the_same(bank) -> None:
     assert ranker.belief().location[0] == pytest.approx(mean)
 
 
+@pytest.mark.long
 def test_a_ranking_is_rebuilt_and_raised(bank) -> None:
     ranker, again = (Ranker(bank, ["a", "b"], repeats=2, stop="limits", seed=s) for s in (5, 6))
     had: Counter = Counter()
@@ -196,6 +198,7 @@ def test_the_noise_of_a_bank_is_kept_in_its_file_and_checked(measured, tmp_path)
         Ranker(bad, ["a", "b"], sampled=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rows", "copied"), [(1, False), (3, True)])
 def test_single_answers_and_copies_tell_no_noise(rows: int, copied: bool) -> None:
     table = answered(unlike(4, 5), rows, 6, copied)

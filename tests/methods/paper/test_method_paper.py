@@ -55,6 +55,7 @@ def test_a_bank_without_the_record_takes_scores_as_given():
     assert abilities(bank, score_range=(0.0, 1.0)) == abilities(plain)
 
 
+@pytest.mark.long
 def test_a_known_model_stands_where_a_test_of_every_item_ends():
     values = 0.6 + 0.2 * scores()
     policy = PaperPolicy(bank := calibrate(made(np.delete(values, 5, axis=0)), "paper"), 1)
@@ -68,6 +69,7 @@ def test_a_known_model_stands_where_a_test_of_every_item_ends():
     assert known.variance[1] == pytest.approx((0.02 * steep) ** 2, rel=1e-3)
 
 
+@pytest.mark.long
 def test_what_cannot_be_a_rescaling_is_refused():
     table = made(scores())
     with pytest.raises(UsageError, match="`rescale` must be one of range, none, not 'max'"):
@@ -182,6 +184,7 @@ def test_the_misfit_is_that_of_the_same_scores_on_another_scale():
     assert max(of_unit.pair) > 1.0
 
 
+@pytest.mark.long
 def test_only_errors_are_widened_and_with_one_look_nothing_is(lacking, wrong):
     to = {"stop": "limits", "max_items": 45}
     every, one = (ranked(lacking, wrong[[4, 9]], looks=x, **to) for x in ("every", "one"))

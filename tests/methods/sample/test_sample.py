@@ -56,6 +56,7 @@ def answers(seed: int, n_models: int, n_items: int, kind: str = "binary") -> np.
     return np.clip(skill + ease + rng.normal(0.0, 0.1, (n_models, n_items)), 0.0, 1.0)
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -333,6 +334,7 @@ def test_betting_holds_at_every_look_and_takes_what_is_missing_for_missing():
     assert np.isfinite(p.belief().location).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("gap", "decision"), [(0.0, "equivalent"), (0.4, "decided")])
 def test_bets_call_models_equivalent_only_within_the_margin(gap, decision):
     noise = np.random.default_rng(6).uniform(-0.1, 0.1, 120)
@@ -346,6 +348,7 @@ def test_bets_call_models_equivalent_only_within_the_margin(gap, decision):
         assert ranking.decisions["a", "b"] == decision
 
 
+@pytest.mark.long
 def test_each_end_of_a_difference_that_bets_refute_has_its_own_level():
     betting, rng = Betting(500.0, 0.0), np.random.default_rng(4)
     betting.start(2)
