@@ -619,7 +619,7 @@ def _cost_notes(content: ForecastContent) -> Iterator[str]:
             f"Costs of {some(unpriced, 2)} are unknown, because no price is stated: `price:` in "
             "the run's configuration file, --price of `rank`."
         )
-    if content["overspend_at_most"] is not None:
+    if content["overspend_at_most"]:
         over = _usd(content["overspend_at_most"], "~")
         yield f"Requests in flight at the end may exceed the budget, by at most {over}."
     if content["judge_cost_per_item"]:

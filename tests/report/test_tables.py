@@ -306,6 +306,7 @@ def test_remarks_on_costs_name_whose_are_unknown_and_tell_what_the_mark_means():
         ({}, []),
         ({"models": {**models, "b": {**models["b"], "price_known": False}}}, [no_price]),
         ({"judge_cost_per_item": 0.002}, [judge]),
+        ({"overspend_at_most": 0.0}, []),  # every model is free
         ({"overspend_at_most": 0.5}, [overspend, mark]),
         ({"models": {"a": {**models["a"], "cost_estimated": True}}}, [mark]),
         ({"by_gap": {"0.05": {"random": way}}}, [mark]),
