@@ -234,6 +234,8 @@ def test_plain_lm_eval_is_adaptive_with_our_task_class(
     assert first["n-samples"]["texts_adaptive"] == {"original": N_DOCS, "effective": 9}
     assert first["n-samples"]["sums"] == {"original": N_DOCS, "effective": N_DOCS}
     assert len(rows["samples_sums"]) == 2 * N_DOCS
+    # Tasks stand as they were named, those that are adaptive among the others.
+    assert list(first["results"]) == ["texts_adaptive", "choices_adaptive", "sums"]
     assert cached["results"] == first["results"] and cached_rows == rows
 
 

@@ -28,6 +28,7 @@ def test_a_corpus_metric_is_estimated_under_its_sentence_name(bench):
     assert set(values) == {"name", "alias", "sample_len", *keys.split()}
     assert results["n-samples"]["texts"] == {"original": N_DOCS, "effective": 12}
     assert values["adaptive_items,none"] == values["sample_len"] == block["items"] == 12
+    assert block["items_total"] == N_DOCS
     assert set(block["not_estimated"]) == {"bleu,none", "chrf,none", "ter,none"}
     assert values["sentence_bleu,none"] == block["estimate"]
     # BLEU is on 0 to 100; a standard error on 0 to 1 could never exceed 0.5.
