@@ -44,7 +44,8 @@ class Judge:
         self.settings = settings
         self.usage = Usage()
         self._rater = Rater(settings, self.usage, sleep)
-        self._second = settings.second and Rater(settings.second, self.usage, sleep)
+        second = settings.second
+        self._second = Rater(second, self.usage, sleep) if second is not None else None
         self._rated: list[tuple[float, ...]] = []
         self._known: set[str] = set()
         self.add_judged_models(settings.judged)
