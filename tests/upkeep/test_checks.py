@@ -13,7 +13,13 @@ from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.methods.curves import STRAIGHT, Curves
 from lm_eval_ccat.methods.method import method_of
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.upkeep.check import check_documents, check_scores, discoveries, upper_tail
+from lm_eval_ccat.upkeep.check import (
+    aligned_scores,
+    check_documents,
+    check_scores,
+    discoveries,
+    upper_tail,
+)
 from lm_eval_ccat.upkeep.partial_join import share_of_others
 
 N_ITEMS = 200
@@ -234,6 +240,27 @@ def test_the_chance_of_a_score_or_more_is_that_of_its_distribution(noise):
     else:
         expected = np.where(y > 0.0, 0.6, 1.0)
     assert upper_tail(y, mean, np.full(5, noise)) == pytest.approx(expected)
+
+
+def test_scores_of_another_thing_than_the_banks_are_refused_and_what_is_not_stated_is_the_same():
+    of_bank = {"metric": "f1", "task": "t", "filter": "strict"}
+    bank = ItemBank.blank(range(3), doc_hashes=("a", "b", "c"), **of_bank)
+    table = ScoreTable.from_arrays(
+        [[0.1, 0.2, 0.3]], ["m"], [2, 1, 7], doc_hashes=["c", "changed", "g"], **of_bank
+    )
+    found = aligned_scores(bank, table)
+    np.testing.assert_array_equal(found, [[np.nan, np.nan, 0.1]])
+    unnamed = replace(table, task=None, filter=None)
+    np.testing.assert_array_equal(aligned_scores(bank, unnamed), found)
+    for change, says in (
+        ({"metric": "acc"}, "metric 'acc', the bank is of 'f1'"),
+        ({"task": "u"}, "task 'u'"),
+        ({"filter": "loose"}, "filter 'loose'"),
+        ({"scale": Scale(0, 2)}, "--range"),
+        ({"doc_ids": (7, 8, 9)}, "of other items"),
+    ):
+        with pytest.raises(BankError, match=says):
+            aligned_scores(bank, replace(table, **change))
 
 
 def test_a_bank_is_of_one_of_the_filters_and_its_documents_are_known_by_their_hashes():
