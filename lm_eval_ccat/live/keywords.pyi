@@ -100,10 +100,10 @@ class Keywords(TypedDict, total=False):
     failures: Mapping[str, Any] | None
     """When to repeat a request and when to set a model aside; see below."""
     accept_change: Literal["prompts", "scoring", "server", "cut"] | Sequence[Any] | None
-    """Changes to accept: `prompts` (other prompts than the bank's or known models got; the bank
-    then assumes less of models), `scoring` (of known results, or before a resume), `server` (its
-    model or fingerprint changed during the run), `cut` (known results were cut at another length,
-    or more or less often). Each is recorded."""
+    """Changes to accept: `prompts` (other prompts than the bank's or known models got, under the
+    settings that a bank states; it then assumes less of models), `scoring` (of known results, or
+    before a resume), `server` (its model or fingerprint changed during the run), `cut` (known
+    results were cut at another length, or more or less often). Each is recorded."""
     fail_on_empty: float | None
     """Exit with 4 if a larger share of a model's answers is empty."""
     harness: Mapping[str, Any] | None

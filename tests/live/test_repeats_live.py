@@ -501,7 +501,7 @@ def test_a_forecast_of_repeats_counts_answers(few, sampling, ccat) -> None:
     assert block["most_items"] == N_ITEMS * REPEATS
     assert block["full_evaluation_cost"] == pytest.approx(0.01 * N_ITEMS * REPEATS)
     assert not content["by_gap"]  # nobody knows how much of what differs is noise
-    assert f"{2 * N_ITEMS * REPEATS} items" in ccat("plan", config).out
+    assert f"to {2 * N_ITEMS * REPEATS} answers, " in ccat("plan", config).out
 
 
 def test_the_first_answer_after_a_resume_is_no_copy_of_itself() -> None:
