@@ -151,8 +151,8 @@ def check_bank(
     if refusals:
         raise BankMismatchError(
             f"the bank of {bank.task or 'an unnamed task'} ({bank.metric}) does not fit task "
-            f"{task} as it is run: {'; '.join(refusals)}. Run it as the bank has it, or "
-            "calibrate a bank on logs with these; `accept_change` accepts none of it"
+            f"{task} as it is run: {'; '.join(refusals)}. Run it alike, or calibrate "
+            "anew: `accept_change` does not help"
         )
     return warnings
 

@@ -82,7 +82,7 @@ def test_a_task_of_ones_own_reads_none_of_the_harness_s_files(tmp_path, monkeypa
 
 @pytest.mark.long
 def test_a_misspelt_stock_task_is_refused_with_close_names():
-    with pytest.raises(UsageError, match="no task, group or tag has that name; did you mean gsm8k"):
+    with pytest.raises(UsageError, match="nothing has that name; did you mean gsm8k"):
         index_of("gsm8kk")
 
 

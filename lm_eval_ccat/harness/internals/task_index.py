@@ -98,9 +98,8 @@ def _unknown(name: str, folders: Sequence[Any], index: Mapping[str, Any]) -> Usa
     defined = dict.fromkeys(n for text in _texts().values() for n in _DEFINED.findall(text))
     suggestion = did_you_mean(name, {**index, **defined}, listing=False)
     return UsageError(
-        f"cannot load task {name!r}: no task, group or tag has that name{suggestion} "
-        "(all: `lm_eval ls tasks`; yours: its file, or --include_path DIR of `rank`, "
-        "`run` and `check`)"
+        f"cannot load task {name!r}: nothing has that name{suggestion} (all: `lm_eval ls tasks`; "
+        "yours: a file or --include_path DIR of `rank`)"
     )
 
 
