@@ -520,6 +520,12 @@ def test_max_items_below_one_pass_are_refused() -> None:
     a_ranker(max_items=N_ITEMS)
 
 
+def test_repeats_of_one_item_say_how_noisy_answers_are_and_not_how_far_models_are_apart() -> None:
+    figures = RepeatSums.of_answers(np.array([[1.0], [0.0]]), np.array([[0.0], [0.0]])).figures()
+    assert figures.difference == 0.5 and np.isinf(figures.variance)
+    assert 0.0 < figures.noise < 1.0
+
+
 def verdict_on_tables(answers: np.ndarray) -> str:
     figures = RepeatSums.of_answers(*answers).figures()
     return compare_scores(*answers.mean(axis=1), repeats=figures, these_items=True).verdict
