@@ -94,6 +94,8 @@ def test_scores_outside_the_scale_can_be_written_on_it_as_printed(
         write_run(file, "new", rows_of(percent, metric="misses"), task="t", **direction)
     err = ccat("board", way, board.path, file, code=1).err
     assert "outside" in err and "--range" not in err
+    message = err.partition(" outside ")[0]
+    assert message.count(str(file)) == 1, "the error names the file once"
     ccat("board", way, board.path, done(err, tmp_path))
     [row] = [place.row for place in standing(board).placed]
     assert row.score == pytest.approx(RAW[3].mean(), abs=1e-6 if way == "add" else 0.02)

@@ -110,5 +110,7 @@ def test_an_answer_waits_for_others_a_hundredth_of_what_it_took_and_never_long(
     model._calls = SimpleNamespace(start=lambda on_result, *_: on_result("answered"))
     moments = iter([0.0, took])
     monkeypatch.setattr(models.time, "monotonic", lambda: next(moments))
-    model.start([Item(("t", 7))], lambda _: None)
+    model.start([Item(("t", 7))], (told := []).append)
     assert started == [pytest.approx(gathers)]
+    # The weights are free while the answer is scored, which may take as long as an answer.
+    assert told == [models.SCORING]

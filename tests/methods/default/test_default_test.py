@@ -197,12 +197,13 @@ def test_a_model_beyond_the_bank_is_known_less_well_than_its_curves_say():
 
 
 def test_models_of_fields_apart_have_the_freedom_of_welch():
-    a, b = (Belief.independent([0.5], [error], n=[20], n_items=80, df=[df])
-            for error, df in ((0.1, 5.0), (0.2, 10.0)))  # fmt: skip
+    a, b = (Belief.independent([0.5], [error], n=[n], n_items=80, df=[df])
+            for error, n, df in ((0.1, 20, 5.0), (0.2, 30, 10.0)))  # fmt: skip
     found = _apart([a, b])
     assert found.variance == pytest.approx(np.array([[0.01, 0.05], [0.05, 0.04]]))
     welch = 0.05**2 / (0.01**2 / 5.0 + 0.04**2 / 10.0)
     assert found.df == pytest.approx(np.array([[5.0, welch], [welch, 10.0]]))
+    assert found.n.tolist() == [[20, 20], [20, 30]]
 
 
 @pytest.mark.long
