@@ -478,6 +478,18 @@ def test_repeats_never_fall_and_rise_only_where_answers_are_sampled_and_a_pass_i
     refused("2, 1 cannot become 1, 2", two, repeats={"x": 1, "y": 2})
 
 
+def test_a_model_that_joins_in_the_first_pass_of_a_bank_is_asked_as_often_as_the_others() -> None:
+    ranker = Ranker(bank_of("default", N_ITEMS), ["a", "b"], repeats=2, sampled=True, stop="limits")
+    told = Counter[str]()
+    while not ranker.done:
+        for model, item in ranker.ask(1):
+            ranker.tell(model, item, answers_of(model)[0, item])
+            told[model] += 1
+        if told.total() == 4:
+            ranker.change(add={"c": 1.0})
+    assert told == {"a": 2 * N_ITEMS, "b": 2 * N_ITEMS, "c": 2 * N_ITEMS}
+
+
 def test_an_outcome_that_is_only_reported_has_repeats_too() -> None:
     """Beside the bank of `default` that leads, of which draws name the later answers."""
     led, beside = bank_of("default", N_ITEMS), ItemBank.blank(range(N_ITEMS), metric="x")
