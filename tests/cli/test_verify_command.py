@@ -175,6 +175,20 @@ def test_how_many_answers_were_empty_is_no_contradiction_of_a_journal(content, r
 
 
 @pytest.mark.parametrize(
+    ("recorded", "of_this_version", "of_another"),
+    [({"confidence": 0.5}, True, True), ({"mood": "good"}, True, False)],
+)
+def test_only_a_result_of_another_version_may_have_other_keys(
+    content, recorded, of_this_version, of_another
+):
+    """A figure that both versions have must be the same."""
+    now = {**content, "warnings": [], "exit_code": 0}
+    for version, contradicts in ((__version__, of_this_version), ("0.0.1", of_another)):
+        _, judged = _contradictions({**now, **recorded}, now, version)
+        assert bool(judged) == contradicts
+
+
+@pytest.mark.parametrize(
     ("full", "names"), [(["m01", "m05"], {}), (["m05"], {"m01": "m05"}), (["m01"], {})]
 )
 def test_full_results_under_a_run_s_own_name_come_before_those_under_the_name_in_logs(
