@@ -1550,7 +1550,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "settings of prompts are compared though the prompts themselves are",
         "lm_eval_ccat/live/outcomes",
-        "elif difference.change != PROMPTS or model not in with_known_prompts:",
+        "elif difference.change != PROMPTS or model not in models_with_known_prompts:",
         "elif True:",
         ("tests/live/test_known_logs.py",),
     ),

@@ -1165,13 +1165,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "harness/session": (
         (
             "a cached answer takes a share of the time",
-            "0.0 if is_cached else seconds_per_request * _n_requests(group)",
-            "seconds_per_request * _n_requests(group)",
+            "0 if is_cached else sum(request.repeats for request in group)",
+            "sum(request.repeats for request in group)",
         ),
         (
             "an answer that was withheld is scored",
-            """if withheld and ("", "content_filter") in zip(answers, reasons):""",
-            "if withheld and all(answers):",
+            """withheld = ("", WITHHELD) in zip(document.responses, reasons_of_document)""",
+            "withheld = False",
         ),
         (
             "a likelihood reads its prompt alone",

@@ -13,9 +13,10 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,8 @@ Row = dict[str, Any]
 _PROMPTS_LOOKED_AT, _MARGIN = 256, 1.25
 #: Most tokens of an answer if the task states no limit; the harness's own default.
 _DEFAULT_ANSWER = 256
+#: Why an answer ended that the server's filter kept back, as servers call it.
+WITHHELD = "content_filter"
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,36 @@ class Administered:
         return replace(self, samples=samples)
 
 
+class AnsweredDocument(NamedTuple):
+    """A document whose requests were answered, and which is yet to be scored.
+
+    Attributes
+    ----------
+    doc_id : int
+    requests : list of Instance
+        They hold the responses.
+    cached : bool
+        Whether the harness's response cache answered them.
+    tokens : Tokens or None
+    seconds : float
+        The document's share of the time that the model took.
+    withheld : bool
+        Whether the server's filter kept an answer of the model back, and sent an empty one.
+    """
+
+    doc_id: int
+    requests: list[Any]
+    cached: bool
+    tokens: Tokens | None
+    seconds: float
+    withheld: bool = False
+
+    @property
+    def responses(self) -> tuple[str, ...]:
+        """The text of each response to each request."""
+        return tuple(text for request in self.requests for text in internals.answers(request))
+
+
 class AnsweredCall(NamedTuple):
     """Documents whose requests were answered together, and are yet to be scored.
 
@@ -125,6 +158,36 @@ class AnsweredCall(NamedTuple):
     tokens: Sequence[Tokens | None]
     served: Sequence[Served]
     seconds: float
+
+    def documents(self) -> Iterator[AnsweredDocument]:
+        """Yield each document with its share of the time, and whether an answer was withheld."""
+        n_sent = [
+            0 if is_cached else sum(request.repeats for request in group)
+            for group, is_cached in zip(self.groups, self.cached)
+        ]
+        # Only the call's time as a whole is known, so each request that was sent gets its share.
+        seconds_per_request = self.seconds / max(1, sum(n_sent))
+        reasons = self._finish_reasons(sum(n_sent))
+        for doc_id, group, is_cached, tokens, n in zip(
+            self.doc_ids, self.groups, self.cached, self.tokens, n_sent
+        ):
+            seconds = seconds_per_request * n
+            document = AnsweredDocument(doc_id, group, is_cached, tokens, seconds)
+            reasons_of_document = list(islice(reasons, n))
+            # An empty text, which the model did not write, is in place of what it wrote.
+            withheld = ("", WITHHELD) in zip(document.responses, reasons_of_document)
+            yield document._replace(withheld=withheld)
+
+    def _finish_reasons(self, n_sent: int) -> Iterator[str]:
+        """Return why the answer to each request that was sent ended, as far as that matters.
+
+        A server that withholds an answer states no text; one that writes an empty text does not.
+        """
+        if not any(served.null and WITHHELD in served.finish for served in self.served):
+            return iter(())
+        reasons = [reason for served in self.served for reason in served.finish]
+        # Of a request for several answers a server may state one reason, which is then of any.
+        return iter(reasons if len(reasons) == n_sent else [WITHHELD] * n_sent)
 
 
 @dataclass
@@ -525,52 +588,39 @@ class TaskSession:
 
     def _score_call(self, call: AnsweredCall) -> list[Administered]:
         """Score the documents of a call whose requests the model or the response cache answered."""
-        requests = [instance for group in call.groups for instance in group]
-        asked = [group for group, is_cached in zip(call.groups, call.cached) if not is_cached]
-        # Only the call's time as a whole is known, so each request that was sent gets its share.
-        seconds_per_request = call.seconds / max(1, sum(map(_n_requests, asked)))
-        withheld = any(served.null and "content_filter" in served.finish for served in call.served)
-        # Of a request for several answers a server may state one reason, which is then of any.
-        reasons = [reason for served in call.served for reason in served.finish]
-        stated = iter(reasons if len(reasons) == sum(map(_n_requests, asked)) else ())
-        administered = []
+        requests = [request for group in call.groups for request in group]
         # Metric objects of HF `evaluate` are not thread-safe.
         with self._scoring_lock:
             for pipeline in internals.pipelines(self.task):
                 internals.attribute(pipeline, "apply|apply_filter")(requests)
-            for doc_id, group, is_cached, tokens in zip(
-                call.doc_ids, call.groups, call.cached, call.tokens
-            ):
-                samples: dict[str, Row] = {}
-                values: dict[tuple[str, str], Any] = {}
-                with noting() as notes:
-                    for pipeline in internals.pipelines(self.task):
-                        row, metrics = self._score_document(doc_id, group, pipeline)
-                        samples[pipeline.name] = row
-                        values |= {(name, pipeline.name): value for name, value in metrics.items()}
-                answers = tuple(text for instance in group for text in internals.answers(instance))
-                # The server's filter kept the model's answer back. The task has scored an empty
-                # text, which the model did not write, so its values do not count.
-                reasons = [] if is_cached else [next(stated, "content_filter") for _ in answers]
-                if withheld and ("", "content_filter") in zip(answers, reasons):
-                    values = {}
-                    notes.unscored.insert(0, "the server's filter withheld the answer")
-                administered.append(
-                    Administered(
-                        doc_id,
-                        values,
-                        samples,
-                        prompts=tuple(map(internals.prompt, group)),
-                        responses=answers,
-                        tokens=tokens,
-                        seconds=0.0 if is_cached else seconds_per_request * _n_requests(group),
-                        unscored=tuple(dict.fromkeys(notes.unscored)),
-                        served=tuple(call.served),
-                        judge_usd=notes.judge_usd,
-                        cached=is_cached,
-                    )
-                )
-        return administered
+            return [self._scored(document, call.served) for document in call.documents()]
+
+    def _scored(self, document: AnsweredDocument, served: Sequence[Served]) -> Administered:
+        """Score a document to whose responses the filter pipelines were applied."""
+        samples: dict[str, Row] = {}
+        values: dict[tuple[str, str], Any] = {}
+        with noting() as notes:
+            for pipeline in internals.pipelines(self.task):
+                row, metrics = self._score_document(document.doc_id, document.requests, pipeline)
+                samples[pipeline.name] = row
+                values |= {(name, pipeline.name): value for name, value in metrics.items()}
+        # What the task has scored is not the model's text.
+        if document.withheld:
+            values = {}
+            notes.unscored.insert(0, "the server's filter withheld the answer")
+        return Administered(
+            document.doc_id,
+            values,
+            samples,
+            prompts=tuple(map(internals.prompt, document.requests)),
+            responses=document.responses,
+            tokens=document.tokens,
+            seconds=document.seconds,
+            unscored=tuple(dict.fromkeys(notes.unscored)),
+            served=tuple(served),
+            judge_usd=notes.judge_usd,
+            cached=document.cached,
+        )
 
     def _score_document(
         self, doc_id: int, group: list[Any], pipeline: Any
@@ -672,11 +722,6 @@ class TaskSession:
             )
             for document_tokens in by_texts
         ]
-
-
-def _n_requests(group: Sequence[Any]) -> int:
-    """Return how many requests a document's instances stand for: each is sent `repeats` times."""
-    return sum(instance.repeats for instance in group)
 
 
 def _asked(requests: Sequence[Any], write: Callable[[Any], str] = canonical) -> str:

@@ -70,36 +70,17 @@ def forecast(
     # First, as all that follows takes long.
     if gap is not None:
         _require_possible(plan, gap)
-    spec, least_items = plan.spec, _least_items(plan)
+    spec = plan.spec
     # A run without a bank is forecast with the public bank that fits, to show what it would save.
     plan_with_bank = plan if spec.bank else with_public_bank(plan)
     power_by_way = powers(plan_with_bank or plan)
-    power_of_bank = power_by_way.get("bank")
-    if plan_with_bank is not None and power_of_bank is not None and not spec.bank:
-        # The user knows the run's own bank; a public one has to be named.
-        public_way = f"bank {plan_with_bank.spec.bank}"
-        power_by_way = {public_way: power_of_bank, "random": power_by_way["random"]}
     models = {
         entry.name: _model_forecast(plan, entry, most_items)
         for entry, most_items in zip(spec.models, _most_items(plan))
     }
-    totals = _totals(plan, list(models.values()))
-    budget = _budget_in_money(plan)
-    cost_limits = [limit for limit in (totals.most_cost, budget) if limit is not None]
+    model_contents = list(models.values())
+    totals = _totals(plan, model_contents)
     bank_hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
-    # Answers that are on their way when the budget is spent are paid all the same.
-    in_flight_cost = sum(
-        (model["most_expensive_item"] or 0.0) * model["in_flight_at_most"]
-        for model in models.values()
-    )
-    may_overspend = budget is not None and totals.least_cost is not None
-    rehearsal = _rehearsal(
-        plan,
-        plan_with_bank,
-        [model["most_items"] for model in models.values()],
-        power_of_bank,
-        on_progress,
-    )
     return {
         "task": "+".join(plan.outcomes_by_task),
         "documents": len(plan.documents() or plan.items()),
@@ -108,18 +89,35 @@ def forecast(
         "metric": plan.label,
         "budget": dict(spec.budget),
         "models": models,
-        **prospects(plan, power_by_way, gap),
-        "least_items": least_items * len(models),
+        **prospects(plan, _with_public_bank_named(power_by_way, plan, plan_with_bank), gap),
+        "least_items": _least_items(plan) * len(models),
         "most_items": totals.most_items,
         "least_cost": totals.least_cost,
-        "most_cost": min(cost_limits) if cost_limits else None,
-        "rehearsal": rehearsal,
-        "overspend_at_most": in_flight_cost if may_overspend else None,
+        "most_cost": totals.most_cost,
+        "rehearsal": _rehearsal(
+            plan,
+            plan_with_bank,
+            [model["most_items"] for model in model_contents],
+            power_by_way.get("bank"),
+            on_progress,
+        ),
+        "overspend_at_most": totals.overspend,
         "judge_cost_per_item": spec.judge.item,
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,
-        "loads": _loads(spec, list(models.values())),
+        "loads": _loads(spec, model_contents),
     }
+
+
+def _with_public_bank_named(
+    power_by_way: Mapping[str, Power], plan: Plan, plan_with_bank: Plan | None
+) -> dict[str, Power]:
+    """Return what items show by way, where the way of a public bank says which bank it is."""
+    # The user knows the run's own bank.
+    if plan_with_bank is None or plan.spec.bank:
+        return dict(power_by_way)
+    names = {"bank": f"bank {plan_with_bank.spec.bank}"}
+    return {names.get(way, way): power for way, power in power_by_way.items()}
 
 
 def _rehearsal(
@@ -224,15 +222,26 @@ def _model_forecast(plan: Plan, entry: ModelSpec, most_items: int) -> ModelForec
 
 
 class _Totals(NamedTuple):
-    """What all models take: most items, and least and most cost before the budget, if known."""
+    """What all models take within the budget.
+
+    Attributes
+    ----------
+    most_items : int
+    least_cost, most_cost : float or None
+        In dollars; None if not known.
+    overspend : float or None
+        Dollars by which answers in flight at the end may exceed a budget; None if there is none in
+        dollars, or prices are not known.
+    """
 
     most_items: int
     least_cost: float | None = None
     most_cost: float | None = None
+    overspend: float | None = None
 
 
 def _totals(plan: Plan, models: Sequence[ModelForecastContent]) -> _Totals:
-    """Return what all models take within the budget."""
+    """Return what all models take within the budget, by what each takes."""
     least_items, n_models = _least_items(plan), len(models)
     most_items = sum(model["most_items"] for model in models)
     if "items" in plan.spec.budget:
@@ -248,12 +257,19 @@ def _totals(plan: Plan, models: Sequence[ModelForecastContent]) -> _Totals:
         affordable = (spent_before < left) | (cheapest_first == 0.0)
         most_items = min(most_items, least_items * n_models + int(affordable.sum()))
     if (costs := _mean_costs(plan)) is None:
-        return _Totals(most_items)
+        return _Totals(most_items, most_cost=_budget_in_money(plan))
     least_cost = least_items * sum(costs)
     # Of that many answers the dearest models may give most, which costs most.
     dearest_first = np.sort(np.repeat(costs, further_items))[::-1]
     dearest = dearest_first[: most_items - least_items * n_models]
-    return _Totals(most_items, least_cost, least_cost + float(dearest.sum()))
+    most_cost = least_cost + float(dearest.sum())
+    if (budget_in_money := _budget_in_money(plan)) is None:
+        return _Totals(most_items, least_cost, most_cost)
+    # Answers that are on their way when the budget is spent are paid all the same.
+    overspend = sum(
+        (model["most_expensive_item"] or 0.0) * model["in_flight_at_most"] for model in models
+    )
+    return _Totals(most_items, least_cost, min(most_cost, budget_in_money), overspend)
 
 
 def _loads(spec: Spec, models: Sequence[ModelForecastContent]) -> LoadsContent | None:

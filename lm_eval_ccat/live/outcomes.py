@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -219,51 +220,57 @@ def compare_with_known(
         A target, the task's version or code, or what cuts answers off differs, and that is not
         accepted.
     """
-    models_of_accepted = dict[Discrepancy, list[str]]()
-    models_of_doubt = dict[str, list[str]]()
-    if not table.doc_hashes or not any(table.doc_hashes):
+    models_by_accepted: defaultdict[Discrepancy, list[str]] = defaultdict(list)
+    models_by_doubt: defaultdict[str, list[str]] = defaultdict(list)
+    if not any(table.doc_hashes or ()):
         doubt = "the source states no hashes of documents, so ids alone name them"
-        models_of_doubt[doubt] = list(models)
-    with_known_prompts: set[str] = set()
+        models_by_doubt[doubt] = list(models)
+    models_with_known_prompts: set[str] = set()
     for model in models:
         prompts = _prompts_of_known(table, model, session, accept_change)
         if prompts.difference:
-            difference = Discrepancy(prompts.difference, PROMPTS)
-            models_of_accepted.setdefault(difference, []).append(model)
+            models_by_accepted[Discrepancy(prompts.difference, PROMPTS)].append(model)
         if prompts.doubt:
-            models_of_doubt.setdefault(prompts.doubt, []).append(model)
+            models_by_doubt[prompts.doubt].append(model)
         else:
-            with_known_prompts.add(model)
+            models_with_known_prompts.add(model)
+    for model, difference in _differences_of_scoring(table, models, outcome, session):
+        if not difference.change:
+            models_by_doubt[difference.warning_if_accepted(accept_change)].append(model)
+        # Prompts that were compared word for word need no comparison of what they are made of.
+        elif difference.change != PROMPTS or model not in models_with_known_prompts:
+            named_difference = difference._replace(text=f"known model {model}: {difference.text}")
+            named_difference.require_accepted(accept_change, _REMEDY_OF_KNOWN)
+            models_by_accepted[difference].append(model)
+    accepted = []
+    # A leaderboard has hundreds of models that were all asked alike.
+    for difference, names in models_by_accepted.items():
+        whose = "known models" if len(names) > 1 else "known model"
+        text = f"accepted: {whose} {first_of(names, 4)}: {difference.text}"
+        accepted.append(difference._replace(text=text))
+    return AskingDifferences(accepted, in_words(models_by_doubt, len(models)))
+
+
+def _differences_of_scoring(
+    table: ScoreTable, models: Collection[str], outcome: Outcome, session: TaskSession
+) -> Iterator[tuple[str, Discrepancy]]:
+    """Yield in what known models were asked or scored otherwise than in a run: model, difference.
+
+    Logs tell most; without them, the table's settings are those of all its models.
+    """
     logged = Logged(table.task or session.name, outcome.metric.name, outcome.filter)
     runs = runs_by_model(table, logged.task)
     doc_ids = [doc_id for doc_id in table.doc_ids if runs and doc_id in session.marks]
     scoring = Scoring.of_task(session, logged, doc_ids)
     # The journal of several tasks has the settings by task.
     settings = table.settings.get(session.name)
-    settings = settings if isinstance(settings, Mapping) else table.settings
+    scoring_of_table = Scoring.of_settings(
+        settings if isinstance(settings, Mapping) else table.settings
+    )
     for model in models:
-        logged_scoring = Scoring.of(runs[model], logged) if model in runs else None
-        model_scoring = logged_scoring or Scoring.of_settings(settings)
-        for difference in (
-            model_scoring.differences(scoring, _KNOWN_AND_RUN) if model_scoring else ()
-        ):
-            if not difference.change:
-                text = difference.warning_if_accepted(accept_change)
-                models_of_doubt.setdefault(text, []).append(model)
-            # Prompts that were compared word for word need no comparison of what they are made of.
-            elif difference.change != PROMPTS or model not in with_known_prompts:
-                named_difference = difference._replace(
-                    text=f"known model {model}: {difference.text}"
-                )
-                named_difference.warning_if_accepted(accept_change, _REMEDY_OF_KNOWN)
-                models_of_accepted.setdefault(difference, []).append(model)
-    accepted = []
-    # A leaderboard has hundreds of models that were all asked alike.
-    for difference, names in models_of_accepted.items():
-        whose = "known models" if len(names) > 1 else "known model"
-        text = f"accepted: {whose} {first_of(names, 4)}: {difference.text}"
-        accepted.append(difference._replace(text=text))
-    return AskingDifferences(accepted, in_words(models_of_doubt, len(models)))
+        known = Scoring.of(runs[model], logged) if model in runs else scoring_of_table
+        for difference in known.differences(scoring, _KNOWN_AND_RUN) if known else ():
+            yield model, difference
 
 
 def _prompts_of_known(

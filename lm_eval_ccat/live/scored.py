@@ -65,18 +65,27 @@ class Discrepancy(NamedTuple):
     change: str = ""
     rescored: bool = False
 
-    def warning_if_accepted(
+    def require_accepted(
         self, accepted: Collection[str], remedy: str = "Ask and score both sides alike"
-    ) -> str:
+    ) -> None:
+        """Refuse what is neither accepted nor only told.
+
+        Raises
+        ------
+        OtherScoringError
+        """
+        if self.change and self.change not in accepted:
+            raise OtherScoringError(self.text, remedy, self.change)
+
+    def warning_if_accepted(self, accepted: Collection[str]) -> str:
         """Return a warning of it.
 
         Raises
         ------
         OtherScoringError
-            It is neither accepted nor only told.
+            See `require_accepted`.
         """
-        if self.change and self.change not in accepted:
-            raise OtherScoringError(self.text, remedy, self.change)
+        self.require_accepted(accepted)
         part = "part of the difference may come from that"
         return f"accepted: {self.text}" if self.change else f"{self.text}; {part}"
 
