@@ -4189,8 +4189,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "judge: answers of the cache cost",
         "lm_eval_ccat/harness/judge/rater",
-        "usage.cached += sum(rating.cached for rating in ratings)",
-        "usage.cached += len(ratings)",
+        "self.cached += sum(rating.cached for rating in ratings)",
+        "self.cached += len(ratings)",
         ("tests/task_configs/test_judge.py::test_an_answer_is_rated_and_its_cost_counted",),
     ),
     Bug(

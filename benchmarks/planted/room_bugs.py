@@ -943,8 +943,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "answers of another model are its own",
-            "if name not in by_model or model_named_by_user not in (ANY, name):",
-            "if name not in by_model:",
+            "if model in self.names and named in (ANY, model):",
+            "if model in self.names:",
         ),
         ("a model that is ranked is known as well", "if name not in ranked})", "})"),
     ),
@@ -987,8 +987,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a run that cannot be repeated has the signature of one that can",
-            "if tally.ever_set_aside or tally.by_clock:",
-            "if tally.by_clock and tally.ever_set_aside:",
+            "if book.tally.ever_set_aside or book.tally.by_clock:",
+            "if book.tally.by_clock and book.tally.ever_set_aside:",
         ),
         (
             "another temperature than the bank's is not told",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -154,6 +154,26 @@ def compare(
     return _StoredComparison(sides, gate, query, grouping, spec).result()
 
 
+class _HeldOutcome(NamedTuple):
+    """What two sides hold of an outcome.
+
+    Attributes
+    ----------
+    outcome : Logged
+    requested_as : str
+        The metric by which the user requests it; "" if none is named.
+    sides : (ScoreTable or StoredRanking, ScoreTable or StoredRanking)
+        What the baseline and the candidate hold.
+    models : (str, str)
+        The model of each.
+    """
+
+    outcome: Logged
+    requested_as: str
+    sides: tuple[ScoresOrRanking, ScoresOrRanking]
+    models: tuple[str, str]
+
+
 @dataclass(frozen=True)
 class _StoredComparison:
     """A comparison of two sides that hold scores, or what adaptive runs state.
@@ -180,55 +200,70 @@ class _StoredComparison:
         """Return the comparison on every outcome that both sides have."""
         self.warnings.extend(side.warning for side in self.sides if side.warning)
         task = task_name(self.spec.tasks[0]) if self.spec.tasks else None
-        requested_metrics = self.spec.metrics  # weights by metric; empty if the user names none
-        first_side, second_side = self.sides
-        outcomes: list[Compared] = []
-        names, last_error = ("", ""), None
-        shared = shared_outcomes(self.sides, list(requested_metrics), task)
-        warnings_of: dict[str, list[str]] = {}
+        shared = shared_outcomes(self.sides, list(self.spec.metrics), task)
         # A user who names nothing expects all to be compared.
-        if not (task or requested_metrics):
+        if not (task or self.spec.metrics):
             self.warnings.extend(warnings_of_lacking(self.sides, shared))
-        for outcome, requested_as in shared.items():
-            try:
-                first, second = (side.of(outcome, self.query) for side in self.sides)
-            except (MetricError, ScaleError) as error:
-                # Only what the user names has to be compared.
-                if requested_metrics:
-                    raise
-                last_error = error
-                self.warnings.append(f"{outcome.metric} is left out: {error}")
-                continue
-            models = first_side.chosen_model(first.models), second_side.chosen_model(second.models)
+        outcomes: list[Compared] = []
+        models = "", ""
+        warnings_of: dict[str, list[str]] = {}
+        for held in self._held(shared):
             if outcomes:
-                self._require_one_model(outcomes[-1].metric, names, outcome.metric, models)
-            names = models
-            compared = self._compared(outcome, (first, second), names, warnings_of)
-            if requested_metrics:
-                is_decisive = requested_metrics[requested_as] > 0.0
-            # Of an adaptive run, only the outcomes that steered it decide.
-            else:
-                estimates = [side for side in (first, second) if isinstance(side, StoredRanking)]
-                is_decisive = all(ranking.steers for ranking in estimates)
-            outcomes.append(replace(compared, decisive=is_decisive))
-        if last_error is not None and not outcomes:
-            raise last_error
+                self._require_one_model(outcomes[-1].metric, models, held)
+            models = held.models
+            compared = self._compared(held, warnings_of)
+            outcomes.append(replace(compared, decisive=self._is_decisive(held)))
         # The other side may lack what steered a run, and something has to decide.
         if not any(compared.decisive for compared in outcomes):
             outcomes = [replace(compared, decisive=True) for compared in outcomes]
+        baseline, candidate = models
         # Two sides of one name are told apart by where they lie.
-        baseline, candidate = names
         if baseline == candidate:
-            names = names_by_paths(first_side.source, second_side.source, names)
+            models = names_by_paths(self.sides[0].source, self.sides[1].source, models)
         warnings = list(dict.fromkeys([*self.warnings, *_with_outcomes(warnings_of)]))
-        return Comparison(*names, self.gate.margin, self.gate.confidence, outcomes, warnings)
+        return Comparison(*models, self.gate.margin, self.gate.confidence, outcomes, warnings)
+
+    def _held(self, shared: Mapping[Logged, str]) -> Iterator[_HeldOutcome]:
+        """Yield what both sides hold of each outcome; warn of those that cannot be read.
+
+        Parameters
+        ----------
+        shared : mapping of Logged to str
+            The outcomes, and as which metric the user requested each.
+
+        Raises
+        ------
+        MetricError, ScaleError
+            An outcome that the user requested, or every outcome, cannot be read.
+        """
+        errors: list[MetricError | ScaleError] = []
+        baseline_side, candidate_side = self.sides
+        for outcome, requested_as in shared.items():
+            try:
+                baseline, candidate = (side.of(outcome, self.query) for side in self.sides)
+            except (MetricError, ScaleError) as error:
+                # Only what the user names has to be compared.
+                if self.spec.metrics:
+                    raise
+                errors.append(error)
+                self.warnings.append(f"{outcome.metric} is left out: {error}")
+                continue
+            models = (
+                baseline_side.chosen_model(baseline.models),
+                candidate_side.chosen_model(candidate.models),
+            )
+            yield _HeldOutcome(outcome, requested_as, (baseline, candidate), models)
+        if errors and len(errors) == len(shared):
+            raise errors[-1]
+
+    def _is_decisive(self, held: _HeldOutcome) -> bool:
+        """Whether an outcome decides: one with a weight, or all that steered an adaptive run."""
+        if self.spec.metrics:
+            return self.spec.metrics[held.requested_as] > 0.0
+        return all(part.steers for part in held.sides if isinstance(part, StoredRanking))
 
     def _require_one_model(
-        self,
-        earlier_metric: str,
-        earlier_models: tuple[str, str],
-        metric: str,
-        models: tuple[str, str],
+        self, earlier_metric: str, earlier_models: tuple[str, str], held: _HeldOutcome
     ) -> None:
         """Refuse a side that holds another model by one metric than by the one before.
 
@@ -236,26 +271,21 @@ class _StoredComparison:
         ------
         UsageError
         """
-        for side, earlier_model, model in zip(self.sides, earlier_models, models):
+        for side, earlier_model, model in zip(self.sides, earlier_models, held.models):
             if earlier_model != model:
                 raise UsageError(
-                    f"the {side.role} holds {earlier_metric} of {earlier_model} and {metric} of "
-                    f"{model}: compare one model, by its metric (--metric)"
+                    f"the {side.role} holds {earlier_metric} of {earlier_model} and "
+                    f"{held.outcome.metric} of {model}: compare one model, by its metric (--metric)"
                 )
 
-    def _compared(
-        self,
-        outcome: Logged,
-        held: tuple[ScoresOrRanking, ScoresOrRanking],
-        names: tuple[str, str],
-        warnings_of: dict[str, list[str]],
-    ) -> Compared:
+    def _compared(self, held: _HeldOutcome, warnings_of: dict[str, list[str]]) -> Compared:
         """Compare two models on an outcome, by what their sides hold of it.
 
         What is to be said of it goes to `warnings_of`, under the outcome's name.
         """
+        outcome, names, sources = held.outcome, held.models, [side.source for side in self.sides]
         warnings = warnings_of.setdefault(outcome.name, [])
-        (first, second), sources = held, [side.source for side in self.sides]
+        first, second = held.sides
         scale = require_one_scale(outcome.metric, first, second)
         require_margin(self.gate.margin, outcome.metric, scale)
         if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
@@ -263,7 +293,7 @@ class _StoredComparison:
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             require_one_order(first, second)
         accepted = self.spec.accept_change
-        warnings.extend(_differences_in_asking(outcome, held, names, sources, accepted))
+        warnings.extend(_differences_in_asking(held, sources, accepted))
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             scale_by_user = self.query.range is not None
             if doubt := doubt_of_scale((first, second), names, scale_by_user):
@@ -352,11 +382,7 @@ def _question(sides: Sequence[Side], question: str | None) -> str:
 
 
 def _differences_in_asking(
-    outcome: Logged,
-    held: tuple[ScoresOrRanking, ScoresOrRanking],
-    names: tuple[str, str],
-    paths: Sequence[Any],
-    accepted: Collection[str],
+    held: _HeldOutcome, paths: Sequence[Any], accepted: Collection[str]
 ) -> list[str]:
     """Return what differs between the asking and the scoring of two models, by task.
 
@@ -366,19 +392,22 @@ def _differences_in_asking(
         A prompt, a target, the scoring or what cuts answers off differs, and that is not accepted.
     """
     # Runs that rank by a weighted mean have several tasks in one outcome.
-    by_side = (side.tasks if isinstance(side, StoredRanking) else [side.task] for side in held)
+    by_side = (
+        side.tasks if isinstance(side, StoredRanking) else [side.task] for side in held.sides
+    )
     tasks = dict.fromkeys(task for tasks in by_side for task in tasks if task is not None)
     warnings: list[str] = []
     for task in tasks or [None]:
         baseline, candidate = (
-            AskedSide.of(side, name, path, task) for side, name, path in zip(held, names, paths)
+            AskedSide.of(side, model, path, task)
+            for side, model, path in zip(held.sides, held.models, paths)
         )
         prompts = compared_prompts(baseline, candidate, task, accepted)
         warnings += [f"accepted: {prompts.difference}"] if prompts.difference else []
         warnings += [prompts.doubt] if prompts.doubt else []
         warnings += differing_scoring(
-            baseline.scoring(names[0], outcome, task),
-            candidate.scoring(names[1], outcome, task),
+            baseline.scoring(held.models[0], held.outcome, task),
+            candidate.scoring(held.models[1], held.outcome, task),
             accepted,
             prompts_known=not prompts.doubt,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -77,42 +78,42 @@ def latest_prior_answers(
     unknown = sorted(set(prior) - {ANY, *ranked.names})
     if unknown:
         raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
-    by_model: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in ranked.names}
-    renamings: list[str] = []
+    latest: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in ranked.names}
+    renamings: dict[str, None] = {}
     logs = [(model, path) for model, paths in prior.items() for path in paths]
     for model_named_by_user, path in logs:
-        by_task = _answers_by_task(path, list(repeats), warn)
-        logged = [(task, answer) for task, answers in by_task.items() for answer in answers]
-        only_model = ranked.only_model_of(
-            path, model_named_by_user, [answer for _, answer in logged]
-        )
         difference_of: dict[str, str] = {}  # of each model, why an answer of it is not used
         used_models = set()
-        for task, answer in logged:
-            name = only_model or ranked.model_of(answer)
-            # A log may hold models that are not ranked, or others than the one that the user named.
-            if name not in by_model or model_named_by_user not in (ANY, name):
-                continue
-            configuration = configurations.get(task, {}).get(name, {})
+        logged = _answers_by_task(path, list(repeats), warn)
+        for model, task, answer in ranked.answers_in(logged, path, model_named_by_user):
+            configuration = configurations.get(task, {}).get(model, {})
             if difference := _difference(answer.configuration, configuration):
-                difference_of[name] = difference
+                difference_of[model] = difference
                 continue
-            used_models.add(name)
-            renamings += _renaming(name, answer.configuration, configuration)
+            used_models.add(model)
+            renamings |= dict.fromkeys(_renaming(model, answer.configuration, configuration))
             # Where items are asked once, the repeats of a log are one answer to its document.
             for part in answer.each() if repeats[task] > 1 else [answer]:
                 repeat = (part.repeat,) if part.repeat > 1 else ()
-                by_model[name][Item((task, part.doc_id, *repeat))] = part
+                latest[model][Item((task, part.doc_id, *repeat))] = part
         # A log may hold several configurations of a model: only if none of them fits does the user
         # have to know why.
-        for name in difference_of.keys() - used_models:
+        for model in difference_of.keys() - used_models:
             warn(
-                f"{path}: its answers of {name} are of another configuration "
-                f"({difference_of[name]}); its documents are asked"
+                f"{path}: its answers of {model} are of another configuration "
+                f"({difference_of[model]}); its documents are asked"
             )
-    for text in dict.fromkeys(renamings):
+    for text in renamings:
         warn(text)
-    return by_model
+    return latest
+
+
+class _RankedAnswer(NamedTuple):
+    """An earlier answer, and the ranked model that gave it."""
+
+    model: str
+    task: str
+    answer: EarlierAnswer
 
 
 class _RankedModels:
@@ -125,41 +126,55 @@ class _RankedModels:
         by_name = {name: known for task in configurations.values() for name, known in task.items()}
         self._name_of = names_by_model(by_name)
 
-    def only_model_of(self, path: str, model: str, answers: Sequence[EarlierAnswer]) -> str | None:
-        """Return the model that all answers of a log count as, whatever the log calls it.
-
-        None if the log's own names tell which of the ranked models gave which answer.
+    def answers_in(
+        self, logged: Mapping[str, Sequence[EarlierAnswer]], path: str, named: str
+    ) -> Iterator[_RankedAnswer]:
+        """Yield the answers of a log that ranked models gave.
 
         Parameters
         ----------
+        logged : mapping of task to sequence of EarlierAnswer
         path : str
-        model : str
+            The log.
+        named : str
             The model that the user names for the log, or `ANY`.
-        answers : sequence of EarlierAnswer
 
         Raises
         ------
         UsageError
             The log holds answers of other models only.
         """
+        only_model = self._only_model_of([*chain.from_iterable(logged.values())], path, named)
+        for task, answers in logged.items():
+            for answer in answers:
+                model = only_model or self._model_of(answer)
+                # A log may hold models that are not ranked, or others than the named one.
+                if model in self.names and named in (ANY, model):
+                    yield _RankedAnswer(model, task, answer)
+
+    def _only_model_of(self, answers: Sequence[EarlierAnswer], path: str, named: str) -> str | None:
+        """Return the model that all answers of a log count as, whatever the log calls it.
+
+        None if the log's own names tell which of the ranked models gave which answer.
+        """
         logged = sorted({answer.model for answer in answers})
         # The log has one model. If the user names who that is, or only one model is ranked, no name
         # in the log has to be known.
-        if len(logged) == 1 and (model != ANY or len(self.names) == 1):
-            return model or self.names[0]
+        if len(logged) == 1 and (named != ANY or len(self.names) == 1):
+            return named or self.names[0]
         base_models = {answer.configuration.get("model") for answer in answers}
         known_as = {self._name_of.get(str(name), name) for name in {*logged, *base_models}}
-        if known_as & set([model] if model else self.names):
+        if known_as & set([named] if named else self.names):
             return None
-        if model:
-            hint = did_you_mean(model, logged)
-            raise UsageError(f"{path} holds no answers of {model!r}{hint}")
+        if named:
+            hint = did_you_mean(named, logged)
+            raise UsageError(f"{path} holds no answers of {named!r}{hint}")
         raise UsageError(
             f"{path} holds answers of {some(logged, 8)}, none of which is ranked; name their "
             "model: NAME=PATH"
         )
 
-    def model_of(self, answer: EarlierAnswer) -> str:
+    def _model_of(self, answer: EarlierAnswer) -> str:
         """Return the ranked model that gave an answer, else the name that the log gives.
 
         A log's name of a model may state more settings than a run's configuration names.

@@ -175,25 +175,7 @@ class Result(Shown):
 
         Estimates and their errors are on the metric's own scale; those of `ranking` are on [0, 1].
         """
-        ranking, report = self.ranking.to_dict(), self.header.report
-        # The ranker states why it stopped. It knows of no interrupt, and has other words, or none,
-        # where every model was set aside.
-        if self.interrupted:
-            ranking["stopped_because"] = "interrupted"
-        elif not ranking["order"]:
-            ranking["stopped_because"] = ALL_ASIDE
-        for name, block in ranking["models"].items():
-            block |= _cost_block(self.tally, name)
-        # Only a ranking of one task by several outcomes has them: the header's task is that one.
-        if "outcomes" in ranking:
-            facts_by_outcome = report["outcomes"][self.header.task["name"]]
-            ranking["outcomes"] = {
-                name: outcome_block(block, facts_by_outcome[name])
-                for name, block in ranking["outcomes"].items()
-            }
-        # Only a header that names a task says which terms the score has.
-        if self.header.task:
-            state_terms(ranking, self.header)
+        ranking, report = self._ranking_content(), self.header.report
         content: RankingContent = {
             "schema": SCHEMA,
             "headline": "",  # keeps its place in the file until all it is made of is known
@@ -220,12 +202,7 @@ class Result(Shown):
         # Only where items are asked more than once; otherwise `share_saved` returns None.
         if (share := share_saved(content)) is not None:
             content["share_saved"] = share
-        # Without an answer that counts, the usual headline would tell of the prior belief alone.
-        is_counted = any(block["n_items"] for block in content["models"].values())
-        if self.held_up and not is_counted:
-            content["headline"] = f"nothing is ranked yet: {self.held_up}"
-        else:
-            content["headline"] = headline(content)
+        content["headline"] = self._headline(content)
         if self.further:
             content["further"] = dict(self.further)
         # Only a ranking over several tasks has a board: the average, groups, and each task.
@@ -236,6 +213,36 @@ class Result(Shown):
             content["finished"] = self.finished
             content["in_flight"] = self.in_flight
         return content
+
+    def _ranking_content(self) -> RankingContent:
+        """Return what the ranker states, with what answers cost and the terms of the score."""
+        ranking = self.ranking.to_dict()
+        # The ranker states why it stopped. It knows of no interrupt, and has other words, or none,
+        # where every model was set aside.
+        if self.interrupted:
+            ranking["stopped_because"] = "interrupted"
+        elif not ranking["order"]:
+            ranking["stopped_because"] = ALL_ASIDE
+        for name, block in ranking["models"].items():
+            block |= _cost_block(self.tally, name)
+        # Only a ranking of one task by several outcomes has them: the header's task is that one.
+        if "outcomes" in ranking:
+            facts_by_outcome = self.header.report["outcomes"][self.header.task["name"]]
+            ranking["outcomes"] = {
+                name: outcome_block(block, facts_by_outcome[name])
+                for name, block in ranking["outcomes"].items()
+            }
+        # Only a header that names a task says which terms the score has.
+        if self.header.task:
+            state_terms(ranking, self.header)
+        return ranking
+
+    def _headline(self, content: RankingContent) -> str:
+        # Without an answer that counts, the usual headline would tell of the prior belief alone.
+        is_counted = any(block["n_items"] for block in content["models"].values())
+        if self.held_up and not is_counted:
+            return f"nothing is ranked yet: {self.held_up}"
+        return headline(content)
 
 
 def _paid(money: Mapping[str, float] | None) -> float | None:
@@ -314,6 +321,7 @@ def result_of(
     )
     early_warnings = [*stated_before, *tally.warnings]
     held_up = book.held_up()
+    by_clock = f"{tally.by_clock}, so another run with the same seed may ask other items"
     warnings = [
         # Else a reader takes the answers that were paid, and do not count yet, for lost.
         *([held_up] if book.interrupted and held_up else ()),
@@ -321,20 +329,8 @@ def result_of(
         *doubts(tally, book.ranker.bank.settings.get("generation_kwargs"), book.accepted),
         *doubts_of_repeats(book, tally.answered),
         *early_warnings,
+        *([by_clock] if tally.by_clock else ()),
     ]
-    if tally.by_clock:
-        warnings.append(f"{tally.by_clock}, so another run with the same seed may ask other items")
-    signature = signed(
-        ranking.signature,
-        header.task["name"],
-        scorer,
-        header.versions["lm_eval"],
-        header.report.get("asking", ()),
-    )
-    # Such a run cannot be repeated, because what it asked depended on how fast servers answered.
-    # Its signature names the journal, where a reader can see what was asked.
-    if tally.ever_set_aside or tally.by_clock:
-        signature += f"|journal:{book.journal.digest[:12]}"
     return Result(
         ranking,
         header,
@@ -347,11 +343,29 @@ def result_of(
         warnings=list(dict.fromkeys(warnings)),
         early_warnings=early_warnings,
         exit_code=PARTIAL if partial else MET if ranking.goal_met else TIES,
-        signature=signature,
+        signature=_signature(ranking, header, scorer, book),
         last_line=book.journal.count,
         journal_sha256=book.journal.digest,
         held_up=held_up,
     )
+
+
+def _signature(
+    ranking: Ranking, header: Header, scorer: Mapping[str, Any] | None, book: Book
+) -> str:
+    """Return a line that names how a ranking came about: two runs of one signature are alike."""
+    signature = signed(
+        ranking.signature,
+        header.task["name"],
+        scorer,
+        header.versions["lm_eval"],
+        header.report.get("asking", ()),
+    )
+    # Such a run cannot be repeated, because what it asked depended on how fast servers answered.
+    # Its signature names the journal, where a reader can see what was asked.
+    if book.tally.ever_set_aside or book.tally.by_clock:
+        signature += f"|journal:{book.journal.digest[:12]}"
+    return signature
 
 
 def state(folder: str | Path, lines: int | None = None) -> Result:

@@ -79,6 +79,13 @@ class Usage:
     usd: float | None = 0.0
     lock: Any = field(default_factory=Lock, repr=False, compare=False)
 
+    def count(self, ratings: Sequence[Rating]) -> None:
+        """Count ratings by where they came from, and answers that have none."""
+        with self.lock:
+            self.cached += sum(rating.cached for rating in ratings)
+            self.refused += sum(bool(rating.error) for rating in ratings)
+            self.unrated += sum(math.isnan(rating.score) and not rating.error for rating in ratings)
+
     def describe(self) -> str:
         """One line for people."""
         circa = "" if self.tokens.source == "usage" else "about "
@@ -174,7 +181,6 @@ class Rater:
         HarnessError
             The judge cannot be asked. Ratings that it gave before are kept in its cache.
         """
-        settings, usage = self._settings, self._usage
         keys = [self._key(fields, repeat) for fields in answers]
         # By key, so that the same question twice in one call is asked once.
         messages_of = {key: self._messages(fields) for key, fields in zip(keys, answers)}
@@ -182,32 +188,24 @@ class Rater:
             key: rating for key in messages_of if (rating := self._kept_rating(key)) is not None
         }
         failures: dict[str, HarnessError] = {}
-        for attempts_left in reversed(range(settings.attempts)):
-            unrated = [key for key in messages_of if key not in rating_of]
+        for attempts_left in reversed(range(self._settings.attempts)):
+            unrated = [key for key in messages_of if key not in rating_of.keys() | failures.keys()]
             for key, reply in zip(unrated, self._ask([messages_of[key] for key in unrated])):
-                # Go on with the other answers, so that their ratings are kept. A refusal is about
-                # this answer alone; any other error is raised in the end.
-                if isinstance(reply, HarnessError):
-                    rating_of[key] = Rating(math.nan, "", False, error=str(reply))
-                    if not isinstance(reply, _Refusal):
-                        failures[key] = reply
-                    continue
-                text = reply.text
-                self._count(reply)
-                if (score := self._grade(text)) is not None:
-                    self._keep(key, text)
-                    rating_of[key] = Rating(score, text, False)
-                elif not attempts_left:
-                    rating_of[key] = Rating(math.nan, text, False)
+                # A refusal is about this answer alone.
+                if isinstance(reply, _Refusal):
+                    rating_of[key] = Rating(math.nan, "", cached=False, error=str(reply))
+                # It is raised in the end, so that the ratings of the other answers are kept.
+                elif isinstance(reply, HarnessError):
+                    failures[key] = reply
+                elif (score := self._counted_grade(reply)) is not None:
+                    self._keep(key, reply.text)
+                    rating_of[key] = Rating(score, reply.text, cached=False)
+                elif attempts_left:
+                    messages_of[key] = [*messages_of[key], *self._reminder(reply.text)]
                 else:
-                    messages_of[key] = [*messages_of[key], *self._reminder(text)]
-        ratings = [rating_of[key] for key in keys]
-        with usage.lock:
-            usage.cached += sum(rating.cached for rating in ratings)
-            usage.refused += sum(bool(rating_of[k].error) and k not in failures for k in keys)
-            usage.unrated += sum(
-                math.isnan(rating.score) and not rating.error for rating in ratings
-            )
+                    rating_of[key] = Rating(math.nan, reply.text, cached=False)
+        ratings = [rating_of[key] for key in keys if key not in failures]
+        self._usage.count(ratings)
         for failure in failures.values():
             raise failure
         return ratings
@@ -244,7 +242,8 @@ class Rater:
     def _grade(self, reply: str) -> float | None:
         return grade(reply, self._settings.grade_pattern, self._settings.grades)
 
-    def _count(self, reply: Reply) -> None:
+    def _counted_grade(self, reply: Reply) -> float | None:
+        """Count what a reply took, and return its grade; None if it states none."""
         usage, price = self._usage, self._settings.price
         usd = price.cost(reply.tokens, 0.0) if price.known else reply.tokens.usd
         with usage.lock:
@@ -254,6 +253,7 @@ class Rater:
             usage.usd = None if usd is None or usage.usd is None else usage.usd + usd
             if usd is not None:
                 spend(usd)
+        return self._grade(reply.text)
 
     # -- the question ----------------------------------------------------------------------
 
