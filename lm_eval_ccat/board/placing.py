@@ -287,7 +287,7 @@ def _why_not_placed(
         The configurations that were looked at before, of models that come together, by name.
     """
     for peer, peer_configuration in newcomers.items():
-        if configuration and configuration == peer_configuration:
+        if configuration == peer_configuration:
             return (
                 f"{peer} and {model} are one configuration, of which the luckier row would lead: "
                 "place one of them"

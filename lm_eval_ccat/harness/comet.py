@@ -52,7 +52,7 @@ class CometWorker:
     def __init__(self, python: str, model: str, batch_size: int = 16, gpus: int = 0) -> None:
         self._python = python
         self._lock = threading.Lock()
-        self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8")
+        self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         worker = Path(__file__).with_name("comet_worker.py")
         try:
             self._process = subprocess.Popen(
@@ -207,7 +207,7 @@ def make_environment(folder: Path) -> str:
     ------
     MetricError
         If no Python from 3.10 to 3.12 is running or on the PATH, or a step fails; the message has
-        the last line that the step wrote.
+        the last line of its errors.
     """
     # Otherwise the last line may be that there is a newer pip.
     pip = ["-m", "pip", "--disable-pip-version-check"]

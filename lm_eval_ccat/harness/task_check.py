@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from ..errors import CcatError, HarnessError, MetricError, UsageError
+from ..errors import CcatError, HarnessError, UsageError
 from ..files import writing
 from ..metrics import Scale, find_metric
 from ..metrics.registry import metric_name
@@ -257,21 +257,12 @@ def _with_metrics(
         The harness's task, if it was loaded.
     """
     task, checks = check.task, []
-    has_several_targets, not_loaded = False, set()
-    if loaded is not None:
-        has_several_targets = internals.has_several_targets(loaded)
-        functions = {} if internals.scores_by_itself(loaded) else internals.metric_functions(loaded)
-        not_loaded = {metric_name(metric) for metric in functions if functions[metric] is None}
+    has_several_targets = loaded is not None and internals.has_several_targets(loaded)
     names_to_check = list(names)
     if requested is not None:
         names_to_check = [requested for name in names if name == parts_of(requested).base]
     for name in names_to_check:
         try:
-            if name in not_loaded:
-                raise MetricError(
-                    f"metric {name} of task {task} could not be loaded: neither lm-eval nor the "
-                    "installed HF evaluate has it; install or download it, or correct its name"
-                )
             metric = find_metric(
                 name, task=task, config=config, multiple_targets=has_several_targets
             )
@@ -290,13 +281,29 @@ def _with_metrics(
         reason = f"the task has no metric {requested}; it has {', '.join(names)}"
         reason += did_you_mean(requested, names, listing=False)
         checks = [MetricCheck(requested, filter, False, reason=reason) for filter in filters]
-    reason = ""
+    reason = "" if loaded is None else _why_not_scored(loaded)
     if config.get("output_type") == "loglikelihood_rolling":
         reason = (
             f"task {task} is of type loglikelihood_rolling: its perplexities weigh documents "
             "by length and have no score per document; run it without --adaptive"
         )
     return replace(check, metrics=tuple(checks), reason=reason)
+
+
+def _why_not_scored(task: Any) -> str:
+    """Return why the harness can score no document of a loaded task; "" if it can."""
+    # Only of answers that are generated does it call the functions, and all of them.
+    if internals.output_type(task) != "generate_until" or internals.scores_by_itself(task):
+        return ""
+    functions = internals.metric_functions(task)
+    missing = [metric_name(metric) for metric in functions if functions[metric] is None]
+    if not missing:
+        return ""
+    return (
+        f"metric {', '.join(missing)} of task {internals.task_name(task)} could not be loaded: "
+        "neither lm-eval nor the installed HF evaluate has it; install or download it, or correct "
+        "its name"
+    )
 
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:

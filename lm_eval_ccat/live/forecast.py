@@ -349,16 +349,16 @@ def prospects(
         of the answers' spread is noise within items.
     """
     spec = plan.spec
-    unit = float(plan.scale.restore_error(1.0))
+    span = plan.scale.span
     smallest_gap_by_items: dict[int, dict[str, float]] = {}
     by_gap: dict[str, dict[str, WayContent]] = {}
     if plan.most_repeats == 1:
         smallest_gap_by_items = _smallest_gaps(plan, power_by_way)
         tokens = _tokens_per_item(plan)
-        differences = GAPS if gap is None else [gap / unit]
+        differences = GAPS if gap is None else [gap / span]
         for difference in differences:
             needed_items = _items_needed(plan, power_by_way, difference)
-            by_gap[f"{difference * unit:g}"] = {
+            by_gap[f"{difference * span:g}"] = {
                 way: _way_content(plan, n, tokens) for way, n in needed_items.items()
             }
     return {
@@ -380,7 +380,7 @@ def _smallest_gaps(plan: Plan, power_by_way: Mapping[str, Power]) -> dict[int, d
     item_counts = sorted({n for n in (*ITEMS, *limits) if n <= size})
     return {
         n: {
-            way: float(plan.scale.restore_error(power.smallest_difference(n)))
+            way: power.smallest_difference(n) * plan.scale.span
             for way, power in power_by_way.items()
         }
         for n in item_counts
@@ -453,8 +453,7 @@ def need_in_words(plan: Plan) -> str:
         numbers = dict.fromkeys(
             f"more than {size}" if n is None else str(_items_asked(plan, n)) for n in needed
         )
-        on_scale = float(plan.scale.restore_error(gap))
-        parts.append(f"{' to '.join(numbers)} if they differ by {on_scale:g}")
+        parts.append(f"{' to '.join(numbers)} if they differ by {gap * plan.scale.span:g}")
     kinds = " (fewer for graded scores, more for right or wrong)" if len(ways) > 1 else ""
     return (
         f"Expected items of each model to decide a pair by {plan.label}, in {CHANCE:.0%} of "
@@ -474,13 +473,13 @@ def offer_in_words(plan: Plan) -> str:
         return ""
     power_by_way = powers(public)
     by_bank, at_random = power_by_way["bank"], power_by_way["random"]
-    unit, size = float(plan.scale.restore_error(1.0)), len(plan.items())
+    span, size = plan.scale.span, len(plan.items())
     saved: list[str] = []
     for gap in GAPS:
         n, at_random_items = by_bank.items_for_difference(gap), at_random.items_for_difference(gap)
         if not saved and n is not None and at_random_items is not None and n < at_random_items:
             saved.append(
-                f"differences of {gap * unit:g} are decided after {n} items of each model, not "
+                f"differences of {gap * span:g} are decided after {n} items of each model, not "
                 f"{at_random_items}"
             )
     n, at_random_items = (
@@ -488,7 +487,7 @@ def offer_in_words(plan: Plan) -> str:
     )
     if n < at_random_items:
         saved.append(
-            f"scores are known to a standard error of {OFFERED_ERROR * unit:g} after {n} items, "
+            f"scores are known to a standard error of {OFFERED_ERROR * span:g} after {n} items, "
             f"not {at_random_items}"
         )
     if not saved:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -229,7 +230,12 @@ def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str
     """
     live = [isinstance(side, Mapping) for side in sides]
     first, second = (
-        name or (Spec.read({"models": [side]}).models[0].name if is_live else Path(side).name)
+        name
+        or (
+            Spec.read({"models": [side]}).models[0].name
+            if is_live
+            else Path(os.path.abspath(side)).name
+        )
         for side, is_live, name in zip(sides, live, models)
     )
     # Such as a server's old and new weights: they are called baseline and candidate.

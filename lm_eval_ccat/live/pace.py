@@ -293,16 +293,14 @@ class RateLimit:
         self._compare_trials(moment)
 
     def _compare_trials(self, moment: float) -> None:
-        """Go back to the rate of the fastest trial if refusals are as frequent at a slower one."""
+        """Go back to the rate of an earlier trial if as many are refused in the slower one now."""
         trial = self._trial = self._trial or _Trial(self.rate, moment)
         trial.seconds = moment - trial.began
         for faster in self._earlier_trials:
             if trial.evidence_of_lots(faster) > ENOUGH_EVIDENCE:
-                refusals, requests = (
-                    trial.refusals + faster.refusals,
-                    trial.requests + faster.requests,
+                self._lots = _Lots(
+                    trial.requests + faster.requests, trial.refusals + faster.refusals
                 )
-                self._lots = _Lots(requests, refusals)
                 self.rate, self._is_measured = faster.rate, False
                 self._trial, self._earlier_trials = None, []
                 return

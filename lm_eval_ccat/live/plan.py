@@ -319,7 +319,7 @@ def make_plan(spec: Spec) -> Plan:
             raise UsageError(f"`known.{task}`: no such task{did_you_mean(task, list(sessions))}")
     names = [model.name for model in spec.models]
     outcomes_by_task: dict[str, dict[str, Outcome]] = {}
-    bank_warnings: list[str] = []
+    tasks_by_warning: dict[str, list[str]] = {}
     # Several tasks may give rise to the same doubt; it is told once.
     doubts: dict[str, None] = dict.fromkeys(_listed_twice(spec.models))
     accepted: list[Discrepancy] = []
@@ -333,19 +333,20 @@ def make_plan(spec: Spec) -> Plan:
         asked = compare_with_banks(outcomes, session, spec.accept_change)
         outcomes_by_task[task] = outcomes
         accepted += asked.accepted
-        bank_warnings += warnings_of_task
+        for warning in warnings_of_task:
+            # One per task of a group would hide all other warnings.
+            warning = warning.replace(f"the bank of {task} was", "the bank was")
+            tasks_by_warning.setdefault(warning, []).append(task)
         doubts |= dict.fromkeys((*asked.doubts, _repeated_documents(session)))
         metrics = [outcome.metric.name for outcome in outcomes.values()]
         doubts |= dict.fromkeys(writing_system_note(session.task, metric) for metric in metrics)
-    # One per task of a group would hide all other warnings.
-    if len(bank_warnings) > 1:
-        bank_warnings[1:] = [f"the same holds for {len(bank_warnings) - 1} more banks"]
     weights, reported_groups = _weights(spec, outcomes_by_task, groups)
     sampled = is_sampled(spec, sessions.values())
     known = known_means(
         spec, outcomes_by_task, names, weights, sampled=sampled, sessions=sessions,
         warn=doubts.setdefault, accept=accepted.append,
     )  # fmt: skip
+    bank_warnings = [f"{first_of(t, 3)}: {text}" for text, t in tasks_by_warning.items()]
     accepted_in_words = [difference.text for difference in accepted]
     return plan_of(
         spec, outcomes_by_task, sessions, known, weights,

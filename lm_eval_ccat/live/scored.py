@@ -131,16 +131,17 @@ def runs_by_model(
 
     A table of scores leaves runs of other versions out; `other_versions` says to take them.
     """
+    if task is None:
+        return {}
     paths = source.sources if isinstance(source, ScoreTable) else [source]
     runs: list[LoggedRun] = []
     for path in (Path(path) for path in paths if isinstance(path, (str, Path))):
-        if task is not None and can_read(path):
+        if can_read(path):
             with suppress(ScoreTableError):
                 runs += find_runs(path, task)[0]
+    runs = runs if other_versions else comparable_runs(runs)[0]
     by_model: dict[str, list[LoggedRun]] = {}
-    for run in sorted(
-        runs if other_versions else comparable_runs(runs)[0], key=lambda run: run.date
-    ):
+    for run in sorted(runs, key=lambda run: run.date):
         by_model.setdefault(run.model, []).append(run)
     return by_model
 

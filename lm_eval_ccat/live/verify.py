@@ -313,10 +313,10 @@ def _contradictions(
     warnings = recorded.get("warnings", [])
     lost = [text for text in recomputed["warnings"] if text not in warnings]
     judged += [_in_words("warnings", NOTHING, text) for text in lost]
-    exit_codes = recorded.get("exit_code"), recomputed["exit_code"]
+    recorded_code, code = recorded.get("exit_code"), recomputed["exit_code"]
     # Which answers were empty enough to fail is an option of one command, and not in the journal.
-    if exit_codes[0] not in (PARTIAL, exit_codes[1]):
-        judged.append(_in_words("exit_code", *exit_codes))
+    if recorded_code not in (PARTIAL, code):
+        judged.append(_in_words("exit_code", recorded_code, code))
     return _Contradictions(counted, judged)
 
 

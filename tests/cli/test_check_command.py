@@ -53,8 +53,12 @@ metadata: {version: 1.0, ccat_scales: {grade: {range: [0, 20]}, broken: {range: 
     "t_hf": ("generate_until", '"{{target}}"', """
 metric_list:
   - {metric: overlap, aggregation: mean, higher_is_better: true, hf_evaluate: true}
-  - {metric: nowhere, aggregation: mean, higher_is_better: true, hf_evaluate: true}
 metadata: {version: 1.0, ccat_scales: {overlap: {range: [0, 1]}}}
+"""),
+    "t_nowhere": ("generate_until", '"{{target}}"', """
+metric_list:
+  - {metric: rouge, aggregation: mean, higher_is_better: true, hf_evaluate: true}
+  - {metric: exact_match, aggregation: mean, higher_is_better: true}
 """),
     "t_ppl": ("loglikelihood_rolling", '"{{target}}"', "metric_list: [{metric: word_perplexity}]"),
 }  # fmt: skip
@@ -149,7 +153,6 @@ def test_a_configuration_of_a_ranking_is_no_task_and_hides_none(folder, checks, 
         ("t_choice", "mcc", None, "metric mcc of task t_choice"),
         ("t_own", "grade", "grade,none", "0 to 20, lower is better"),
         ("t_hf", "overlap", "overlap,none", "0 to 1, higher is better"),
-        ("t_hf", "nowhere", None, "nowhere of task t_hf could not be loaded"),
     ],
 )
 def test_a_metric_has_a_key_and_a_scale_or_is_refused_by_name(checks, task, metric, key, words):
@@ -159,6 +162,14 @@ def test_a_metric_has_a_key_and_a_scale_or_is_refused_by_name(checks, task, metr
     assert words in (found.words if found.usable else found.reason)
     if metric == "bleu" and found.usable:
         assert "corpus bleu appears only when every document was run" in found.estimand
+
+
+def test_no_metric_of_a_task_is_scored_where_one_could_not_be_loaded(checks, folder):
+    loaded = internals.task_manager(["t_nowhere"], str(folder)).load(["t_nowhere"])["tasks"]
+    with pytest.raises(TypeError):
+        loaded["t_nowhere"].process_results(ROWS[0], ["one two"])
+    assert "metric rouge of task t_nowhere could not be loaded" in checks["t_nowhere"].reason
+    assert [task for task, check in checks.items() if not check.usable] == ["t_nowhere", "t_ppl"]
 
 
 def test_each_filter_has_its_key(checks):
@@ -178,7 +189,6 @@ def test_each_filter_has_its_key(checks):
 )
 def test_a_loaded_task_is_scored_as_the_harness_reports_it(folder, task, metric, answer, score):
     loaded = internals.task_manager([task], str(folder)).load([task])["tasks"][task]
-    loaded._metric_fn_list.pop("nowhere", None)
     reported = loaded.process_results(loaded.eval_docs[0], [answer])[metric]
     scored = metric_of_task(loaded, metric)
     if isinstance(score, str):

@@ -137,6 +137,23 @@ def test_a_server_that_refuses_some_at_any_rate_and_asks_for_no_pause_is_used(sh
     assert sum(taken) > 0.75 * len(taken) * 120.0 * slots / LATENCY
 
 
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_once_slower_requests_are_seen_to_be_refused_as_often_the_rate_is_what_it_was(seed):
+    rng, pace, now, before, rates = random.Random(seed), Pace(), 0.0, math.inf, [0.0]
+    while rates[-1] < before:  # until it rises at a refusal
+        now += pace.wait(now, 0)
+        pace.sent(now)
+        now += 0.02
+        if rng.random() < 0.2:
+            before = pace.limit.rate
+            pace.refused(now, now - 0.02, 0)
+            rates.append(pace.limit.rate)
+        else:
+            pace.answered()
+    # At the first refusal the rate is guessed, at the second it is first compared.
+    assert rates[-1] == rates[2] and len(rates) > 6
+
+
 def test_refusals_of_requests_under_way_at_the_last_one_are_one_event():
     pace = Pace()
     for i in range(10):

@@ -201,14 +201,21 @@ def test_mistakes_are_named_before_anything_is_asked(suite, server, ccat, settin
     assert says in ccat("rank", path, code=2).err and not server.asked
 
 
-def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(suite, server, tmp_path):
-    known = ScoreTable.read(tmp_path / "known.parquet").models[0]
-    given = Spec.read(suite.config(server.url, MODELS, task="all_three"))
-    given = replace(given, models=(replace(given.models[0], name=known), *given.models[1:]))
-    first, rest, unknown = make_plan(given).warnings
+def test_of_ranked_models_that_calibrated_banks_each_is_told_with_the_tasks_of_these(
+    suite, server, tmp_path
+):
+    bank = ItemBank.load(tmp_path / "default.bank.json")
+    both = bank.models[:2]
+    banks = dict.fromkeys(NAMES, bank) | {"third": replace(bank, models=bank.models[1:])}
+    SuiteBank({task: replace(b, task=task) for task, b in banks.items()}).save(tmp_path / "banks")
+    given = Spec.read(suite.config(server.url, MODELS[:2], task="all_three", bank="banks"))
+    given = replace(given, models=tuple(replace(m, name=n) for m, n in zip(given.models, both)))
+    *told, unknown = make_plan(given).warnings
     assert unknown.startswith("prompts unknown")  # of all three, said once
-    assert f"the bank of first was calibrated on {known} too" in first
-    assert rest == "the same holds for 2 more banks"
+    assert [text.partition(" too,")[0] for text in told] == [
+        f"first, second: the bank was calibrated on {both[0]}, {both[1]}",
+        f"third: the bank was calibrated on {both[1]}",
+    ]
 
 
 @pytest.mark.long

@@ -362,10 +362,14 @@ def test_accepted_prompts_are_told_on_every_surface_also_of_a_resumed_comparison
     assert accepted.change == "prompts" and said in accepted.what[0]
 
 
-def test_one_model_at_two_addresses_is_called_baseline_and_candidate():
+def test_one_model_at_two_addresses_is_called_baseline_and_candidate(monkeypatch, tmp_path):
     sides = [{"model": "hf", "model_args": {"pretrained": "org/m", "revision": r}} for r in "ab"]
     assert _names(sides, (None, None)) == ("baseline", "candidate")
     assert _names(sides, (None, "new")) == ("m", "new")
     assert _names([sides[0], "logs/m"], (None, None)) == ("baseline", "m")
+    assert _names([sides[0], "logs/new/."], (None, None)) == ("m", "new")
+    assert _names([sides[0], "logs/new/old/.."], (None, None)) == ("m", "new")
+    monkeypatch.chdir(tmp_path)
+    assert _names([sides[0], "."], (None, None)) == ("m", tmp_path.name)
     with pytest.raises(UsageError, match="both models are called m"):
         _names([{**side, "name": "m"} for side in sides], (None, None))

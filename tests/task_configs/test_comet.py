@@ -95,14 +95,21 @@ def test_the_model_is_loaded_once_and_a_failed_call_does_not_end_it(loaded, monk
     assert loaded.read_text().splitlines()[-1] == str(trained)
 
 
+def test_what_a_failed_worker_wrote_is_quoted_in_whatever_encoding(tmp_path):
+    (python := tmp_path / "python").write_text("#!/bin/sh\nprintf 'm\\351moire' >&2\n")
+    python.chmod(0o755)
+    with pytest.raises(MetricError, match=r"m\ufffdmoire$"):
+        comet.CometWorker(str(python), "m")
+
+
 def test_setup_makes_an_environment_and_says_what_failed(tmp_path, monkeypatch, capsys):
-    steps = []
+    steps, failing = [], [None]
 
     def run(step, **_):
         steps.append(step)
-        broken = "install" in step and len(steps) > 3
-        notice = [] if "--disable-pip-version-check" in step else ["[notice] of a newer pip"]
-        written = "\n".join(["ERROR: no such version", *notice])
+        broken = failing[-1] in step
+        tells = "pip" in step and "--disable-pip-version-check" not in step
+        written = "ERROR: no such version\n" + "[notice] of a newer pip" * tells
         return subprocess.CompletedProcess(step, int(broken), stderr=written)
 
     monkeypatch.setattr(comet.subprocess, "run", run)
@@ -113,8 +120,10 @@ def test_setup_makes_an_environment_and_says_what_failed(tmp_path, monkeypatch, 
     assert steps[0][1:] == ["-m", "venv", str(folder)]
     assert steps[1][0] == made and {"unbabel-comet==2.2.7", "setuptools<81"} <= set(steps[1])
     assert made in capsys.readouterr().out
-    assert main(["score", "comet", "--setup"]) == 1
-    assert "ERROR: no such version" in capsys.readouterr().err
+    for broken_step in ("install", "import comet"):
+        failing.append(broken_step)
+        assert main(["score", "comet", "--setup"]) == 1
+        assert "ERROR: no such version" in capsys.readouterr().err
     monkeypatch.setattr(comet.sys, "version_info", (3, 14))
     monkeypatch.setattr(comet.shutil, "which", lambda name: None)
     with pytest.raises(MetricError, match=r"Python 3\.10 to 3\.12"):
