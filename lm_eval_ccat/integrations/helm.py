@@ -23,6 +23,8 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
@@ -94,16 +96,49 @@ def fetch(
         If there is no such release, HELM has no document of the task, it scores the task otherwise
         than the harness, or more would be fetched than `max_gb`.
     """
-    try:
-        return _fetch(
-            name,
-            task,
-            candidates=candidates,
-            n_models=n_models,
-            max_gb=max_gb,
-            say=say,
-            on_progress=on_progress,
+    with _failures_in_words(name):
+        bucket = _Bucket(name)
+        runs_of = bucket.runs_by_scenario()
+        session = open_session(task, None, confirm_run_unsafe_code=True)
+        metric = internals.metric_names(session.task)[0]
+        # A bank on other scores than the harness computes would be of another benchmark.
+        if metric not in _RIGHTNESS_OF_HARNESS:
+            raise UsageError(
+                f"{name}: {task} is scored by {metric}, which HELM computes otherwise; only tasks "
+                f"scored by {' or '.join(_RIGHTNESS_OF_HARNESS)} can be taken from it"
+            )
+        documents = _Documents(dict(zip(session.doc_ids, internals.documents(session.task))))
+        doc_ids_of = _scenarios_with_task(bucket, task, runs_of, documents)
+        # Of a model that ran several of these scenarios, the first one counts.
+        run_of = {run.model: run for scenario in reversed(doc_ids_of) for run in runs_of[scenario]}
+        first_scenario = first_of(list(doc_ids_of), 1)
+        means = _means(bucket, [run_of[model] for model in candidates(sorted(run_of))])
+        if not means:
+            raise UsageError(f"{name}: no run of {first_scenario} says how it scores")
+        size_of = {run_of[model]: bucket.size(run_of[model]) for model in spread(means, n_models)}
+        size = sum(size_of.values())
+        common = {doc_id for doc_ids in doc_ids_of.values() for doc_id in doc_ids.values()}
+        say(
+            f"{name}: {bucket.release}, {first_scenario}: {len(common):,} of "
+            f"{len(session.doc_ids):,} documents of {task} found by their text; {len(size_of)} of "
+            f"{plural(len(run_of), 'model')} (scores {min(means.values()):.3g} to "
+            f"{max(means.values()):.3g}), {size / 1e6:,.0f} MB; what is cached is not fetched again"
         )
+        require_small(name, len(size_of), size, max_gb)
+        scores: list[_Score] = []
+        for run, done in zip(size_of, accumulate(size_of.values())):
+            scores += _scores(bucket, run, doc_ids_of[run.scenario])
+            if on_progress is not None:
+                on_progress(done, size)
+        hashes = dict(zip(session.doc_ids, session.doc_hashes))
+        return _written(bucket.cache / bucket.release / task, task, metric, scores, hashes)
+
+
+@contextmanager
+def _failures_in_words(name: str) -> Iterator[None]:
+    """Make a `BankError` of what a bucket raises that does not answer, or has other files."""
+    try:
+        yield
     except CcatError:
         raise
     except (OSError, http.client.HTTPException) as error:
@@ -128,95 +163,48 @@ class _Run(NamedTuple):
         HELM's, which states scenario and model.
     suite : str
         The folder that holds it.
-    group : str
-        The scenario with its arguments, which has the same instances in every run.
     """
 
     name: str
     suite: str
-    group: str
+
+    @property
+    def scenario(self) -> str:
+        """The scenario with its arguments, which has the same instances in every run."""
+        return helm_task(self.name)
+
+    @property
+    def model(self) -> str:
+        """The model, by the run's name."""
+        match = re.search(r"[:,]model=([^,]+)", self.name)
+        return match[1] if match else self.name
 
 
-def _fetch(
-    name: str,
-    task: str,
-    *,
-    candidates: Callable[[Sequence[str]], Sequence[str]],
-    n_models: int,
-    max_gb: float,
-    say: Callable[[str], object],
-    on_progress: Callable[[int, int], None] | None,
+class _Score(NamedTuple):
+    """Whether a model's answer to a document is right: 0 or 1, or the mean over trials."""
+
+    model: str
+    doc_id: int
+    score: float
+
+
+def _written(
+    folder: Path, task: str, metric: str, scores: Sequence[_Score], hashes: Mapping[int, str]
 ) -> Path:
-    """Do as `fetch`, but raise whatever a file of another form raises."""
-    bucket = _Bucket(name)
-    suites = bucket.suites()
-    session = open_session(task, None, confirm_run_unsafe_code=True)
-    metric = internals.metric_names(session.task)[0]
-    # A bank on other scores than the harness computes would be of another benchmark.
-    if metric not in _RIGHTNESS_OF_HARNESS:
-        raise UsageError(
-            f"{name}: {task} is scored by {metric}, which HELM computes otherwise; only tasks "
-            f"scored by {' or '.join(_RIGHTNESS_OF_HARNESS)} can be taken from it"
-        )
-    documents = _Documents(dict(zip(session.doc_ids, internals.documents(session.task))))
-    groups: dict[str, list[str]] = {}
-    for run_name in suites:
-        groups.setdefault(helm_task(run_name), []).append(run_name)
-    doc_ids_of = _groups_with_task(bucket, task, groups, suites, documents)
-    if not doc_ids_of:
-        raise UsageError(
-            f"{name}: no document of {task} was found by its text in the {len(groups)} scenarios "
-            f"of {bucket.release} (they sample others, or show them otherwise); HELM's own logs, "
-            "downloaded, make a bank under HELM's ids"
-        )
-    # Of a model that ran several of these scenarios, the first one counts.
-    runs = {
-        _model_in(run_name): _Run(run_name, suites[run_name], group)
-        for group in reversed(doc_ids_of)
-        for run_name in groups[group]
-    }
-    means = {
-        model: mean
-        for model in candidates(sorted(runs))
-        if (mean := _mean(bucket, runs[model])) is not None
-    }
-    if not means:
-        raise UsageError(f"{name}: no run of {first_of(list(doc_ids_of), 1)} says how it scores")
-    taken = [runs[model] for model in spread(means, n_models)]
-    sizes = [bucket.size(run) for run in taken]
-    total = sum(sizes)
-    common = {doc_id for doc_ids in doc_ids_of.values() for doc_id in doc_ids.values()}
-    say(
-        f"{name}: {bucket.release}, {first_of(list(doc_ids_of), 1)}: {len(common):,} of "
-        f"{len(session.doc_ids):,} documents of {task} found by their text; {len(taken)} of "
-        f"{plural(len(runs), 'model')} (scores {min(means.values()):.3g} to "
-        f"{max(means.values()):.3g}), {total / 1e6:,.0f} MB; what is cached is not fetched again"
-    )
-    require_small(name, len(taken), total, max_gb)
-    hashes = dict(zip(session.doc_ids, session.doc_hashes))
-    columns: dict[str, list[Any]] = {key: [] for key in ("model", "doc_id", "doc_hash", "score")}
-    done = 0
-    for run, size in zip(taken, sizes):
-        model, scores = _scores(bucket, run, doc_ids_of[run.group])
-        columns["model"] += [model] * len(scores)
-        columns["doc_id"] += scores.keys()
-        columns["doc_hash"] += [hashes[doc_id] for doc_id in scores]
-        columns["score"] += scores.values()
-        done += size
-        if on_progress is not None:
-            on_progress(done, total)
-    return _written(bucket.cache / bucket.release / task, task, metric, columns)
-
-
-def _written(folder: Path, task: str, metric: str, columns: dict[str, list[Any]]) -> Path:
     """Write the scores of a task as a table of long form; return its folder."""
     import pyarrow as pa
     from pyarrow import parquet
 
     folder.mkdir(parents=True, exist_ok=True)
-    n = len(columns["score"])
-    rows = pa.table({**columns, "task": [task] * n, "metric": [metric] * n})
-    parquet.write_table(rows, folder / "scores.parquet")
+    columns = {
+        "model": [score.model for score in scores],
+        "doc_id": [score.doc_id for score in scores],
+        "doc_hash": [hashes[score.doc_id] for score in scores],
+        "score": [score.score for score in scores],
+        "task": [task] * len(scores),
+        "metric": [metric] * len(scores),
+    }
+    parquet.write_table(pa.table(columns), folder / "scores.parquet")
     return folder
 
 
@@ -270,12 +258,8 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _groups_with_task(
-    bucket: _Bucket,
-    task: str,
-    groups: Mapping[str, Sequence[str]],
-    suites: Mapping[str, str],
-    documents: _Documents,
+def _scenarios_with_task(
+    bucket: _Bucket, task: str, runs_of: Mapping[str, Sequence[_Run]], documents: _Documents
 ) -> dict[str, DocIds]:
     """Return the scenarios that hold documents of a task, each with HELM's ids of these.
 
@@ -287,33 +271,40 @@ def _groups_with_task(
     bucket : _Bucket
     task : str
         The harness's name.
-    groups : mapping of str to sequence of str
-        Names of the runs of each scenario, of which the first one's texts are read.
-    suites : mapping of str to str
-        The folder of each run.
+    runs_of : mapping of str to sequence of _Run
+        The runs of each scenario, of which the first one's texts are read.
     documents : _Documents
         Those of the task.
+
+    Raises
+    ------
+    UsageError
+        No scenario holds enough of them.
     """
-    likeness = {group: _likeness(group, task) for group in groups}
+    likeness = {scenario: _likeness(scenario, task) for scenario in runs_of}
     doc_ids_of: dict[str, DocIds] = {}
-    for group in sorted(groups, key=lambda group: (-likeness[group], group)):
+    for scenario in sorted(runs_of, key=lambda scenario: (-likeness[scenario], scenario)):
         # Looking at every scenario would fetch the texts of all of them.
-        if doc_ids_of and likeness[group] < max(likeness[fitting] for fitting in doc_ids_of):
+        if doc_ids_of and likeness[scenario] < max(likeness[fitting] for fitting in doc_ids_of):
             break
-        name = groups[group][0]
-        run = _Run(name, suites[name], group)
         # Of some scenarios HELM may not show the texts.
-        try:
-            doc_ids = bucket.read_run(run, _TEXTS, lambda file: documents.doc_ids(json_value(file)))
-        except FileNotFoundError:
-            continue
-        if len(doc_ids) >= _MIN_DOCUMENTS:
-            doc_ids_of[group] = doc_ids
-    by_size = sorted(doc_ids_of, key=lambda group: -len(groups[group]))
-    return {group: doc_ids_of[group] for group in by_size}
+        with suppress(FileNotFoundError):
+            doc_ids = bucket.read_run(
+                runs_of[scenario][0], _TEXTS, lambda file: documents.doc_ids(json_value(file))
+            )
+            if len(doc_ids) >= _MIN_DOCUMENTS:
+                doc_ids_of[scenario] = doc_ids
+    if not doc_ids_of:
+        raise UsageError(
+            f"{bucket.name}: no document of {task} was found by its text in the {len(runs_of)} "
+            f"scenarios of {bucket.release} (they sample others, or show them otherwise); HELM's "
+            "own logs, downloaded, make a bank under HELM's ids"
+        )
+    by_size = sorted(doc_ids_of, key=lambda scenario: -len(runs_of[scenario]))
+    return {scenario: doc_ids_of[scenario] for scenario in by_size}
 
 
-def _likeness(group: str, task: str) -> int:
+def _likeness(scenario: str, task: str) -> int:
     """Return how many letters of a task's name are words of a scenario's name and arguments.
 
     Examples
@@ -321,8 +312,8 @@ def _likeness(group: str, task: str) -> int:
     >>> _likeness("mmlu:subject=abstract_algebra,method=joint", "mmlu_abstract_algebra")
     19
     """
-    scenario, _, arguments = group.partition(":")
-    words = [scenario, *(part.partition("=")[2] for part in arguments.split(","))]
+    name, _, arguments = scenario.partition(":")
+    words = [name, *(part.partition("=")[2] for part in arguments.split(","))]
     letters_of_task = _letters_and_digits(task)
     return sum(
         len(word) for word in set(map(_letters_and_digits, words)) if word in letters_of_task
@@ -333,45 +324,44 @@ def _letters_and_digits(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def _model_in(run: str) -> str:
-    """Return the model that a run's name says."""
-    match = re.search(r"[:,]model=([^,]+)", run)
-    return match[1] if match else run
-
-
-def _scores(bucket: _Bucket, run: _Run, doc_ids: DocIds) -> tuple[str, dict[int, float]]:
-    """Return a run's model, and by document whether its answer is right (a mean over trials)."""
+def _scores(bucket: _Bucket, run: _Run, doc_ids: DocIds) -> list[_Score]:
+    """Return a run's scores on the documents of a task."""
     # `helm_rows` reads the model's name from this file, beside the scores.
     bucket.read_run(run, _SPEC, lambda file: json_value(file)["adapter_spec"]["model"])
     rows = bucket.read_run(run, _STATS, lambda file: list(helm_rows(file, [])))
     metric = _rightness({row.metric for row in rows})
     if metric is None:
         raise UsageError(f"{bucket.name}: {run.name} does not say which answers are right")
-    scores: dict[int, list[float]] = {}
+    trials: dict[int, list[float]] = {}
     for row in rows:
         if row.metric == metric and row.doc_id in doc_ids:
-            scores.setdefault(doc_ids[row.doc_id], []).append(row.score)
-    means = {doc_id: sum(values) / len(values) for doc_id, values in scores.items()}
-    return rows[0].model, means
+            trials.setdefault(doc_ids[row.doc_id], []).append(row.score)
+    return [
+        _Score(rows[0].model, doc_id, sum(values) / len(values))
+        for doc_id, values in trials.items()
+    ]
 
 
-def _mean(bucket: _Bucket, run: _Run) -> float | None:
-    """Return the share of a run's answers that are right; None where it is not said."""
+def _means(bucket: _Bucket, runs: Sequence[_Run]) -> dict[str, float]:
+    """Return by model the share of answers that are right, of the runs that say it."""
+    means: dict[str, float] = {}
+    for run in runs:
+        # HELM may not show this file.
+        with suppress(FileNotFoundError):
+            mean_of = bucket.read_run(run, _MEANS, _means_by_metric)
+            if metric := _rightness(mean_of):
+                means[run.model] = mean_of[metric]
+    return means
 
-    def means(file: Path) -> dict[str, float]:
-        return {
-            str(stat["name"]["name"]): float(stat["mean"])
-            for stat in json_value(file)
-            if stat["name"].get("split") == "test" and not stat["name"].get("perturbation")
-            and stat.get("mean") is not None
-        }  # fmt: skip
 
-    try:
-        by_metric = bucket.read_run(run, _MEANS, means)
-    except FileNotFoundError:
-        return None
-    metric = _rightness(by_metric)
-    return None if metric is None else by_metric[metric]
+def _means_by_metric(file: Path) -> dict[str, float]:
+    """Return a run's mean of each metric over the documents that are scored, unperturbed."""
+    return {
+        str(stat["name"]["name"]): float(stat["mean"])
+        for stat in json_value(file)
+        if stat["name"].get("split") == "test" and not stat["name"].get("perturbation")
+        and stat.get("mean") is not None
+    }  # fmt: skip
 
 
 def _rightness(metrics: Collection[str]) -> str | None:
@@ -416,21 +406,25 @@ class _Bucket:
             known = ", ".join(sorted(releases, key=_version))
             raise UsageError(f"{name}: no such release; there are {known}")
 
-    def suites(self) -> dict[str, str]:
-        """Return the suite of every run of the release.
+    def runs_by_scenario(self) -> dict[str, list[_Run]]:
+        """Return the runs of the release, by their scenario.
 
         Raises
         ------
         UsageError
-            The release is older than that file.
+            The release is older than the file that says in which folders they are.
         """
         try:
-            return self._read(f"releases/{self.release}/runs_to_run_suites.json", _suites_in)
+            runs = self._read(f"releases/{self.release}/runs_to_run_suites.json", _runs_in)
         except FileNotFoundError as error:
             raise UsageError(
                 f"{self.name}: {self.release} does not say where its runs are ({error}); take a "
                 "later release"
             ) from None
+        by_scenario: dict[str, list[_Run]] = {}
+        for run in runs:
+            by_scenario.setdefault(run.scenario, []).append(run)
+        return by_scenario
 
     def read_run(self, run: _Run, file: str, content: Callable[[Path], Content]) -> Content:
         """Return what `content` makes of the local copy of a run's file.
@@ -492,8 +486,8 @@ class _Bucket:
             query["pageToken"] = str(token)
 
 
-def _suites_in(file: Path) -> dict[str, str]:
-    return {str(run): str(suite) for run, suite in json_value(file).items()}
+def _runs_in(file: Path) -> list[_Run]:
+    return [_Run(str(name), str(suite)) for name, suite in json_value(file).items()]
 
 
 def _opened(url: str) -> Any:
