@@ -44,6 +44,8 @@ from ..upkeep.score_tables import MAX_GB, MODELS, spread
 HELM = "helm:"
 #: Results files that are looked at for each model that is taken.
 _CANDIDATES_PER_MODEL = 3
+#: Bytes per second that a hub sends at least: small files come slower than large ones.
+_LEAST_SPEED = 1e5
 #: Endings of archives.
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 _ARCHIVE = "https://codeload.github.com/{repo}/tar.gz/{ref}"
@@ -203,15 +205,23 @@ def _of_each_family(models: Sequence[str], n_models: int) -> list[str]:
 # -- a board of data sets -------------------------------------------------------------------------
 
 
-@dataclass
-class _BoardRun:
-    """A run of a model on a board: its data set, and the files to fetch."""
+class _BoardRun(NamedTuple):
+    """A run of a model on a board: its data set, and the files to fetch.
+
+    Attributes
+    ----------
+    repo, results : str
+        Names of the data set and of the results file in it.
+    results_size : int
+        Bytes of that file.
+    samples : dict of str to int
+        Bytes of each sample file.
+    """
 
     repo: str
-    revision: str
     results: str
-    #: Bytes of each sample file.
-    samples: dict[str, int] = field(default_factory=dict)
+    results_size: int
+    samples: dict[str, int]
 
     @property
     def size(self) -> int:
@@ -224,61 +234,70 @@ def _fetch_board(owner: str, date: str, request: LogRequest, target: Path) -> No
     # A board holds hundreds of gigabytes.
     if not request.tasks:
         raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
-    n = request.models or MODELS
+    n_models = request.models or MODELS
     with opened_hub(f"hub:{owner}: the logs cannot be fetched") as hub:
         api = hub.library.HfApi(endpoint=hub.address)
-        repo_of = {
-            f"{match['organisation']}/{match['model']}": repo.id
-            for repo in api.list_datasets(author=owner, search="-details")
-            if (match := _DETAILS.fullmatch(repo.id))
+        repo_of = _repos_of_board(api, owner)
+        candidates = _of_each_family(list(repo_of), _CANDIDATES_PER_MODEL * n_models)
+        start = time.monotonic()
+        run_of = {
+            model: run
+            for model in candidates
+            if (run := _newest_run(api, repo_of[model], request.tasks, date))
         }
-        if not repo_of:
-            raise UsageError(f"hub:{owner}: no data set <organisation>__<model>-details there")
-        start, fetched_bytes = time.monotonic(), 0
-        run_of: dict[str, _BoardRun] = {}
-        scores: dict[str, float] = {}
         # Results files are small: they say which models to take before samples are fetched.
-        for model in _of_each_family(list(repo_of), _CANDIDATES_PER_MODEL * n):
-            if run := _newest_run(api, repo_of[model], request.tasks, date):
-                results = _fetched(hub, run, run.results)
-                fetched_bytes += results.stat().st_size
-                score = _score_of(results, request)
-                if score is not None:
-                    run_of[model], scores[model] = run, score
-        if not run_of:
+        scores = {
+            model: score
+            for model, run in run_of.items()
+            if (score := _score_of(_fetched(hub, run, run.results), request)) is not None
+        }
+        seconds = max(time.monotonic() - start, 1e-3)
+        speed = sum(run.results_size for run in run_of.values()) / seconds
+        if not scores:
             dated = f" of {date}" if date else ""
-            n_seen = min(len(repo_of), _CANDIDATES_PER_MODEL * n)
             raise UsageError(
                 f"hub:{owner}: no samples of {', '.join(request.tasks)}{dated} in the logs of "
-                f"{plural(n_seen, 'model')} that were looked at"
+                f"{plural(len(candidates), 'model')} that were looked at"
             )
-        runs = [run_of[model] for model in spread(scores, n)]
-        total = sum(run.size for run in runs)
-        speed = fetched_bytes / max(time.monotonic() - start, 1e-3)
+        runs = [run_of[model] for model in spread(scores, n_models)]
+        size = sum(run.size for run in runs)
         n_families = len({family_of(model) for model in scores})
         request.say(
             f"hub:{owner}: {len(runs)} of {len(repo_of):,} models ({n_families} families, scores "
-            f"{min(scores.values()):.3g} to {max(scores.values()):.3g}), {total / 1e6:,.0f} MB of "
-            f"samples, about {max(total / max(speed, 1e5) / 60, 0.1):.1f} minutes; what is cached "
-            "is not fetched again"
+            f"{min(scores.values()):.3g} to {max(scores.values()):.3g}), {size / 1e6:,.0f} MB of "
+            f"samples, about {max(size / max(speed, _LEAST_SPEED) / 60, 0.1):.1f} minutes; what is "
+            "cached is not fetched again"
         )
         # Before anything large is fetched.
-        require_small(f"hub:{owner}", len(runs), total, request.max_gb)
-        done = 0
-        for folder, run in _folders_of(target, runs):
-            folder.mkdir(parents=True)
-            # What has been fetched already adds nothing to the progress.
-            for path, size in (*run.samples.items(), (run.results, 0)):
-                _link(_fetched(hub, run, path), folder / Path(path).name)
-                done += size
-                if request.on_progress is not None:
-                    request.on_progress(done, total)
+        require_small(f"hub:{owner}", len(runs), size, request.max_gb)
+        _link_runs(hub, runs, target, request)
 
 
-def _folders_of(target: Path, runs: Sequence[_BoardRun]) -> Iterator[tuple[Path, _BoardRun]]:
-    """Yield a folder of its own for each run: owners may use one name for two data sets."""
+def _repos_of_board(api: Any, owner: str) -> dict[str, str]:
+    """Return the data set of each model of a board, by ``organisation/model``."""
+    repo_of = {
+        f"{match['organisation']}/{match['model']}": repo.id
+        for repo in api.list_datasets(author=owner, search="-details")
+        if (match := _DETAILS.fullmatch(repo.id))
+    }
+    if not repo_of:
+        raise UsageError(f"hub:{owner}: no data set <organisation>__<model>-details there")
+    return repo_of
+
+
+def _link_runs(hub: Hub, runs: Sequence[_BoardRun], target: Path, request: LogRequest) -> None:
+    """Fetch the files of runs, and link them in a folder of each run below `target`."""
+    done, size = 0, sum(run.size for run in runs)
     for number, run in enumerate(runs):
-        yield target / f"{number:03d}_{run.repo.rpartition('/')[2]}", run
+        # Numbered, as owners may use one name for two data sets.
+        folder = target / f"{number:03d}_{run.repo.rpartition('/')[2]}"
+        folder.mkdir(parents=True)
+        # What has been fetched already adds nothing to the progress.
+        for path, file_size in (*run.samples.items(), (run.results, 0)):
+            _link(_fetched(hub, run, path), folder / Path(path).name)
+            done += file_size
+            if request.on_progress is not None:
+                request.on_progress(done, size)
 
 
 def _newest_run(api: Any, repo: str, tasks: Sequence[str], date: str) -> _BoardRun | None:
@@ -296,7 +315,7 @@ def _newest_run(api: Any, repo: str, tasks: Sequence[str], date: str) -> _BoardR
         day, _, folder = key.partition(" ")
         results = f"{folder}/results_{day}.json".lstrip("/")
         if results in files:
-            return _BoardRun(repo, "main", results, samples)
+            return _BoardRun(repo, results, files[results], samples)
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
@@ -64,10 +64,10 @@ class Audit(Shown):
         return self.content
 
     def _grid(self) -> ShownTable:
-        content, confidence = self.content, self.ranking["confidence"]
+        content = self.content
         title = (
-            f"{content['metric']} ({content['scale']}): {exact_percent(confidence)} intervals "
-            "against full results"
+            f"{content['metric']} ({content['scale']}): "
+            f"{exact_percent(content['confidence'])} intervals against full results"
         )
         columns = ("model", "estimate", "interval", "full", "z", "held")
         rows = [
@@ -75,41 +75,54 @@ class Audit(Shown):
              f"{row['z']:+.2f}", "yes" if row["held"] else "NO"]
             for name, row in content["models"].items()
         ]  # fmt: skip
-        notes = []
+        notes = (*self._notes_of_order(), *self._notes_of_pairs(), *self._notes_of_models())
+        return ShownTable(title, columns, rows, notes)
+
+    def _notes_of_order(self) -> Iterator[str]:
+        """Yield the order that the run claims, that of the full results, and how alike they are."""
+        content = self.content
         # One model has no order.
         if len(content["order"]) > 1:
-            notes += [f"claimed order  {' > '.join(content['order'])}"]
-            notes += [f"full order     {' > '.join(content['true_order'])}"]
-            notes += [f"Kendall's tau  {content['tau']:.3f}"] if content["tau"] is not None else []
-        decided, ties, intervals, items = (
-            content[k] for k in ("decided", "ties", "intervals", "items")
-        )
+            yield f"claimed order  {' > '.join(content['order'])}"
+            yield f"full order     {' > '.join(content['true_order'])}"
+            # Full scores that are all equal have no order to agree with.
+            if content["tau"] is not None:
+                yield f"Kendall's tau  {content['tau']:.3f}"
+
+    def _notes_of_pairs(self) -> Iterator[str]:
+        """Yield how many decisions hold, which do not, and how many pairs were rightly left."""
+        decided, ties = self.content["decided"], self.content["ties"]
         # A run that decided nothing is judged by its intervals alone.
         if decided["of"]:
-            notes.append(f"decided pairs  {decided['held']} of {decided['of']} in the full order")
-        notes += [
-            f"  did not hold: {pair['claim']} ({pair['a']} against {pair['b']}, P = "
-            f"{pair['p']:.3f}; full {content['models'][pair['a']]['truth']:.4g} and "
-            f"{content['models'][pair['b']]['truth']:.4g})"
-            for pair in content["pairs"]
-            if pair["held"] is False
-        ]
+            yield f"decided pairs  {decided['held']} of {decided['of']} in the full order"
+        models = self.content["models"]
+        for pair in self.content["pairs"]:
+            # None stands for a pair that was left open, which claims nothing.
+            if pair["held"] is False:
+                yield (
+                    f"  did not hold: {pair['claim']} ({pair['a']} against {pair['b']}, P = "
+                    f"{pair['p']:.3f}; full {models[pair['a']]['truth']:.4g} and "
+                    f"{models[pair['b']]['truth']:.4g})"
+                )
         if ties["of"]:
-            notes.append(
+            yield (
                 f"pairs left     {ties['of']}, of which {ties['truly_tied']} are ties in the full "
                 "results, too (95% bootstrap intervals overlap)"
             )
-        z = float(ndtri((1.0 + confidence) / 2.0))
-        notes += [
-            f"intervals      {intervals['held']} of {len(rows)} hold the full score"
-            + (f"; so few do in {intervals['chance']:.1g} of runs" if self.intervals_fail else ""),
+
+    def _notes_of_models(self) -> Iterator[str]:
+        """Yield how many intervals hold, how large errors are, and how many items were asked."""
+        intervals, items = self.content["intervals"], self.content["items"]
+        chance = f"; so few do in {intervals['chance']:.1g} of runs" if self.intervals_fail else ""
+        yield f"intervals      {intervals['held']} of {intervals['of']} hold the full score{chance}"
+        largest_z = float(ndtri((1.0 + self.content["confidence"]) / 2.0))
+        yield (
             "z              an error over its standard error; its root mean square is "
-            f"{intervals['z_rms']:.2f}, about 1 if stated errors are true; beyond {z:.1f} an "
-            "interval fails",
-            f"items          {items['administered']} of {items['full']} "
-            f"({items['administered'] / items['full']:.1%})",
-        ]
-        return ShownTable(title, columns, rows, tuple(notes))
+            f"{intervals['z_rms']:.2f}, about 1 if stated errors are true; beyond {largest_z:.1f} "
+            "an interval fails"
+        )
+        share = items["administered"] / items["full"]
+        yield f"items          {items['administered']} of {items['full']} ({share:.1%})"
 
 
 def audit(
@@ -142,7 +155,6 @@ def audit(
         raise UsageError(f"{difference}; read them with the range that both have")
     compared = _compared_models(ranking, table, names or {})
     models = list(compared.name_in_table)
-    ordered = [name for name in ranking["order"] if name in compared.name_in_table]
     full = table.select(compared.name_in_table.values())
     _require_same_documents(ranking, models, full)
     scores = full.model_scores()
@@ -150,16 +162,11 @@ def audit(
     tied = true_ties(*bootstrap_intervals(scores))
     # A run claims means on the metric's own scale; its order is that of scores on [0, 1].
     truth = Truth(signed_means=means, means=np.asarray(full.scale.restore(means)), tied=tied)
-    pairs = _pairs_of(ranking, ordered)
+    # A model that was set aside has an estimate but no rank in the order.
+    order = [name for name in ranking["order"] if name in compared.name_in_table]
+    pairs = _pairs_of(ranking, order)
     claim = _claim_of(ranking, models, pairs)
     rows, pair_rows = _model_rows(ranking, models, claim, truth), _pair_rows(pairs, claim, truth)
-    held = [row["held"] for row in pair_rows if row["held"] is not None]
-    truly_tied = [row["truly_tied"] for row in pair_rows if row["held"] is None]
-    # A model that was set aside has an estimate but no rank in the order.
-    ordered_means = means[: len(ordered)]
-    # The order itself is what is claimed: the first model has the highest number.
-    tau = kendall_tau(-np.arange(len(ordered)), ordered_means)
-    z_rms = float(np.sqrt(np.mean(np.square([row["z"] for row in rows.values()]))))
     # An audit is of one outcome, whose results are compared.
     [term] = ranking["terms"]
     content = {
@@ -168,20 +175,10 @@ def audit(
         "scale": full.scale.describe(),
         "confidence": ranking["confidence"],
         "models": rows,
-        "order": ordered,
-        "true_order": [models[i] for i in np.argsort(-ordered_means, kind="stable")],
-        "tau": None if np.isnan(tau) else tau,
+        **_orders(order, means[: len(order)]),
         "pairs": pair_rows,
-        "intervals": {
-            "held": sum(row["held"] for row in rows.values()),
-            "of": len(rows),
-            "z_rms": z_rms,
-            "chance": _chance_of_so_few(
-                ranking, [row["held"] for row in rows.values() if row["n_items"]]
-            ),
-        },
-        "decided": {"held": sum(held), "of": len(held)},
-        "ties": {"truly_tied": sum(truly_tied), "of": len(truly_tied)},
+        "intervals": _interval_totals(ranking, list(rows.values())),
+        **_pair_totals(pair_rows),
         "items": {
             "administered": sum(row["n_items"] for row in rows.values()),
             "full": len(rows) * full.n_items,
@@ -261,11 +258,11 @@ def _require_same_documents(
 _Positions = tuple[int, int]
 
 
-def _pairs_of(ranking: RankingContent, ordered: Sequence[str]) -> dict[_Positions, PairContent]:
+def _pairs_of(ranking: RankingContent, order: Sequence[str]) -> dict[_Positions, PairContent]:
     """Return what the run says of each pair of models, by their positions in its order."""
     rows = {(row["a"], row["b"]): row for row in ranking["pairwise"]}
-    positions = combinations(range(len(ordered)), 2)
-    return {(i, j): row for i, j in positions if (row := rows.get((ordered[i], ordered[j])))}
+    positions = combinations(range(len(order)), 2)
+    return {(i, j): row for i, j in positions if (row := rows.get((order[i], order[j])))}
 
 
 def _claim_of(
@@ -327,6 +324,37 @@ def _claim_in_words(row: PairContent, sign: int) -> str:
     if sign == 0:
         return "tied"
     return f"{row['a'] if sign > 0 else row['b']} better"
+
+
+def _orders(order: Sequence[str], means: Floats) -> Facts:
+    """Return the claimed order, that of the full means, and tau; None if all means are equal."""
+    # The order itself is what is claimed: the first model has the highest number.
+    tau = kendall_tau(-np.arange(len(order)), means)
+    return {
+        "order": order,
+        "true_order": [order[i] for i in np.argsort(-means, kind="stable")],
+        "tau": None if np.isnan(tau) else tau,
+    }
+
+
+def _interval_totals(ranking: RankingContent, rows: Sequence[Facts]) -> Facts:
+    """Return how many models' intervals hold, the chance of so few, and the size of errors."""
+    return {
+        "held": sum(row["held"] for row in rows),
+        "of": len(rows),
+        "z_rms": float(np.sqrt(np.mean(np.square([row["z"] for row in rows])))),
+        "chance": _chance_of_so_few(ranking, [row["held"] for row in rows if row["n_items"]]),
+    }
+
+
+def _pair_totals(pair_rows: Sequence[Facts]) -> Facts:
+    """Return how many decided pairs hold, and how many pairs that were left open are ties."""
+    held = [row["held"] for row in pair_rows if row["held"] is not None]
+    truly_tied = [row["truly_tied"] for row in pair_rows if row["held"] is None]
+    return {
+        "decided": {"held": sum(held), "of": len(held)},
+        "ties": {"truly_tied": sum(truly_tied), "of": len(truly_tied)},
+    }
 
 
 def _chance_of_so_few(ranking: RankingContent, held: Sequence[bool]) -> float:

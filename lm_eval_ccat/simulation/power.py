@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..bank import ItemBank
-from ..methods.belief import as_of_many, zeros_to_come
+from ..methods.belief import Belief, as_of_many, zeros_to_come
 from ..metrics.scale import Floats
 from ..ranker import Ranker
 from ..ranker.boundary import FIRST_LOOK
@@ -233,7 +233,7 @@ class Power:
         rankings = [
             _rank_pair(
                 banks,
-                [newcomers.scores(rng), newcomers.scores(rng)],
+                {"a": newcomers.scores(rng), "b": newcomers.scores(rng)},
                 level=level,
                 seed=seed,
                 ranker_options=options,
@@ -355,7 +355,7 @@ def spreads_of(newcomers: Newcomers) -> Spreads:
 
 def _rank_pair(
     banks: Mapping[str, ItemBank],
-    scores: Sequence[Mapping[str, Floats]],
+    scores: Mapping[str, Mapping[str, Floats]],
     *,
     level: float,
     seed: int,
@@ -366,49 +366,61 @@ def _rank_pair(
     Parameters
     ----------
     banks : mapping of task to ItemBank
-    scores : sequence of two mappings of task to ndarray of shape (n_items,)
-        Of either model, on [0, 1], in bank order.
+    scores : mapping of model to (mapping of task to ndarray of shape (n_items,))
+        Of both models, on [0, 1], in bank order.
     level : float
         Error level of a decision.
     seed : int
     ranker_options : mapping
     """
-    models = ("a", "b")
     max_items = int(min(STOPS[-1], sum(bank.kept.sum() for bank in banks.values())))
     ranker = Ranker(
-        banks, models, stop="limits", max_items=max_items, warmup=0, seed=seed, **ranker_options
-    )
-    score_of = {
+        banks, list(scores),
+        stop="limits", max_items=max_items, warmup=0, seed=seed, **ranker_options,
+    )  # fmt: skip
+    answers = {
         (model, (task, doc_id)): score
-        for model, of_model in zip(models, scores)
+        for model, scores_by_task in scores.items()
         for task, bank in banks.items()
-        for doc_id, score in zip(bank.doc_ids, of_model[task].tolist())
+        for doc_id, score in zip(bank.doc_ids, scores_by_task[task].tolist())
     }
-    a, b = (np.concatenate([of_model[task] for task in banks]) for of_model in scores)
-    variance_of_item = max(float(np.var(a - b)), _LEAST_SPREAD)
-    stops = [n for n in STOPS if n <= max_items and n < len(a)]
-    rows: list[_PlayedErrors] = []
-    while len(rows) < len(stops) and (asks := ranker.ask(ASKS_AT_ONCE)):
+    n_items = len(answers) // 2
+    first, second = scores.values()
+    differences = np.concatenate([first[task] - second[task] for task in banks])
+    variance_of_item = max(float(np.var(differences)), _LEAST_SPREAD)
+    stops = [n for n in STOPS if n <= max_items and n < n_items]
+    errors: list[_PlayedErrors] = []
+    while len(errors) < len(stops) and (asks := ranker.ask(ASKS_AT_ONCE)):
         for model, item in asks:
-            ranker.tell(model, item, score_of[model, item])
+            ranker.tell(model, item, answers[model, item])
         belief = ranker.belief().on_scores
-        gap, variance, df, n = (float(figure[0, 1]) for figure in belief.pairs)
+        n_asked = belief.pairs.n[0, 1]
         # All items leave no error, which says nothing of fewer.
-        if n >= len(a) and not ranker_options["sampled"]:
+        if n_asked >= n_items and not ranker_options["sampled"]:
             break
-        if n >= stops[len(rows)]:
-            better, worse = (0, 1) if gap > 0.0 else (1, 0)
-            gaps = belief.gaps_at(np.array([better]), np.array([worse]))
-            to_come = zeros_to_come(level, gaps.row_zero_count)
-            zeros = float(to_come[0] * gaps.row_zero_loss[0])
-            zeros *= float(as_of_many(np.array(n), belief.n_items))
-            error = math.sqrt(belief.variance[0, 0])
-            row = _PlayedErrors(
-                n=np.array(n),
-                variance=np.array(variance / variance_of_item),
-                df=np.array(min(df, LARGE_DF)),
-                zeros=np.array(zeros),
-                error=np.array(error),
-            )
-            rows.append(row)
-    return rows
+        if n_asked >= stops[len(errors)]:
+            errors.append(_errors_of(belief, level, variance_of_item))
+    return errors
+
+
+def _errors_of(belief: Belief, level: float, variance_of_item: float) -> _PlayedErrors:
+    """Return the errors of two models by a belief on scores, as numbers.
+
+    Parameters
+    ----------
+    belief : Belief
+    level : float
+        Error level of a decision.
+    variance_of_item : float
+        Variance of the models' difference on a single item.
+    """
+    better, worse = (0, 1) if belief.pairs.gap[0, 1] > 0.0 else (1, 0)
+    pair = belief.gaps.at((better, worse))
+    zeros = zeros_to_come(level, pair.row_zero_count) * pair.row_zero_loss
+    return _PlayedErrors(
+        n=pair.n,
+        variance=pair.variance / variance_of_item,
+        df=np.minimum(pair.df, LARGE_DF),
+        zeros=zeros * as_of_many(pair.n, belief.n_items),
+        error=np.sqrt(belief.variance[0, 0]),
+    )

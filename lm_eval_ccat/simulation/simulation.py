@@ -228,19 +228,9 @@ def simulate(
     whole(1).check(seeds, "seeds")
     whole().check(seed, "seed")
     CONFIDENCE.check(confidence, "confidence")
-    if isinstance(table, (str, Path)):
-        table = ScoreTable.read(table, metric=metric, **reading)
-    # Options of reading do nothing to scores in memory; ignoring them would look like filtering.
-    elif reading:
-        raise TypeError(f"simulate() takes no {', '.join(reading)} with scores that are read")
-    elif metric is not None:
-        raise UsageError(
-            f"metric {metric!r} chooses among scores at a path, and these are in memory: leave it "
-            f"out, or read them by it, ScoreTable.read(path, metric={metric!r})"
-        )
-    benchmark = Benchmark.of(table, weights)
-    n_items, tasks = len(benchmark.items), list(benchmark.tables)
-    all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
+    benchmark = Benchmark.of(_scores_at(table, metric, reading), weights)
+    n_items, n_tasks = len(benchmark.items), len(benchmark.tables)
+    all_levels = spending_levels(levels, items_per_model, n_items, spend, n_tasks)
     protocol = Protocol(
         methods=strategies,
         levels=all_levels,
@@ -273,7 +263,7 @@ def simulate(
             "seeds": seeds,
             "items_per_model": items_per_model,
             "confidence": confidence,
-            "warmup": protocol.warmup_per_task(items_per_model, len(tasks)),
+            "warmup": protocol.warmup_per_task(items_per_model, n_tasks),
             "spend": spend,
             "kind": kind,
             "prices": "equal" if spend == "fixed" else "given" if prices else DRAWN_PRICES,
@@ -284,6 +274,25 @@ def simulate(
         warnings=[*benchmark.warnings, *replayed.warnings],
         replays=replayed.replays,
     )
+
+
+def _scores_at(
+    table: ScoreTable | Mapping[str, ScoreTable] | str | Path,
+    metric: str | None,
+    reading: Mapping[str, Any],
+) -> ScoreTable | Mapping[str, ScoreTable]:
+    """Return the scores that `simulate` is given; those at a path are read."""
+    if isinstance(table, (str, Path)):
+        return ScoreTable.read(table, metric=metric, **reading)
+    # Options of reading do nothing to scores in memory; ignoring them would look like filtering.
+    if reading:
+        raise TypeError(f"simulate() takes no {', '.join(reading)} with scores that are read")
+    if metric is not None:
+        raise UsageError(
+            f"metric {metric!r} chooses among scores at a path, and these are in memory: leave it "
+            f"out, or read them by it, ScoreTable.read(path, metric={metric!r})"
+        )
+    return table
 
 
 def _folds_of(sets: Sequence[HoldOut], prices: Sequence[Mapping[str, float]]) -> list[Fold]:
