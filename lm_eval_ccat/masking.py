@@ -229,29 +229,44 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
             yield from _secrets(inner, named)
     elif isinstance(value, str):
         if named:
-            yield value
-            yield _SCHEME.sub("", value)
-            # A server may repeat the password that the header encodes.
-            if value.lower().startswith("basic "):
-                with contextlib.suppress(binascii.Error, UnicodeDecodeError):
-                    userinfo = base64.b64decode(value[6:], validate=True).decode()
-                    yield from (userinfo, *userinfo.split(":", 1)[1:])
-        for userinfo in _USERINFO.findall(value):
-            yield userinfo
-            yield from (unquote(part) for part in userinfo.split(":", 1)[1:])
-            if ":" in userinfo:  # as a server receives it, and may repeat it
-                yield base64.b64encode(unquote(userinfo).encode()).decode()
-        for name, inner in (*_QUERY.findall(value), *_PAIR.findall(value)):
-            # A key in a URL or in `a=b,c=d` has a name as one in a mapping has.
-            if _is_secret(name, inner.strip("\"'")):
-                yield from (inner, unquote(inner), inner.strip("\"'"))
-        if value[:1] in "{[":  # --model_args and --metadata take JSON too
-            try:
+            yield from _forms_of_credential(value)
+        yield from _secrets_in_addresses(value)
+        yield from _secrets_in_pairs(value)
+        # --model_args and --metadata take JSON, too.
+        if value.lstrip().startswith(("{", "[")):
+            with contextlib.suppress(ValueError):
                 yield from _secrets(json.loads(value), named)
-            except ValueError:
-                pass
     elif named and isinstance(value, int) and not isinstance(value, bool):
         yield str(value)
+
+
+def _forms_of_credential(text: str) -> Iterable[str]:
+    """Yield a credential as it is given, and the parts that a server may repeat."""
+    yield text
+    yield _SCHEME.sub("", text)
+    # The header encodes a user's name and password.
+    if text.lower().startswith("basic "):
+        with contextlib.suppress(binascii.Error, UnicodeDecodeError):
+            userinfo = base64.b64decode(text[6:], validate=True).decode()
+            yield from (userinfo, *userinfo.split(":", 1)[1:])
+
+
+def _secrets_in_addresses(text: str) -> Iterable[str]:
+    """Yield ``user:password`` of each URL in a text, the password, and the header of both."""
+    for userinfo in _USERINFO.findall(text):
+        yield userinfo
+        yield from (unquote(part) for part in userinfo.split(":", 1)[1:])
+        # As a server receives it, and may repeat it.
+        if ":" in userinfo:
+            yield base64.b64encode(unquote(userinfo).encode()).decode()
+
+
+def _secrets_in_pairs(text: str) -> Iterable[str]:
+    """Yield the credentials in a URL's query or in ``a=b,c=d``, which have names as in mappings."""
+    for name, value in (*_QUERY.findall(text), *_PAIR.findall(text)):
+        unquoted = value.strip("\"'")
+        if _is_secret(name, unquoted):
+            yield from (value, unquote(value), unquoted)
 
 
 def mask_file(path: Path) -> None:

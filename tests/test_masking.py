@@ -57,6 +57,7 @@ def nothing_remembered():
         ({"base_url": f"https://host/v1?key={PLAIN}&n=3"}, PLAIN),
         (["rank", "--model_args", f"model=m,api-key={PLAIN},n=3"], PLAIN),
         (["run", "--metadata", json.dumps({"token": KEY})], KEY),
+        (["run", "--metadata", "\n " + json.dumps({"token": KEY})], KEY),
     ],
 )
 def test_a_key_is_masked_however_it_is_given(configuration, key, tmp_path) -> None:

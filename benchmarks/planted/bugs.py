@@ -140,8 +140,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "only the last part of a credential in a URL is masked",
         "lm_eval_ccat/masking",
-        "            yield userinfo\n            yield from",
-        "            yield from",
+        "        yield userinfo\n        yield from",
+        "        yield from",
         ("tests/test_masking.py",),
     ),
     Bug(
