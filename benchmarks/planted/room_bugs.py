@@ -1933,8 +1933,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "cli/bank": (
         (
             "a warning of a suite's bank leaves the exit code 0",
-            'are_sound = are_sound and facts["ok"]',
-            'are_sound = facts["ok"]',
+            'are_sound = all(facts["ok"] for',
+            'are_sound = any(facts["ok"] for',
         ),
         (
             "two suites that differ are the same",

@@ -91,38 +91,55 @@ def check(args: argparse.Namespace) -> int:
     """
     if args.other is not None:
         return _compare(args)
-    are_sound = True
-    facts_of_tasks: dict[str, Facts] = {}
-    # What several banks have in common is printed once, after all of them.
-    notes: dict[str, list[str]] = {}
-    warnings: dict[str, list[str]] = {}
     suite, is_suite = opened(args.bank)
+    facts_of_tasks: dict[str, Facts] = {}
+    facts_of_banks: dict[str, Facts] = {}
     for task, outcome, bank in suite.banks():
-        bank_name = f"{task} {outcome}"
-        label = f"{args.bank}: {bank_name}" if is_suite else args.bank
+        name = f"{task} {outcome}"
+        label = f"{args.bank}: {name}" if is_suite else args.bank
         # For a suite, --documents_of names a group of tasks; each bank has its own task.
         checked = _checked(bank, args, str(bank.task) if is_suite else args.documents_of)
-        facts = facts_of_tasks.setdefault(task, {})[outcome] = {"bank": label, **checked}
-        are_sound = are_sound and facts["ok"]
+        facts = {"bank": label, **checked}
+        facts_of_tasks.setdefault(task, {})[outcome] = facts_of_banks[name] = facts
+        # Each bank's lines come once it is checked: the next one may take long.
         if not prints_json(args.json):
-            print(f"{label}: {facts['items']} items, {facts['models']} calibration models")
-            notes[bank_name] = []
-            for finding in facts["findings"]:
-                # If documents cannot be verified, that is usually so for every bank of a suite.
-                if is_suite and finding["kind"] == "unverified_documents":
-                    notes[bank_name].append(finding["message"])
-                else:
-                    print(f"  {finding['level']}: {finding['message']}")
-            warnings[bank_name] = facts["warnings"]
-            if facts["ok"]:
-                is_compared = args.scores or args.documents_of
-                print("  nothing wrong found" if is_compared else "  the file is sound")
-    for level, texts in (("note", notes), ("warning", warnings)):
-        for text in one_line_per_kind(texts):
-            print(f"  {level}: {text}")
+            _print_findings(facts, is_suite, is_compared=bool(args.scores or args.documents_of))
+    if not prints_json(args.json):
+        _print_common(facts_of_banks, is_suite)
+    are_sound = all(facts["ok"] for facts in facts_of_banks.values())
     suite_facts: Facts = {"suite": args.bank, "ok": are_sound} if is_suite else {}
     _emit_facts(args, facts_of_tasks, suite_facts)
     return 0 if are_sound else WRONG
+
+
+def _is_common(finding: Facts, is_suite: bool) -> bool:
+    """Whether a finding is usually one of every bank of a suite: no documents can be verified."""
+    return is_suite and finding["kind"] == "unverified_documents"
+
+
+def _print_findings(facts: Facts, is_suite: bool, is_compared: bool) -> None:
+    """Print what was found in one bank; `is_compared` with documents or scores, or its file alone.
+
+    Findings that banks of a suite have in common are left to `_print_common`.
+    """
+    print(f"{facts['bank']}: {facts['items']} items, {facts['models']} calibration models")
+    for finding in facts["findings"]:
+        if not _is_common(finding, is_suite):
+            print(f"  {finding['level']}: {finding['message']}")
+    if facts["ok"]:
+        print("  nothing wrong found" if is_compared else "  the file is sound")
+
+
+def _print_common(facts_of_banks: dict[str, Facts], is_suite: bool) -> None:
+    """Print once what several banks have in common: notes on findings, and warnings."""
+    notes = {
+        name: [finding["message"] for finding in facts["findings"] if _is_common(finding, is_suite)]
+        for name, facts in facts_of_banks.items()
+    }
+    warnings = {name: facts["warnings"] for name, facts in facts_of_banks.items()}
+    for level, texts in (("note", notes), ("warning", warnings)):
+        for text in one_line_per_kind(texts):
+            print(f"  {level}: {text}")
 
 
 def _emit_facts(args: argparse.Namespace, facts: dict[str, Facts], suite: Facts) -> None:

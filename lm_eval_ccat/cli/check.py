@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..harness.opening import with_shipped_tasks
-from ..harness.task_check import TaskCheck, check_tasks, write_variants
+from ..harness.task_check import MetricCheck, TaskCheck, check_tasks, write_variants
 from ..report.following import to_rank
 from ..shown import first_of, plural
 from .parsing import INCLUDE_PATH, JSON, Options, emit, names_of, prints_json
@@ -73,42 +73,49 @@ def check(args: argparse.Namespace) -> int:
 def _in_words(checks: list[TaskCheck]) -> str:
     """Describe tasks and their metrics; tasks that differ only in name are listed together."""
     # The 57 tasks of MMLU say the same; once is enough.
-    grouped: dict[Any, list[TaskCheck]] = {}
+    groups: dict[Any, list[TaskCheck]] = {}
     for check in checks:
-        same = (_without_names(check.metrics, check.task), check.reason.replace(check.task, ""))
-        grouped.setdefault(same, []).append(check)
-    blocks = []
-    for members in grouped.values():
-        first = members[0]
-        lines = [_title(members)]
-        if first.reason:
-            lines += _wrapped(f"cannot be run adaptively: {first.reason}", "  ")
-        usable = [metric for metric in first.metrics if metric.usable]
-        if usable and not first.reason:
-            rows = [("metric", "scale", "key of the estimate")]
-            rows += [(metric.metric, metric.words, str(metric.key)) for metric in usable]
-            name_width = max(len(name) for name, _, _ in rows)
-            scale_width = max(len(scale) for _, scale, _ in rows)
-            lines += [
-                f"  {name:<{name_width}}  {scale:<{scale_width}}  {key}".rstrip()
-                for name, scale, key in rows
-            ]
-        if not first.reason:
-            for reason in dict.fromkeys(
-                metric.reason for metric in first.metrics if not metric.usable
-            ):
-                lines += _wrapped(f"refused: {reason}", "  ")
-        for note in dict.fromkeys(note for check in members for note in check.notes):
-            lines += _wrapped(f"note: {note}", "  ")
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks)
+        groups.setdefault(_without_names(check), []).append(check)
+    return "\n\n".join("\n".join(_lines_of(members)) for members in groups.values())
 
 
-def _without_names(metrics: Any, task: str) -> tuple[Any, ...]:
-    return tuple(
-        (metric.metric, metric.key, metric.words, metric.reason.replace(task, ""))
-        for metric in metrics
+def _without_names(check: TaskCheck) -> tuple[Any, ...]:
+    """Return what is said of a task, but for its name."""
+    metrics = (
+        (metric.metric, metric.key, metric.words, metric.reason.replace(check.task, ""))
+        for metric in check.metrics
     )
+    return (check.reason.replace(check.task, ""), *metrics)
+
+
+def _lines_of(members: list[TaskCheck]) -> list[str]:
+    """Describe tasks that differ only in name."""
+    first = members[0]
+    lines = [_title(members)]
+    if first.reason:
+        lines += _wrapped(f"cannot be run adaptively: {first.reason}")
+    else:
+        lines += _table([metric for metric in first.metrics if metric.usable])
+        refused = dict.fromkeys(metric.reason for metric in first.metrics if not metric.usable)
+        for reason in refused:
+            lines += _wrapped(f"refused: {reason}")
+    for note in dict.fromkeys(note for check in members for note in check.notes):
+        lines += _wrapped(f"note: {note}")
+    return lines
+
+
+def _table(metrics: list[MetricCheck]) -> list[str]:
+    """Return the lines of a table of metrics; none without metrics."""
+    if not metrics:
+        return []
+    rows = [("metric", "scale", "key of the estimate")]
+    rows += [(metric.metric, metric.words, str(metric.key)) for metric in metrics]
+    name_width = max(len(name) for name, _, _ in rows)
+    scale_width = max(len(scale) for _, scale, _ in rows)
+    return [
+        f"  {name:<{name_width}}  {scale:<{scale_width}}  {key}".rstrip()
+        for name, scale, key in rows
+    ]
 
 
 def _title(members: list[TaskCheck]) -> str:
@@ -120,7 +127,7 @@ def _title(members: list[TaskCheck]) -> str:
     return f"{names} ({len(members)} tasks, {count})"
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(
-        text, 100, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
+        text, 100, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
     )

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 from ..errors import UsageError
 from ..live import compare as comparing
+from ..live.comparison import Comparison
 from ..live.losses import with_answers
 from ..live.sides import models_in
 from ..live.surfaces import add_flags, given_by_flags
 from ..report.following import after_comparison
 from ..report.plain import format_of, lines
+from ..scores.reading import YAML
 from ..shown import some
 from .live import Display
 from .parsing import (
@@ -84,7 +86,7 @@ def compare(args: argparse.Namespace) -> int:
     Exit code 0: the candidate is not worse by more than the margin. 5: it is worse.
     3: not known. docs/howto/recipes.md has a workflow for CI.
     """
-    outputs = [(Path(name), format_of(Path(name))) for name in args.output]
+    format_of_file = {Path(name): format_of(Path(name)) for name in args.output}
     sides = _two_sides(args)
     query, options = reading_of(args), given_by_flags(args, "compare")
     # What a comparison comes to is printed below, in the form that is asked for.
@@ -111,29 +113,32 @@ def compare(args: argparse.Namespace) -> int:
     # What was printed while live models were asked stands in every form of the result.
     warnings = list(dict.fromkeys([*display.warned, *compared.warnings, *doubts]))
     compared = replace(compared, warnings=warnings)
-    pages = [path for path, _ in outputs if path.suffix == ".html"]
-    sources = (sides.baseline, sides.candidate)
-    live = any(isinstance(side, dict) or str(side).endswith((".yaml", ".yml")) for side in sources)
+    pages = [path for path in format_of_file if path.suffix == ".html"]
     # Only logs hold answers, and reading them again pays where a page shows them.
-    if pages and not live:
-        models = compared.baseline, compared.candidate
-        outcomes = [
-            replace(outcome, losses=with_answers(outcome.losses, outcome.outcome, models, sources))
-            for outcome in compared.outcomes
-        ]
-        compared = replace(compared, outcomes=outcomes)
-    for path, text in outputs:
+    if pages and not sides.are_live:
+        compared = _with_answers(compared, sides)
+    for path, text in format_of_file.items():
         write_file(path, text(compared))
     next_step = after_comparison(
         compared,
         pages,
-        live=live,
+        live=sides.are_live,
         max_items=options.get("max_items"),
-        keeps_answers=not live or args.run_dir is not None,
+        keeps_answers=not sides.are_live or args.run_dir is not None,
     )
     emit(args.json, compared.to_dict(), [*lines(compared), next_step])
     warn(*(warning for warning in warnings if warning not in display.warned))
     return compared.exit_code
+
+
+def _with_answers(compared: Comparison, sides: _TwoSides) -> Comparison:
+    """Return a comparison of logs whose losses have both models' answers."""
+    models, sources = (compared.baseline, compared.candidate), (sides.baseline, sides.candidate)
+    outcomes = [
+        replace(outcome, losses=with_answers(outcome.losses, outcome.outcome, models, sources))
+        for outcome in compared.outcomes
+    ]
+    return replace(compared, outcomes=outcomes)
 
 
 class _TwoSides(NamedTuple):
@@ -143,6 +148,12 @@ class _TwoSides(NamedTuple):
     candidate: Any
     baseline_name: str
     candidate_name: str
+
+    @property
+    def are_live(self) -> bool:
+        """Whether a side is a model that is asked: a dictionary of its settings, or their file."""
+        sources = (self.baseline, self.candidate)
+        return any(isinstance(side, dict) or str(side).endswith(YAML) for side in sources)
 
 
 def _two_sides(args: argparse.Namespace) -> _TwoSides:

@@ -47,22 +47,10 @@ def plan(args: argparse.Namespace) -> int:
     your own.
     """
     flags: dict[str, Any] = given_by_flags(args, "plan")
-    if args.config is None and not {"tasks", "bank"} & set(flags):
-        raise UsageError("give a configuration file, --task, or --bank")
-    if args.models is not None and args.models < 2:
-        raise UsageError(
-            "--models: a plan is of pairs of models, so of at least 2; one model's score is "
-            "estimated by `run --adaptive`"
-        )
-    # The plan must be of the very run that the file describes, so no flag changes it.
-    if args.config is not None and (args.models is not None or flags):
-        flag = "models" if args.models is not None else next(iter(flags))
-        raise UsageError(f"--{flag} cannot be combined with {args.config}; write it there")
-    if args.config is None:
-        # The models are never asked. The harness's type `dummy` needs no weights and no server.
-        models = [{"name": f"model {n + 1}", "model": "dummy"} for n in range(args.models or 2)]
-        flags["models"] = models
-    config = flags if args.config is None else Path(args.config)
+    _require_one_source(args, flags)
+    # The models are never asked. The harness's type `dummy` needs no weights and no server.
+    models = [{"name": f"model {n + 1}", "model": "dummy"} for n in range(args.models or 2)]
+    config = {**flags, "models": models} if args.config is None else Path(args.config)
     display = Display(json=args.json)
     with progress("rankings played") as show:
         content = ranking_run.dry_run(
@@ -82,6 +70,21 @@ def plan(args: argparse.Namespace) -> int:
     lines.append(_next_step(args.config, flags, content["task"].split("+")))
     emit(args.json, content, lines)
     return 0
+
+
+def _require_one_source(args: argparse.Namespace, flags: Mapping[str, Any]) -> None:
+    """Refuse what describes no run, or a run twice: a configuration file or flags are to."""
+    if args.config is None and not {"tasks", "bank"} & set(flags):
+        raise UsageError("give a configuration file, --task, or --bank")
+    if args.models is not None and args.models < 2:
+        raise UsageError(
+            "--models: a plan is of pairs of models, so of at least 2; one model's score is "
+            "estimated by `run --adaptive`"
+        )
+    # The plan must be of the very run that the file describes, so no flag changes it.
+    if args.config is not None and (args.models is not None or flags):
+        flag = "models" if args.models is not None else next(iter(flags))
+        raise UsageError(f"--{flag} cannot be combined with {args.config}; write it there")
 
 
 def _next_step(config: str | None, flags: Mapping[str, Any], tasks: Sequence[str]) -> str:

@@ -206,35 +206,38 @@ class Form:
         """
         file = Path(path) / FILE if Path(path).is_dir() else Path(path)
         try:
-            content = read_json(file)
-            if content["format"] != FORMAT or content["version"] != VERSION:
-                raise ValueError(f"not of format {FORMAT}, version {VERSION}")
-            [form] = content["forms"]
-            n, hashes = len(form["items"]), tuple(form["doc_hashes"])
-            arrays = {name: np.array(form[name], dtype=np.float64) for name in _AXES}
-            for name, n_axes in _AXES.items():
-                if arrays[name].shape != (n,) * n_axes or not np.isfinite(arrays[name]).all():
-                    raise ValueError(f"{name} does not fit {n} items")
-            # A matrix that is no covariance would give estimates all the same (a ValueError).
-            np.linalg.cholesky(arrays["covariance"])
-            if not n or len(hashes) != n:
-                raise ValueError("items and hashes do not fit one another")
-            numbers: dict[str, Any] = {
-                name: array if array.ndim else float(array) for name, array in arrays.items()
-            }
-            of_bank = {key: content[key] for key in _OF_BANK}
-            return cls(
-                tuple(form["items"]),
-                hashes,
-                models=int(form["models"]),
-                scale=Scale.from_dict(content["scale"]),
-                **numbers,
-                **{**of_bank, "n_items": int(content["n_items"])},
-            )
+            return cls._of_content(read_json(file))
         except FileNotFoundError:
             raise UsageError(f"{file}: no such file; `bank form` makes it") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
             raise BankError(f"{file}: not a readable form ({e})") from None
+
+    @classmethod
+    def _of_content(cls, content: Any) -> Form:
+        """Make the form that a file holds; what it lacks or has otherwise raises some exception."""
+        if content["format"] != FORMAT or content["version"] != VERSION:
+            raise ValueError(f"not of format {FORMAT}, version {VERSION}")
+        [form] = content["forms"]
+        items, hashes = tuple(form["items"]), tuple(form["doc_hashes"])
+        figures: dict[str, Any] = {}
+        for name, n_axes in _AXES.items():
+            figure = np.array(form[name], dtype=np.float64)
+            if figure.shape != (len(items),) * n_axes or not np.isfinite(figure).all():
+                raise ValueError(f"{name} does not fit {len(items)} items")
+            figures[name] = figure if n_axes else float(figure)
+        # A matrix that is no covariance would give estimates all the same (a ValueError).
+        np.linalg.cholesky(figures["covariance"])
+        if not items or len(hashes) != len(items):
+            raise ValueError("items and hashes do not fit one another")
+        of_bank = {key: content[key] for key in _OF_BANK}
+        return cls(
+            items,
+            hashes,
+            models=int(form["models"]),
+            scale=Scale.from_dict(content["scale"]),
+            **figures,
+            **{**of_bank, "n_items": int(content["n_items"])},
+        )
 
 
 def load_forms(folder: str | Path) -> list[Form]:

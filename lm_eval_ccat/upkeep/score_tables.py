@@ -123,16 +123,21 @@ def spread(scores: Mapping[str, float], n: int) -> list[str]:
     return sorted(models, key=scores.__getitem__)
 
 
-def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return those of the recorded tasks that names, shell patterns and recorded groups select."""
+def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> dict[str, bool]:
+    """Return the recorded tasks that names, shell patterns and recorded groups select.
+
+    For each, whether it must report a metric: by its own name or that of a group. A pattern chooses
+    among tasks.
+    """
     groups = reader_of(path).groups(path)
-    tasks: list[str] = []
+    must_report: dict[str, bool] = {}
     for name in names:
-        matching = (
-            [name] if name in recorded else [task for task in recorded if fnmatchcase(task, name)]
-        )
+        matching = [task for task in recorded if fnmatchcase(task, name)]
+        is_pattern = name not in recorded and bool(matching)
+        if name in recorded:
+            matching = [name]
         # A task that is called like a group goes before it.
-        if not matching and name in groups:
+        elif not matching and name in groups:
             matching = _leaves(name, groups)
             if missing := [task for task in matching if task not in recorded]:
                 raise UsageError(
@@ -142,8 +147,9 @@ def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> l
         if not matching:
             listing = some(recorded)
             raise UsageError(f"{path}: no task, pattern or group {name!r}; its tasks are {listing}")
-        tasks += matching
-    return tasks
+        for task in matching:
+            must_report[task] = must_report.get(task, False) or not is_pattern
+    return must_report
 
 
 def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
@@ -259,17 +265,19 @@ def outcomes_meant(
     """
     logged = reader_of(path).outcomes(path)
     recorded = list(dict.fromkeys(outcome.task or "" for outcome in logged))
-    filters = {filter, *(metrics or ())}
     meant: list[Logged] = []
     lacking: list[str] = []
-    for task in dict.fromkeys(_tasks_meant(path, recorded, tasks) if recorded else ()):
+    must_report = _tasks_meant(path, recorded, tasks) if recorded else {}
+    for task, must in must_report.items():
         reported = [outcome for outcome in logged if (outcome.task or "") == task]
         outcomes = _of_metrics(reported, metrics, single)
-        outcomes = [outcome for outcome in outcomes if outcome.filter in filters] or outcomes
+        by_filter = [
+            outcome for outcome in outcomes if outcome.filter in (filter, *(metrics or ()))
+        ]
+        outcomes = by_filter or outcomes
         if (metrics is None or single) and len(outcomes) > 1:
             raise _ambiguous(path, task, outcomes)
-        # A pattern chooses among tasks; a task that was asked for must not silently be missing.
-        if not outcomes and not any(fnmatchcase(task, name) for name in tasks if name != task):
+        if must and not outcomes:
             names = dict.fromkeys(outcome.metric for outcome in reported)
             lacking.append(f"{task} reports {' and '.join(names)}")
         meant += outcomes

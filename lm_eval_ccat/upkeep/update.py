@@ -409,21 +409,7 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
     # Items that calibration removed stand in the bank, too, but are never asked.
     if not (stays & bank.kept).any():
         raise BankError("no item of the bank would be left; calibrate a new one")
-    # An item's position in the new bank, by its position in the old one.
-    old_positions, new_position = np.flatnonzero(stays), np.cumsum(stays) - 1
-
-    def shortened(observation: Observation) -> Observation:
-        """Return an observation without its scores on retired items."""
-        asked, probabilities = stays[observation.items], observation.probabilities
-        items = new_position[observation.items[asked]]
-        return replace(
-            observation,
-            # A full run has all items of the bank, by definition.
-            items=np.arange(len(old_positions)) if observation.chosen == "all" else items,
-            scores=observation.scores[asked],
-            probabilities=None if probabilities is None else probabilities[asked],
-        )
-
+    old_positions = np.flatnonzero(stays)
     retirement = {"items": list(retired), "why": why, "previous": bank.sha256}
     earlier_retirements = bank.provenance.get("retired", [])
     return replace(
@@ -433,8 +419,21 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
         parameters={name: values[stays] for name, values in bank.parameters.items()},
         doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in old_positions),
         prompts=bank.prompts and tuple(bank.prompts[i] for i in old_positions),
-        observations=tuple(map(shortened, bank.observations)),
+        observations=tuple(_shortened(observation, stays) for observation in bank.observations),
         provenance={**bank.provenance, "retired": [*earlier_retirements, retirement]},
+    )
+
+
+def _shortened(observation: Observation, stays: NDArray[np.bool_]) -> Observation:
+    """Return an observation as a bank has it of whose items only those that stay are left."""
+    asked, probabilities = stays[observation.items], observation.probabilities
+    # An item's position in the new bank, by its position in the old one.
+    new_position = np.cumsum(stays) - 1
+    return replace(
+        observation,
+        items=new_position[observation.items[asked]],
+        scores=observation.scores[asked],
+        probabilities=None if probabilities is None else probabilities[asked],
     )
 
 

@@ -103,40 +103,42 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
     >>> dict(in_lines(facts_of(ItemBank.blank(range(20)))))["items"]
     '20 kept of 20'
     """
-    names, means = facts["calibration_models"], list(facts.get("models", {}).items())
-    models = f"{len(names)}: {first_of(names, _MAX_NAMES)}" if names else "none"
-    if means:
-        several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""
-        (best, highest), (worst, lowest) = means[0], means[-1]
-        models = f"{len(means)}{several}, from {best} ({highest:.4g}) to {worst} ({lowest:.4g})"
     missing = f"; {facts['missing_scores']} scores missing" if facts.get("missing_scores") else ""
-    removed = list(facts.get("removed", {}).items())
-    # Settings that were not stated say nothing.
-    settings = {key: value for key, value in facts["settings"].items() if value is not None}
     lines = [
         ("trust", facts["trust"]),
         ("task", f"{facts['task'] or 'not stated'}, filter {facts['filter'] or 'not stated'}"),
         ("metric", f"{facts['metric']} ({facts['scale']})"),
         ("method", facts["method"]),
-        ("models", models),
+        ("models", _models_in_words(facts)),
         ("items", f"{facts['items_kept']} kept of {facts['items']}{missing}"),
-        *(("  removed", f"doc_id {doc_id}: {why}") for doc_id, why in removed[:_MAX_REMOVED]),
     ]
+    removed = [f"doc_id {doc_id}: {why}" for doc_id, why in facts.get("removed", {}).items()]
     # A bank of thousands would fill the screen with what it does not ask.
     if len(removed) > _MAX_REMOVED:
-        lines.append(("  removed", f"{len(removed) - _MAX_REMOVED} more, listed in the bank"))
+        removed[_MAX_REMOVED:] = [f"{len(removed) - _MAX_REMOVED} more, listed in the bank"]
+    lines += [("  removed", text) for text in removed]
     provenance = facts["provenance"]
-    for name in ("license", "prompts"):
-        if text := provenance.get(name):
-            lines.append((name, text))
+    lines += [(name, provenance[name]) for name in ("license", "prompts") if provenance.get(name)]
     # Scores that others published have a licence, and their sources must be named.
     if provenance.get("license"):
         lines.append(("source", first_of(provenance["sources"], _MAX_NAMES)))
+    # Settings that were not stated say nothing.
+    settings = {key: value for key, value in facts["settings"].items() if value is not None}
     if settings:
-        lines.append(
-            ("settings", ", ".join(f"{key}={json.dumps(value)}" for key, value in settings.items()))
-        )
+        texts = (f"{key}={json.dumps(value)}" for key, value in settings.items())
+        lines.append(("settings", ", ".join(texts)))
     return [*lines, ("age", facts["age"]), ("sha256", facts["sha256"])]
+
+
+def _models_in_words(facts: Facts) -> str:
+    """Say how many models calibrated a bank, and where it is known the best and the worst."""
+    means = list(facts.get("models", {}).items())
+    if means:
+        several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""
+        (best, highest), (worst, lowest) = means[0], means[-1]
+        return f"{len(means)}{several}, from {best} ({highest:.4g}) to {worst} ({lowest:.4g})"
+    names = facts["calibration_models"]
+    return f"{len(names)}: {first_of(names, _MAX_NAMES)}" if names else "none"
 
 
 def in_one_line(facts: Facts) -> str:
