@@ -213,8 +213,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/terminal": (
         (
             "a table is a column too wide",
-            "_fitted(columns, left_width - min(longest_name, _NAME_WIDTH))",
-            "_fitted(columns, room)",
+            "_fitted(columns, left_width - min(max(map(cell_len, texts_of_names)), _NAME_WIDTH))",
+            "_fitted(columns, left_width)",
         ),
         (
             "the most important column leaves first",
@@ -361,8 +361,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/plots": (
         (
             "an undecided model's background is not shaded",
-            "        if model.tie is not None:\n            y = top",
-            "        if model.tie is None:\n            y = top",
+            "        if model.tie is not None:\n            y = lines",
+            "        if model.tie is None:\n            y = lines",
         ),
         (
             "the information of an item is that of its slope",

@@ -38,6 +38,7 @@ from ..shown import (
     difference_texts,
     exact_percent,
     is_named,
+    plural,
     visible,
     visible_line,
     whole_percent,
@@ -342,22 +343,17 @@ class View:
     @classmethod
     def of(cls, run: StoredRun, course: Course | None) -> View:
         """Work out what is shown; `course` is the course of the run, if it is known."""
-        result = run.result
-        links = tables.chain(result)
-        n_known = len(run.models) - len(run.tested)
-        asked = {model: result["models"][model] for model in run.tested}
-        spending = _spending(result, asked)
-        among = f" among {n_known} known ones" if n_known else ""
+        result, links = run.result, tables.chain(run.result)
+        spending = _spending(result, {model: result["models"][model] for model in run.tested})
         headline, ranks = result["headline"], tables.rank_rows(result)
         ranks_open = ranks is not None and any(row.best < row.worst for row in ranks.cells)
-        models = f"{len(asked)} {'model' if len(asked) == 1 else 'models'}{among}"
         cells = model_cells(result)
         ends = [end for model in run.models for end in result["models"][model]["interval"]]
         return cls(
             run=run,
             result=result,
             version=__version__,
-            title=f"{models} on {_task(run) or 'a benchmark'}, {run.facts['metric']}",
+            title=_title(run),
             held=held(result.get("looks"), result["confidence"]),
             headline=headline,
             order_told=not ranks_open
@@ -409,6 +405,14 @@ def _spending(result: RankingContent, asked: Mapping[str, ModelContent]) -> Spen
         tokens=any(row.get("tokens") for row in asked.values()),
         seconds=any(row.get("seconds") for row in asked.values()),
     )
+
+
+def _title(run: StoredRun) -> str:
+    """Say what was ranked: how many models, on which task, by which metric."""
+    n_known = len(run.models) - len(run.tested)
+    among = f" among {n_known} known ones" if n_known else ""
+    models = f"{plural(len(run.tested), 'model')}{among}"
+    return f"{models} on {_task(run) or 'a benchmark'}, {run.facts['metric']}"
 
 
 def _task(run: StoredRun) -> str:
@@ -487,28 +491,36 @@ def documents(
     numbers = sorted(range(len(table.docs)), key=importance)[:max_documents]
     # Even the shortest texts of all answers may be too much for a page; one document always fits.
     answers_so_far = np.cumsum(np.bincount(table.doc, minlength=len(spread))[numbers])
-    numbers = numbers[: max(int((answers_so_far <= TEXT_BUDGET // TEXT_LIMITS[-1]).sum()), 1)]
-    selected = [table.docs[number] for number in numbers]
-    sizes = table.length[np.isin(table.doc, numbers)].tolist()
-    sizes += [len(source) for doc in selected for source in run.sources.get(doc, ())]
-    limit = text_limit(sizes)
-    answers_of = _answers_of(run, expected, selected, limit)
-    entries = []
-    for doc in selected:
-        # The best answer first; what the page has of a document is let go once it is written.
-        answers = sorted(answers_of.pop(doc), key=lambda answer: (-answer.score, answer.model))
-        entry: dict[str, object] = {
+    n_fitting = int((answers_so_far <= TEXT_BUDGET // TEXT_LIMITS[-1]).sum())
+    numbers = numbers[: max(n_fitting, 1)]
+    docs = [table.docs[number] for number in numbers]
+    lengths = table.length[np.isin(table.doc, numbers)].tolist()
+    lengths += [len(source) for doc in docs for source in run.sources.get(doc, ())]
+    limit = text_limit(lengths)
+    answers_of = _answers_of(run, expected, docs, limit)
+    return [
+        {
             "id": visible(tables.item_text(doc)),
             "s": round(spread[doc], 4),
             "w": round(100.0 * weight[doc], 3),
-            "a": [answer.cells for answer in answers],
+            # What the page has of a document is let go once it is written.
+            "a": _best_first(answers_of.pop(doc)),
+            **_texts_of_document(run, doc, limit),
         }
-        prompt, target = run.sources.get(doc, ("", ""))
-        for key, text in (("p", prompt), ("t", target)):
-            if text:
-                entry[key] = list(_text(text, limit))
-        entries.append(entry)
-    return entries
+        for doc in docs
+    ]
+
+
+def _best_first(answers: Sequence[_ShownAnswer]) -> list[list[Any]]:
+    """Return the cells of answers to a document, the best answer first."""
+    ordered = sorted(answers, key=lambda answer: (-answer.score, answer.model))
+    return [answer.cells for answer in ordered]
+
+
+def _texts_of_document(run: StoredRun, doc: Any, limit: int) -> dict[str, object]:
+    """Return the beginnings of a document's prompt and target, as far as the run has them."""
+    prompt, target = run.sources.get(doc, ("", ""))
+    return {key: list(_text(text, limit)) for key, text in (("p", prompt), ("t", target)) if text}
 
 
 class _ShownAnswer(NamedTuple):

@@ -20,7 +20,7 @@ from ..content import RankingContent
 from ..errors import BankError, RunError, UsageError
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
-from ..ranker.columns import model_cells
+from ..ranker.columns import ModelCells, model_cells
 from ..runs.directory import read_object
 from ..shown import exact_percent
 from .chart import (
@@ -57,6 +57,8 @@ COLOURED = 5
 BUMP_LABELS = 40
 #: Width of the intervals of a ranking, in pixels.
 _PLOT_WIDTH = 300
+#: Where the columns of figures end, in pixels from the right end of the intervals.
+_FIGURES = {"estimate": 60, "rank": 115, "P(best)": 175}
 
 # -- the ranking ----------------------------------------------------------------------------------
 
@@ -77,50 +79,76 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     content = _content(ranking)
     # Models with full results were not measured by this ranking.
     models = [model for model in model_cells(content) if model.rank and not model.known]
-    is_ranked = len(content["order"]) > 1  # a single model has no ranks and no P(best)
-    # All lengths are in pixels. Names stand left of the plot, and columns of figures right of it.
-    # Lines of many models stand closer, so that the chart fits on a page.
-    line_height = 20 if len(models) <= 40 else 14
-    names = [label(model.name) for model in models]
-    left, top = round(24 + LETTER * max(map(len, names), default=4)), 24
-    right, bottom = left + _PLOT_WIDTH, top + line_height * len(models)
+    lines = _Lines(models)
     words = "Estimates with intervals, possible ranks and P(best) of every model"
-    chart = Chart(max(720, right + 190), bottom + 40, words)
-    columns = {right + 60: "estimate", right + 115: "rank", right + 175: "P(best)"}
-    for position, title in columns.items():
-        chart.text(position, 14, title, anchor="end", fill=SOFT)
+    chart = Chart(max(720, lines.right + 190), lines.bottom + 40, words)
+    for title, offset in _FIGURES.items():
+        chart.text(lines.right + offset, 14, title, anchor="end", fill=SOFT)
     # Backgrounds first, as what is drawn later covers what is there.
     for n, model in enumerate(models):
         if model.tie is not None:
-            y = top + line_height * n
-            chart.rect(left, y, _PLOT_WIDTH, line_height, fill=TIE_FILL, fill_opacity=0.6)
+            y = lines.top_of(n)
+            chart.rect(lines.left, y, _PLOT_WIDTH, lines.height, fill=TIE_FILL, fill_opacity=0.6)
     scale = axis([end for model in models for end in model.row["interval"]])
-    panel = Panel(chart, Area(left, 20, _PLOT_WIDTH, bottom - 20), scale)
-    for n, (name, model) in enumerate(zip(names, models)):
-        y = top + line_height * n + line_height // 2
+    panel = Panel(chart, Area(lines.left, 20, _PLOT_WIDTH, lines.bottom - 20), scale)
+    is_ranked = len(content["order"]) > 1  # a single model has no ranks and no P(best)
+    for n, model in enumerate(models):
+        y = lines.top_of(n) + lines.height // 2
         baseline = y + 4  # of text that stands in the middle of its line
-        chart.text(left - 8, baseline, name, anchor="end")
+        chart.text(lines.left - 8, baseline, lines.names[n], anchor="end")
         low, high = model.row["interval"]
         chart.line(panel.x(low), y, panel.x(high), y, stroke=ACCENT, width=2)
         chart.dot(panel.x(model.row["estimate"]), y)
-        cells = (
-            model.estimate,
-            model.ranks if is_ranked else "",
-            model.chance if is_ranked and model.best else "",
-        )
-        for position, text in zip(columns, cells):
-            chart.text(position, baseline, text, anchor="end")
-    chart.line(left, bottom, right, bottom, stroke=SOFT)
-    caption = f"{exact_percent(content['confidence'])} interval"
+        figures = {
+            "estimate": model.estimate,
+            "rank": model.ranks if is_ranked else "",
+            "P(best)": model.chance if is_ranked and model.best else "",
+        }
+        for title, figure in figures.items():
+            chart.text(lines.right + _FIGURES[title], baseline, figure, anchor="end")
+    chart.line(lines.left, lines.bottom, lines.right, lines.bottom, stroke=SOFT)
+    middle = (lines.left + lines.right) / 2
+    caption = _caption(ranking, content)
+    chart.text(middle, lines.bottom + 32, anchor="middle", fill=SOFT, words=caption)
+    return chart
+
+
+class _Lines:
+    """Where the lines of models lie, in pixels: names, intervals, and then columns of figures.
+
+    Attributes
+    ----------
+    names : list of str
+        Each model's, as it is drawn.
+    height : int
+        Of one line.
+    left, right : int
+        Ends of the plot of intervals.
+    bottom : int
+        End of the last line.
+    """
+
+    def __init__(self, models: Sequence[ModelCells]) -> None:
+        self.names = [label(model.name) for model in models]
+        # Lines of many models stand closer, so that the chart fits on a page.
+        self.height = 20 if len(models) <= 40 else 14
+        self.left = round(24 + LETTER * max(map(len, self.names), default=4))
+        self.right = self.left + _PLOT_WIDTH
+        self.bottom = self.top_of(len(models))
+
+    def top_of(self, n: int) -> int:
+        """Return where the line of the model at position `n` begins."""
+        return 24 + self.height * n
+
+
+def _caption(ranking: Ranking | StoredRun, content: RankingContent) -> str:
+    """Say what the intervals of a ranking are of."""
     # Only a stored run knows the name of its metric.
     metric = ranking.facts["metric"] if isinstance(ranking, StoredRun) else "estimate"
-    caption = f"{metric}, {caption}"
-    if not Scale.from_dict(content["scale"]).higher_is_better:
-        caption += " (lower is better)"
-    if content["ties"]:
-        caption += ", shaded where not decided"
-    chart.text((left + right) / 2, bottom + 32, anchor="middle", fill=SOFT, words=caption)
-    return chart
+    higher_is_better = Scale.from_dict(content["scale"]).higher_is_better
+    direction = "" if higher_is_better else " (lower is better)"
+    shaded = ", shaded where not decided" if content["ties"] else ""
+    return f"{metric}, {exact_percent(content['confidence'])} interval{direction}{shaded}"
 
 
 # -- the course of a run --------------------------------------------------------------------------
@@ -270,39 +298,37 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
     results = run.result["models"]
     abilities = np.array([results[model]["ability"] for model in run.tested], dtype=float)
     grid, total, location = information_curve(bank, abilities)
-    answers, index = run.columns, np.array([bank.index[doc] for doc in run.columns.docs], dtype=int)
-    items = {model: index[answers.doc[answers.model == j]] for j, model in enumerate(run.models)}
+    answers = run.columns
+    bank_position = np.array([bank.index[doc] for doc in answers.docs], dtype=int)
+    # Positions in the bank of the items that each model was asked.
+    items = {
+        model: bank_position[answers.doc[answers.model == j]] for j, model in enumerate(run.models)
+    }
     box = _box_of(grid, total)
-
-    def places(locations: Floats) -> list[float]:
-        """Return the distinct places in per cent of the axis, ascending."""
-        return sorted(
-            {
-                round(box.x(location), 1)
-                for location in locations.tolist()
-                if math.isfinite(location)
-            }
-        )
-
-    rows = [
-        {
-            "name": model,
-            "ability": ability,
-            "error": results[model]["ability_standard_error"],
-            "asked": len(items[model]),
-            "places": places(location[items[model]]),
-        }
-        for model, ability in zip(run.tested, abilities.tolist())
-    ]
     return {
         "box": box,
         "abilities": grid.tolist(),
         "total": total.tolist(),
         "peak": float(grid[int(np.argmax(total))]),
-        "all_places": places(location[bank.kept]),
-        "rows": rows,
+        "all_places": _places(box, location[bank.kept]),
+        "rows": [
+            {
+                "name": model,
+                "ability": ability,
+                "error": results[model]["ability_standard_error"],
+                "asked": len(items[model]),
+                "places": _places(box, location[items[model]]),
+            }
+            for model, ability in zip(run.tested, abilities.tolist())
+        ],
         "kept": int(bank.kept.sum()),
     }
+
+
+def _places(box: Box, locations: Floats) -> list[float]:
+    """Return the distinct places of abilities in per cent of the axis, ascending; without NaN."""
+    known = locations[np.isfinite(locations)].tolist()
+    return sorted({round(box.x(location), 1) for location in known})
 
 
 def _box_of(grid: Floats, total: Floats) -> Box:
@@ -402,18 +428,18 @@ def plot_simulation(*simulations: Any) -> Chart:
     """
     contents = [_replayed(simulation) for simulation in simulations]
     curves = _curves_by_method(contents)
-    # One line marks the confidence: that of the first simulation.
-    confidence = (contents[0].get("settings") or {}).get("confidence")
     taus = [reading for curve in curves.values() for reading in curve.taus]
     shares = [reading for curve in curves.values() for reading in curve.shares]
+    # One line marks the confidence: that of the first simulation.
+    confidence = (contents[0].get("settings") or {}).get("confidence")
+    levels = [100 * confidence] if confidence else []
     across = between(0.0, 1.04 * max((reading.n_items for reading in taus), default=1.0))
     chart = Chart(940, 330, "Agreement with the true order over items per model")
     tau_panel = Panel(
         chart, Area(50, 30, 340, 240), across,
-        between(min(0.0, *(reading.low for reading in taus)) if taus else 0.0, 1.02),
+        between(min([0.0, *(reading.low for reading in taus)]), 1.02),
         title="Kendall tau with the true order", name="items per model",
     )  # fmt: skip
-    levels = [] if not confidence else [100 * confidence]
     share_panel = Panel(
         chart, Area(450, 30, 340, 240), across,
         axis([100.0, *levels, *(reading.low for reading in shares)]),
@@ -421,17 +447,26 @@ def plot_simulation(*simulations: Any) -> Chart:
     )  # fmt: skip
     for n, (method, curve) in enumerate(curves.items()):
         colour = COLOURS[n % len(COLOURS)]
-        for panel, readings in ((tau_panel, curve.taus), (share_panel, curve.shares)):
-            if readings:
-                xs, values, low, high = zip(*readings)
-                panel.band(xs, high, low, fill=colour)
-                panel.curve(xs, values, stroke=colour, dots=True)
+        _draw_readings(tau_panel, curve.taus, colour)
+        _draw_readings(share_panel, curve.shares, colour)
+        # The legend stands right of both panels.
         chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, stroke=colour, width=2)
         chart.text(832, 40 + 18 * n, method)
     for level in levels:
         y = share_panel.y(level)
         chart.line(450, y, 790, y, stroke=SOFT, stroke_dasharray="4 3")
     return chart
+
+
+def _draw_readings(panel: Panel, readings: Sequence[Reading], colour: str) -> None:
+    """Draw the curve of a method, with its band."""
+    # A method that decided no pair has no share of right decisions.
+    if not readings:
+        return
+    n_items = [reading.n_items for reading in readings]
+    low, high = [reading.low for reading in readings], [reading.high for reading in readings]
+    panel.band(n_items, high, low, fill=colour)
+    panel.curve(n_items, [reading.value for reading in readings], stroke=colour, dots=True)
 
 
 def plot_power(content: Mapping[str, Any]) -> Chart:

@@ -158,33 +158,40 @@ def models_table(
         model for model in model_cells(content, waiting) if waiting is None or not model.known
     ]
     models_shown, n_hidden = _shown(models, max_rows)
+    hidden = f"... {n_hidden} more" if n_hidden else ""
+    ranks = [_rank_text(model) for model in models_shown]
     columns = [
         _ShownColumn(
             column, column.heading(content), [column.cell(model) for model in models_shown]
         )
         for column in columns_of(TERMINAL, content, models)
     ]
-    ranks = [_rank_text(model) for model in models_shown]
-    hidden = f"... {n_hidden} more" if n_hidden else ""
     # The column of ranks, the gap after it and an edge at each side take the rest.
     left_width = width - max(map(cell_len, ranks), default=0) - _GAP - 2
-    names_shown = [model.name for model in models_shown]
-    longest_name = max(map(cell_len, [_NAMES_TITLE, hidden, *names_shown]))
-    columns = _fitted(columns, left_width - min(longest_name, _NAME_WIDTH))
+    texts_of_names = [_NAMES_TITLE, hidden, *(model.name for model in models_shown)]
+    columns = _fitted(columns, left_width - min(max(map(cell_len, texts_of_names)), _NAME_WIDTH))
     left_width -= sum(column.width for column in columns)
-    names = shortened([model.name for model in models], max(8, left_width))
+    # Among all models, so that a name stays the same when other models are shown.
+    short_name = shortened([model.name for model in models], max(8, left_width))
+    names = {model.name: short_name[model.name] for model in models_shown}
+    return _table_of(ranks, list(names.values()), columns, hidden), names
+
+
+def _table_of(
+    ranks: Sequence[str], names: Sequence[str], columns: Sequence[_ShownColumn], hidden: str
+) -> Table:
+    """Return a table with a row for each model; `hidden` says how many more there are."""
     table = _new_table()
     table.add_column("", justify="right", no_wrap=True)
     table.add_column(_NAMES_TITLE, no_wrap=True)
     for entry in columns:
         justify: JustifyMethod = "left" if entry.column.left else "right"
         table.add_column(entry.title, justify=justify, no_wrap=True)
-    for n, (rank, model) in enumerate(zip(ranks, models_shown)):
-        cells = (entry.cells[n] for entry in columns)
-        table.add_row(rank, Text(names[model.name]), *cells)
+    for n, (rank, name) in enumerate(zip(ranks, names)):
+        table.add_row(rank, Text(name), *(entry.cells[n] for entry in columns))
     if hidden:
         table.add_row("", hidden)
-    return table, {model.name: names[model.name] for model in models_shown}
+    return table
 
 
 class _ShownColumn(NamedTuple):
@@ -576,29 +583,18 @@ class Progress(Observer):
 
 def forecast_lines(content: ForecastContent) -> list[str]:
     """Format what `lm_eval_ccat.live.ranking_run.dry_run` returns as lines of text."""
-    tokens = content["budget"].get("tokens")
     tasks, hashes = content["task"].split("+"), (content["bank"] or "").split("+")
     bank = f"bank {some(hashes, 2)}." if content["bank"] else "no bank: random documents."
     asked = "items" if content["repeats"] == 1 else "answers"
+    tokens = content["budget"].get("tokens")
+    limit = f", and at most {in_unit(tokens, 'tokens')}." if tokens else "."
     lines = [
         f"Task {some(tasks, 2)}: {content['documents']} documents, metric {content['metric']}, "
-        + bank,
-        f"{_NAMES_TITLE:<{_NAME_WIDTH}} {asked:>12} {f'per {asked[:-1]}':>12} {'cost':>22} "
-        f"{'full run':>12}",
-    ]
-    names = shortened(list(content["models"]), _NAME_WIDTH)
-    for name, model in content["models"].items():
-        items = _items(model)
-        mark = "~" if model["cost_estimated"] else ""
-        lines.append(
-            f"{names[name]:<{_NAME_WIDTH}} {items:>12} {_usd(model['cost_per_item'], mark):>12} "
-            f"{_range(model['least_cost'], model['most_cost'], mark):>22} "
-            f"{_usd(model['full_evaluation_cost'], mark):>12}"
-        )
-    lines += [
+        f"{bank}",
+        *_forecast_table(content, asked),
         *_rehearsal_lines(content["rehearsal"]),
         f"Together {_items(content)} {asked}, {_range(content['least_cost'], content['most_cost'])}"
-        + (f", and at most {in_unit(tokens, 'tokens')}." if tokens else "."),
+        f"{limit}",
         *_power_lines(content),
         *_cost_notes(content),
     ]
@@ -609,6 +605,21 @@ def forecast_lines(content: ForecastContent) -> list[str]:
             "at a second an answer."
         )
     return [*lines, *_time_notes(content), "Nothing was asked and no model was loaded."]
+
+
+def _forecast_table(content: ForecastContent, asked: str) -> Iterator[str]:
+    """Yield what each model takes of what is `asked`: items or answers."""
+    head = f"{asked:>12} {f'per {asked[:-1]}':>12} {'cost':>22} {'full run':>12}"
+    yield f"{_NAMES_TITLE:<{_NAME_WIDTH}} {head}"
+    names = shortened(list(content["models"]), _NAME_WIDTH)
+    for name, model in content["models"].items():
+        mark = "~" if model["cost_estimated"] else ""
+        yield (
+            f"{names[name]:<{_NAME_WIDTH}} {_items(model):>12} "
+            f"{_usd(model['cost_per_item'], mark):>12} "
+            f"{_range(model['least_cost'], model['most_cost'], mark):>22} "
+            f"{_usd(model['full_evaluation_cost'], mark):>12}"
+        )
 
 
 def _cost_notes(content: ForecastContent) -> Iterator[str]:
