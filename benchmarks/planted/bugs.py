@@ -667,8 +667,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a row of a board counts a document as often as it was asked",
         "lm_eval_ccat/board/checking",
-        "list(dict.fromkeys(documents))",
-        "list(documents)",
+        "list(dict.fromkeys(map(document_of, self._ranking_of(task).items[model])))",
+        "list(map(document_of, self._ranking_of(task).items[model]))",
         ("tests/board/test_repeated_rows.py",),
     ),
     Bug(
@@ -1312,8 +1312,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model that is not on the board is a copy of one that is",
         "lm_eval_ccat/board/publish",
-        "        if model in full:\n",
-        "        if model:\n",
+        "if file in evidence_of.get(model, ()):",
+        "if model:",
         ("tests/board/test_board.py",),
     ),
     Bug(
@@ -1592,8 +1592,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "documents shown to none are counted by showings",
         "lm_eval_ccat/board/publish",
-        "board.banks[task].n_items - len(counts)",
-        "board.banks[task].n_items - sum(counts.values())",
+        "bank.n_items - len(counts):,}",
+        "bank.n_items - sum(counts):,}",
         (
             "tests/board/test_board.py::test_the_page_says_how_often_documents_were_shown_and_what_drawn_items_say",
         ),

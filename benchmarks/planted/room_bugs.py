@@ -416,8 +416,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "results that stand in the ledger stand there twice",
-            "if earlier is not None and _says_nothing_new",
-            "if earlier is not None and not _says_nothing_new",
+            "if _says_nothing_new(row, earlier):",
+            "if not _says_nothing_new(row, earlier):",
         ),
         (
             "a board gets new banks and loses the old ones",
@@ -443,13 +443,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a run that is in the ledger is added again",
-            "evidence in row.evidence and model ==",
-            "row.evidence == evidence and model ==",
+            "self.evidence in row.evidence and model ==",
+            "row.evidence == self.evidence and model ==",
         ),
         (
             "a placed model keeps the name of its journal as its own",
-            'in_journal="" if name == row.model else row.model',
-            'in_journal=""',
+            'in_journal = "" if name == row.model else row.model',
+            'in_journal = ""',
         ),
         (
             "a model of logs needs results on one task alone",
@@ -548,8 +548,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a row is as its run was confident",
-            "ranker={**header.ranker, **settings_of_board}",
-            'ranker={**header.ranker, "looks": "every"}',
+            "ranker={**file.header.ranker, **settings_of_board}",
+            'ranker={**file.header.ranker, "looks": "every"}',
         ),
         (
             "a row of another version is refused",
@@ -563,14 +563,14 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the ends of an interval are exchanged where lower is better",
-            "low, high = sorted(float(scale.restore(end)) for end in task_ranking.interval(model))",
-            "low, high = (float(scale.restore(end)) for end in task_ranking.interval(model))",
+            "low, high = sorted(float(scale.restore(end)) for end in ranking.interval(model))",
+            "low, high = (float(scale.restore(end)) for end in ranking.interval(model))",
         ),
     ),
     "board/folder": (
         (
             "a board whose lower scores are better has its worst first",
-            "sign = 1.0 if board.scale.higher_is_better else -1.0",
+            "sign = 1.0 if higher_is_better else -1.0",
             "sign = 1.0",
         ),
         (

@@ -168,10 +168,8 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
             board, source, tables, added, full_rows=full_rows, calibrated=calibrated
         )
         for model, tasks in scores.items():
-            row, earlier = _row_of_full_results(board, model, tasks), full_rows.get(model)
-            if earlier is not None and _says_nothing_new(row, earlier):
-                added.left_out[model] = f"its full results stand {IN_LEDGER}"
-            elif earlier is not None and (reason := _why_not_replaced(board, row, earlier)):
+            row = _row_of_full_results(board, model, tasks)
+            if reason := _why_not_added(board, row, full_rows.get(model)):
                 added.left_out[model] = reason
             else:
                 added.rows.append(row)
@@ -240,23 +238,19 @@ def _named_as_on_board(
         for configurations in configurations_on_board.values()
         for configuration in configurations.values()
     }
-    names, renamed = dict[str, str](), list[str]()
+    names: dict[str, str] = {}
     for model in dict.fromkeys(name for table in tables.values() for name in table.models):
         configurations: _Configurations = {
             task: table.configurations.get(model, {}) for task, table in tables.items()
         }
-        # What the harness calls the model, whatever its configuration.
-        base = next(
-            (configuration["model"] for configuration in configurations.values() if configuration),
-            None,
-        )
+        # What the harness calls the model, whatever its configuration; the logs may not say it.
+        stated = filter(None, configurations.values())
+        base = next((configuration["model"] for configuration in stated), None)
         # A model that the board does not have keeps the name of its logs.
-        if base is None or base not in models_on_board:
-            continue
-        names[model] = _name_among(configurations_on_board, base, configurations) or model
-        if names[model] != model:
-            renamed.append(f"{model} is named {names[model]}")
-        configurations_on_board[names[model]] = configurations
+        if base is not None and base in models_on_board:
+            names[model] = _name_among(configurations_on_board, base, configurations) or model
+            configurations_on_board[names[model]] = configurations
+    renamed = [f"{model} is named {name}" for model, name in names.items() if name != model]
     if renamed:
         added.notes.append(f"{first_of(renamed, 5)}, as the board has other configurations of them")
     return {task: table.renamed(names) for task, table in tables.items()}
@@ -319,11 +313,15 @@ def _say_unconfigured(added: Added) -> None:
         added.notes.append(f"the source states no configuration of {some(silent, 3)}")
 
 
-def _why_not_replaced(board: Board, row: BoardRow, earlier: BoardRow) -> str:
-    """Return why full results do not take the place of earlier ones of one model; "" if they do.
+def _why_not_added(board: Board, row: BoardRow, earlier: BoardRow | None) -> str:
+    """Return why full results get no row beside earlier ones of the model; "" if they do.
 
     Whoever runs a model again and again would keep the luckiest ones.
     """
+    if earlier is None:
+        return ""
+    if _says_nothing_new(row, earlier):
+        return f"its full results stand {IN_LEDGER}"
     rows = row, earlier
     if _alike(row.score, earlier.score) or any(
         why_not_comparable(either, board.banks, board.shares) for either in rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -17,12 +17,12 @@ from ..bank import ItemBank
 from ..cluster import in_processes
 from ..content import document_of
 from ..errors import CcatError, RunError, UnknownScoresError, UsageError
-from ..journal import read_journal
+from ..journal import JournalFile, read_journal
 from ..live.result import CLOSE
 from ..methods.belief import BENCHMARK
 from ..metrics.scale import Scale
 from ..ranker import Ranking
-from ..records import Header
+from ..records import Header, Record
 from ..runs.directory import book_of
 from ..scores import ScoreTable
 from ..scores.configuration import configurations_in
@@ -493,21 +493,8 @@ def rows_of_journal(
     for task, sha256 in bank_hashes_of(header).items():
         if task not in banks or banks[task].sha256 != sha256:
             raise RunError(f"it was made with another bank of {task} ({sha256[:12]})")
-    outcomes = header.report.get("outcomes")
-    banks_of_run: Any = {
-        task: dict.fromkeys(metrics, banks[task]) for task, metrics in (outcomes or {}).items()
-    }
-    # Runs of one task and metric state no outcomes.
-    if outcomes is None:
-        [banks_of_run] = banks.values()
-    settings_of_board = {
-        "confidence": CONFIDENCE,
-        "familywise": False,
-        "question": BENCHMARK,
-        "looks": "every",
-    }
-    file.header = replace(header, ranker={**header.ranker, **settings_of_board})
-    ranking = book_of(banks_of_run, file, records).ranker.result()
+    ranking = _ranked_by_board(file, records, banks)
+    run = _RankedRun(board, ranking, header, banks, bank_hashes, reserve)
     rows: dict[str, BoardRow] = {}
     left_out: dict[str, str] = {}
     for model in ranking.estimates:
@@ -517,74 +504,121 @@ def rows_of_journal(
         if model in ranking.set_aside or not ranking.items[model]:
             left_out[model] = ranking.set_aside.get(model, "it was not asked anything")
         else:
-            rows[model] = _row(
-                board,
-                ranking,
-                model,
-                header=header,
-                banks=banks,
-                bank_hashes=bank_hashes,
-                reserve=reserve,
-            )
+            rows[model] = run.row_of(model)
     return rows, left_out
 
 
-def _row(
-    board: Board,
-    ranking: Ranking,
-    model: str,
-    *,
-    header: Header,
-    banks: Mapping[str, ItemBank],
-    bank_hashes: Mapping[str, str],
-    reserve: Reserve | None,
-) -> BoardRow:
-    """Return a model's row: on each task, on the task's own scale, and over all tasks."""
-
-    def score_by(task_ranking: Ranking, scale: Scale) -> dict[str, Any]:
-        """Return the fields of a `ScoreInterval`, by the ranking by one task or by all."""
-        low, high = sorted(float(scale.restore(end)) for end in task_ranking.interval(model))
-        score = float(scale.restore(task_ranking.estimates[model]))
-        return ScoreInterval(score, low, high)._asdict()
-
-    # A run of some of the board's tasks may have a scale of its own, if these share one.
-    scales = {bank.scale for bank in banks.values()}
-    settings = header.task.get("settings") or {}
-    weighting = header.ranker.get("weights") or {task: {"": 1.0} for task in banks}
-    weights = {
-        task: float(sum(metric_weights.values())) for task, metric_weights in weighting.items()
+def _ranked_by_board(
+    file: JournalFile, records: Iterable[Record], banks: Mapping[str, ItemBank]
+) -> Ranking:
+    """Return the ranking that a run's answers give with the settings of a board."""
+    # Runs of one task and metric state no outcomes.
+    outcomes = file.header.report.get("outcomes")
+    banks_of_run: ItemBank | dict[str, dict[str, ItemBank]]
+    if outcomes is None:
+        [banks_of_run] = banks.values()
+    else:
+        banks_of_run = {
+            task: dict.fromkeys(metrics, banks[task]) for task, metrics in outcomes.items()
+        }
+    settings_of_board = {
+        "confidence": CONFIDENCE,
+        "familywise": False,
+        "question": BENCHMARK,
+        "looks": "every",
     }
-    tasks: dict[str, TaskScore] = {}
-    asked: dict[str, list[Any]] = {}
-    for task, bank in banks.items():
-        task_ranking = ranking.tasks.get(task, ranking) if len(banks) > 1 else ranking
-        documents = map(document_of, task_ranking.items[model])
-        asked[task] = list(dict.fromkeys(documents))  # a document once, however often it was asked
+    file.header = replace(file.header, ranker={**file.header.ranker, **settings_of_board})
+    return book_of(banks_of_run, file, records).ranker.result()
+
+
+@dataclass(frozen=True)
+class _RankedRun:
+    """A run whose models get rows of a board.
+
+    Attributes
+    ----------
+    board : Board
+    ranking : Ranking
+        By the board's settings.
+    header : Header
+        As the run wrote it.
+    banks : mapping of task to ItemBank
+        Without the items that were held back.
+    bank_hashes : mapping of task to str
+        SHA-256 of the board's banks, before any items are held back.
+    reserve : Reserve or None
+        The part of the banks' items that was held back.
+    """
+
+    board: Board
+    ranking: Ranking
+    header: Header
+    banks: Mapping[str, ItemBank]
+    bank_hashes: Mapping[str, str]
+    reserve: Reserve | None
+
+    def row_of(self, model: str) -> BoardRow:
+        """Return a model's row: on each task, on the task's own scale, and over all tasks."""
+        # A run of some of the board's tasks may have a scale of its own, if these share one.
+        scales = {bank.scale for bank in self.banks.values()}
+        scale = self.board.scale if len(scales) > 1 else scales.pop()
+        asked = {task: self._documents(model, task) for task in self.banks}
+        return BoardRow(
+            model,
+            ESTIMATE,
+            **_score_by(self.ranking, model, scale)._asdict(),
+            tasks={
+                task: self._task_score(model, task, len(documents))
+                for task, documents in asked.items()
+            },
+            date="",
+            signature=self.ranking.signature,
+            made_by=__version__,
+            confidence=self.ranking.confidence,
+            shares=self._shares(),
+            asked=asked,
+            reserve=None if self.reserve is None else list(self.reserve),
+        )
+
+    def _ranking_of(self, task: str) -> Ranking:
+        """Return the ranking by one task; that of a run of a single task."""
+        return self.ranking.tasks[task] if len(self.banks) > 1 else self.ranking
+
+    def _documents(self, model: str, task: str) -> list[Any]:
+        """Return the documents that a model was asked, each once, however often it was."""
+        return list(dict.fromkeys(map(document_of, self._ranking_of(task).items[model])))
+
+    def _task_score(self, model: str, task: str, n_documents: int) -> TaskScore:
+        """Return what a model scored on a task, by answers to so many documents."""
+        bank, ranking = self.banks[task], self._ranking_of(task)
+        # A run of several tasks has settings of each.
+        settings = self.header.task.get("settings") or {}
         version = settings.get(task, settings).get("task_version")
-        tasks[task] = TaskScore(
-            **score_by(task_ranking, bank.scale),
-            items=len(asked[task]),
+        return TaskScore(
+            **_score_by(ranking, model, bank.scale)._asdict(),
+            items=n_documents,
             documents=bank.n_items,
             metric=metric_of(bank),
             version=None if version is None else str(version),
-            bank=bank_hashes[task],
-            sample=_sample(task_ranking, model, bank.scale),
-            repeats=int((header.ranker.get("repeats") or {}).get(task, 1)),
-            configuration=configurations_in(header, task).get(model, {}),
+            bank=self.bank_hashes[task],
+            sample=_sample(ranking, model, bank.scale),
+            repeats=int((self.header.ranker.get("repeats") or {}).get(task, 1)),
+            configuration=configurations_in(self.header, task).get(model, {}),
         )
-    return BoardRow(
-        model,
-        ESTIMATE,
-        **score_by(ranking, board.scale if len(scales) > 1 else scales.pop()),
-        tasks=tasks,
-        date="",
-        signature=ranking.signature,
-        made_by=__version__,
-        confidence=ranking.confidence,
-        shares={task: weight / sum(weights.values()) for task, weight in weights.items()},
-        asked=asked,
-        reserve=None if reserve is None else list(reserve),
-    )
+
+    def _shares(self) -> dict[str, float]:
+        """Return how much each task counts, summing to 1."""
+        # A run of one task states no weights.
+        weighting = self.header.ranker.get("weights") or {task: {"": 1.0} for task in self.banks}
+        weights = {task: float(sum(of_metric.values())) for task, of_metric in weighting.items()}
+        total = sum(weights.values())
+        return {task: weight / total for task, weight in weights.items()}
+
+
+def _score_by(ranking: Ranking, model: str, scale: Scale) -> ScoreInterval:
+    """Return a model's score and interval on a scale, by the ranking by one task or by all."""
+    low, high = sorted(float(scale.restore(end)) for end in ranking.interval(model))
+    return ScoreInterval(float(scale.restore(ranking.estimates[model])), low, high)
 
 
 def _sample(task_ranking: Ranking, model: str, scale: Scale) -> list[float] | None:

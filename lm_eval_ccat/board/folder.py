@@ -535,25 +535,26 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
             apart.pop(row.model, None)
     # A model's full results count before its estimates; otherwise its latest row counts.
     current = {**latest(comparable), **latest(comparable, FULL)}
-    sign = 1.0 if board.scale.higher_is_better else -1.0
-    ordered = sorted(
-        current.values(), key=lambda row: (-sign * row.score, row.estimated, row.model)
-    )
+    placed = _placed(current.values(), board.scale.higher_is_better)
+    return BoardStanding(placed, list(apart.values()), history)
+
+
+def _placed(rows: Iterable[BoardRow], higher_is_better: bool) -> list[Placed]:
+    """Return rows in their order, each with its ranks and its lead over the next."""
+    sign = 1.0 if higher_is_better else -1.0
+    ordered = sorted(rows, key=lambda row: (-sign * row.score, row.estimated, row.model))
     scores = sign * np.array([row.score for row in ordered])
     half_widths = np.array([max(row.high - row.score, row.score - row.low) for row in ordered])
-    n_above, n_below = (counts.tolist() for counts in clearly_apart(scores, half_widths))
-    gaps = (scores[:-1] - scores[1:]).tolist()
     # The errors of two neighbours are independent, so that their squares add up.
-    lead_half_widths = np.hypot(half_widths[:-1], half_widths[1:]).tolist()
+    gaps, errors = scores[:-1] - scores[1:], np.hypot(half_widths[:-1], half_widths[1:])
     leads = [
-        Lead(gap, gap - half_width, gap + half_width)
-        for gap, half_width in zip(gaps, lead_half_widths)
+        Lead(gap, gap - error, gap + error) for gap, error in zip(gaps.tolist(), errors.tolist())
     ]
-    placed = [
+    n_above, n_below = (counts.tolist() for counts in clearly_apart(scores, half_widths))
+    return [
         Placed(row, rank=i + 1, best=1 + n_above[i], worst=len(ordered) - n_below[i], lead=lead)
         for i, (row, lead) in enumerate(zip(ordered, [*leads, None]))
     ]
-    return BoardStanding(placed, list(apart.values()), history)
 
 
 def latest(rows: Iterable[BoardRow], kind: str | None = None) -> dict[str, BoardRow]:

@@ -411,83 +411,116 @@ def _add_run(
     Added
         The rows, and the models that get none, each with the reason.
     """
-    header = RunDirectory(run_dir).read_header()
-    bank_hashes = bank_hashes_of(header)
+    run = _RunToAdd(run_dir, name)
+    bank_hashes = bank_hashes_of(run.header)
     if not set(bank_hashes) & set(board.banks):
         raise UsageError(
             f"{run_dir} is a run of {', '.join(bank_hashes)}; "
             f"the board is of {', '.join(board.banks)}"
         )
     with board.locked():
-        earlier = board.ledger.rows()
         # The run's banks may be the board's without the items held back: their hashes are others.
-        reserve = _reserve_of(board, bank_hashes, board.current_reserve(earlier))
+        reserve = _reserve_of(board, bank_hashes, board.current_reserve(board.ledger.rows()))
         if reserve is not None:
             bank_hashes = {task: board.banks[task].sha256 for task in bank_hashes}
         _keep_other_banks(board, run_dir, bank_hashes)
-        rows, left_out = rows_of_journal(board, run_dir / JOURNAL, bank_hashes, reserve)
+        rows, left_out = rows_of_journal(board, run.journal, bank_hashes, reserve)
         # A name for several models would make them one.
         if name is not None and len(rows) != 1:
             raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
-        sha256 = sha256_of(run_dir / JOURNAL)
-        evidence = f"{JOURNALS}/{sha256[:16]}.jsonl"
-        reason_for_all, notes = _judge_prompts(board, header)
-        added = Added(left_out=left_out, notes=notes)
-        earlier_configurations: dict[str, Values] = {}
+        reason_for_all, notes = _judge_prompts(board, run.header)
         mostly_empty = _mostly_empty(run_dir, max_share)
-        for model, row in rows.items():
-            name_on_board = name or model
-            if reason_for_all:
-                reason = reason_for_all
-            # The same journal may be placed again after another of its models was left out.
-            elif any(_is_row_of(earlier_row, evidence, model) for earlier_row in earlier):
-                reason = f"this run of it stands {IN_LEDGER}"
-            elif model in mostly_empty:
-                reason = mostly_empty[model]
-            else:
-                configuration = _configuration_of(header.config, model)
-                reason = _why_not_placed(
-                    board, name_on_board, configuration, earlier_configurations
-                )
-                # Whether this model gets a row or not, a later model of the run that has the same
-                # configuration under another name gets none.
-                if configuration is not None:
-                    earlier_configurations.setdefault(name_on_board, configuration)
-            if reason:
-                added.left_out[name_on_board] = reason
-            else:
-                added.rows.append(_with_evidence(row, name_on_board, evidence, sha256))
+        reasons = dict.fromkeys(rows, reason_for_all)
+        if not reason_for_all:
+            reasons = _why_not_added(board, run, list(rows), mostly_empty)
+        added = Added(left_out=left_out, notes=notes)
+        added.rows += [run.with_evidence(row) for model, row in rows.items() if not reasons[model]]
         # The user can place a model with many empty answers all the same, so the reason says where
         # its answers are: with the board if another model of the run has a row, else in the run.
-        kept_in = board.path / evidence if added.rows else run_dir
-        for model, reason in mostly_empty.items():
-            if added.left_out.get(name or model) == reason:
-                added.left_out[name or model] += f" (kept in {kept_in}), {_PLACE_AGAIN}"
+        kept_in = board.path / run.evidence if added.rows else run_dir
+        for model, reason in reasons.items():
+            if reason and reason == mostly_empty.get(model):
+                reason += f" (kept in {kept_in}), {_PLACE_AGAIN}"
+            if reason:
+                added.left_out[run.name_on_board(model)] = reason
         if added.rows:
             (board.path / JOURNALS).mkdir(exist_ok=True)
-            shutil.copyfile(run_dir / JOURNAL, board.path / evidence)
+            shutil.copyfile(run.journal, board.path / run.evidence)
             board.ledger.append(added.rows)
     return added
 
 
-def _is_row_of(row: BoardRow, evidence: str, model: str) -> bool:
-    """Whether a row is that of a model in a journal, which may call it otherwise."""
-    return evidence in row.evidence and model == (row.in_journal or row.model)
+class _RunToAdd:
+    """A run whose models get rows on a board.
+
+    Attributes
+    ----------
+    journal : Path
+    header : Header
+    sha256 : str
+        Of the journal.
+    evidence : str
+        The file of the board's folder that the journal is copied to.
+    """
+
+    def __init__(self, run_dir: Path, name: str | None) -> None:
+        self._name, self.journal = name, run_dir / JOURNAL
+        self.header = RunDirectory(run_dir).read_header()
+        self.sha256 = sha256_of(self.journal)
+        self.evidence = f"{JOURNALS}/{self.sha256[:16]}.jsonl"
+
+    def name_on_board(self, model: str) -> str:
+        """Return what the board calls a model of the journal."""
+        return self._name or model
+
+    def proves(self, row: BoardRow, model: str) -> bool:
+        """Whether a row of the board is that of this model of the journal."""
+        return self.evidence in row.evidence and model == (row.in_journal or row.model)
+
+    def with_evidence(self, row: BoardRow) -> BoardRow:
+        """Return a row of today under its name on the board, with the journal that proves it."""
+        name = self.name_on_board(row.model)
+        in_journal = "" if name == row.model else row.model
+        tasks = {
+            task: replace(task_score, evidence=self.evidence, sha256=self.sha256)
+            for task, task_score in row.tasks.items()
+        }
+        today = date.today().isoformat()
+        return replace(row, model=name, in_journal=in_journal, tasks=tasks, date=today)
 
 
-def _with_evidence(row: BoardRow, name: str, evidence: str, sha256: str) -> BoardRow:
-    """Return a row of today under its name on the board, with the journal that proves it."""
-    tasks = {
-        task: replace(task_score, evidence=evidence, sha256=sha256)
-        for task, task_score in row.tasks.items()
-    }
-    return replace(
-        row,
-        model=name,
-        in_journal="" if name == row.model else row.model,
-        tasks=tasks,
-        date=date.today().isoformat(),
-    )
+def _why_not_added(
+    board: Board, run: _RunToAdd, models: Sequence[str], mostly_empty: Mapping[str, str]
+) -> dict[str, str]:
+    """Return why models of a run get no row; "" for each that gets one.
+
+    Parameters
+    ----------
+    board : Board
+    run : _RunToAdd
+    models : sequence of str
+        As the journal names them.
+    mostly_empty : mapping of str to str
+        Models of which too many answers are empty, each with the reason.
+    """
+    rows = board.ledger.rows()
+    configurations: dict[str, Values] = {}
+    reasons: dict[str, str] = {}
+    for model in models:
+        # The same journal may be placed again after another of its models was left out.
+        if any(run.proves(row, model) for row in rows):
+            reasons[model] = f"this run of it stands {IN_LEDGER}"
+        elif model in mostly_empty:
+            reasons[model] = mostly_empty[model]
+        else:
+            name = run.name_on_board(model)
+            configuration = _configuration_of(run.header.config, model)
+            reasons[model] = _why_not_placed(board, name, configuration, configurations)
+            # Whether this model gets a row or not, a later model of the run that has the same
+            # configuration under another name gets none.
+            if configuration is not None:
+                configurations[name] = configuration
+    return reasons
 
 
 def _keep_other_banks(board: Board, run: Path, bank_hashes: Mapping[str, str]) -> None:

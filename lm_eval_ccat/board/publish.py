@@ -330,25 +330,25 @@ def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
 
     Models without such copies are left out.
     """
-    rows = [place.row for place in state.placed if not place.row.estimated]
-    files = {file for row in rows for file in row.evidence}
+    evidence_of = {
+        place.row.model: place.row.evidence for place in state.placed if not place.row.estimated
+    }
     digests_of: dict[str, list[tuple[str, bytes]]] = {}
-    for file in sorted(files):
+    for file in sorted({file for evidence in evidence_of.values() for file in evidence}):
         try:
             table = ScoreTable.read(board.path / file, partial=True)
         except CcatError:
             continue  # `check` names it
         for model, scores in zip(table.models, table.model_scores()):
-            # A digest keeps a thousand models' scores out of memory.
-            digest = hashlib.blake2b(scores.tobytes(), digest_size=16).digest()
-            # The file's name begins with its task.
-            digests_of.setdefault(model, []).append((file.partition(".")[0], digest))
-    full = {row.model for row in rows}
+            # Files hold models, too, whose rows were replaced since.
+            if file in evidence_of.get(model, ()):
+                # A digest keeps a thousand models' scores out of memory.
+                digest = hashlib.blake2b(scores.tobytes(), digest_size=16).digest()
+                # The file's name begins with its task.
+                digests_of.setdefault(model, []).append((file.partition(".")[0], digest))
     groups: dict[tuple[tuple[str, bytes], ...], list[str]] = {}
     for model, digests in digests_of.items():
-        # Files hold models, too, whose rows were replaced since.
-        if model in full:
-            groups.setdefault(tuple(sorted(digests)), []).append(model)
+        groups.setdefault(tuple(sorted(digests)), []).append(model)
     return {
         model: tuple(peer for peer in group if peer != model)
         for group in groups.values()
@@ -403,30 +403,6 @@ def _page(
     copies_of : mapping of model to sequence of str
         The models whose scores are like its own.
     """
-    tasks = list(board.banks)
-    ends = [end for place in state.placed for end in (place.row.low, place.row.high)]
-    # Columns of the operator's file; a link is no column, but part of the model's name.
-    columns = dict.fromkeys(
-        column for model_facts in facts.values() for column in model_facts if column != "link"
-    )
-    data = {
-        "tasks": tasks if len(tasks) > 1 else [],
-        "higher": board.scale.higher_is_better,
-        "taskHigher": [bank.scale.higher_is_better for bank in board.banks.values()],
-        "ends": [min(ends), max(ends)] if ends else [0, 1],
-        "version": __version__,
-        "facts": [visible_line(column) for column in columns],
-        "rows": [
-            _row(place, board, state.history[place.row.model])
-            + _row_facts(facts.get(place.row.model, {}), columns)
-            + [
-                [visible_line(peer) for peer in copies_of.get(place.row.model, ())],
-                "; ".join(_samples(place.row, board)),
-                place.lead_in_words,
-            ]
-            for place in state.placed
-        ],
-    }
     content = {
         "title": board.rules.name,
         "headline": state.headline,
@@ -437,8 +413,8 @@ def _page(
             for row, reason in state.apart[:_MAX_APART]
         ],
         "n_apart": len(state.apart),
-        "tasks": data["tasks"],
-        "data": script_json(data),
+        "tasks": _columns_of_tasks(board),
+        "data": script_json(_data(board, state, facts, copies_of)),
         **own_files(
             script=asset("site.js", __package__),
             style=asset("style.css") + asset("site.css", __package__),
@@ -450,6 +426,43 @@ def _page(
     return str(environment().from_string(asset("site.html.j2", __package__)).render(**content))
 
 
+def _columns_of_tasks(board: Board) -> list[str]:
+    """Return the tasks that have a column each: of a single one, the score is that of the row."""
+    return list(board.banks) if len(board.banks) > 1 else []
+
+
+def _data(
+    board: Board,
+    state: BoardStanding,
+    facts: Mapping[str, Mapping[str, str]],
+    copies_of: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
+    """Return the data from which the page's script draws; see `_page` for the arguments."""
+    ends = [end for place in state.placed for end in (place.row.low, place.row.high)]
+    # Columns of the operator's file; a link is no column, but part of the model's name.
+    columns = dict.fromkeys(
+        column for model_facts in facts.values() for column in model_facts if column != "link"
+    )
+    return {
+        "tasks": _columns_of_tasks(board),
+        "higher": board.scale.higher_is_better,
+        "taskHigher": [bank.scale.higher_is_better for bank in board.banks.values()],
+        "ends": [min(ends), max(ends)] if ends else [0, 1],
+        "version": __version__,
+        "facts": [visible_line(column) for column in columns],
+        "rows": [
+            [
+                *_row(place, board, state.history[place.row.model]),
+                *_row_facts(facts.get(place.row.model, {}), columns),
+                [visible_line(peer) for peer in copies_of.get(place.row.model, ())],
+                "; ".join(_samples(place.row, board)),
+                place.lead_in_words,
+            ]
+            for place in state.placed
+        ],
+    }
+
+
 def _row(place: Placed, board: Board, history: Sequence[BoardRow]) -> list[Any]:
     """Return the first fields of a row of the page's data; ``site.js`` names all of them."""
 
@@ -457,9 +470,8 @@ def _row(place: Placed, board: Board, history: Sequence[BoardRow]) -> list[Any]:
         ends = _short(row.score), _short(row.low), _short(row.high)
         return [int(row.estimated), *ends, row.items, row.documents]
 
-    row, tasks = place.row, list(board.banks)
-    # Of a single task the score is that of the row.
-    scores = [_of_task(row.tasks[task], row.estimated) for task in tasks] if len(tasks) > 1 else []
+    row = place.row
+    scores = [_of_task(row.tasks[task], row.estimated) for task in _columns_of_tasks(board)]
     past = [[row.date, *figures(row), row.made_by] for row in history] if len(history) > 1 else []
     return [
         place.rank, place.best, place.worst, visible_line(row.model), *figures(row), row.date,
@@ -557,16 +569,22 @@ def _notes(
         )
     if missing := unknown_scoring(board):
         notes.append(f"{missing[0].upper()}{missing[1:]}.")
-    notes += _drawn_otherwise(state)
-    for task, counts in times_shown.items():
-        if task in board.banks and counts:
-            highest, never = max(counts.values()), board.banks[task].n_items - len(counts)
-            of_task = f" of {task}" if len(board.banks) > 1 else ""
-            notes.append(
-                f"Of {board.banks[task].n_items:,} documents{of_task}, the most used was shown to "
-                f"{plural(highest, 'model')}, and {never:,} to none."
-            )
+    notes += [*_drawn_otherwise(state), *_exposure_in_words(board, times_shown)]
     return notes[:_MAX_NOTES]
+
+
+def _exposure_in_words(board: Board, times_shown: Mapping[str, Mapping[Any, int]]) -> Iterator[str]:
+    """Say of each task to how many models its documents were shown."""
+    for task, bank in board.banks.items():
+        # Rows made by earlier banks may have documents that the present one lacks.
+        times_of = times_shown.get(task, {})
+        counts = [times_of[doc_id] for doc_id in bank.doc_ids if doc_id in times_of]
+        if counts:
+            of_task = f" of {task}" if len(board.banks) > 1 else ""
+            yield (
+                f"Of {bank.n_items:,} documents{of_task}, the most used was shown to "
+                f"{plural(max(counts), 'model')}, and {bank.n_items - len(counts):,} to none."
+            )
 
 
 def _score_in_words(board: Board) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,31 +88,37 @@ def other_scoring(
     known, refused = _read(board), dict[str, str]()
     notes: dict[str, list[str]] = {}
     for task, table in tables.items():
-        bank, runs = board.banks[task], runs_by_model(source, table.task)
         name = _name(task, table.settings.get("task_version"))
+        bank, runs = board.banks[task], runs_by_model(source, table.task)
         outcome = Logged(task, bank.metric, bank.filter)
         scorings = {
             model: Scoring.of(runs[model], outcome) for model in table.models if model in runs
         }
         # The first results of a task say how the board's are scored; most of them are likely right.
         if name not in known and scorings:
-            digests = {model: _digest(scoring) for model, scoring in scorings.items()}
-            common = Counter(digests.values()).most_common(1)[0][0]
-            known[name] = next(scorings[model] for model in digests if digests[model] == common)
+            known[name] = _most_common(scorings.values())
         models_of_note: dict[str, list[str]] = {}
         for model, scoring in scorings.items():
-            differences = known[name].differences(scoring, ("the board", "the source"))
-            for difference in differences:
-                if not difference.change:
-                    models_of_note.setdefault(difference.text, []).append(model)
+            for difference in known[name].differences(scoring, ("the board", "the source")):
                 # Differing prompts are refused elsewhere (`judge_documents`).
                 if difference.change in (SCORING_CODE, CUT_SHORT):
                     refused.setdefault(model, f"{task}: {difference.text}; {_REMEDY}")
+                # What nobody has to accept is only told.
+                elif not difference.change:
+                    models_of_note.setdefault(difference.text, []).append(model)
         notes[task] = [f"{some(models, 3)}: {text}" for text, models in models_of_note.items()]
     # The board's file was lost. To write a new one from these logs would hide that.
     if missing := unknown_scoring(board):
         return ScoringComparison(refused, [*one_line_per_kind(notes), missing], {})
     return ScoringComparison(refused, one_line_per_kind(notes), known)
+
+
+def _most_common(scorings: Iterable[Scoring]) -> Scoring:
+    """Return how most models are scored; of as many models, the first."""
+    alike: dict[int, list[Scoring]] = {}
+    for scoring in scorings:
+        alike.setdefault(_digest(scoring), []).append(scoring)
+    return max(alike.values(), key=len)[0]
 
 
 def _digest(scoring: Scoring) -> int:

@@ -34,7 +34,7 @@ from lm_eval_ccat.board.folder import (
     without_reserve,
 )
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, TaskScore, sha256_of
-from lm_eval_ccat.board.publish import copies
+from lm_eval_ccat.board.publish import _exposure_in_words, copies
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import Observer
@@ -942,6 +942,18 @@ def test_a_model_that_is_not_on_the_board_is_no_copy(world, board, tmp_path):
     rewrite(board, [row for row in board.ledger.rows() if row.model != "x/gone"])
     twins = copies(board, standing(board))
     assert set(twins["x/one"]) == {"m02", "x/two"} and "x/gone" not in twins
+    # Scores that came again, in a file of their own: the earlier file proves the other rows still.
+    rewrite(board, [row for row in board.ledger.rows() if row.model != "x/one"])
+    trio.select(["x/one"]).write(tmp_path / "again.parquet")
+    add(board, tmp_path / "again.parquet")
+    again = copies(board, standing(board))
+    assert again.keys() == twins.keys() and set(again["x/one"]) == set(twins["x/one"])
+
+
+def test_a_document_that_the_bank_no_longer_has_is_none_that_was_shown(board):
+    [first, *others] = board.banks[TASK].doc_ids
+    [sentence] = _exposure_in_words(board, {TASK: {first: 2, "left the bank": 3}})
+    assert f"was shown to 2 models, and {len(others)} to none" in sentence
 
 
 @pytest.mark.long
