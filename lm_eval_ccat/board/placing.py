@@ -184,7 +184,10 @@ def _ask(
     if _write_known(board, known_file):
         options["known"] = str(known_file)
     try:
-        result = rank(spec, run_dir=run_dir, resume=resume, observer=observer, **options)
+        # A model that was set aside gets another chance: without it, there may be no row at all.
+        result = rank(
+            spec, run_dir=run_dir, resume=resume, retry=resume, observer=observer, **options
+        )
     except PromptMismatchError as error:
         raise UsageError(f"{error.difference}; {OTHER_PROMPTS}") from None
     except OtherSettingsError as error:
@@ -197,8 +200,9 @@ def _ask(
             f"interrupted; answers are kept in {run_dir}: run the same command to continue"
         )
     added = _add_run(board, run_dir, name, max_share)
-    # The board's copy of the journal is evidence enough; answers of models without a row stay here.
-    if added.rows or not _mostly_empty(run_dir, max_share):
+    # The board's copy of the journal is evidence enough. Without a row there is none: answers that
+    # were paid for stay here, and the same command goes on from them.
+    if added.rows or not _tally_of(run_dir).answered:
         shutil.rmtree(run_dir)
     known_file.unlink(missing_ok=True)
     return added
@@ -370,17 +374,23 @@ def _mostly_empty(run_dir: Path, max_share: float) -> dict[str, str]:
 
     A wrong chat template or token limit makes such answers, and a row cannot be withdrawn.
     """
-    tally = Tally()
-    _, records = read_journal(run_dir / JOURNAL)
-    for record in records:
-        if isinstance(record, Tell):
-            tally.count_answer(record)
+    tally = _tally_of(run_dir)
     counts = {model: tally.empty_outputs[model] + tally.refusals[model] for model in tally.answered}
     return {
         model: f"{n} of {tally.answered[model]} answers are empty or refusals"
         for model, n in counts.items()
         if n > max_share * tally.answered[model]
     }
+
+
+def _tally_of(run_dir: Path) -> Tally:
+    """Return the counts of a run's answers."""
+    tally = Tally()
+    _, records = read_journal(run_dir / JOURNAL)
+    for record in records:
+        if isinstance(record, Tell):
+            tally.count_answer(record)
+    return tally
 
 
 def _put_aside(run_dir: Path) -> None:

@@ -59,3 +59,18 @@ def test_who_says_nothing_holds_up_nobody_placed_with_it(world, board, silent):
     assert [row.model for row in added.rows] == ["m09"] and list(added.left_out) == ["m03"]
     [journal] = set(added.rows[0].evidence)
     assert journal in added.left_out["m03"], "where its answers are kept"
+
+
+@pytest.mark.long
+def test_answers_of_a_model_whose_server_ends_are_paid_once(world, board):
+    """No row has them, so the board's own copies of journals do not."""
+    with CompletionsServer(world.bench.outputs) as server:
+        world.server = server
+        server.mood = lambda model, *_: ("status", 400) if server.answers(model) >= 12 else None
+        config = world.config(["m03"])
+        added = place(board.path, config)
+        assert not added.rows and " failed" in added.left_out["m03"]
+        server.mood = None
+        [row] = place(board.path, config).rows
+        assert sum(server.answered.values()) == row.items
+    assert not list((board.path / ".runs").iterdir())
