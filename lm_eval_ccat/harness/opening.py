@@ -114,7 +114,8 @@ def _load(
                 f"{folders[0]} is a folder: name a task in it, and the folder by --include_path"
             ) from error
         # A KeyError's text is in quotes, which its argument is not.
-        reason = " ".join(str(error.args[0] if error.args else error).split())
+        reason = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+        reason = " ".join(reason.split())
         reason += start_of_path(error)
         raise HarnessError(f"cannot load task {listing}: {reason}") from error
     # The harness takes the first document of a task without asking whether there is one, and its

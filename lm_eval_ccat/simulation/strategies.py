@@ -210,8 +210,10 @@ def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
         NaN where missing.
     """
     present = np.isfinite(calibration)
-    y = np.where(present, calibration, 0.0)
     n_others = present.sum(axis=1)[:, None] - present
+    # A model with a score of this item alone has no mean to go with it.
+    present &= n_others > 0
+    y = np.where(present, calibration, 0.0)
     rest_mean = np.where(present, (y.sum(axis=1)[:, None] - y) / np.maximum(n_others, 1), 0.0)
     count = np.maximum(present.sum(axis=0), 1)
     dy = np.where(present, y - y.sum(axis=0) / count, 0.0)

@@ -120,8 +120,8 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
     provenance = facts["provenance"]
     lines += [(name, provenance[name]) for name in ("license", "prompts") if provenance.get(name)]
     # Scores that others published have a licence, and their sources must be named.
-    if provenance.get("license"):
-        lines.append(("source", first_of(provenance["sources"], _MAX_NAMES)))
+    if provenance.get("license") and (sources := provenance.get("sources")):
+        lines.append(("source", first_of(sources, _MAX_NAMES)))
     # Settings that were not stated say nothing.
     settings = {key: value for key, value in facts["settings"].items() if value is not None}
     if settings:

@@ -21,6 +21,7 @@ from lm_eval_ccat.upkeep.forms import Form
 from lm_eval_ccat.upkeep.words import (
     age_in_words,
     diff_banks,
+    facts_of,
     facts_of_suite,
     in_lines,
     report,
@@ -223,6 +224,13 @@ def test_a_check_says_what_is_doubtful_of_the_scores_that_it_is_given(tmp_path, 
     write_run(tmp_path / "logs", "cut", rows_of([1, 0, 1]), **part)
     found = json.loads(ccat("bank", "check", bank, "--scores", tmp_path / "logs", "--json").out)
     assert any("cut/samples_demo" in text for text in found["warnings"])
+
+
+def test_a_bank_with_a_licence_and_without_sources_is_shown():
+    facts = facts_of(replace(ItemBank.blank([0, 1]), provenance={"license": "MIT"}))
+    assert [line for line in in_lines(facts) if line[0] in ("license", "source")] == [
+        ("license", "MIT")
+    ]
 
 
 @pytest.mark.long

@@ -288,6 +288,12 @@ def test_a_task_whose_name_is_longer_than_a_file_s_or_empty_is_refused(name):
         opening.open_session(name, None)
 
 
+def test_a_file_that_a_task_includes_and_is_not_there_is_named(tmp_path):
+    (tmp_path / "t.yaml").write_text("task: t\ninclude: nowhere.yaml\n")
+    with pytest.raises(HarnessError, match=r"cannot load task 't': .*No such file.*nowhere\.yaml"):
+        opening.open_session("t", None, include_path=str(tmp_path))
+
+
 def test_a_model_is_known_by_its_weights_and_a_header_stands_for_its_key(monkeypatch):
     assert lms.model_name(SimpleNamespace(model=object(), pretrained="org/m")) == "org/m"
     assert lms.model_name(SimpleNamespace(config=SimpleNamespace(_name_or_path="x"))) == "x"

@@ -136,6 +136,9 @@ def test_static_order_is_by_corrected_item_total_correlation():
         rest = np.nanmean(np.delete(scores, i, axis=1), axis=1)
         wanted[i] = np.corrcoef(scores[there, i], rest[there])[0, 1]
     assert discriminating_order(scores).tolist() == np.argsort(-wanted).tolist()
+    of_one_item = np.where(np.arange(15) == wanted.argmax(), 5.0, np.nan)
+    found = discriminating_order(np.vstack([scores, of_one_item]))
+    assert found.tolist() == np.argsort(-wanted).tolist()
 
 
 def only(y, items):
