@@ -57,8 +57,8 @@ def located(path: str | Path) -> Path:
     Parameters
     ----------
     path : path or str
-        A path; as a str also the name of a public bank, which comes with the package (``public``
-        means all of them), or ``hub:owner/name``, which is fetched first.
+        A path, or ``hub:owner/name``, which is fetched first; as a str also the name of a public
+        bank, which comes with the package (``public`` means all of them).
 
     Raises
     ------

@@ -221,8 +221,8 @@ class Scoring(NamedTuple):
             run_documents = _documents_of(run.samples, run.samples.stat().st_mtime_ns)
             # A run counts only for documents that no later run with the same settings has answered.
             documents = scored.setdefault(json.dumps(run.generation, sort_keys=True), set())
-            counts = not run.adaptive and run_documents.targets.keys() - documents
-            if run is not last and counts:
+            adds = bool(run_documents.targets.keys() - documents)
+            if run is not last and not run.adaptive and adds:
                 earlier.append(cls._of_runs([run], outcome))
             documents.update(run_documents.targets)
         return cls._of_runs(runs, outcome)._replace(earlier=tuple(earlier))

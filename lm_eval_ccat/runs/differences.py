@@ -107,6 +107,7 @@ def _json_of_limit(limit: float | None) -> Any:
 
 
 def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the limits, repeats, prices and new models that `Ranker.change` has to be told."""
     if not old or not new:
         return {}
     changed = [name for name in _LIMITS if old.get(name) != new.get(name)]

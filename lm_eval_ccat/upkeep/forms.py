@@ -270,7 +270,7 @@ def form_of(bank: ItemBank, n_items: int, table: ScoreTable | None = None) -> Fo
         Too few items.
     """
     if table is None:
-        # An adaptive run chose its items by its answers, so that their scores are no sample.
+        # Items that answers chose are no sample, and few items say little of the whole.
         full = [
             observation
             for observation in bank.observations

@@ -106,6 +106,17 @@ def test_looks_hold_the_largest_evidence_of_every_pair_in_both_of_its_places(kno
     assert (close > 0.0).any() and np.array_equal(close[:, :6], close[:, :6].T)
 
 
+def test_a_single_look_decides_by_its_own_belief_alone():
+    before, now = (
+        Belief.independent(means, [0.02, 0.02], n=[50, 50], n_items=500)
+        for means in ([0.9, 0.1], [0.1, 0.9])
+    )
+    looks = Looks(single_look=True)
+    alone, again = looks.after(now, 0.05), looks.after(before, 0.05).after(now, 0.05)
+    assert alone.evidence is not None and alone.evidence.better[1, 0] > 0.0
+    assert np.array_equal(np.array(again.evidence), np.array(alone.evidence))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["default", "sample"])
 def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt(method):

@@ -85,6 +85,10 @@ def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
     assert (form.models, form.items) == (30, form_of(bare, 6, table).items)
     with pytest.raises(BankError, match="the bank keeps no full results"):
         form_of(bare, 6)
+    bank = calibrate(table, "paper", keep_scores=True)
+    first, *others = bank.observations
+    half = replace(first, items=first.items[::2], scores=first.scores[::2])
+    assert form_of(replace(bank, observations=(half, *others)), 6).models == 29
     form.save(tmp_path)
     again = Form.load(tmp_path)
     assert str(vars(again)) == str(vars(form))

@@ -208,7 +208,7 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     rbar : ndarray of shape (n_models,)
         Mean residual of each model's draws.
     """
-    known, prior, residual = M, M, rbar
+    with_drawn, prior, residual = M, M, rbar
     # Models without draws learn of their departure from models that are alike, and tell nothing.
     if max(T.diagonal().tolist()) >= UNKNOWN:
         drawn = np.flatnonzero(T.diagonal() < UNKNOWN)
@@ -216,18 +216,18 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
             weights = np.exp(_SCALE_PRIOR - _SCALE_PRIOR.max())
             return np.zeros(len(M)), M * (weights.dot(SCALES) / weights.sum())
         block = drawn[:, None], drawn
-        T, prior, known, residual = T[block], M[block], M[:, drawn], rbar[drawn]
+        T, prior, with_drawn, residual = T[block], M[block], M[:, drawn], rbar[drawn]
     # With V' M V = 1 and eigenvalues on the diagonal of V' T V, that of V' (s M + T) V holds s more
     # than these: one eigenproblem serves all scales.
     eigenvalues, V, failed = dsygvd(T, prior)
     if failed:
         raise np.linalg.LinAlgError("the prior of departures is not positive definite")
-    axes, along = known.dot(V), residual.dot(V)
+    axes, along = with_drawn.dot(V), residual.dot(V)
     total = _SCALE_COLUMN + np.maximum(eigenvalues, 0.0)
-    log = np.log(total)
-    log += along * along / total
-    log = _SCALE_PRIOR - 0.5 * np.add.reduce(log, 1)
-    weights = np.exp(log - max(log.tolist()))
+    deviance = np.log(total)
+    deviance += along * along / total
+    log_weights = _SCALE_PRIOR - 0.5 * np.add.reduce(deviance, 1)
+    weights = np.exp(log_weights - max(log_weights.tolist()))
     weights /= sum(weights.tolist())
     gain = _SCALE_COLUMN / total
     scaled = weights * SCALES

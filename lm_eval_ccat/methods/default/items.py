@@ -368,28 +368,29 @@ class Cells:
             yield PartResiduals(points, rows, residual, w, present)
 
     def _hessian(
-        self, points: slice, weights: Floats, present: Floats | None, per: Floats
+        self, points: slice, weights: Floats, present: Floats | None, precision: Floats
     ) -> Floats:
-        """Sum weights times `per` model times products of the basis over the models; packed."""
+        """Sum weights times models' `precision` times products of the basis over models; packed."""
         if self._grouped:
-            weights = weights * (per.sum() if present is None else per @ present)
+            weights = weights * (precision.sum() if present is None else precision @ present)
             return np.asarray(weights.T @ self._products[points])
-        return np.asarray(weights.T @ (per[:, None] * self._products[points]))
+        return np.asarray(weights.T @ (precision[:, None] * self._products[points]))
 
     def derivatives(self, c: Floats, s: Floats) -> Derivatives:
-        """Return sums and derivatives at coefficients `c` and model noise `s`."""
+        """Return sums over scores and derivatives at coefficients `c` (n_items, p), noise `s`."""
         squares, total = np.empty((2, self.n_models))
         hessian, gradient = np.zeros((self.n_items, len(self._times))), np.zeros_like(c)
         for points, rows, residual, weights, present in self._residuals(c):
-            per = 1.0 / s[rows]
+            precision = 1.0 / s[rows]
             squares[rows] = np.einsum("ij,ij->i", residual, residual)
+            # The weights of a group do not know which scores a model lacks.
             total[rows] = (
                 present @ weights[0]
                 if self._grouped and present is not None
                 else weights.sum(axis=1)
             )
-            hessian += self._hessian(points, weights, present, per)
-            gradient += residual.T @ (per[:, None] * self._f[points])
+            hessian += self._hessian(points, weights, present, precision)
+            gradient += residual.T @ (precision[:, None] * self._f[points])
         return Derivatives(squares, total, hessian, gradient)
 
     def leverage(self, inverse: Floats) -> Floats:
@@ -425,15 +426,15 @@ class Cells:
         squares, mass = np.zeros((2, self.n_items))
         hessian = np.zeros((self.n_items, len(self._times)))
         for points, rows, residual, weights, present in self._residuals(c):
-            per = 1.0 / s[rows]
+            precision = 1.0 / s[rows]
             if len(size):
                 explained = (left[rows] * size) @ right.T
-                explained *= np.sqrt(weights / per[:, None])
+                explained *= np.sqrt(weights / precision[:, None])
                 residual -= explained if present is None else explained * present
-            squares += per @ np.square(residual, out=residual)
+            squares += precision @ np.square(residual, out=residual)
             # The first product of the basis is 1.
-            mass += self._hessian(points, weights, present, np.ones(len(per)))[:, 0]
-            hessian += self._hessian(points, weights, present, per)
+            mass += self._hessian(points, weights, present, np.ones(len(precision)))[:, 0]
+            hessian += self._hessian(points, weights, present, precision)
         loadings = size * right / np.sqrt(typical)[:, None]
         return Unexplained(loadings, squares, mass, hessian)
 

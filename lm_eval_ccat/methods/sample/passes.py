@@ -202,9 +202,10 @@ class RepeatsPolicy(Policy):
         )
         # No scores on [0, 1] have a larger variance; before two items nothing is known.
         variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
-        # Until so many events more were seen, the variance may be that of luck alone.
+        # What the mean difference loses by one more answer that is off as single answers are.
         zero_loss = event / np.maximum(n, 1.0)
         mean = self.effects.solve().means
+        # The variances say already how many of the benchmark's items were asked.
         return Belief(mean, variance, df, n, math.inf, question, pair_zero_loss=zero_loss)
 
     def describe(self, model: int) -> Description:

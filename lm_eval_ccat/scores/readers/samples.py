@@ -262,11 +262,11 @@ def tokens_of_row(row: SampleRow) -> dict[str, float] | None:
     # Likelihoods are no text, though the harness writes them as one; repeats ask the same again.
     texts = [
         [text for text in responses if isinstance(text, str)]
-        for (_, continuation), responses in zip(requests, answers)
-        if continuation is None and isinstance(responses, list)
+        for (_, choice), responses in zip(requests, answers)
+        if choice is None and isinstance(responses, list)
     ]
     n_repeats = max([1, *map(len, texts)])
-    prompts = (estimate_tokens(f"{prompt}{ending or ''}") for prompt, ending in requests)
+    prompts = (estimate_tokens(f"{prompt}{choice or ''}") for prompt, choice in requests)
     return {
         "input": sum(prompts) * n_repeats,
         "output": sum((estimate_tokens(text) for responses in texts for text in responses), 0.0),

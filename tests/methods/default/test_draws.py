@@ -15,7 +15,7 @@ from scipy.stats import t, ttest_ind
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.belief import _independent
-from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior, spread
+from lm_eval_ccat.methods.default.departures import SCALES, UNKNOWN, VAGUE, posterior, spread
 from lm_eval_ccat.methods.default.field import (
     EXCESS_ALONE,
     NU0,
@@ -96,25 +96,28 @@ def test_draws_are_as_frequent_as_they_state():
     assert count / 2000 == pytest.approx(chance, abs=0.03)
 
 
-def test_the_posterior_of_departures():
-    M = np.array([[0.04, 0.02], [0.02, 0.05]])
-    T = np.array([[0.01, 0.001], [0.001, 0.02]])
-    rbar = np.array([0.2, -0.1])
+@pytest.mark.parametrize("drawn", [[0, 1, 2], [0, 2], []])
+def test_the_posterior_of_departures(drawn):
+    M = np.array([[0.04, 0.02, 0.01], [0.02, 0.05, 0.03], [0.01, 0.03, 0.06]])
+    T = np.diag([0.01, 0.02, 0.015]) + 0.001
+    rbar, without = np.array([0.2, -0.1, 0.3]), np.setdiff1d(range(3), drawn)
+    of_draws, D = T[np.ix_(drawn, drawn)], np.eye(3)[drawn]
+    T[without, without], rbar[without] = UNKNOWN, 9.9
     mean, covariance = posterior(M, T, rbar)
     # Independent figures: the mixture summed directly, by densities of scipy's.
     from scipy.stats import invgamma, multivariate_normal
 
-    weight = np.array(
-        [
-            invgamma.pdf(s, 2.5, scale=1.5) * s * multivariate_normal.pdf(rbar, cov=s * M + T)
-            for s in SCALES
-        ]
-    )
-    weight /= weight.sum()
-    means = np.array([s * M @ np.linalg.inv(s * M + T) @ rbar for s in SCALES])
-    assert mean == pytest.approx(weight @ means)
-    parts = [np.linalg.inv(np.linalg.inv(s * M) + np.linalg.inv(T)) for s in SCALES]
-    expected = sum(w * (p + np.outer(m - mean, m - mean)) for w, p, m in zip(weight, parts, means))
+    weights, means, parts = [], [], []
+    for s in SCALES:
+        of_rbar = D @ (s * M) @ D.T + of_draws
+        density = multivariate_normal.pdf(rbar[drawn], cov=of_rbar) if drawn else 1.0
+        weights.append(invgamma.pdf(s, 2.5, scale=1.5) * s * density)
+        gain = s * M @ D.T @ np.linalg.inv(of_rbar)
+        means.append(gain @ rbar[drawn])
+        parts.append(s * M - gain @ D @ (s * M))
+    weights = np.array(weights) / sum(weights)
+    assert mean == pytest.approx(weights @ means)
+    expected = sum(w * (p + np.outer(m - mean, m - mean)) for w, p, m in zip(weights, parts, means))
     assert covariance == pytest.approx(expected)
 
 

@@ -153,6 +153,16 @@ def test_an_imposed_slot_comes_after_those_that_any_model_is_done_with() -> None
     assert policy.sequence.order[:4].tolist() == [*order[:3].tolist(), order[5]]
 
 
+def test_a_pair_may_differ_by_all_until_two_items_tell_and_then_by_one_event_more() -> None:
+    policy = RepeatsPolicy(ItemBank.blank(range(N_ITEMS)), 2, repeats=2)
+    # A score of 0 or 1 varies by 1/4 at most, the difference of two by 1.
+    assert policy.belief().variance.tolist() == [[0.25, 1.0], [1.0, 0.25]]
+    for n, slot in enumerate(policy.sequence.order[:4], start=1):
+        for model in (0, 1):
+            policy.told(model, int(slot), float(model == 1 or n > 1))
+        assert policy.belief().pair_zero_loss[0, 1] == 1.0 / n
+
+
 def test_noise_is_stated_from_the_tenth_second_answer_on() -> None:
     """Of few, the noise of the items between them would be taken for that of answers."""
     policy = RepeatsPolicy(ItemBank.blank(range(12)), 1, repeats=2)
