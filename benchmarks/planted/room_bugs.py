@@ -338,7 +338,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a full evaluation costs what was spent",
-            'row["cost"] / row["n_items"] * in_full\n',
+            'row["cost"] / row["n_items"] * self.in_full\n',
             'row["cost"]\n',
         ),
         (

@@ -21,7 +21,7 @@ from scipy.special import expit
 
 from .. import __version__
 from ..bank import ItemBank
-from ..content import JOURNAL_TAG, PAGE, ModelContent, RankingContent
+from ..content import JOURNAL_TAG, PAGE, RankingContent
 from ..errors import CcatError
 from ..files import replace_text, writing
 from ..harness.internals.lms import DEMO_TYPE
@@ -44,11 +44,11 @@ from ..shown import (
     whole_percent,
 )
 from . import tables
-from .chart import Axis, asset, axis
+from .chart import asset, axis
 from .following import to_decide
 from .plots import COLOURED, information_chart, plot_ranking, progress
 from .stored_run import Course, StoredRun, read_run, replayed_course
-from .trust import Remark, command, configuration, sentences, warnings
+from .trust import command, configuration, sentences, warnings
 
 # -- sections -------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     course = replayed_course(run)
     n_documents, data = _data(run, course, most_documents)
     order = run.result["order"]
-    content: dict[str, Any] = vars(View.of(run, course)) | {
+    content: dict[str, Any] = vars(View(run, course)) | {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
         "page_of": JOURNAL_TAG,
@@ -225,7 +225,6 @@ def _data(run: StoredRun, course: Course | None, max_documents: int | None) -> t
     return len(entries), tables.script_json(data)
 
 
-@dataclass(frozen=True)
 class Spending:
     """What asking the models took, and what asking each of them everything would have taken.
 
@@ -248,17 +247,22 @@ class Spending:
         Whether the tokens, and the time, of some model are known.
     """
 
-    in_full: int
-    sentences: list[str]
-    asked: int
-    costs: dict[str, float]
-    cost: float
-    full_costs: dict[str, float]
-    tokens: bool
-    seconds: bool
+    def __init__(self, result: RankingContent, models: Sequence[str]) -> None:
+        asked = {model: result["models"][model] for model in models}
+        self.in_full = result.get("answers_of_benchmark", result["items_of_benchmark"])
+        self.sentences = spent_in_words(result)
+        self.asked = sum(row["n_items"] for row in asked.values())
+        self.costs = {model: paid(row) for model, row in asked.items()}
+        self.cost = sum(self.costs.values())
+        self.full_costs = {
+            model: row["cost"] / row["n_items"] * self.in_full
+            for model, row in asked.items()
+            if row["n_items"]
+        }
+        self.tokens = any(row.get("tokens") for row in asked.values())
+        self.seconds = any(row.get("seconds") for row in asked.values())
 
 
-@dataclass(frozen=True)
 class View:
     """What templates show of a run and its course, except for the documents' texts.
 
@@ -306,105 +310,42 @@ class View:
     started, ended : str or None
     """
 
-    run: StoredRun
-    result: RankingContent
-    version: str
-    title: str
-    held: str
-    headline: str
-    order_told: bool
-    question: str
-    beyond: str | None
-    chain: list[tables.Link]
-    not_shown: int
-    parts: list[tables.PartColumn]
-    ranks: tables.RankRows | None
-    ranks_open: bool
-    next_step: str
-    outlook: tables.Outlook | None
-    one_look: str | None
-    trust: list[Remark]
-    confidence: str
-    facts: list[tuple[str, str]]
-    warnings: list[Remark]
-    forest: Axis
-    rows: list[columns.ModelCells]
-    columns: list[columns.Column]
-    progress: dict[str, Any] | None
-    information: dict[str, Any] | None
-    coloured: int
-    spending: Spending
-    command: str
-    config: str
-    scored_by: str
-    started: str | None
-    ended: str | None
-
-    @classmethod
-    def of(cls, run: StoredRun, course: Course | None) -> View:
-        """Work out what is shown; `course` is the course of the run, if it is known."""
-        result, links = run.result, tables.chain(run.result)
-        spending = _spending(result, {model: result["models"][model] for model in run.tested})
-        headline, ranks = result["headline"], tables.rank_rows(result)
-        ranks_open = ranks is not None and any(row.best < row.worst for row in ranks.cells)
-        cells = model_cells(result)
-        ends = [end for model in run.models for end in result["models"][model]["interval"]]
-        return cls(
-            run=run,
-            result=result,
-            version=__version__,
-            title=_title(run),
-            held=held(result.get("looks"), result["confidence"]),
-            headline=headline,
-            order_told=not ranks_open
-            and all(is_named(model, headline) for model in result["order"]),
-            question=question(result),
-            beyond=tables.beyond_these_items(result),
-            chain=links,
-            not_shown=len(result["order"]) - sum(len(link.names) for link in links),
-            parts=tables.parts(result),
-            ranks=ranks,
-            ranks_open=ranks_open,
-            next_step=to_decide(result),
-            outlook=tables.outlook(result, run.currency),
-            one_look=tables.one_look(result),
-            trust=list(sentences(run)),
-            confidence=exact_percent(result["confidence"]),
-            facts=list(_facts(run, spending)),
-            warnings=list(warnings(run, with_course=course is not None)),
-            forest=axis(ends, n_ticks=7),
-            rows=cells,
-            columns=columns_of(columns.PAGE, result, cells),
-            progress=None if course is None else progress(run, course),
-            information=information_chart(run) if run.has_curves else None,
-            coloured=COLOURED,
-            spending=spending,
-            command=command(run),
-            config=configuration(run),
-            scored_by=in_words(scorer_of_run(run.header) or {}),
-            started=tables.date(run.started),
-            ended=tables.date(run.ended),
+    def __init__(self, run: StoredRun, course: Course | None) -> None:
+        self.run, self.result, self.version = run, run.result, __version__
+        result = self.result
+        self.title = _title(run)
+        self.held = held(result.get("looks"), result["confidence"])
+        self.headline = result["headline"]
+        self.question = question(result)
+        self.beyond = tables.beyond_these_items(result)
+        self.chain = tables.chain(result)
+        self.not_shown = len(result["order"]) - sum(len(link.names) for link in self.chain)
+        self.parts = tables.parts(result)
+        self.ranks = tables.rank_rows(result)
+        self.ranks_open = self.ranks is not None and any(
+            row.best < row.worst for row in self.ranks.cells
         )
-
-
-def _spending(result: RankingContent, asked: Mapping[str, ModelContent]) -> Spending:
-    """Return what asking the models took, by their blocks in a result."""
-    in_full = result.get("answers_of_benchmark", result["items_of_benchmark"])
-    costs = {model: paid(row) for model, row in asked.items()}
-    return Spending(
-        in_full=in_full,
-        sentences=spent_in_words(result),
-        asked=sum(row["n_items"] for row in asked.values()),
-        costs=costs,
-        cost=sum(costs.values()),
-        full_costs={
-            model: row["cost"] / row["n_items"] * in_full
-            for model, row in asked.items()
-            if row["n_items"]
-        },
-        tokens=any(row.get("tokens") for row in asked.values()),
-        seconds=any(row.get("seconds") for row in asked.values()),
-    )
+        self.order_told = not self.ranks_open and all(
+            is_named(model, self.headline) for model in result["order"]
+        )
+        self.next_step = to_decide(result)
+        self.outlook = tables.outlook(result, run.currency)
+        self.one_look = tables.one_look(result)
+        self.trust = list(sentences(run))
+        self.confidence = exact_percent(result["confidence"])
+        self.spending = Spending(result, run.tested)
+        self.facts = list(_facts(run, self.spending))
+        self.warnings = list(warnings(run, with_course=course is not None))
+        ends = [end for model in run.models for end in result["models"][model]["interval"]]
+        self.forest = axis(ends, n_ticks=7)
+        self.rows = model_cells(result)
+        self.columns = columns_of(columns.PAGE, result, self.rows)
+        self.progress = None if course is None else progress(run, course)
+        self.information = information_chart(run) if run.has_curves else None
+        self.coloured = COLOURED
+        self.command, self.config = command(run), configuration(run)
+        self.scored_by = in_words(scorer_of_run(run.header) or {})
+        self.started, self.ended = tables.date(run.started), tables.date(run.ended)
 
 
 def _title(run: StoredRun) -> str:

@@ -265,15 +265,14 @@ def outcomes_meant(
     """
     logged = reader_of(path).outcomes(path)
     recorded = list(dict.fromkeys(outcome.task or "" for outcome in logged))
+    filters = {filter, *(metrics or ())}
     meant: list[Logged] = []
     lacking: list[str] = []
     must_report = _tasks_meant(path, recorded, tasks) if recorded else {}
     for task, must in must_report.items():
         reported = [outcome for outcome in logged if (outcome.task or "") == task]
         outcomes = _of_metrics(reported, metrics, single)
-        by_filter = [
-            outcome for outcome in outcomes if outcome.filter in (filter, *(metrics or ()))
-        ]
+        by_filter = [outcome for outcome in outcomes if outcome.filter in filters]
         outcomes = by_filter or outcomes
         if (metrics is None or single) and len(outcomes) > 1:
             raise _ambiguous(path, task, outcomes)

@@ -120,7 +120,7 @@ def test_documents_weigh_alike_whatever_part_of_the_scale_a_metric_uses():
 
 
 def test_a_full_evaluation_costs_each_models_mean_times_the_benchmark(run):
-    full = View.of(run, None).spending.full_costs
+    full = View(run, None).spending.full_costs
     assert full.keys() == set(run.tested)
     for model, cost in full.items():
         price = run.header.ranker["models"][model]  # of every answer

@@ -97,7 +97,7 @@ def data(html):
 
 
 def test_the_page_says_what_the_result_says(run, course, html, data) -> None:
-    result, models, content = run.result, run.result["models"], View.of(run, course)
+    result, models, content = run.result, run.result["models"], View(run, course)
     n_known = sum(one["known"] for one in models.values())
     n_asked, among = len(models) - n_known, f" among {n_known} known ones" if n_known else ""
     assert content.title.startswith(f"{n_asked} models{among} on ")
@@ -224,7 +224,7 @@ def test_empty_answers_are_told_once(changed, warned) -> None:
     run = changed(empty)
     told = [text for _, text in of_models(run.result) if "3 empty answers" in text]
     assert len(told) == (not warned)
-    on_page = [text for _, text in View.of(run, replayed_course(run)).warnings if "empty" in text]
+    on_page = [text for _, text in View(run, replayed_course(run)).warnings if "empty" in text]
     assert len(on_page) == 1
 
 
@@ -239,7 +239,7 @@ def test_the_page_leaves_the_order_to_a_headline_that_names_every_model(changed,
         result["headline"] = f"{' > '.join(names)}, {names[0]} leads {names[1]} by 0.1; 95%"
 
     run = changed(summed_up)
-    assert View.of(run, None).order_told is told
+    assert View(run, None).order_told is told
     assert ('class="verdict"' in render(run)) is not told
 
 
@@ -249,7 +249,7 @@ def test_figures_of_another_version_are_not_contradicted(changed) -> None:
         result["models"][result["order"][0]]["estimate"] += 0.5
 
     run = changed(other_figures)
-    content = View.of(run, replayed_course(run))
+    content = View(run, replayed_course(run))
     assert content.progress is None
     assert any("other figures" in text for _, text in content.warnings)
 
@@ -399,7 +399,7 @@ def test_an_interval_excludes_0_as_printed_if_and_only_if_its_pair_is_decided(
 
 def test_a_page_says_when_its_run_began_and_when_it_ended(changed) -> None:
     run = changed(lambda result: None)
-    later = View.of(replace(run, ended=run.started + 7200.0), None)
+    later = View(replace(run, ended=run.started + 7200.0), None)
     begun, ended = (
         datetime.strptime(getattr(later, key), "%Y-%m-%d %H:%M:%S %Z")
         for key in ("started", "ended")
