@@ -22,6 +22,7 @@ what the bank gets wrong is the same for all.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -207,14 +208,37 @@ def alike_in_words(likenesses: Sequence[Likeness]) -> str:
     )
 
 
-def likely_copies(board: Board, rows: Sequence[BoardRow]) -> dict[str, tuple[str, ...]]:
-    """Return for each placed model those whose scores its own equal beyond chance."""
+def copies(board: Board, rows: Sequence[BoardRow]) -> dict[str, tuple[str, ...]]:
+    """Return for each model of some rows the others that score like it; without those like none.
+
+    A model with full results is a copy if all its scores are another's. A model that was placed has
+    scores of some items only, so it is a copy if these are more alike than chance makes them.
+    """
     board_scores = _BoardScores.of(board, rows)
     peers = PeerScores(board.banks, board_scores.by_model)
-    return {
+    likely = {
         model: tuple(likeness.model for likeness in likenesses)
         for model, placed in board_scores.answers.items()
         if (likenesses := peers.like(placed.scores, model))
+    }
+    return {**_equal(board_scores.full), **likely}
+
+
+def _equal(full: Mapping[str, Mapping[str, Floats]]) -> dict[str, tuple[str, ...]]:
+    """Return for each model with full results those whose scores equal its own on every item."""
+    groups: dict[frozenset[tuple[str, bytes]], list[str]] = {}
+    for model, by_task in full.items():
+        # A digest of a thousand models' scores takes less memory than the scores.
+        digests = {
+            task: hashlib.blake2b(scores.tobytes(), digest_size=16).digest()
+            for task, scores in by_task.items()
+        }
+        groups.setdefault(frozenset(digests.items()), []).append(model)
+    return {
+        model: tuple(peer for peer in group if peer != model)
+        for group in groups.values()
+        for model in group
+        if len(group) > 1
     }
 
 

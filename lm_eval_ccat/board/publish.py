@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections import Counter
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..errors import CcatError, RunError
+from ..errors import RunError
 from ..files import replace_text, writing
 from ..masking import mask_text
 from ..metrics.scale import Scale
@@ -22,9 +21,8 @@ from ..report.chart import asset
 from ..report.page import environment, own_files
 from ..report.tables import script_json
 from ..report.trust import WHATEVER_THE_BANK, on_scale
-from ..scores import ScoreTable
 from ..shown import exact_percent, first_of, plural, some, visible_line
-from .cheats import likely_copies
+from .cheats import copies
 from .checking import BrokenEvidence, broken_evidence
 from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, RowApart, keep_hashes, standing
 from .ledger import BoardRow, TaskScore, shown_items
@@ -101,12 +99,7 @@ def publish(
     ):
         if line:
             say(line)
-    # A model with full results is a copy if all its scores are another's. A model that was placed
-    # has scores of some items only, so it is a copy if these are more alike than chance makes them.
-    copies_of = {
-        **copies(board, state),
-        **likely_copies(board, [place.row for place in state.placed]),
-    }
+    copies_of = copies(board, [place.row for place in state.placed])
     with writing(board.path / EXPOSURE):
         replace_text(board.path / EXPOSURE, _csv(_exposure(times_shown)))
         # The operator's facts are sealed as they are published, so that a later change shows.
@@ -323,38 +316,6 @@ def facts_of_models(board: Board) -> dict[str, dict[str, str]]:
             return facts
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RunError(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from error
-
-
-def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
-    """Return for each model with full results those whose scores equal its own on every document.
-
-    Models without such copies are left out.
-    """
-    evidence_of = {
-        place.row.model: place.row.evidence for place in state.placed if not place.row.estimated
-    }
-    digests_of: dict[str, list[tuple[str, bytes]]] = {}
-    for file in sorted({file for evidence in evidence_of.values() for file in evidence}):
-        try:
-            table = ScoreTable.read(board.path / file, partial=True)
-        except CcatError:
-            continue  # `check` names it
-        for model, scores in zip(table.models, table.model_scores()):
-            # Files hold models, too, whose rows were replaced since.
-            if file in evidence_of.get(model, ()):
-                # A digest keeps a thousand models' scores out of memory.
-                digest = hashlib.blake2b(scores.tobytes(), digest_size=16).digest()
-                # The file's name begins with its task.
-                digests_of.setdefault(model, []).append((file.partition(".")[0], digest))
-    groups: dict[tuple[tuple[str, bytes], ...], list[str]] = {}
-    for model, digests in digests_of.items():
-        groups.setdefault(tuple(sorted(digests)), []).append(model)
-    return {
-        model: tuple(peer for peer in group if peer != model)
-        for group in groups.values()
-        for model in group
-        if len(group) > 1
-    }
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> str:

@@ -23,7 +23,7 @@ from worlds.boards import draw
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, Checked, add, check, init, place, publish, standing
-from lm_eval_ccat.board.cheats import _full_results
+from lm_eval_ccat.board.cheats import _full_results, copies
 from lm_eval_ccat.board.checking import in_words, unpublished_facts
 from lm_eval_ccat.board.folder import (
     DRAFT,
@@ -34,7 +34,7 @@ from lm_eval_ccat.board.folder import (
     without_reserve,
 )
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, TaskScore, sha256_of
-from lm_eval_ccat.board.publish import _exposure_in_words, copies
+from lm_eval_ccat.board.publish import _exposure_in_words
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import Observer
@@ -940,13 +940,13 @@ def test_a_model_that_is_not_on_the_board_is_no_copy(world, board, tmp_path):
     trio.write(tmp_path / "trio.parquet")
     add(board, tmp_path / "trio.parquet")
     rewrite(board, [row for row in board.ledger.rows() if row.model != "x/gone"])
-    twins = copies(board, standing(board))
+    twins = copies(board, [place.row for place in standing(board).placed])
     assert set(twins["x/one"]) == {"m02", "x/two"} and "x/gone" not in twins
     # Scores that came again, in a file of their own: the earlier file proves the other rows still.
     rewrite(board, [row for row in board.ledger.rows() if row.model != "x/one"])
     trio.select(["x/one"]).write(tmp_path / "again.parquet")
     add(board, tmp_path / "again.parquet")
-    again = copies(board, standing(board))
+    again = copies(board, [place.row for place in standing(board).placed])
     assert again.keys() == twins.keys() and set(again["x/one"]) == set(twins["x/one"])
 
 

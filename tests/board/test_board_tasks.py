@@ -29,10 +29,11 @@ from lm_eval_ccat.board import (
     standing,
     suspicions,
 )
+from lm_eval_ccat.board.cheats import copies
 from lm_eval_ccat.board.checking import _sample, rows_of_journal
 from lm_eval_ccat.board.folder import HASHES, Reserve, keep_hashes, without_reserve
 from lm_eval_ccat.board.placing import _reserve_of
-from lm_eval_ccat.board.publish import _metrics_in_words, _score_in_words, copies
+from lm_eval_ccat.board.publish import _metrics_in_words, _score_in_words
 from lm_eval_ccat.board.scoring import unknown_scoring
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.journal import JournalFile
@@ -136,7 +137,10 @@ def test_copies_are_alike_on_every_task(board, tables, tmp_path):
         for task, table in tables.items()
     ]  # fmt: skip
     assert len(add(board, written(tmp_path / "alike", *alike)).rows) == 3
-    assert copies(board, standing(board)) == {"m0": ("both",), "both": ("m0",)}
+    assert copies(board, [place.row for place in standing(board).placed]) == {
+        "m0": ("both",),
+        "both": ("m0",),
+    }
 
 
 @pytest.mark.long
