@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -288,7 +288,7 @@ class Policy(ABC):
         """
 
     def priorities(
-        self, models: Items, pending: Sequence[Items], prices: Sequence[float]
+        self, models: Items, pending: Iterable[Items], prices: Sequence[float]
     ) -> Floats | None:
         """Return how much the next item of each of `models` is worth; the largest goes first.
 
@@ -297,7 +297,7 @@ class Policy(ABC):
         Parameters
         ----------
         models : sequence of int
-        pending : sequence of sequence of int
+        pending : iterable of sequence of int
             Items in flight, by model.
         prices : sequence of float
             Price of one unit, above 0, by model.

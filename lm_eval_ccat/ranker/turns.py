@@ -294,7 +294,8 @@ class Turns:
         """
         outcome = self.standing.score.only_outcome
         if outcome is not None:
-            pending = [tuple(self.accounts[model].pending) for model in models]
+            # Read only by a method that needs them: hundreds of models take long to go through.
+            pending = (tuple(self.accounts[model].pending) for model in models)
             if (worth := outcome.policy.priorities(models, pending, prices)) is not None:
                 return rounded(worth)
         n_after = self.accounts.n[models] + 1.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -289,7 +289,7 @@ class PaperPolicy(Policy):
         return [Choice(i) for i in self.tests[model].select(available, k)]
 
     def priorities(
-        self, models: Items, pending: Sequence[Items], prices: Sequence[float]
+        self, models: Items, pending: Iterable[Items], prices: Sequence[float]
     ) -> Floats:
         worth = [
             1.0 / (test.precision_with(wait) * (len(test.answered) + len(wait) + 1) * price)
