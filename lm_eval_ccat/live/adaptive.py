@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -215,6 +216,22 @@ class JointTasks(NamedTuple):
     plans: list[Plan]
     weights: Mapping[str, float]
 
+    @property
+    def bank_method(self) -> str:
+        """The method of all of their banks."""
+        return self.plans[0].outcome.bank.method
+
+    def plan(self, spec: Spec) -> Plan:
+        """Return the plan of the ranking, made of those of its tasks."""
+        return plan_of(
+            spec,
+            dict(chain.from_iterable(plan.outcomes_by_task.items() for plan in self.plans)),
+            dict(chain.from_iterable(plan.sessions.items() for plan in self.plans)),
+            self.plans[0].known,
+            self.weights,
+            accepted=tuple(chain.from_iterable(plan.accepted for plan in self.plans)),
+        )
+
 
 def prepare(
     session: TaskSession, options: Adaptive, only_task: bool, logged: Collection[str] = ()
@@ -376,12 +393,7 @@ def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -
     UsageError
         Results of other models are given for a task that is not run.
     """
-    for task in tasks.values():
-        known = task.options.spec.known
-        for name in known if isinstance(known, Mapping) else ():
-            if name not in tasks:
-                suggestion = did_you_mean(name, list(tasks))
-                raise UsageError(f"leaderboard: this run has no task {name!r}{suggestion}")
+    _require_tasks_of_known(tasks)
     rankings: dict[str, JointTasks] = {}
     taken: set[str] = set()
     for group in sorted(groups.values(), key=lambda group: -len(group.get_all_tasks())):
@@ -391,32 +403,46 @@ def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -
         if len(names) < 2 or taken & set(names) or not set(names) <= set(tasks):
             continue
         plans = [tasks[name].plan for name in names]
-        spec, metric = plans[0].spec, plans[0].outcome.metric
-        has_common_limit = spec.budget or spec.target_se is not None
-        signatures = {
-            (
-                id(plan.spec),
-                outcome.metric.name,
-                outcome.metric.scale,
-                outcome.bank.method,
-                *plan.outcomes_by_task[outcome.task],
-            )
-            for plan in plans
-            for outcome in [plan.outcome]
-        }
-        # Without a common limit nothing is gained by one ranking. Among known models a model is
-        # placed task by task.
-        # Tasks that differ in a metric, a scale or a method have no common score.
-        if not has_common_limit or spec.known is not None or len(signatures) > 1:
+        if not _gain_by_one_ranking(plans):
             continue
         sizes = {name: float(len(tasks[name].plan.documents())) for name in names}
-        if (weights := weights_in(group, [metric.name], sizes)) is not None:
+        metric = plans[0].outcome.metric.name
+        if (weights := weights_in(group, [metric], sizes)) is not None:
             taken |= set(names)
             rankings[min(names, key=list(tasks).index)] = JointTasks(group.name, plans, weights)
     rankings |= {
         name: JointTasks(name, [task.plan], {}) for name, task in tasks.items() if name not in taken
     }
     return [rankings[name] for name in tasks if name in rankings]
+
+
+def _require_tasks_of_known(tasks: Mapping[str, PreparedTask]) -> None:
+    for task in tasks.values():
+        known = task.options.spec.known
+        for name in known if isinstance(known, Mapping) else ():
+            if name not in tasks:
+                suggestion = did_you_mean(name, list(tasks))
+                raise UsageError(f"leaderboard: this run has no task {name!r}{suggestion}")
+
+
+def _gain_by_one_ranking(plans: Sequence[Plan]) -> bool:
+    """Whether tasks have a common score, and a common limit that one ranking spends better."""
+    spec = plans[0].spec
+    # Among known models a model is placed task by task.
+    if not (spec.budget or spec.target_se is not None) or spec.known is not None:
+        return False
+    # Tasks that differ in a metric, a scale or a method have no common score.
+    what_is_measured = {
+        (
+            id(plan.spec),
+            plan.outcome.metric.name,
+            plan.outcome.metric.scale,
+            plan.outcome.bank.method,
+            *plan.outcomes_by_task[plan.outcome.task],
+        )
+        for plan in plans
+    }
+    return len(what_is_measured) == 1
 
 
 def _run(
@@ -443,23 +469,11 @@ def _run(
     CcatError
         The run cannot be made, or ended too early for a result.
     """
-    plans = joint_tasks.plans
-    outcomes = {
-        task: task_outcomes
-        for task_plan in plans
-        for task, task_outcomes in task_plan.outcomes_by_task.items()
-    }
-    sessions = {
-        task: session for task_plan in plans for task, session in task_plan.sessions.items()
-    }
-    plan = plan_of(
-        options.spec_for(list(outcomes), budget, plans[0].outcome.bank.method),
-        outcomes, sessions, plans[0].known, joint_tasks.weights,
-        accepted=tuple(difference for task_plan in plans for difference in task_plan.accepted),
-    )  # fmt: skip
+    tasks = [task for task_plan in joint_tasks.plans for task in task_plan.outcomes_by_task]
+    plan = joint_tasks.plan(options.spec_for(tasks, budget, joint_tasks.bank_method))
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.outcomes_by_task, log.warning, plan.sessions)
-    model.title = internals.model_name(sessions[plan.outcome.task].lm)
+    model.title = internals.model_name(plan.sessions[plan.outcome.task].lm)
     resume = options.resume
     # Where each task has a run of its own, an interrupt may have come before this one began.
     if folder is not None and resume:
@@ -475,19 +489,19 @@ def _run(
     ) as run:
         if not resume and plan.spec.target_se is not None:
             say = log.warning if options.by_default else log.info
-            say("%s: %s", "+".join(outcomes), target_in_words(plan, options.by_default))
+            say("%s: %s", "+".join(tasks), target_in_words(plan, options.by_default))
         run.ask()
         if rest := _documents_left(run, plan, options):
             run.ask_beyond(MODEL, rest)
         result = run.finish({MODEL: model.title})
-        _require_an_end(run, folder, "+".join(sessions), result)
+        _require_an_end(run, folder, "+".join(tasks), result)
         runs = ModelRuns(plan, run.book).of(model)
     return {
         task_plan.title: replace(
             runs[task_plan.title],
             warnings=tuple(dict.fromkeys([*task_plan.warnings, *result.warnings])),
         )
-        for task_plan in plans
+        for task_plan in joint_tasks.plans
     }
 
 

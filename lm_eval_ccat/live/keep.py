@@ -333,42 +333,52 @@ class ModelRuns:
 
     def _drawn_runs(self, model: HarnessModel) -> dict[str, DrawnRun]:
         """Return a model's run of each task, with the probability of each item that was drawn."""
-        book, has_several_tasks = self.book, len(self._rankings) > 1
-        answers = dict(book.answers.of(model.name))
+        answers = dict(self.book.answers.of(model.name))
         model.restore(answers)
-        draws = [
-            (book.journal.item(ask), probability)
-            for ask, probability in self._ranking.draws.get(model.name, ())
-        ]
-        drawn = [(item, probability) for item, probability in draws if not item.is_repeat]
-        runs = {}
-        for task, outcomes in self.plan.outcomes_by_task.items():
-            task_answers = {item: answer for item, answer in answers.items() if item.task == task}
-            repeated = [answer for item, answer in task_answers.items() if item.is_repeat]
-            shared_parts: dict[str, Any] = {
-                "session": model.sessions[task],
-                "name": model.name,
-                "administered": _administered(model, task_answers, repeated),
-                "money": book.tally.money(model.name, task if has_several_tasks else None),
-                "seconds": sum(answer.seconds or 0.0 for answer in task_answers.values()),
-                "repeated": tuple(repeated),
-            }
-            runs_by_outcome = {
-                name: TaskRun(outcome=outcome, ranking=self._rankings[task][name], **shared_parts)
-                for name, outcome in outcomes.items()
-            }
-            covariances = {
-                group: book.ranker.shared_errors(model.name, group).get(task, {})
-                for group in ("", *self._ranking.groups)
-            }
-            lead = next(name for name, outcome in outcomes.items() if outcome is leading(outcomes))
-            run = runs_by_outcome.pop(lead)
-            run = replace(run, further=tuple(runs_by_outcome.values()), covariances=covariances)
-            draws_of_task = {
-                item.doc_id: probability for item, probability in drawn if item.task == task
-            }
-            runs[task] = DrawnRun(run, draws_of_task)
-        return runs
+        draws: dict[str, Draws] = {task: {} for task in self.plan.outcomes_by_task}
+        for ask, probability in self._ranking.draws.get(model.name, ()):
+            item = self.book.journal.item(ask)
+            # Estimates are of what the first answer to each item scores.
+            if not item.is_repeat:
+                draws[item.task][item.doc_id] = probability
+        return {
+            task: DrawnRun(
+                self._task_run(
+                    model, task, {i: answer for i, answer in answers.items() if i.task == task}
+                ),
+                draws_of_task,
+            )
+            for task, draws_of_task in draws.items()
+        }
+
+    def _task_run(
+        self, model: HarnessModel, task: str, answers: Mapping[Item, Answered]
+    ) -> TaskRun:
+        """Return a model's run of a task by the leading outcome, with those by the others."""
+        book, outcomes = self.book, self.plan.outcomes_by_task[task]
+        repeated = tuple(answer for item, answer in answers.items() if item.is_repeat)
+        has_several_tasks = len(self._rankings) > 1
+        lead = next(name for name, outcome in outcomes.items() if outcome is leading(outcomes))
+        run = TaskRun(
+            session=model.sessions[task],
+            name=model.name,
+            outcome=outcomes[lead],
+            ranking=self._rankings[task][lead],
+            administered=_administered(model, answers, repeated),
+            money=book.tally.money(model.name, task if has_several_tasks else None),
+            seconds=sum(answer.seconds or 0.0 for answer in answers.values()),
+            repeated=repeated,
+        )
+        further = tuple(
+            replace(run, outcome=outcome, ranking=self._rankings[task][name])
+            for name, outcome in outcomes.items()
+            if name != lead
+        )
+        covariances = {
+            group: book.ranker.shared_errors(model.name, group).get(task, {})
+            for group in ("", *self._ranking.groups)
+        }
+        return replace(run, further=further, covariances=covariances)
 
 
 def _administered(
@@ -403,26 +413,12 @@ def _further(runs: Sequence[DrawnRun]) -> Further:
     }
     if not outcomes:
         return {}
-    first = runs[0].run
-    task = first.session.name
-    banks = {
-        _LEADING: first.outcome.bank,
-        **{key: outcome.bank for key, outcome in outcomes.items()},
-    }
-    # The other scores have weight 0: they are estimated from the same draws, and steer nothing.
     try:
-        ranker = Ranker(
-            {task: banks},
-            {drawn_run.run.name: 1.0 for drawn_run in runs},
-            confidence=first.ranking.confidence,
-            looks=first.ranking.looks,
-            sampled=first.ranking.sampled,
-            question=first.ranking.question,
-            weights={_LEADING: 1.0, **dict.fromkeys(outcomes, 0.0)},
-        )
+        ranker = _ranker_of_further(runs, outcomes)
     # The method of the bank takes only one score of an answer.
     except UsageError:
         return {}
+    task = runs[0].run.session.name
     for run, draws in runs:
         for doc_id, answer in run.administered.items():
             # The ranking by the leading score left such an answer out, too.
@@ -441,6 +437,29 @@ def _further(runs: Sequence[DrawnRun]) -> Further:
         for key, outcome in outcomes.items()
         if all(map(math.isfinite, rankings[key].standard_errors.values()))
     }
+
+
+def _ranker_of_further(runs: Sequence[DrawnRun], outcomes: Mapping[str, Outcome]) -> Ranker:
+    """Return a ranker of the runs' models by what is ranked, and by further outcomes of weight 0.
+
+    Those are estimated from the same draws, and steer nothing.
+
+    Raises
+    ------
+    UsageError
+        The method of the bank takes only one score of an answer.
+    """
+    run = runs[0].run
+    banks = {key: outcome.bank for key, outcome in outcomes.items()}
+    return Ranker(
+        {run.session.name: {_LEADING: run.outcome.bank, **banks}},
+        {drawn_run.run.name: 1.0 for drawn_run in runs},
+        confidence=run.ranking.confidence,
+        looks=run.ranking.looks,
+        sampled=run.ranking.sampled,
+        question=run.ranking.question,
+        weights={_LEADING: 1.0, **dict.fromkeys(outcomes, 0.0)},
+    )
 
 
 def _further_outcomes(run: TaskRun) -> dict[str, Outcome]:

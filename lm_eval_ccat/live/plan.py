@@ -310,40 +310,33 @@ def make_plan(spec: Spec) -> Plan:
     sessions, groups = open_plain(spec)
     if isinstance(bank, Donors):
         bank = _borrowed(bank, spec, list(sessions))
-    # Weights of a single task would do nothing.
-    if spec.weights and len(sessions) == 1:
-        raise UsageError("`weights:` is for several tasks; put weights of metrics into `metrics:`")
-    # Else the models with full results would just be missing.
-    for task in spec.known if isinstance(spec.known, Mapping) else ():
-        if task not in sessions:
-            raise UsageError(f"`known.{task}`: no such task{did_you_mean(task, list(sessions))}")
+    _require_sense_for_tasks(spec, list(sessions))
     names = [model.name for model in spec.models]
     outcomes_by_task: dict[str, dict[str, Outcome]] = {}
     tasks_by_warning: dict[str, list[str]] = {}
     # Several tasks may give rise to the same doubt; it is told once.
     doubts: dict[str, None] = dict.fromkeys(_listed_twice(spec.models))
     accepted: list[Discrepancy] = []
-    only_task = len(sessions) == 1
     for task, session in sessions.items():
-        outcomes, warnings_of_task = measure(bank, spec.metrics, session, names, only_task)
+        outcomes, warnings = measure(bank, spec.metrics, session, names, len(sessions) == 1)
+        outcomes_by_task[task] = outcomes
         # Each model is checked again, with its own chat template, once it is open. A bank that
         # cannot fit is refused here, before any weights are loaded.
         if bank:
             check_session(outcomes, session, PROMPTS in spec.accept_change)
         asked = compare_with_banks(outcomes, session, spec.accept_change)
-        outcomes_by_task[task] = outcomes
         accepted += asked.accepted
-        for warning in warnings_of_task:
+        for warning in warnings:
             # One per task of a group would hide all other warnings.
             warning = warning.replace(f"the bank of {task} was", "the bank was")
             tasks_by_warning.setdefault(warning, []).append(task)
-        doubts |= dict.fromkeys((*asked.doubts, _repeated_documents(session)))
         metrics = [outcome.metric.name for outcome in outcomes.values()]
-        doubts |= dict.fromkeys(writing_system_note(session.task, metric) for metric in metrics)
+        scripts = [writing_system_note(session.task, metric) for metric in metrics]
+        doubts |= dict.fromkeys((*asked.doubts, _repeated_documents(session), *scripts))
     weights, reported_groups = _weights(spec, outcomes_by_task, groups)
-    sampled = is_sampled(spec, sessions.values())
     known = known_means(
-        spec, outcomes_by_task, names, weights, sampled=sampled, sessions=sessions,
+        spec, outcomes_by_task, names, weights,
+        sampled=is_sampled(spec, sessions.values()), sessions=sessions,
         warn=doubts.setdefault, accept=accepted.append,
     )  # fmt: skip
     bank_warnings = [f"{first_of(t, 3)}: {text}" for text, t in tasks_by_warning.items()]
@@ -354,6 +347,22 @@ def make_plan(spec: Spec) -> Plan:
         warnings=(*bank_warnings, *filter(None, doubts), *accepted_in_words),
         harness_groups=dict(groups),
     )  # fmt: skip
+
+
+def _require_sense_for_tasks(spec: Spec, tasks: Sequence[str]) -> None:
+    """Refuse weights of a single task, and known results of none of the tasks.
+
+    Raises
+    ------
+    UsageError
+    """
+    # Weights of a single task would do nothing.
+    if spec.weights and len(tasks) == 1:
+        raise UsageError("`weights:` is for several tasks; put weights of metrics into `metrics:`")
+    # Else the models with full results would just be missing.
+    for task in spec.known if isinstance(spec.known, Mapping) else ():
+        if task not in tasks:
+            raise UsageError(f"`known.{task}`: no such task{did_you_mean(task, tasks)}")
 
 
 def _listed_twice(models: Sequence[ModelSpec]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,8 +14,8 @@ import numpy as np
 from ..content import RehearsalContent, SpreadContent
 from ..journal import Journal
 from ..metrics.scale import Floats
-from ..records import Item, Record, Tell
-from ..runs.book import Book
+from ..records import Item, Tell
+from ..runs.book import Ask, Book
 from ..simulation.newcomers import Newcomers
 from ..simulation.power import Power
 from .identity import header_of_plan
@@ -130,25 +131,18 @@ def _play(
     journal.append([header_of_plan(plan)])
     book = Book(plan.new_ranker(), journal)
     line = new_line(plan, book, slots)
-    n_answers = dict.fromkeys(slots, 0)
+    n_answers = Counter(dict.fromkeys(slots, 0))
     costs: list[float | None] = []  # in dollars, of each answer or of several
     most_answers = MOST_ANSWERS // len(plan.outcomes_by_task)
     line.start()
-    while line.end_reason is None and sum(n_answers.values()) < most_answers:
-        answers: list[Record] = []
-        for model, n in slots.items():
-            for ask in line.next(model, n):
-                score = _score(plan, scores[model], ask.item)
-                cost = charges.expected(*ask.pair)
-                answers.append(
-                    Tell(n=ask.number, model=model, item=ask.item, score=score, cost=cost)
-                )
-                costs.append(charges.expected_usd(*ask.pair))
-                n_answers[model] += 1
+    while line.end_reason is None and n_answers.total() < most_answers:
+        asks = [ask for model, n in slots.items() for ask in line.next(model, n)]
         # Nobody may be asked any more, although no rule has ended the ranking.
-        if not answers:
+        if not asks:
             break
-        line.arrive(answers)
+        n_answers.update(ask.model for ask in asks)
+        costs += [charges.expected_usd(*ask.pair) for ask in asks]
+        line.arrive([_answer(plan, scores[ask.model], ask) for ask in asks])
     decided = book.ranker.decided
     if line.end_reason is None:
         # Only of the rule `decided` is it known from the true differences when it will stop; under
@@ -164,6 +158,12 @@ def _play(
     known_costs = [usd for usd in costs if usd is not None]
     usd = sum(known_costs) if len(known_costs) == len(costs) else None
     return Played(n_answers, usd, decided)
+
+
+def _answer(plan: Plan, scores: Mapping[str, Floats], ask: Ask) -> Tell:
+    """Return a made-up model's answer to an ask, of the expected cost."""
+    score, cost = _score(plan, scores, ask.item), plan.charges.expected(*ask.pair)
+    return Tell(n=ask.number, model=ask.model, item=ask.item, score=score, cost=cost)
 
 
 def _score(plan: Plan, scores: Mapping[str, Floats], item: Item) -> Any:

@@ -18,7 +18,7 @@ from .prompts import DIGITS
 from .readers import run_journal
 from .readers.comparable_runs import by_date, full_runs, labels_of, shared_settings
 from .readers.logged_runs import LoggedRun, find_runs
-from .readers.samples import RunSamples, filter_of, hash_of_row, mark_of_row, rows_of
+from .readers.samples import RunSamples, SampleRow, filter_of, hash_of_row, mark_of_row, rows_of
 from .reading import Query, one_of
 from .table import ScoreTable
 
@@ -138,32 +138,19 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     answers: dict[tuple[str, str, Any, str], LoggedAnswer] = {}
     # For the same (model, config, document) the latest run counts.
     for run, (model, config) in by_date(usable, labels_of(usable)):
-        skipped = Counter[str]()
+        left_out_rows = Counter[str]()
         file, n_unnamed = RunSamples(run.samples, run.filters_of() or ["none"]), Counter[Any]()
         for _, row in rows_of(run.samples):
             if isinstance(row, str):
-                skipped["damaged"] += 1
+                left_out_rows["damaged"] += 1
                 continue
-            name = filter_of(row, file, n_unnamed)
-            match row:
-                case {"filtered_resps": [str(text), *_]}:
-                    target, doc, doc_id = row.get("target"), row.get("doc"), row["doc_id"]
-                    # Of several references the first counts.
-                    if isinstance(target, list):
-                        target = target[0] if target else ""
-                    answers[model, config, doc_id, name] = LoggedAnswer(
-                        model,
-                        config,
-                        doc_id=doc_id,
-                        doc_hash=row.get("doc_hash"),
-                        mark=mark_of_row(row, run.template),
-                        doc=doc if isinstance(doc, dict) else {},
-                        target="" if target is None else str(target).strip(),
-                        text=text.strip(),
-                    )
-                case _:
-                    skipped["the answer is not text"] += 1
-        warnings += [f"{run.samples}: {n} rows left out: {why}" for why, n in skipped.items()]
+            # A row without an answer counts among those that name no filter.
+            logged_filter = filter_of(row, file, n_unnamed)
+            if (answer := _logged_answer(row, model, config, run.template)) is None:
+                left_out_rows["the answer is not text"] += 1
+            else:
+                answers[model, config, answer.doc_id, logged_filter] = answer
+        warnings += [f"{run.samples}: {n} rows left out: {why}" for why, n in left_out_rows.items()]
     if not answers:
         raise ScoreTableError(f"{path}: no answers in the logs")
     name = one_of(Path(path), "filter", filter, (logged_filter for *_, logged_filter in answers))
@@ -171,6 +158,29 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
         answer for (*_, logged_filter), answer in answers.items() if logged_filter == name
     )
     return Answers(by_filter, usable[0].task, name, shared_settings(usable), tuple(warnings))
+
+
+def _logged_answer(
+    row: SampleRow, model: str, config: str, template: str | None
+) -> LoggedAnswer | None:
+    """Return the first answer that a row of samples holds; None if it is no text."""
+    match row:
+        case {"filtered_resps": [str(text), *_]}:
+            doc, target = row.get("doc"), row.get("target")
+            # Of several references the first counts.
+            if isinstance(target, list):
+                target = target[0] if target else ""
+            return LoggedAnswer(
+                model,
+                config,
+                doc_id=row["doc_id"],
+                doc_hash=row.get("doc_hash"),
+                mark=mark_of_row(row, template),
+                doc=doc if isinstance(doc, dict) else {},
+                target="" if target is None else str(target).strip(),
+                text=text.strip(),
+            )
+    return None
 
 
 @dataclass(frozen=True)

@@ -241,26 +241,18 @@ class ScoreGrid:
         """
         if len({type(doc_id) for doc_id in self._items}) > 1:
             raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
-        labels, ids = list(self.rows), sorted(self._items)
         # In logs the newer score counts. In a table that somebody wrote neither is newer.
         if unique and self._repeated is not None:
             raise self._two_scores(path, *self._repeated)
+        labels, ids = list(self.rows), sorted(self._items)
         order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
-        raw, prompt_codes = self._scores.finish(len(labels), order), None
-        # The grid numbers marks from 1, with 0 for none; `Prompts` numbers them from 0.
-        if len(self._marks) > 1:
-            prompt_codes = self._mark_codes.finish(len(labels), order)
-            prompt_codes -= 1
-        hashes, notes = self._join_documents(raw, prompt_codes, order)
-        prompts = None if prompt_codes is None else Prompts(tuple(self._marks)[1:], prompt_codes)
+        raw = self._scores.finish(len(labels), order)
+        prompts = self._prompts(order)
+        hashes, notes = self._join_documents(raw, prompts and prompts.codes, order)
         # Counted after documents were joined, as that may take the last score of a model.
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
-            filter_note = f", filter {known['filter']!r}," if known.get("filter") else ""
-            raise ScoreTableError(
-                f"{path}: every score of metric {metric!r}{filter_note} is missing; name another, "
-                "or write them again"
-            )
+            raise _all_missing(path, metric, known.get("filter"))
         notes += _unevenly_scored([model for model, _ in labels], raw)
         if not counts.all():
             unscored = ", ".join(model for (model, _), count in zip(labels, counts) if not count)
@@ -288,6 +280,15 @@ class ScoreGrid:
             guessed=query.guesses(metric, scale, stated_scale),
             **known,
         )
+
+    def _prompts(self, order: NDArray[np.intp]) -> Prompts | None:
+        """Return the marks of all prompts with items in an order; None if none came."""
+        if len(self._marks) == 1:
+            return None
+        codes = self._mark_codes.finish(len(self.rows), order)
+        # The grid numbers marks from 1, with 0 for none; `Prompts` numbers them from 0.
+        codes -= 1
+        return Prompts(tuple(self._marks)[1:], codes)
 
     def _two_scores(self, path: Path, row: int, column: int) -> ScoreTableError:
         """Return the error of a cell that has two scores."""
@@ -448,6 +449,14 @@ def _require_within(scale: Scale, raw: Floats, path: Path) -> None:
         fact, *remedy = error.args
         remedy = remedy or ["correct them, or state the range (--range WORST,BEST)"]
         raise OutsideScaleError(f"{path}: {fact}", *remedy) from None
+
+
+def _all_missing(path: Path, metric: str, filter: str | None) -> ScoreTableError:
+    filter_note = f", filter {filter!r}," if filter else ""
+    return ScoreTableError(
+        f"{path}: every score of metric {metric!r}{filter_note} is missing; name another, "
+        "or write them again"
+    )
 
 
 def _unevenly_scored(models: Sequence[str], raw: Floats) -> list[str]:

@@ -43,7 +43,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 from ...errors import CcatError, ScaleError, ScoreTableError, UnknownScoresError
@@ -123,53 +123,68 @@ def reader_of_rows(
         ``(log, notes) -> iterable of Row``; what a reader of the scores should know is appended to
         `notes`. What it raises of damaged data becomes a `ScoreTableError` that names the log.
     """
+    logged_rows = _LoggedRows(name, logs, rows)
+    return Reader(
+        name=name,
+        summary=summary,
+        can_read=lambda path: any(True for _ in logs(path)),
+        read=logged_rows.table,
+        outcomes=logged_rows.outcomes,
+        read_many=logged_rows.tables,
+    )
 
-    def read_rows(path: Path, notes: list[str], on_progress: Progress = None) -> Iterator[Row]:
-        log_paths = list(logs(path))
+
+class _LoggedRows(NamedTuple):
+    """The rows of a framework's logs; see `reader_of_rows`."""
+
+    framework: str
+    logs: Callable[[Path], Iterable[Path]]
+    rows: Callable[[Path, list[str]], Iterable[Row]]
+
+    def at(self, path: Path, notes: list[str], on_progress: Progress = None) -> Iterator[Row]:
+        """Yield the rows of all logs at a path."""
+        log_paths = list(self.logs(path))
         for n, log in enumerate(log_paths, start=1):
-            empty = True
-            try:
-                for row in rows(log, notes):
-                    _require_names(row)
-                    empty = False
-                    yield row
-            except _DAMAGE as error:
-                reason = f"{error} is missing" if isinstance(error, KeyError) else error
-                raise ScoreTableError(
-                    f"{log}: not readable as {name} ({reason}); get it again, or leave it out"
-                ) from error
-            if empty:
-                notes.append(f"{log}: no scores of single items in it; its model is left out")
+            yield from self._rows_of(log, notes)
             if on_progress is not None:
                 on_progress(n, len(log_paths))
 
-    def outcomes(path: Path) -> list[Logged]:
-        pairs = {(row.task, row.metric) for row in read_rows(path, [])}
+    def _rows_of(self, log: Path, notes: list[str]) -> Iterator[Row]:
+        is_empty = True
+        try:
+            for row in self.rows(log, notes):
+                _require_names(row)
+                is_empty = False
+                yield row
+        except _DAMAGE as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ScoreTableError(
+                f"{log}: not readable as {self.framework} ({reason}); get it again, or leave it out"
+            ) from error
+        if is_empty:
+            notes.append(f"{log}: no scores of single items in it; its model is left out")
+
+    def outcomes(self, path: Path) -> list[Logged]:
+        """Return every task and metric at a path."""
+        pairs = {(row.task, row.metric) for row in self.at(path, [])}
         return [Logged(*pair) for pair in sorted(pairs)]
 
-    def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
+    def table(self, path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
+        """Return the scores of one task and metric."""
         notes: list[str] = []
-        return _table(path, list(read_rows(path, notes, on_progress)), query, notes)
+        return _table(path, list(self.at(path, notes, on_progress)), query, notes)
 
-    def read_many(
-        path: Path, logged: Sequence[Logged], query: Query
+    def tables(
+        self, path: Path, logged: Sequence[Logged], query: Query
     ) -> Iterator[ScoreTable | CcatError]:
+        """Yield the scores of each outcome, or why there are none; the logs are read once."""
         notes: list[str] = []
-        all_rows = list(read_rows(path, notes))
+        all_rows = list(self.at(path, notes))
         for outcome in logged:
             try:
                 yield _table(path, all_rows, outcome.query(query), notes)
             except CcatError as error:
                 yield error
-
-    return Reader(
-        name=name,
-        summary=summary,
-        can_read=lambda path: any(True for _ in logs(path)),
-        read=read,
-        outcomes=outcomes,
-        read_many=read_many,
-    )
 
 
 def _require_names(row: Row) -> None:

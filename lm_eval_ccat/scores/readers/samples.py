@@ -104,6 +104,16 @@ class FileScores:
     unusable: str = ""
     generation: Mapping[str, object] = field(default_factory=dict)
 
+    def append(self, row: SampleRow, score: float, mark: str | None) -> None:
+        """Take in a row, its raw score and the mark of its prompt."""
+        # Every row states its settings; the first one speaks for all.
+        if not self.doc_ids:
+            self.generation = generation_of(row.get("arguments"))
+        self.doc_ids.append(row["doc_id"])
+        self.scores.append(score)
+        self.hashes.append(row.get("doc_hash"))
+        self.marks.append(mark)
+
 
 def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow | str]]:
     """Yield the rows of a sample file.
@@ -360,15 +370,15 @@ def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
         When two lines of a document contradict each other.
     """
     file_scores, n_unnamed, path = FileScores(), Counter[Any](), file.path
-    lines: dict[Any, _Line] = {}  # by document and filter
+    lines: dict[Any, _Line] = {}  # the first one of each document and filter
     metric, key, scorer = query.metric, query.metric.source, _Scorer(query)
-    n_broken = n_unusable = n_unreported = 0
+    n_unreadable = n_unusable = n_unreported = 0
     # With a key, only the end of each row is parsed, where scores stand. If a score is a pair of
     # texts, the answer is needed as well, to tell which of the two it is.
     for number, row in rows_of(path, None if metric.pairs else key):
         if isinstance(row, str):
-            n_broken += 1
-            if n_broken <= _MAX_LINES:
+            n_unreadable += 1
+            if n_unreadable <= _MAX_LINES:
                 file_scores.notes.append(f"{path}, line {number}: not readable, left out ({row})")
             continue
         name = filter_of(row, file, n_unnamed)
@@ -391,16 +401,10 @@ def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
         line = _Line(number, score, row.get("doc_hash"))
         first_line = lines.setdefault((row["doc_id"], name), line)
         first_line.require_same(line, path, f"{key} of document {row['doc_id']!r}")
-        # Every row states its settings; the first one speaks for all.
-        if not file_scores.doc_ids:
-            file_scores.generation = generation_of(row.get("arguments"))
-        file_scores.doc_ids.append(row["doc_id"])
-        file_scores.scores.append(score)
-        file_scores.hashes.append(row.get("doc_hash"))
-        file_scores.marks.append(mark_of_row(row, file.template))
+        file_scores.append(row, score, mark_of_row(row, file.template))
         file_scores.filters[name] = None
-    if n_broken > _MAX_LINES:
-        file_scores.notes.append(f"{path}: {n_broken - _MAX_LINES} more unreadable lines left out")
+    if (n_more := n_unreadable - _MAX_LINES) > 0:
+        file_scores.notes.append(f"{path}: {n_more} more unreadable lines left out")
     if n_unusable:
         file_scores.notes.append(
             f"{path}: {n_unusable} scores unusable, counted as missing ({file_scores.unusable})"
