@@ -967,8 +967,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a term of a mean forgets the share of its task",
-            "_term(task, facts[name], task_weight * (share / total))",
-            "_term(task, facts[name], share / total)",
+            '{**term, "weight": task_weight * term["weight"]}',
+            "term",
         ),
         (
             "a result is the latest though its journal went on",

@@ -523,31 +523,30 @@ def _fields_of(content: dict[str, Any]) -> dict[str, Any]:
     kept_flags = _list(items["kept"], "kept", n)
     if not all(isinstance(flag, bool) for flag in kept_flags) or not any(kept_flags):
         raise ValueError("kept holds something else than true and false, or no item is kept")
-    objects = ("constants", "settings", "provenance", "self_check")
-    if wrong := [part for part in objects if not isinstance(content[part], dict)]:
-        raise ValueError(f"{wrong[0]} is not an object")
-    return dict(
-        doc_ids=doc_ids,
-        kept=np.array(kept_flags),
-        parameters=_parameters_of(items["parameters"], np.array(kept_flags)),
-        scale=Scale.from_dict(content["scale"]),
-        doc_hashes=_texts_of(items, "doc_hash", n),
-        prompts=_texts_of(items, "prompt_hash", n),
-        observations=tuple(
+    kept = np.array(kept_flags)
+    fields: dict[str, Any] = {
+        "doc_ids": doc_ids,
+        "kept": kept,
+        "parameters": _parameters_of(items["parameters"], kept),
+        "scale": Scale.from_dict(content["scale"]),
+        "doc_hashes": _texts_of(items, "doc_hash", n),
+        "prompts": _texts_of(items, "prompt_hash", n),
+        "observations": tuple(
             Observation.from_dict(observation, n)
             for observation in content.get("observations") or ()
         ),
-        **{name: _text(content[name], name) for name in ("method", "metric")},
-        **{
-            name: None if content.get(name) is None else _text(content[name], name)
-            for name in ("task", "filter", "made")
-        },
-        **{name: content[name] for name in objects},
-        **{
-            name: tuple(_text(value, name) for value in _list(content[name], name))
-            for name in ("models", "warnings")
-        },
-    )
+    }
+    for name in ("constants", "settings", "provenance", "self_check"):
+        if not isinstance(content[name], dict):
+            raise ValueError(f"{name} is not an object")
+        fields[name] = content[name]
+    for name in ("method", "metric"):
+        fields[name] = _text(content[name], name)
+    for name in ("task", "filter", "made"):
+        fields[name] = None if content.get(name) is None else _text(content[name], name)
+    for name in ("models", "warnings"):
+        fields[name] = tuple(_text(value, name) for value in _list(content[name], name))
+    return fields
 
 
 def _parameters_of(columns: dict[str, Any], kept_items: NDArray[np.bool_]) -> dict[str, Floats]:

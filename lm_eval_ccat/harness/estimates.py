@@ -235,33 +235,33 @@ def estimand(run: TaskRun) -> str:
 def in_words(block: Mapping[str, Any], task: str) -> str:
     """Describe in words what was estimated, how precisely, and from how many documents."""
     if "scores" in block:
-        scores = ", ".join(
-            f"{key} = {estimate['estimate']:.4g} ± {estimate['standard_error']:.2g}"
-            for key, estimate in block["scores"].items()
-        )
-        scores_text = f"{scores}, " if scores else ""
-        return (
-            f"{task}: {scores_text}{block['items']} of {block['items_total']} documents of "
-            f"{len(block['tasks'])} tasks\n  {block['estimand']}"
-        )
+        return _group_in_words(block, task)
     estimates = [] if block["items"] else ["no estimate"]
     for estimate in (block.get("outcomes") or [block]) if block["items"] else ():
         low, high = estimate["interval"]
-        estimates.append(
-            f"{estimate['key']} = {estimate['estimate']:.4g} ± {estimate['standard_error']:.2g} "
-            f"({exact_percent(block['confidence'])} interval {low:.4g} to {high:.4g})"
-        )
-    answers = ""
+        interval = f"{exact_percent(block['confidence'])} interval {low:.4g} to {high:.4g}"
+        estimates.append(f"{_score_in_words(estimate['key'], estimate)} ({interval})")
+    documents = f"{block['items']} of {block['items_total']} documents"
     if "answers" in block:
-        answers = f", {block['answers']:,} of {block['answers_total']:,} answers"
+        documents += f", {block['answers']:,} of {block['answers_total']:,} answers"
     lines = [held(block.get("looks"), block["confidence"]), block["estimand"], block["signature"]]
     money = block.get("cost", {}).get("money")
     lines += columns_in_words(money) if money else ()
-    return (
-        f"{task}: {'; '.join(estimates)}, "
-        f"{block['items']} of {block['items_total']} documents{answers}; "
-        f"{block['stopped_because']}." + "".join(f"\n  {line}" for line in lines if line)
+    return f"{task}: {'; '.join(estimates)}, {documents}; {block['stopped_because']}." + "".join(
+        f"\n  {line}" for line in lines if line
     )
+
+
+def _group_in_words(block: Mapping[str, Any], group: str) -> str:
+    parts = [_score_in_words(key, estimate) for key, estimate in block["scores"].items()]
+    documents = (
+        f"{block['items']} of {block['items_total']} documents of {len(block['tasks'])} tasks"
+    )
+    return f"{group}: {', '.join([*parts, documents])}\n  {block['estimand']}"
+
+
+def _score_in_words(key: str, estimate: Mapping[str, Any]) -> str:
+    return f"{key} = {estimate['estimate']:.4g} ± {estimate['standard_error']:.2g}"
 
 
 def left_out(run: TaskRun) -> list[str]:

@@ -7,7 +7,7 @@ they are estimates (see `lm_eval_ccat.harness.estimates`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -200,24 +200,17 @@ def save_results(
     NotPushed
         If the files were written but could not be pushed.
     """
-    tracker_class = internals.resolve("lm_eval.loggers:EvaluationTracker")
-    token = {"token": os.environ["HF_TOKEN"]} if os.environ.get("HF_TOKEN") else {}
-    hub_error: Exception | None = None
     Path(folder).mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".") as unfinished:
-        try:
-            tracker = tracker_class(**{**(hub or {}), "output_path": unfinished, **token})
-        # No network, no token, or no such argument: the files are written all the same.
-        except (OSError, ValueError, TypeError) as error:
-            tracker, hub_error = tracker_class(output_path=unfinished), error
-        tracker.general_config_tracker.log_experiment_args(
+        tracker, hub_error = _tracker(unfinished, hub or {})
+        config = tracker.general_config_tracker
+        config.log_experiment_args(
             model_source=str(results.get("config", {}).get("model", "")),
             model_args={"model": name},
             system_instruction=options.get("system_instruction"),
             chat_template=None,
             fewshot_as_multiturn=bool(options.get("fewshot_as_multiturn")),
         )
-        config = tracker.general_config_tracker
         # The harness names a folder after the model, whatever names the file system takes.
         if len(config.model_name_sanitized.encode()) > _LONGEST_FOLDER:
             config.model_name_sanitized = safe_name(name)
@@ -229,22 +222,36 @@ def save_results(
                 tracker.recreate_metadata_card()
         except Exception as error:
             hub_error = error
-        text_of = {file: file.read_bytes() for file in Path(unfinished).glob("*/*")}
-        n_rows = sorted(
-            text.count(b"\n") for file, text in text_of.items() if file.suffix == ".jsonl"
-        )
-        last_bytes = [text[-1:] for file, text in text_of.items() if file.suffix == ".json"]
-        # The tracker only logs what it cannot write. So look whether there is one results file that
-        # ends as JSON does, and as many rows as samples.
-        if last_bytes != [b"}"] or n_rows != sorted(map(len, samples.values())):
+        files = list(Path(unfinished).glob("*/*"))
+        # The tracker only logs what it cannot write.
+        if not _are_whole(files, samples):
             raise OSError(f"{folder} does not take them whole; see whether the disk is full")
-        for file in text_of:
+        for file in files:
             target = Path(folder) / file.relative_to(unfinished)
             target.parent.mkdir(exist_ok=True)
             file.replace(target)
     # Raised last, so that what was paid for is on disk.
     if hub_error is not None:
         raise NotPushed(" ".join(str(hub_error).split())[:300]) from hub_error
+
+
+def _tracker(folder: str, hub: Mapping[str, Any]) -> tuple[Any, Exception | None]:
+    """Return the harness's tracker that writes into a folder, and why it cannot push to the hub."""
+    tracker_class = internals.resolve("lm_eval.loggers:EvaluationTracker")
+    token = {"token": os.environ["HF_TOKEN"]} if os.environ.get("HF_TOKEN") else {}
+    try:
+        return tracker_class(**{**hub, "output_path": folder, **token}), None
+    # No network, no token, or no such argument: the files are written all the same.
+    except (OSError, ValueError, TypeError) as error:
+        return tracker_class(output_path=folder), error
+
+
+def _are_whole(files: Sequence[Path], samples: Mapping[str, Any]) -> bool:
+    """Whether one results file ends as JSON does, and others have as many rows as `samples`."""
+    texts = [(file.suffix, file.read_bytes()) for file in files]
+    n_rows = sorted(text.count(b"\n") for suffix, text in texts if suffix == ".jsonl")
+    ends = [text[-1:] for suffix, text in texts if suffix == ".json"]
+    return ends == [b"}"] and n_rows == sorted(map(len, samples.values()))
 
 
 #: Bytes that any file system takes as the name of a folder.

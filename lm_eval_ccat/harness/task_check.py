@@ -415,26 +415,13 @@ def _write_variant(variants: Variants, manager: Any, name: str) -> list[str]:
             for variant in _write_variant(variants, manager, member)
         ]
     if entry.kind == "group":
-        settings = {
-            key: value
-            for key, value in entry.config.items()
-            if key not in ("group", "task", "include", "tag")
-        }
-        members = [
-            variant
-            for member in entry.members
-            for variant in _entries_of_member(variants, manager, name, member)
-        ]
-        content = {"group": name + SUFFIX, **settings, "task": members}
-        text = yaml.safe_dump(content, sort_keys=False)
+        text = _group_variant(variants, manager, name, entry)
     else:
         class_name = str(entry.config.get("class", ""))
         # It is adaptive already, and stands for itself.
         if class_name.endswith("AdaptiveTask"):
             return [name]
-        reason = "its settings are code, which a variant cannot inherit" if class_name else ""
-        if entry.config.get("output_type") == "loglikelihood_rolling":
-            reason = "a perplexity weighs documents by their length and has no score per document"
+        reason = _reason_in_full(entry, class_name)
         # The task itself takes the variant's place: a group is adaptive as far as its tasks allow.
         if reason or entry.file is None:
             variants.in_full[name] = reason or "it has no file"
@@ -445,6 +432,29 @@ def _write_variant(variants: Variants, manager: Any, name: str) -> list[str]:
     with writing(variants.files[name], HarnessError):
         variants.files[name].write_text(text, encoding="utf-8")
     return [name + SUFFIX]
+
+
+def _reason_in_full(entry: Any, class_name: str) -> str:
+    """Say why a task cannot be run adaptively, whatever its file; "" if it can."""
+    if entry.config.get("output_type") == "loglikelihood_rolling":
+        return "a perplexity weighs documents by their length and has no score per document"
+    return "its settings are code, which a variant cannot inherit" if class_name else ""
+
+
+def _group_variant(variants: Variants, manager: Any, name: str, entry: Any) -> str:
+    """Write the variants of a group's members, and return the text of the group's own."""
+    settings = {
+        key: value
+        for key, value in entry.config.items()
+        if key not in ("group", "task", "include", "tag")
+    }
+    members = [
+        variant
+        for member in entry.members
+        for variant in _entries_of_member(variants, manager, name, member)
+    ]
+    content = {"group": name + SUFFIX, **settings, "task": members}
+    return str(yaml.safe_dump(content, sort_keys=False))
 
 
 def _entries_of_member(variants: Variants, manager: Any, group: str, member: Any) -> list[Any]:

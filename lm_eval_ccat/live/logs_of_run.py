@@ -18,6 +18,7 @@ from ..records import Answered
 from ..runs.directory import RunDirectory
 from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.logged_runs import can_read, results_files
+from ..scores.reading import Logged
 from ..scores.table import read_beside
 from .stored import StoredRanking, stored_rankings
 
@@ -100,33 +101,42 @@ def _other_scores(
     # The logs may lack a metric that only the run computes.
     except CcatError:
         return
-    by_document: dict[Any, list[float]] = {}
-    for name in (_ONLY_OUTCOME, outcome.metric, f"{outcome.metric},{outcome.filter or 'none'}"):
-        for scored, scores in answers.items():
-            if (scored.task, scored.outcome) == (outcome.task, name):
-                by_document.setdefault(scored.doc_id, []).extend(scores)
-    if not by_document:
+    journal_scores = _scores_by_document(answers, outcome)
+    if not journal_scores:
         return
     logged = table.model_scores()[0]
     prefix = f"{logs.name}: the samples of {outcome.name}"
     for doc_id, score in zip(table.doc_ids, logged.tolist()):
-        if doc_id not in by_document:
+        if doc_id not in journal_scores:
             yield f"{prefix} have document {doc_id!r}, which the journal has not"
             return
-        known = np.asarray(
-            ranking.scale.normalise([raw for raw in by_document[doc_id] if raw is not None])
-        )
+        scores = np.asarray(ranking.scale.normalise(journal_scores[doc_id]))
         # A log has the mean of those answers that had come when it was written, so each mean of the
         # first answers is right.
-        means = np.cumsum(known) / np.arange(1, known.size + 1)
-        if known.size and not np.isclose(means, score, rtol=tolerance, atol=tolerance).any():
+        means = np.cumsum(scores) / np.arange(1, scores.size + 1)
+        if scores.size and not np.isclose(means, score, rtol=tolerance, atol=tolerance).any():
             raw = float(ranking.scale.restore(score))
-            yield f"{prefix} give document {doc_id!r} {raw:.6g}, the journal {known.mean():.6g}"
+            yield f"{prefix} give document {doc_id!r} {raw:.6g}, the journal {scores.mean():.6g}"
             return
     block = ranking.content["models"].get(model)
     items = map(document_of, block["items"] if block and block.get("items") else ())
-    if missing := [doc_id for doc_id in items if doc_id in by_document.keys() - {*table.doc_ids}]:
+    lacking = journal_scores.keys() - {*table.doc_ids}
+    if missing := [doc_id for doc_id in items if doc_id in lacking]:
         yield f"{prefix} lack document {missing[0]!r}, which the result counts"
+
+
+def _scores_by_document(answers: _Scores, outcome: Logged) -> dict[Any, list[float]]:
+    """Return the raw scores of an outcome that a journal has, by document, in order.
+
+    A document whose answers have none has an empty list.
+    """
+    by_document: dict[Any, list[float]] = {}
+    for name in (_ONLY_OUTCOME, outcome.metric, f"{outcome.metric},{outcome.filter or 'none'}"):
+        for scored, scores in answers.items():
+            if (scored.task, scored.outcome) == (outcome.task, name):
+                known = (score for score in scores if score is not None)
+                by_document.setdefault(scored.doc_id, []).extend(known)
+    return by_document
 
 
 def _other_texts(

@@ -543,44 +543,44 @@ def state_terms(content: RankingContent, header: Header) -> None:
     facts_by_task = header.report.get("outcomes") or {
         task["name"]: {"": {key: task[key] for key in ("metric", "filter")}}
     }
-
-    def terms_of(task: str, block: RankingContent, task_weight: float) -> list[TermContent]:
-        """Return the terms of one task, and write them into each of its outcomes.
-
-        Parameters
-        ----------
-        task : str
-        block : dict
-            The task's part of the ranking, or a whole ranking of that task.
-        task_weight : float
-            Sum of the terms' shares.
-        """
-        facts = facts_by_task[task]
-        weights = block.get("weights") if "outcomes" in block else None
-        shares = {name: weight for name, weight in (weights or {}).items() if weight > 0.0}
-        # A ranking by a single outcome states no weights. If other outcomes are only reported, the
-        # single one is that with the largest weight, because theirs are 0.
-        if not shares:
-            shares = {max(facts, key=lambda name: facts[name].get("weight", 1.0)): 1.0}
-        # The score of an outcome by itself is a mean of that outcome alone.
-        for name, part in block.get("outcomes", {}).items():
-            part["terms"] = [_term(task, facts[name], 1.0)]
-        total = sum(shares.values())
-        return [
-            _term(task, facts[name], task_weight * (share / total))
-            for name, share in shares.items()
-        ]
-
     # A ranking of one task is a mean of its outcomes alone.
     if "tasks" not in content:
-        [task_name] = facts_by_task
-        content["terms"] = terms_of(task_name, content, 1.0)
+        [(task_name, facts)] = facts_by_task.items()
+        _state_terms_of_task(content, task_name, facts)
         return
-    terms: list[TermContent] = []
+    content["terms"] = []
     for name, block in content["tasks"].items():
-        block["terms"] = terms_of(name, block, 1.0)
-        terms += terms_of(name, block, content["weights"][name])
-    content["terms"] = terms
+        _state_terms_of_task(block, name, facts_by_task[name])
+        task_weight = content["weights"][name]
+        content["terms"] += [
+            {**term, "weight": task_weight * term["weight"]} for term in block["terms"]
+        ]
+
+
+def _state_terms_of_task(
+    block: RankingContent, task: str, facts: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Write the terms into the ranking of one task, and into that by each of its outcomes.
+
+    Parameters
+    ----------
+    block : dict
+        The task's part of the ranking, or a whole ranking of that task.
+    task : str
+    facts : mapping of outcome to mapping
+        What the header states of each outcome.
+    """
+    weights = block.get("weights") if "outcomes" in block else None
+    shares = {name: weight for name, weight in (weights or {}).items() if weight > 0.0}
+    # A ranking by a single outcome states no weights. If other outcomes are only reported, the
+    # single one is that with the largest weight, because theirs are 0.
+    if not shares:
+        shares = {max(facts, key=lambda name: facts[name].get("weight", 1.0)): 1.0}
+    # The score of an outcome by itself is a mean of that outcome alone.
+    for name, part in block.get("outcomes", {}).items():
+        part["terms"] = [_term(task, facts[name], 1.0)]
+    total = sum(shares.values())
+    block["terms"] = [_term(task, facts[name], share / total) for name, share in shares.items()]
 
 
 def _is_cut(model: ModelContent) -> bool:

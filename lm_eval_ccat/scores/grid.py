@@ -248,7 +248,7 @@ class ScoreGrid:
         order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
         raw = self._scores.finish(len(labels), order)
         prompts = self._prompts(order)
-        hashes, notes = self._join_documents(raw, prompts and prompts.codes, order)
+        hashes, notes = self._join_documents(raw, None if prompts is None else prompts.codes, order)
         # Counted after documents were joined, as that may take the last score of a model.
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():

@@ -756,34 +756,40 @@ class ScoreTable:
         >>> ScoreTable.from_arrays([[0.2, 0.9]], ["a"], metric="f1").write("one.parquet")
         """
         path = Path(path)
-        pa = arrow(path)
+        columns = self._columns(arrow(path))
+        if path.suffix == ".csv":
+            from pyarrow import csv
+
+            csv.write_csv(columns, path)
+        elif path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            parquet.write_table(columns, path)
+        else:
+            raise ScoreTableError(f"{path}: a score table is a .parquet or a .csv file")
+
+    def _columns(self, pa: Any) -> Any:
+        """Return the columns of the long form as a table of `pa`, which is pyarrow."""
         written = np.isfinite(self.raw)
         # A row without any score is written with a NaN, so that readers say that it is left out. Of
         # a table's only row all NaN are written, as no other row says which items there are.
         written[~written.any(axis=1), 0] = True
         written |= len(written) == 1
         rows, items = np.nonzero(written)
-        n = len(rows)
-        scale = self.scale
         # Columns are made by look-ups, as a million texts in a list take much memory.
         columns: dict[str, object] = {
             "model": pa.array(self.row_model).take(pa.array(rows)),
             "config": pa.array(self.row_config).take(pa.array(rows)),
             "doc_id": pa.array(self.doc_ids).take(pa.array(items)),
-            "metric": pa.repeat(self.metric, n),
+            "metric": pa.repeat(self.metric, len(rows)),
             "score": pa.array(self.raw[rows, items]),
         }
-        # A guess is made anew by whoever reads the file; that less is better is never guessed.
-        if not self.guessed:
-            columns["scale_min"] = pa.repeat(scale.low, n)
-            columns["scale_max"] = pa.repeat(scale.high, n)
-        if not (self.guessed and scale.higher_is_better):
-            columns["higher_is_better"] = pa.repeat(scale.higher_is_better, n)
-        if scale.cap is not None:
-            columns["scale_cap"] = pa.repeat(scale.cap, n)
-        for name, value in (("task", self.task), ("filter", self.filter)):
-            if value is not None:
-                columns[name] = pa.repeat(value, n)
+        constants = self._stated_scale() | {"task": self.task, "filter": self.filter}
+        columns |= {
+            name: pa.repeat(value, len(rows))
+            for name, value in constants.items()
+            if value is not None
+        }
         if self.doc_hashes is not None:
             columns["doc_hash"] = pa.array(self.doc_hashes, type=pa.string()).take(pa.array(items))
         if self.prompts is not None:
@@ -792,16 +798,17 @@ class ScoreTable:
             columns["prompt_hash"] = marks.take(
                 pa.array(np.where(codes < 0, len(marks) - 1, codes))
             )
-        if path.suffix == ".csv":
-            from pyarrow import csv
+        return pa.table(columns)
 
-            csv.write_csv(pa.table(columns), path)
-        elif path.suffix == ".parquet":
-            from pyarrow import parquet
-
-            parquet.write_table(pa.table(columns), path)
-        else:
-            raise ScoreTableError(f"{path}: a score table is a .parquet or a .csv file")
+    def _stated_scale(self) -> dict[str, Any]:
+        """Return what a file states of the scale."""
+        scale, stated = self.scale, dict[str, Any]()
+        # A guess is made anew by whoever reads the file; that less is better is never guessed.
+        if not self.guessed:
+            stated |= {"scale_min": scale.low, "scale_max": scale.high}
+        if not (self.guessed and scale.higher_is_better):
+            stated["higher_is_better"] = scale.higher_is_better
+        return {**stated, "scale_cap": scale.cap}
 
 
 def _is_repeat(config: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -94,17 +94,12 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     name, filter = _choose_metric(path, runs, query.metric, query.filter)
     metric_as_stated = _metric_as_stated(runs, name)
     metric = _metric_as_asked(metric_as_stated, query)
-    # A direction that is only inferred may be the wrong one, and turns the ranking.
-    if metric.directed_by:
-        warnings.append(
-            f"the task does not list {name}; as its one metric {metric.directed_by}, "
-            f"a {'higher' if metric.scale.higher_is_better else 'lower'} one is taken to be better"
-        )
     labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
     labelled_runs = by_date(runs, labels)
     contents = _read_into(grid, labelled_runs, SampleQuery(metric, task, filter), on_progress)
     warnings += [
+        *_doubt_of_direction(name, metric),
         *left_out,
         *differing,
         *_earlier_runs(labels),
@@ -115,9 +110,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     if contents.filters:
         filter = one_of(path, "filter", None, contents.filters)
     latest_run, _ = labelled_runs[-1]
-    first_rows = list(islice(sound_rows(latest_run.samples), _N_ROWS))
-    if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
-        warnings.append(noise)
+    first_rows = islice(sound_rows(latest_run.samples), _N_ROWS)
+    script_doubt = script_warning(name, [str(row.get("target") or "") for row in first_rows])
     higher_is_better = _stated_direction(metric_as_stated)
     scores = grid.finish(
         path,
@@ -128,7 +122,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         # A scale that takes any number is none; the scores have to suggest one.
         stated_scale=None if metric.scale is _ANY_NUMBER else metric.scale,
         lower_is_better=None if higher_is_better is None else not higher_is_better,
-        warnings=warnings,
+        warnings=[*warnings, *filter(None, [script_doubt])],
         say_missing=True,
         settings=shared_settings(runs),
         configurations=configurations_of(runs, contents.sent),
@@ -136,6 +130,15 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         tokens=_mean_tokens(runs),
     )
     return _with_choice(scores, {label for run, label in zip(runs, labels) if run.adaptive})
+
+
+def _doubt_of_direction(name: str, metric: Metric) -> Iterator[str]:
+    """Yield a warning of a direction that is only inferred, as a wrong one turns the ranking."""
+    if metric.directed_by:
+        yield (
+            f"the task does not list {name}; as its one metric {metric.directed_by}, "
+            f"a {'higher' if metric.scale.higher_is_better else 'lower'} one is taken to be better"
+        )
 
 
 def _metric_as_stated(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:

@@ -249,26 +249,10 @@ class Source:
             Columns to read of a long table; of a wide one, which has a column for each item, all
             are read.
         """
-        is_wide = bool(self.items)
         # A wide table is of one outcome, which no column states.
-        stating = [] if is_wide else [name for name in _NAMES if name in self.names]
-        read_names = self.names
-        if not is_wide:
-            read_names = [name for name in self.names if name in columns] or ["score"]
-        file_names = [
-            file_name for file_name, name in zip(self._file_names, self.names) if name in read_names
-        ]
-        # Batches of about the same number of scores.
-        n_rows = _BATCH // len(self.items) + 1 if is_wide else _BATCH
+        stating = [] if self.items else [name for name in _NAMES if name in self.names]
         with self.readable():
-            if self._table is not None:
-                table = self._table if is_wide else self._table.select(file_names)
-                batches = table.to_batches(n_rows)
-            else:
-                file = self._parquet(read_dictionary=self._texts)
-                batches = file.iter_batches(n_rows, columns=file_names)
-            for file_batch in batches:
-                batch = self._pa.RecordBatch.from_arrays(file_batch.columns, names=read_names)
+            for batch in self._batches(columns):
                 outcomes = _coded([batch[name] for name in stating], len(batch))
                 for n, texts in enumerate(outcomes.values):
                     text_of = dict(zip(stating, texts))
@@ -279,6 +263,24 @@ class Source:
                         yield key, batch
                     else:
                         yield key, batch.take(_of_numpy(np.flatnonzero(outcomes.codes == n)))
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield the rows in batches of about the same number of scores; see `parts`."""
+        n_rows = _BATCH // len(self.items) + 1 if self.items else _BATCH
+        names = self.names
+        if not self.items:
+            names = [name for name in self.names if name in columns] or ["score"]
+        file_names = [
+            file_name for file_name, name in zip(self._file_names, self.names) if name in names
+        ]
+        if self._table is None:
+            file = self._parquet(read_dictionary=self._texts)
+            batches = file.iter_batches(n_rows, columns=file_names)
+        else:
+            table = self._table if self.items else self._table.select(file_names)
+            batches = table.to_batches(n_rows)
+        for batch in batches:
+            yield self._pa.RecordBatch.from_arrays(batch.columns, names=names)
 
     def release(self) -> None:
         """Give memory that Arrow no longer uses back to the system."""
@@ -528,36 +530,51 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    n_rows, names = len(batch), batch.schema.names
-    model_column = (
-        "model" if "model" in names else next(name for name in names if name in _NAMELESS)
-    )
-    label_columns = [name for name in (model_column, "config", "repeat") if name in names]
-    texts, row_codes = _coded([batch[name] for name in label_columns], n_rows)
-    rows = [_label({**dict(zip(label_columns, text)), "model": text[0]}) for text in texts]
-    labels = [(row["model"], _config(row, source.file)) for row in rows]
-    if not all(model for model, _ in labels):
-        raise ScoreTableError(f"{source.file}: a row names no model; name it, or leave it out")
+    labels = _labels_of_wide(source, batch)
     # Fewer labels than rows: some label stands twice in this batch. Or it stood in one before.
-    if len(labels) < n_rows or any(label in grid.rows for label in labels):
-        most_common = labels[int(np.bincount(row_codes, minlength=1).argmax())]
-        model, _ = next((label for label in labels if label in grid.rows), most_common)
+    if len(labels.values) < len(batch) or any(label in grid.rows for label in labels.values):
+        most_common = labels.values[int(np.bincount(labels.codes, minlength=1).argmax())]
+        model, _ = next((label for label in labels.values if label in grid.rows), most_common)
         raise ScoreTableError(
             f"{source.file}: model {model!r} has two rows in a wide table; keep one, name them "
             "apart in a column 'config' or 'repeat', or give the columns model, doc_id, metric, "
             "score"
         )
-    missing, size = np.array([np.nan]), len(source.items)
-    scores = np.empty((size, n_rows))
+    missing, n_items = np.array([np.nan]), len(source.items)
+    scores = np.empty((n_items, len(batch)))
     for item_scores, position in zip(scores, source.items):
         item_scores[:] = _flat(_filled(pc.cast(batch.column(position), pa.float64()), missing))
     if np.isinf(scores).any():
         raise ScoreTableError(f"{source.file}: a score is infinite; leave missing ones empty")
+    items = np.repeat(np.arange(n_items, dtype=np.int32), len(batch))
     grid.lay(
-        Coded(labels, np.tile(row_codes, size)),
-        Coded(list(source.items.values()), np.repeat(np.arange(size, dtype=np.int32), n_rows)),
+        labels._replace(codes=np.tile(labels.codes, n_items)),
+        Coded(list(source.items.values()), items),
         scores.ravel(),
     )
+
+
+def _labels_of_wide(source: Source, batch: Any) -> Coded:
+    """Return the model and config of each row of a wide table.
+
+    Raises
+    ------
+    ScoreTableError
+        A row names no model.
+    """
+    names = batch.schema.names
+    model_column = (
+        "model" if "model" in names else next(name for name in names if name in _NAMELESS)
+    )
+    columns = [name for name in (model_column, "config", "repeat") if name in names]
+    combinations = _coded([batch[name] for name in columns], len(batch))
+    labels = []
+    for texts in combinations.values:
+        row = _label({**dict(zip(columns, texts)), "model": texts[0]})
+        if not row["model"]:
+            raise ScoreTableError(f"{source.file}: a row names no model; name it, or leave it out")
+        labels.append((row["model"], _config(row, source.file)))
+    return Coded(labels, combinations.codes)
 
 
 def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool | None]:

@@ -7,7 +7,7 @@ so only `ScoreTable.read(partial=True)` reads them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,19 +32,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     It has scores of the items that were asked. Of an item that was asked repeatedly, the score is
     that of the first answer.
     """
-    [journal, *further_journals] = journals(path)
-    # A journal is never taken for full results, so only who asks for partial runs gets it.
-    if not query.partial:
-        raise ScoreTableError(
-            f"{journal}: the journal of a ranking run, whose scores are not full results; "
-            "`bank update` takes it, `board check` verifies that of a board, and `rank` compares "
-            "models in one run"
-        )
-    # Two runs may score the same model and item differently, and the later would silently win.
-    if further_journals:
-        raise ScoreTableError(
-            f"{path}: {len(further_journals) + 1} runs; name one, such as {journal.parent}"
-        )
+    journal = _only_journal(path, query)
     header, records = run_of(journal)
     names: dict[str, Any] = {what: header.task.get(key) for what, key in _HEADER_KEYS.items()}
     # The journal has one value of each; a query that asks for another is refused here.
@@ -54,22 +42,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         scale = Scale.from_dict(header.report["scale"])
     except (KeyError, TypeError, ScaleError) as e:
         raise ScoreTableError(f"{journal}: its header states no scale ({e})") from None
-    scores: dict[tuple[str, Any], float] = {}  # on [0, 1], of each (model, item)
-    drawn: set[tuple[str, Any]] = set()  # those that were drawn at random
-    for record in records:
-        match record:
-            case Asks(pairs=pairs, draws=draws):
-                asked = zip(pairs, draws)
-                # Only a draw has a probability; other items were chosen for what they tell.
-                drawn |= {
-                    (model, item.doc_id)
-                    for (model, item), probability in asked
-                    if probability is not None
-                }
-            # A repeat is (task, doc_id, number), which does not match: the first answer counts. Nor
-            # does an answer of several outcomes, whose score is a mapping.
-            case Tell(score=int() | float() as score, item=(_, doc_id)):
-                scores[record.model, doc_id] = float(score)
+    scores, drawn = _scores_and_draws(records)
     if not scores:
         raise ScoreTableError(f"{journal}: no scores of a single outcome in it")
     grid = ScoreGrid()
@@ -91,6 +64,52 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         sources=(str(journal),),
         chosen=tuple("adaptive" if model in adaptive else "drawn" for model, _ in grid.rows),
     )
+
+
+def _only_journal(path: Path, query: Query) -> Path:
+    """Return the journal at a path.
+
+    Raises
+    ------
+    ScoreTableError
+        There are several, or the query takes no partial runs.
+    """
+    [journal, *further_journals] = journals(path)
+    # A journal is never taken for full results, so only who asks for partial runs gets it.
+    if not query.partial:
+        raise ScoreTableError(
+            f"{journal}: the journal of a ranking run, whose scores are not full results; "
+            "`bank update` takes it, `board check` verifies that of a board, and `rank` compares "
+            "models in one run"
+        )
+    # Two runs may score the same model and item differently, and the later would silently win.
+    if further_journals:
+        raise ScoreTableError(
+            f"{path}: {len(further_journals) + 1} runs; name one, such as {journal.parent}"
+        )
+    return journal
+
+
+def _scores_and_draws(
+    records: Iterable[Record],
+) -> tuple[dict[tuple[str, Any], float], set[tuple[str, Any]]]:
+    """Return the score on [0, 1] of each (model, doc_id), and those that were drawn at random."""
+    scores: dict[tuple[str, Any], float] = {}
+    drawn: set[tuple[str, Any]] = set()
+    for record in records:
+        match record:
+            case Asks(pairs=pairs, draws=probabilities):
+                # Only a draw has a probability; other items were chosen for what they tell.
+                drawn |= {
+                    (model, item.doc_id)
+                    for (model, item), probability in zip(pairs, probabilities)
+                    if probability is not None
+                }
+            # A repeat is (task, doc_id, number), which does not match: the first answer counts. Nor
+            # does an answer of several outcomes, whose score is a mapping.
+            case Tell(score=int() | float() as score, item=(_, doc_id)):
+                scores[record.model, doc_id] = float(score)
+    return scores, drawn
 
 
 def outcomes(path: Path) -> list[Logged]:
