@@ -1341,14 +1341,14 @@ BUGS: tuple[Bug, ...] = (
         "what is not played on goes to the limit beyond what was played",
         "lm_eval_ccat/live/rehearsal",
         "most_items = min(needed.get(model, limit), limit)",
-        "most_items = n_answers[model] + limit",
+        "most_items = played.answers[model] + limit",
         ("tests/live/test_rank.py",),
     ),
     Bug(
         "the dollars of some models are those of all",
         "lm_eval_ccat/live/rehearsal",
-        "if len(known_costs) == len(costs) else None",
-        "if known_costs else None",
+        "None if usd is None or self.usd is None else self.usd + usd",
+        "(self.usd or 0.0) + (usd or 0.0)",
         ("tests/live/test_rank.py",),
     ),
     Bug(
@@ -2128,8 +2128,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a folder of tasks is looked for beside the command alone",
         "lm_eval_ccat/live/fields",
-        'settings["include_path"] = [place.beside(path) for path in paths]',
-        'settings["include_path"] = [*paths]',
+        "return [place.beside(path) for path in paths]",
+        "return paths",
         (
             "tests/live/test_spec.py::test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given",
         ),
@@ -2146,8 +2146,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "settings of generation stay a text",
         "lm_eval_ccat/live/fields",
-        'for key in (*TRACKERS, HUB, "gen_kwargs"):',
-        "for key in (*TRACKERS, HUB):",
+        '"gen_kwargs": _generation,',
+        "",
         (
             "tests/live/test_spec.py::test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given",
         ),

@@ -1170,8 +1170,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an answer that was withheld is scored",
-            """withheld = ("", WITHHELD) in zip(document.responses, reasons_of_document)""",
-            "withheld = False",
+            """is_withheld = ("", WITHHELD) in zip(responses, list(islice(reasons, n)))""",
+            "is_withheld = False",
         ),
         (
             "a likelihood reads its prompt alone",

@@ -104,36 +104,6 @@ class Administered:
         return replace(self, samples=samples)
 
 
-class AnsweredDocument(NamedTuple):
-    """A document whose requests were answered, and which is yet to be scored.
-
-    Attributes
-    ----------
-    doc_id : int
-    requests : list of Instance
-        They hold the responses.
-    cached : bool
-        Whether the harness's response cache answered them.
-    tokens : Tokens or None
-    seconds : float
-        The document's share of the time that the model took.
-    withheld : bool
-        Whether the server's filter kept an answer of the model back, and sent an empty one.
-    """
-
-    doc_id: int
-    requests: list[Any]
-    cached: bool
-    tokens: Tokens | None
-    seconds: float
-    withheld: bool = False
-
-    @property
-    def responses(self) -> tuple[str, ...]:
-        """The text of each response to each request."""
-        return tuple(text for request in self.requests for text in internals.answers(request))
-
-
 class AnsweredCall(NamedTuple):
     """Documents whose requests were answered together, and are yet to be scored.
 
@@ -159,8 +129,8 @@ class AnsweredCall(NamedTuple):
     served: Sequence[Served]
     seconds: float
 
-    def documents(self) -> Iterator[AnsweredDocument]:
-        """Yield each document with its share of the time, and whether an answer was withheld."""
+    def documents(self) -> Iterator[tuple[list[Any], Administered]]:
+        """Yield each document's requests, and its responses without scores."""
         n_sent = [
             0 if is_cached else sum(request.repeats for request in group)
             for group, is_cached in zip(self.groups, self.cached)
@@ -171,12 +141,24 @@ class AnsweredCall(NamedTuple):
         for doc_id, group, is_cached, tokens, n in zip(
             self.doc_ids, self.groups, self.cached, self.tokens, n_sent
         ):
-            seconds = seconds_per_request * n
-            document = AnsweredDocument(doc_id, group, is_cached, tokens, seconds)
-            reasons_of_document = list(islice(reasons, n))
+            responses = tuple(text for request in group for text in internals.answers(request))
             # An empty text, which the model did not write, is in place of what it wrote.
-            withheld = ("", WITHHELD) in zip(document.responses, reasons_of_document)
-            yield document._replace(withheld=withheld)
+            is_withheld = ("", WITHHELD) in zip(responses, list(islice(reasons, n)))
+            yield (
+                group,
+                Administered(
+                    doc_id,
+                    {},
+                    {},
+                    prompts=tuple(map(internals.prompt, group)),
+                    responses=responses,
+                    tokens=tokens,
+                    seconds=seconds_per_request * n,
+                    unscored=("the server's filter withheld the answer",) if is_withheld else (),
+                    served=tuple(self.served),
+                    cached=is_cached,
+                ),
+            )
 
     def _finish_reasons(self, n_sent: int) -> Iterator[str]:
         """Return why the answer to each request that was sent ended, as far as that matters.
@@ -593,33 +575,24 @@ class TaskSession:
         with self._scoring_lock:
             for pipeline in internals.pipelines(self.task):
                 internals.attribute(pipeline, "apply|apply_filter")(requests)
-            return [self._scored(document, call.served) for document in call.documents()]
+            return [self._scored(group, answered) for group, answered in call.documents()]
 
-    def _scored(self, document: AnsweredDocument, served: Sequence[Served]) -> Administered:
-        """Score a document to whose responses the filter pipelines were applied."""
+    def _scored(self, group: list[Any], answered: Administered) -> Administered:
+        """Add the scores of a document to whose responses the filter pipelines were applied."""
         samples: dict[str, Row] = {}
         values: dict[tuple[str, str], Any] = {}
         with noting() as notes:
             for pipeline in internals.pipelines(self.task):
-                row, metrics = self._score_document(document.doc_id, document.requests, pipeline)
+                row, metrics = self._score_document(answered.doc_id, group, pipeline)
                 samples[pipeline.name] = row
                 values |= {(name, pipeline.name): value for name, value in metrics.items()}
-        # What the task has scored is not the model's text.
-        if document.withheld:
-            values = {}
-            notes.unscored.insert(0, "the server's filter withheld the answer")
-        return Administered(
-            document.doc_id,
-            values,
-            samples,
-            prompts=tuple(map(internals.prompt, document.requests)),
-            responses=document.responses,
-            tokens=document.tokens,
-            seconds=document.seconds,
-            unscored=tuple(dict.fromkeys(notes.unscored)),
-            served=tuple(served),
+        return replace(
+            answered,
+            # Of an answer that was withheld, the task has scored a text that is not the model's.
+            values={} if answered.unscored else values,
+            samples=samples,
+            unscored=tuple(dict.fromkeys((*answered.unscored, *notes.unscored))),
             judge_usd=notes.judge_usd,
-            cached=document.cached,
         )
 
     def _score_document(

@@ -216,11 +216,6 @@ class JointTasks(NamedTuple):
     plans: list[Plan]
     weights: Mapping[str, float]
 
-    @property
-    def bank_method(self) -> str:
-        """The method of all of their banks."""
-        return self.plans[0].outcome.bank.method
-
     def plan(self, spec: Spec) -> Plan:
         """Return the plan of the ranking, made of those of its tasks."""
         return plan_of(
@@ -470,7 +465,8 @@ def _run(
         The run cannot be made, or ended too early for a result.
     """
     tasks = [task for task_plan in joint_tasks.plans for task in task_plan.outcomes_by_task]
-    plan = joint_tasks.plan(options.spec_for(tasks, budget, joint_tasks.bank_method))
+    bank_method = joint_tasks.plans[0].outcome.bank.method
+    plan = joint_tasks.plan(options.spec_for(tasks, budget, bank_method))
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.outcomes_by_task, log.warning, plan.sessions)
     model.title = internals.model_name(plan.sessions[plan.outcome.task].lm)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -310,29 +310,44 @@ def _harness(value: Any, place: OptionPlace) -> Values:
     for key, remedy in NOT_OF_HARNESS.items():
         if key in settings:
             raise UsageError(f"`{place.at(key).path}` is not allowed: {remedy}")
-    for key in (*TRACKERS, HUB, "gen_kwargs"):
+    for key, read in _HARNESS_SETTINGS.items():
         if settings.get(key) is not None:
-            settings[key] = MAPPING.read(settings[key], place.at(key))
-    # A server may take keys of its own, but none that is nearly one that all know.
-    for key in set(settings.get("gen_kwargs") or ()) - {*GENERATION_KEYS}:
-        if close := get_close_matches(str(key), GENERATION_KEYS, n=1, cutoff=0.85):
-            path = place.at("gen_kwargs").at(str(key)).path
-            raise UsageError(f"`{path}`: no such setting; did you mean {close[0]}?")
-    if settings.get("num_fewshot") is not None:
-        settings["num_fewshot"] = whole(0).read(settings["num_fewshot"], place.at("num_fewshot"))
-    if settings.get("system_instruction") is not None:
-        text = settings["system_instruction"]
-        settings["system_instruction"] = TEXT.read(text, place.at("system_instruction"))
-    # As the harness's flag has it: one seed, or several, of which the last draws the examples.
-    if (seeds := settings.get("seed")) is not None:
-        seeds = seeds.split(",") if isinstance(seeds, str) else listed(seeds)
-        settings["seed"] = [whole(0).read(seed, place.at("seed")) for seed in seeds]
-    if settings.get("include_path") is not None:
-        paths = listed(settings["include_path"])
-        if any(not isinstance(path, str) for path in paths):
-            raise place.at("include_path").refuse("a folder or several", settings["include_path"])
-        settings["include_path"] = [place.beside(path) for path in paths]
+            settings[key] = read(settings[key], place.at(key))
     return settings
+
+
+def _generation(value: Any, place: OptionPlace) -> Values:
+    settings: Values = MAPPING.read(value, place)
+    # A server may take keys of its own, but none that is nearly one that all know.
+    for key in settings.keys() - {*GENERATION_KEYS}:
+        if close := get_close_matches(str(key), GENERATION_KEYS, n=1, cutoff=0.85):
+            path = place.at(str(key)).path
+            raise UsageError(f"`{path}`: no such setting; did you mean {close[0]}?")
+    return settings
+
+
+def _fewshot_seeds(value: Any, place: OptionPlace) -> list[int]:
+    # As the harness's flag has it: one seed, or several, of which the last draws the examples.
+    seeds = value.split(",") if isinstance(value, str) else listed(value)
+    return [whole(0).read(seed, place) for seed in seeds]
+
+
+def _folders(value: Any, place: OptionPlace) -> list[str]:
+    paths = listed(value)
+    if any(not isinstance(path, str) for path in paths):
+        raise place.refuse("a folder or several", value)
+    return [place.beside(path) for path in paths]
+
+
+#: How settings of the harness that a ranking looks at are read.
+_HARNESS_SETTINGS: dict[str, Callable[[Any, OptionPlace], Any]] = {
+    **dict.fromkeys((*TRACKERS, HUB), MAPPING.read),
+    "gen_kwargs": _generation,
+    "num_fewshot": whole(0).read,
+    "system_instruction": TEXT.read,
+    "seed": _fewshot_seeds,
+    "include_path": _folders,
+}
 
 
 TASKS = Kind(_tasks, TEXTS.schema, "TASK", many=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -31,13 +30,18 @@ MOST_ANSWERS = 2500
 QUANTILES = (0.1, 0.9)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Played:
     """What one ranking took: answers by model, and dollars; and whether it met its goal."""
 
-    answers: Mapping[str, int]
-    usd: float | None
-    decided: bool
+    answers: dict[str, int]
+    usd: float | None = 0.0
+    decided: bool = False
+
+    def add(self, model: str, n_answers: int, usd: float | None) -> None:
+        """Count answers of a model; one cost that is not known makes the sum unknown."""
+        self.answers[model] += n_answers
+        self.usd = None if usd is None or self.usd is None else self.usd + usd
 
 
 def rehearse(
@@ -131,33 +135,29 @@ def _play(
     journal.append([header_of_plan(plan)])
     book = Book(plan.new_ranker(), journal)
     line = new_line(plan, book, slots)
-    n_answers = Counter(dict.fromkeys(slots, 0))
-    costs: list[float | None] = []  # in dollars, of each answer or of several
+    played = Played(dict.fromkeys(slots, 0))
     most_answers = MOST_ANSWERS // len(plan.outcomes_by_task)
     line.start()
-    while line.end_reason is None and n_answers.total() < most_answers:
+    while line.end_reason is None and _total(played) < most_answers:
         asks = [ask for model, n in slots.items() for ask in line.next(model, n)]
         # Nobody may be asked any more, although no rule has ended the ranking.
         if not asks:
             break
-        n_answers.update(ask.model for ask in asks)
-        costs += [charges.expected_usd(*ask.pair) for ask in asks]
+        for ask in asks:
+            played.add(ask.model, 1, charges.expected_usd(*ask.pair))
         line.arrive([_answer(plan, scores[ask.model], ask) for ask in asks])
-    decided = book.ranker.decided
-    if line.end_reason is None:
-        # Only of the rule `decided` is it known from the true differences when it will stop; under
-        # another rule, models take all that they may.
-        needed = _needed(plan, scores, power) if power and plan.spec.stop == "decided" else {}
-        for model, limit in limits.items():
-            most_items = min(needed.get(model, limit), limit)
-            remaining = max(math.ceil(most_items - n_answers[model]), 0)
-            forecast = charges.forecasts[model]
-            costs.append(forecast.mean * remaining if forecast.known else None)
-            n_answers[model] += remaining
-        decided = bool(needed) and all(needed[model] <= limit for model, limit in limits.items())
-    known_costs = [usd for usd in costs if usd is not None]
-    usd = sum(known_costs) if len(known_costs) == len(costs) else None
-    return Played(n_answers, usd, decided)
+    if line.end_reason is not None:
+        return replace(played, decided=book.ranker.decided)
+    # Only of the rule `decided` is it known from the true differences when it will stop; under
+    # another rule, models take all that they may.
+    needed = _needed(plan, scores, power) if power and plan.spec.stop == "decided" else {}
+    for model, limit in limits.items():
+        most_items = min(needed.get(model, limit), limit)
+        remaining = max(math.ceil(most_items - played.answers[model]), 0)
+        forecast = charges.forecasts[model]
+        played.add(model, remaining, forecast.mean * remaining if forecast.known else None)
+    decided = bool(needed) and all(needed[model] <= limit for model, limit in limits.items())
+    return replace(played, decided=decided)
 
 
 def _answer(plan: Plan, scores: Mapping[str, Floats], ask: Ask) -> Tell:

@@ -122,7 +122,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         # A scale that takes any number is none; the scores have to suggest one.
         stated_scale=None if metric.scale is _ANY_NUMBER else metric.scale,
         lower_is_better=None if higher_is_better is None else not higher_is_better,
-        warnings=[*warnings, *filter(None, [script_doubt])],
+        warnings=[*warnings, *([script_doubt] if script_doubt else ())],
         say_missing=True,
         settings=shared_settings(runs),
         configurations=configurations_of(runs, contents.sent),
