@@ -943,7 +943,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "answers of another model are its own",
-            "if model in self.names and named in (ANY, model):",
+            "if model in self.names and model_by_user in (ANY, model):",
             "if model in self.names:",
         ),
         ("a model that is ranked is known as well", "if name not in ranked})", "})"),

@@ -523,11 +523,11 @@ def _fields_of(content: dict[str, Any]) -> dict[str, Any]:
     kept_flags = _list(items["kept"], "kept", n)
     if not all(isinstance(flag, bool) for flag in kept_flags) or not any(kept_flags):
         raise ValueError("kept holds something else than true and false, or no item is kept")
-    kept = np.array(kept_flags)
+    is_kept = np.array(kept_flags)
     fields: dict[str, Any] = {
         "doc_ids": doc_ids,
-        "kept": kept,
-        "parameters": _parameters_of(items["parameters"], kept),
+        "kept": is_kept,
+        "parameters": _parameters_of(items["parameters"], is_kept),
         "scale": Scale.from_dict(content["scale"]),
         "doc_hashes": _texts_of(items, "doc_hash", n),
         "prompts": _texts_of(items, "prompt_hash", n),

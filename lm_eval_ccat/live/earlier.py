@@ -127,7 +127,7 @@ class _RankedModels:
         self._name_of = names_by_model(by_name)
 
     def answers_in(
-        self, logged: Mapping[str, Sequence[EarlierAnswer]], path: str, named: str
+        self, logged: Mapping[str, Sequence[EarlierAnswer]], path: str, model_by_user: str
     ) -> Iterator[_RankedAnswer]:
         """Yield the answers of a log that ranked models gave.
 
@@ -136,7 +136,7 @@ class _RankedModels:
         logged : mapping of task to sequence of EarlierAnswer
         path : str
             The log.
-        named : str
+        model_by_user : str
             The model that the user names for the log, or `ANY`.
 
         Raises
@@ -144,15 +144,19 @@ class _RankedModels:
         UsageError
             The log holds answers of other models only.
         """
-        only_model = self._only_model_of([*chain.from_iterable(logged.values())], path, named)
+        only_model = self._only_model_of(
+            [*chain.from_iterable(logged.values())], path, model_by_user
+        )
         for task, answers in logged.items():
             for answer in answers:
                 model = only_model or self._model_of(answer)
-                # A log may hold models that are not ranked, or others than the named one.
-                if model in self.names and named in (ANY, model):
+                # A log may hold models that are not ranked, or others than the one named.
+                if model in self.names and model_by_user in (ANY, model):
                     yield _RankedAnswer(model, task, answer)
 
-    def _only_model_of(self, answers: Sequence[EarlierAnswer], path: str, named: str) -> str | None:
+    def _only_model_of(
+        self, answers: Sequence[EarlierAnswer], path: str, model_by_user: str
+    ) -> str | None:
         """Return the model that all answers of a log count as, whatever the log calls it.
 
         None if the log's own names tell which of the ranked models gave which answer.
@@ -160,15 +164,15 @@ class _RankedModels:
         logged = sorted({answer.model for answer in answers})
         # The log has one model. If the user names who that is, or only one model is ranked, no name
         # in the log has to be known.
-        if len(logged) == 1 and (named != ANY or len(self.names) == 1):
-            return named or self.names[0]
+        if len(logged) == 1 and (model_by_user != ANY or len(self.names) == 1):
+            return model_by_user or self.names[0]
         base_models = {answer.configuration.get("model") for answer in answers}
         known_as = {self._name_of.get(str(name), name) for name in {*logged, *base_models}}
-        if known_as & set([named] if named else self.names):
+        if known_as & set([model_by_user] if model_by_user else self.names):
             return None
-        if named:
-            hint = did_you_mean(named, logged)
-            raise UsageError(f"{path} holds no answers of {named!r}{hint}")
+        if model_by_user:
+            hint = did_you_mean(model_by_user, logged)
+            raise UsageError(f"{path} holds no answers of {model_by_user!r}{hint}")
         raise UsageError(
             f"{path} holds answers of {some(logged, 8)}, none of which is ranked; name their "
             "model: NAME=PATH"

@@ -802,13 +802,13 @@ class ScoreTable:
 
     def _stated_scale(self) -> dict[str, Any]:
         """Return what a file states of the scale."""
-        scale, stated = self.scale, dict[str, Any]()
+        scale, columns = self.scale, dict[str, Any]()
         # A guess is made anew by whoever reads the file; that less is better is never guessed.
         if not self.guessed:
-            stated |= {"scale_min": scale.low, "scale_max": scale.high}
+            columns |= {"scale_min": scale.low, "scale_max": scale.high}
         if not (self.guessed and scale.higher_is_better):
-            stated["higher_is_better"] = scale.higher_is_better
-        return {**stated, "scale_cap": scale.cap}
+            columns["higher_is_better"] = scale.higher_is_better
+        return {**columns, "scale_cap": scale.cap}
 
 
 def _is_repeat(config: str) -> bool:
