@@ -1069,8 +1069,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "live/models": (
         (
             "weights that take turns may be loaded together",
-            "sum(local.values()) <= spec.memory:",
-            "max(local.values()) <= spec.memory:",
+            "fit = sum(local.values()) <= spec.memory",
+            "fit = max(local.values()) <= spec.memory",
         ),
         (
             "an earlier answer to another prompt counts",

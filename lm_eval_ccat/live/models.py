@@ -568,8 +568,8 @@ def memory_of(entry: ModelSpec) -> float | None:
 def taking_turns(spec: Spec, memory: Mapping[str, float | None]) -> set[str]:
     """Return the models that take turns because they do not fit together: one is loaded at a time.
 
-    If the run states its memory, these are all local models or none. Otherwise they are those that
-    do not state theirs, unless one item is asked at a time; the others are loaded all the while.
+    If the run states its memory, these are all models with weights here or none. Otherwise they are
+    those that do not state theirs, unless one item is asked at a time; the others stay loaded.
 
     Parameters
     ----------
@@ -583,20 +583,21 @@ def taking_turns(spec: Spec, memory: Mapping[str, float | None]) -> set[str]:
         A model states that it needs more than the run may use.
     """
     local = {name: amount for name, amount in memory.items() if amount is not None}
-    if spec.memory is None:
-        # One request at a time among models that take turns would load one for each request.
-        alone = spec.ahead == 1 or len(local) < 2
-        return set() if alone else {name for name, amount in local.items() if amount == math.inf}
-    # All fit at the same time, so each is loaded once.
-    if sum(local.values()) <= spec.memory:
-        return set()
     for name, amount in local.items():
-        if spec.memory < amount < math.inf:
+        if spec.memory is not None and spec.memory < amount < math.inf:
             raise RunError(
                 f"model {name} needs memory {amount:g}, more than the {spec.memory:g} that "
                 "`memory:` allows; raise it or leave the model out"
             )
-    return set(local)
+    if len(local) < 2:
+        return set()
+    if spec.memory is not None:
+        # If all fit at the same time, each is loaded once; .1 and .2 fit into .3.
+        fit = sum(local.values()) <= spec.memory * (1.0 + 1e-9)
+        return set() if fit else set(local)
+    # One request at a time among models that take turns would load one for each request.
+    unstated = {name for name, amount in local.items() if amount == math.inf}
+    return set() if spec.ahead == 1 else unstated
 
 
 def check_session(

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.bank import SuiteBank, file
 from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE
 from lm_eval_ccat.bank.file import public_banks
 from lm_eval_ccat.errors import BankError, UsageError
@@ -35,6 +35,14 @@ def test_public_banks_are_small_and_say_what_they_rest_on():
         assert "TIGER-AI-Lab/MMLU-Pro" in bank.provenance["sources"][0]
         assert len(bank.models) == 20 and bank.made and bank.self_check["range"]
         assert bank.filter == "custom-extract" and all(bank.doc_hashes)
+
+
+def test_a_data_set_on_the_hub_without_banks_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(file, "fetch", lambda name, wanted: tmp_path)
+    with pytest.raises(BankError, match="hub:me/logs: it holds neither"):
+        file.located("hub:me/logs")
+    SuiteBank({"t": ItemBank.blank([0], task="t")}).save(tmp_path)
+    assert file.located("hub:me/banks") == tmp_path
 
 
 def test_a_public_bank_draws_every_item():

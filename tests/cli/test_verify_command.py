@@ -174,6 +174,12 @@ def test_how_many_answers_were_empty_is_no_contradiction_of_a_journal(content, r
     assert any("exit_code" in text for text in judged) == differs
 
 
+def test_a_result_lacks_no_warning_of_its_journal_and_may_have_others(content):
+    recorded, now = ({**content, "warnings": texts, "exit_code": 0} for texts in (["b"], ["a"]))
+    _, [judged] = _contradictions(recorded, now, __version__)
+    assert judged == 'warnings: recorded nothing, now "a"'
+
+
 @pytest.mark.parametrize(
     ("recorded", "of_this_version", "of_another"),
     [({"confidence": 0.5}, True, True), ({"mood": "good"}, True, False)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 from worlds.bench import facts
 
-from lm_eval_ccat.errors import ScaleError
+from lm_eval_ccat.errors import RunError, ScaleError
 from lm_eval_ccat.live import sender as sending
 from lm_eval_ccat.live.failures import Availability
+from lm_eval_ccat.live.models import taking_turns
 from lm_eval_ccat.live.pace import Pace
 from lm_eval_ccat.live.sender import Sender
 from lm_eval_ccat.records import Item
@@ -64,6 +66,29 @@ def test_a_run_that_waits_for_first_answers_sleeps(bench, server, monkeypatch):
     models, entry = ["m01", "m05", "m11"], {"concurrency": 8}
     bench.ranked(server, models, stop="limits", max_items=4, warmup=4, entry=entry)
     assert len(waits) < 40  # by a look every 2 ms, 250 before the first answer
+
+
+@pytest.mark.parametrize(
+    ("limit", "ahead", "memory", "turns"),
+    [
+        (None, None, {"a": math.inf, "b": math.inf, "server": None}, {"a", "b"}),
+        (None, None, {"a": math.inf, "b": math.inf, "c": 3.0}, {"a", "b"}),
+        (None, None, {"a": math.inf, "server": None}, set()),
+        (None, 1, {"a": math.inf, "b": math.inf}, set()),
+        (4.0, None, {"a": 2.0, "b": 2.0, "server": None}, set()),
+        (4.0, None, {"a": 2.0, "b": 2.5}, {"a", "b"}),
+        (4.0, None, {"a": 2.0, "b": math.inf}, {"a", "b"}),
+        (4.0, None, {"a": math.inf, "server": None}, set()),
+        (0.3, None, {"a": 0.1, "b": 0.2}, set()),
+    ],
+)
+def test_models_take_turns_that_do_not_fit_together_or_may_not(limit, ahead, memory, turns):
+    assert taking_turns(SimpleNamespace(memory=limit, ahead=ahead), memory) == turns
+
+
+def test_a_model_that_fits_nowhere_is_refused_even_alone():
+    with pytest.raises(RunError, match="model a needs memory 5, more than the 4"):
+        taking_turns(SimpleNamespace(memory=4.0, ahead=None), {"a": 5.0})
 
 
 def sender(**parts):

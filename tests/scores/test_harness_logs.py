@@ -186,6 +186,12 @@ def test_of_versions_that_as_many_models_have_the_latest_counts(tmp_path, later)
     assert ScoreTable.read(tmp_path).models == (later,)
 
 
+def test_a_log_that_states_no_version_may_be_of_any(tmp_path):
+    for model, version in (("a", 1.0), ("b", None), ("c", None)):
+        write_run(tmp_path, model, rows_of([1, 0]), version=version)
+    assert ScoreTable.read(tmp_path).models == ("a", "b", "c")
+
+
 def test_a_version_counts_by_its_models_not_by_its_runs(tmp_path):
     for day in (4, 5, 6):
         write_run(tmp_path, "a", rows_of([1, 0]), version=1.0, day=day)

@@ -89,6 +89,8 @@ def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
     first, *others = bank.observations
     half = replace(first, items=first.items[::2], scores=first.scores[::2])
     assert form_of(replace(bank, observations=(half, *others)), 6).models == 29
+    kept = np.array([doc_id != form.items[0] for doc_id in bank.doc_ids])
+    assert form.items[0] not in form_of(replace(bank, kept=kept), 6).items
     form.save(tmp_path)
     again = Form.load(tmp_path)
     assert str(vars(again)) == str(vars(form))

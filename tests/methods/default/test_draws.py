@@ -412,6 +412,20 @@ def test_items_are_drawn_where_the_models_stand_and_as_often_as_the_bank_states(
     assert field.model.first == 10 and field._next_move() is move
 
 
+def test_an_item_is_drawn_among_all_that_are_left_or_not_at_all():
+    drawing = replace(model_of(tiny()), share=1.0)
+    for seed in range(12):
+        field = Field(drawing, 2, seed)
+        # The second model was asked an item outside the sequence, in which it lags.
+        for model, item in ((0, 0), (1, 5), (1, 0)):
+            field.asked(model, item, None)
+        [item], probability = field.next(1, np.isin(range(7), (1, 2, 3, 4, 6)))
+        assert item in (1, 2, 3, 4, 6) and (probability is None or 0.0 < probability < 1.0)
+    # Where its budget does not allow an item that is left, it gets none by chance.
+    assert field.next(1, np.isin(range(7), (1, 2, 3, 4))).probability is None
+    assert field.next(0, np.arange(7) > 0).probability is not None
+
+
 @pytest.mark.parametrize(("prior", "drawn"), [(0.01, 0.01), (0.01, 0.002), (0.002, 0.01)])
 def test_a_variance_is_as_sure_as_the_bank_and_the_draws_that_tell_it(prior, drawn):
     """Twice the inverse of the variance of what scatters as their chi-squares do, mean 1."""

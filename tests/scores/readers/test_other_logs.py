@@ -52,7 +52,10 @@ def inspect_log(path: Path, model: str, samples: list[dict], status: str = "succ
         path.write_text(json.dumps({**header, "samples": samples}))
         return
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("header.json", json.dumps(header))
+        # What a run starts with does not know how it ends.
+        start = {key: header[key] for key in ("version", "eval")}
+        head = ("_journal/start.json", start) if status == "killed" else ("header.json", header)
+        archive.writestr(head[0], json.dumps(head[1]))
         for s in samples:
             archive.writestr(f"samples/{s['id']}_epoch_{s['epoch']}.json", json.dumps(s))
 
@@ -73,6 +76,8 @@ def test_values_epochs_and_unfinished_runs_of_inspect(tmp_path, monkeypatch):
         assert "did not finish" in table.warnings[0]
         one = ScoreTable.read(file, metric="s/x")
         assert one.raw.tolist() == [[0.25]] and one.row_config == ("",)
+    inspect_log(tmp_path / "k.eval", "m", samples, status="killed")
+    assert "did not finish" in ScoreTable.read(tmp_path / "k.eval", metric="s").warnings[0]
     monkeypatch.setattr("lm_eval_ccat.scores.readers.frameworks.MAX_LINE", 10)
     with pytest.raises(ScoreTableError, match=r"header\.json has [\d,]+ bytes"):
         ScoreTable.read(DATA / "sums_1.eval")
