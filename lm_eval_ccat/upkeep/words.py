@@ -159,13 +159,19 @@ def in_one_line(facts: Facts) -> str:
 def facts_of_suite(suite: SuiteBank) -> Facts:
     """Return what a list of banks says of one, as JSON values.
 
+    A suite is as old as its oldest bank; licences and prompts that differ are all named.
+
     Examples
     --------
     >>> facts_of_suite(SuiteBank({"t": ItemBank.blank(range(3))}))["items"]
     3
     """
     banks = [entry.bank for entry in suite.banks()]
-    first = banks[0]
+
+    def named(field: str) -> str | None:
+        values = dict.fromkeys(str(bank.provenance.get(field) or "") for bank in banks)
+        return "; ".join(filter(None, values)) or None
+
     return {
         "tasks": list(suite),
         "method": suite.method,
@@ -174,9 +180,9 @@ def facts_of_suite(suite: SuiteBank) -> Facts:
             max(bank.n_items for bank in outcomes.values()) for outcomes in suite.values()
         ),
         "models": len({model for bank in banks for model in bank.models}),
-        "age": age_in_words(first),
-        "license": first.provenance.get("license"),
-        "prompts": first.provenance.get("prompts"),
+        "age": age_in_words(min(banks, key=lambda bank: bank.made or "")),
+        "license": named("license"),
+        "prompts": named("prompts"),
     }
 
 

@@ -84,6 +84,12 @@ def test_the_next_ranking_knows_how_easy_items_were_for_those_before():
     assert ease_of(BLANK) is None
 
 
+def test_ease_is_beside_the_items_that_an_estimate_is_about():
+    hard = EASE < 0
+    bank = replace(grow(BLANK, [seen(j) for j in (0, 5, 11)]), kept=hard)
+    assert ease_of(bank)[hard].mean() == pytest.approx(0.0)
+
+
 def test_an_item_is_easy_by_what_models_score_on_it_beyond_their_own_mean():
     """A model that had hard items alone makes none easy; one answer to an item says nothing."""
     had = {0: np.arange(6, N), 5: np.arange(4, 60), 11: np.arange(2, 8)}

@@ -38,6 +38,15 @@ def test_an_old_bank_in_a_list_has_its_age_and_terms_and_no_advice():
     assert rest == "days ago, licence mit, prompts published elsewhere"
 
 
+def test_a_suite_in_a_list_is_as_old_as_its_oldest_bank_and_names_every_licence():
+    banks = {
+        task: replace(ItemBank.blank(range(3), task=task), made=made, provenance={"license": terms})
+        for task, made, terms in (("t", "2021-05-01", "mit"), ("u", "2020-01-01", "cc-by-4.0"))
+    }
+    line = suite_in_one_line(facts_of_suite(SuiteBank(banks)))
+    assert "made on 2020-01-01" in line and line.endswith("licence mit; cc-by-4.0")
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """Logs of three tasks, run as a group with a subgroup, and the suite of two of them.

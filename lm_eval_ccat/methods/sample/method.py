@@ -79,7 +79,7 @@ class Slope(NamedTuple):
 
 
 def ease_of(bank: ItemBank) -> Floats | None:
-    """Return a usual model's expected score on each item, less the mean over all items.
+    """Return a usual model's expected score on each item, less the mean over the items kept.
 
     None if the bank does not tell. An item that fewer than two models have answered counts as an
     average one of the items that a model has answered.
@@ -96,7 +96,7 @@ def ease_of(bank: ItemBank) -> Floats | None:
         if not (count >= _FEWEST_MODELS).any():
             return None
         ease = np.where(count >= _FEWEST_MODELS, total / np.maximum(count, 1.0), 0.0)
-    return np.asarray(ease - ease.mean())
+    return np.asarray(ease - ease[bank.kept].mean())
 
 
 def slope_of(scores: Floats, ease: Floats) -> Slope:
