@@ -2,11 +2,12 @@
 
     python benchmarks/gap.py [--folds 0,4] --out found.json
 
-Pairs of real models on fourteen published tables of 750 items each. Every way gives the number of
-items per model after which a half, and four fifths, of the pairs are decided rightly at 95%:
+Pairs of real models on published tables of 750 items each, of the better half of a table's models.
+Every way is given the same pairs, and gives the number of items per model after which a half, and
+four fifths, of them are decided rightly at 95%:
 
 - ``bank``: a ranking by `default`, whose bank the table's other models calibrate;
-- ``weaker``: the same where the new models are among the best and the bank's among the worst;
+- ``weaker``: the same with a bank of the worse half of the models alone;
 - ``none``: a ranking by `sample`;
 - ``test``: a paired t-test at the end of as many random items;
 - ``limit``: the first items, compared by the two standard errors that `lm_eval` prints.
@@ -30,7 +31,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.sources import sources
-from benchmarks.worlds import BENCHPRED, SCORES, WORLDS, Scores, bank_of, scores_of
+from benchmarks.worlds import BENCHPRED, CALIBRATING, SCORES, Scores, bank_of, scores_of
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.metrics.scale import Floats
 
@@ -38,6 +39,8 @@ N_ITEMS = 750
 TABLES = (*SCORES, *(f"benchpred {task}" for task in BENCHPRED))
 #: Lower ends of the classes of gaps, in points of a scale of 0 to 100.
 GAPS = (0.5, 1, 2, 4, 8, 16)
+#: New models of a table and fold; models that a bank needs.
+NEW, FEWEST = 6, 8
 SHARES, LEVEL = (0.5, 0.8), 0.05
 #: Numbers of items at which the tests look, each once.
 LEVELS = np.unique(np.geomspace(10, N_ITEMS, 120).round().astype(int))
@@ -93,33 +96,54 @@ def class_of(pair: Floats) -> int | None:
     return found if found >= 0 else None
 
 
+def cases(scores: Scores, rng: np.random.Generator) -> tuple[Floats, dict[str, Scores]] | None:
+    """Draw new models of the better half, and the banks' models; None where these are too few.
+
+    Returns
+    -------
+    new : ndarray of shape (n_models, n_items)
+    banks : dict
+        The models that calibrate ``bank``, any of the others, and ``weaker``, the worse half.
+    """
+    best_first = np.argsort(-scores.values.mean(axis=1), kind="stable")
+    better, worse = np.split(best_first, [len(best_first) // 2])
+    if len(worse) < FEWEST:
+        return None
+    new = rng.permutation(better)[:NEW]
+    others = rng.permutation(np.setdiff1d(best_first, new))[:CALIBRATING]
+    banks = {"bank": others, "weaker": rng.permutation(worse)[:CALIBRATING]}
+    return scores.values[new], {way: scores.of(rows.tolist()) for way, rows in banks.items()}
+
+
 def measure(folds: range) -> dict[str, Any]:
     """Return, by class of gaps, how many pairs there are and the items that each way takes."""
-    items: dict[tuple[int, str], list[float]] = defaultdict(list)
+    items: dict[tuple[int, str], list[Any]] = defaultdict(list)
     wrong: dict[str, int] = defaultdict(int)
+    used = set()
     for name, scores in tables():
         for fold in folds:
             rng = np.random.default_rng([fold, *map(ord, name)])
-            for world, ways in (("random", ("bank", "none")), ("above", ("weaker",))):
-                case = WORLDS[world].case(scores, rng)
-                if case is None:
+            case = cases(scores, rng)
+            if case is None:
+                continue
+            new, known = case
+            banks = {way: bank_of(models, "default", name) for way, models in known.items()}
+            banks["none"] = bank_of(scores, "sample", name)
+            for first in range(0, len(new) - 1, 2):
+                pair = new[first : first + 2]
+                kind = class_of(pair)
+                if kind is None:
                     continue
-                methods = {way: "sample" if way == "none" else "default" for way in ways}
-                banks = {way: bank_of(case.bank, methods[way], name) for way in ways}
-                for number, pair in enumerate(case.pairs):
-                    kind = class_of(pair)
-                    if kind is None:
-                        continue
-                    for way, bank in banks.items():
-                        n, right = ranked(bank, pair, 100 * fold + number)
-                        items[kind, way].append(n if right else np.inf)
-                        wrong[way] += not right
-                    if world == "random":
-                        found = tested(pair, rng.permutation(N_ITEMS)), limited(pair)
-                        for way, decided in zip(("test", "limit"), found):
-                            items[kind, way].append(decided)
+                for way, bank in banks.items():
+                    n, right = ranked(bank, pair, 100 * fold + first // 2)
+                    items[kind, way].append(n if right else np.inf)
+                    wrong[way] += not right
+                items[kind, "test"].append(tested(pair, rng.permutation(N_ITEMS)))
+                items[kind, "limit"].append(limited(pair))
+            used.add(name)
             print(name, fold, file=sys.stderr, flush=True)
-    return {"gaps": [_class(kind, items) for kind in range(len(GAPS))], "wrong": dict(wrong)}
+    found = [_class(kind, items) for kind in range(len(GAPS))]
+    return {"gaps": found, "wrong": dict(wrong), "tables": len(used)}
 
 
 def _class(kind: int, items: dict[tuple[int, str], list[Any]]) -> dict[str, Any]:
@@ -141,7 +165,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     found = measure(range(*map(int, args.folds.split(","))))
-    found |= {"items": N_ITEMS, "shares": SHARES, "tables": sum(1 for _ in tables())}
+    found |= {"items": N_ITEMS, "shares": SHARES}
     found |= {"command": " ".join(["python benchmarks/gap.py --folds", args.folds])}
     found |= {"sources": sources("benchmarks/gap.py")}
     args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
