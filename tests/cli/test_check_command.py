@@ -137,7 +137,7 @@ def test_a_configuration_of_a_ranking_is_no_task_and_hides_none(folder, checks, 
     error = ccat("check", ranking, code=2).err
     assert f"{ranking} is no task but a configuration of `rank`" in error
     ranking.write_text("task: 3\nmodels: [{model: dummy}]\n")  # YAML's number, not a text
-    assert "cannot load task '3': no task" in ccat("rank", ranking, code=2).err
+    assert "cannot load task '3': nothing has that name" in ccat("rank", ranking, code=2).err
 
 
 @pytest.mark.parametrize(
