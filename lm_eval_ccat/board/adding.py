@@ -741,12 +741,7 @@ def init(
             target = path if exists else Path(draft, "board")
             if exists:
                 _retire_banks(Board(path), bank_of)
-            target.mkdir(exist_ok=True)
-            content = {"format": FORMAT, "version": VERSION, **asdict(new_rules)}
-            suite.save(target / SUITE_FOLDER)
-            replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
-            replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
-            keep_hashes(target, [*target.glob(f"{SUITE_FOLDER}/*"), *target.glob(f"{BANKS}/*")])
+            _write(target, suite, new_rules)
             if not has_banks:
                 added = _add_full(Board(target), source, calibrated=True)
                 for line in (*added.notes, *added.reasons):
@@ -758,6 +753,16 @@ def init(
     except OSError as error:
         raise RunError(f"{path}: cannot write the board ({error.strerror or error})") from error
     return Board(path)
+
+
+def _write(folder: Path, suite: SuiteBank, rules: Rules) -> None:
+    """Write the banks and the rules of a board."""
+    folder.mkdir(exist_ok=True)
+    suite.save(folder / SUITE_FOLDER)
+    content = {"format": FORMAT, "version": VERSION, **asdict(rules)}
+    replace_text(folder / RULES, json.dumps(content, indent=1) + "\n")
+    replace_text(folder / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
+    keep_hashes(folder, [*folder.glob(f"{SUITE_FOLDER}/*"), *folder.glob(f"{BANKS}/*")])
 
 
 def _retire_banks(board: Board, new_banks: Mapping[str, ItemBank]) -> None:

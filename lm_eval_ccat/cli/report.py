@@ -34,21 +34,11 @@ def report(args: argparse.Namespace) -> int:
       lm-eval-ccat report sim_10.json sim_20.json sim_40.json --plots figures/
       lm-eval-ccat report my_task.bank.json --plots figures/
     """
-    names = [name.strip().lower() for name in args.formats.split(",")]
-    formats = [name for name in names if name] or ["svg"]
-    for name in formats:
-        if name not in FORMATS:
-            raise UsageError(f"--formats takes svg, png and pdf, not {name!r}")
+    formats = _formats(args.formats)
     paths = [Path(path) for path in args.paths]
     runs = [path for path in paths if path.is_dir() and not is_suite(path)]
     if not runs:
-        for path in paths:
-            existing(path, "run directory or file")
-        if args.plots is None:
-            raise UsageError(
-                f"{paths[0]} is not a run's directory; of a file there are charts: --plots DIR"
-            )
-        print(*plot_files(paths, args.plots, formats), sep="\n")
+        print(*_charts_of_files(paths, args.plots, formats), sep="\n")
         return 0
     if (runs[0] / LEDGER).is_file():
         raise UsageError(
@@ -62,6 +52,27 @@ def report(args: argparse.Namespace) -> int:
         written += chart.save(Path(args.plots) / "ranking", formats)
     print(*written, sep="\n")
     return 0
+
+
+def _formats(text: str) -> list[str]:
+    """Return the formats of charts that ``--formats`` names; SVG where it names none."""
+    names = [name.strip().lower() for name in text.split(",")]
+    formats = [name for name in names if name] or ["svg"]
+    for name in formats:
+        if name not in FORMATS:
+            raise UsageError(f"--formats takes svg, png and pdf, not {name!r}")
+    return formats
+
+
+def _charts_of_files(paths: list[Path], folder: str | None, formats: list[str]) -> list[Path]:
+    """Draw files of simulations, a bank or a suite; return the charts' files."""
+    for path in paths:
+        existing(path, "run directory or file")
+    if folder is None:
+        raise UsageError(
+            f"{paths[0]} is not a run's directory; of a file there are charts: --plots DIR"
+        )
+    return plot_files(paths, folder, formats)
 
 
 def _report_of(run: Path, output: Path | None) -> Path:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..content import RankingContent
+from ..content import ModelContent, RankingContent
 from ..live.spec import without_unset
 from ..metrics.scale import Scale
 from ..ranker.columns import numbers
@@ -65,14 +65,8 @@ def _of_model(
     row = content["models"][name]
     if place := row.get("place"):
         yield Remark("Place", f"{name}: {place['in_words']}.")
-    clauses = []
-    if "scatter" in row:
-        clauses.append(f"chance moves a full run's mean by {number(row['scatter'])}")
-    if pass_at := row.get("pass_at"):
-        # A share of the items, whatever the metric's scale is.
-        clauses.append(f"pass@{pass_at['k']} is {100 * pass_at['estimate']:.3g}%")
-    if clauses:
-        yield Remark("Repeats", f"{name}: {'; '.join(clauses)}.")
+    if repeats := "; ".join(_repeats_in_words(row, number)):
+        yield Remark("Repeats", f"{name}: {repeats}.")
     for finding in row.get("findings", ()):
         yield Remark("Range", f"{name} {finding}.")
     if row.get("set_aside"):
@@ -86,13 +80,20 @@ def _of_model(
             f"{'it counts' if len(failed) == 1 else 'they count'} as not seen, not as 0. "
             f"The first: {item_text(first['doc_id'])}: {first['reason']}",
         )
-    warned = any(
-        f" answers of {name} are empty" in warning for warning in content.get("warnings", ())
-    )
     # A warning of the run says it already, with what to do.
-    if row.get("empty_outputs") and not warned:
+    is_said = f" answers of {name} are empty" in "\n".join(content.get("warnings", ()))
+    if row.get("empty_outputs") and not is_said:
         empty = plural(row["empty_outputs"], "empty answer")
         yield Remark("Empty", f"{name} gave {empty}, scored as they are.")
+
+
+def _repeats_in_words(row: ModelContent, number: Callable[[float], str]) -> Iterator[str]:
+    """Yield what repeats of items tell of a model."""
+    if "scatter" in row:
+        yield f"chance moves a full run's mean by {number(row['scatter'])}"
+    if pass_at := row.get("pass_at"):
+        # A share of the items, whatever the metric's scale is.
+        yield f"pass@{pass_at['k']} is {100 * pass_at['estimate']:.3g}%"
 
 
 def sentences(run: StoredRun) -> Iterator[Remark]:

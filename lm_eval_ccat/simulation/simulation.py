@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,20 +87,6 @@ class Simulation(Shown):
     replays: list[Replay]
 
     def _grid(self) -> ShownTable:
-        settings = self.settings
-        spending = "no budget"
-        if settings["items_per_model"] is not None:
-            spending = f"{settings['items_per_model']:g} items per model"
-            spending = spending if settings["spend"] == "fixed" else f"budget of {spending}"
-        notes = [
-            f"{settings['metric']}: {settings['models']} models x "
-            f"{settings['items_of_benchmark']} items, {settings['holdout']} held out in each of "
-            f"{plural(settings['folds'], 'fold')}, {plural(settings['seeds'], 'seed')}, "
-            f"{spending}, confidence {settings['confidence']:g}"
-        ]
-        if "weights" in settings:
-            shares = ", ".join(f"{task} {share:.3g}" for task, share in settings["weights"].items())
-            notes.append(f"{len(settings['tasks'])} tasks, their weights: {shares}")
         methods = ", ".join(
             f"{method} {figures['tau']:.2f}"
             for method, figures in self.summary.items()
@@ -115,7 +101,8 @@ class Simulation(Shown):
             [name, *(figures.get(column) for column in columns)]
             for name, figures in self.summary.items()
         ]
-        return ShownTable(f"tau {methods}", ("method", *columns), rows, (*notes, *self.advice))
+        notes = (*_notes_of(self.settings), *self.advice)
+        return ShownTable(f"tau {methods}", ("method", *columns), rows, notes)
 
     def to_dict(self) -> dict[str, object]:
         """Return JSON values: ``runs``, ``summary``, sweep, advice, settings and warnings.
@@ -128,6 +115,23 @@ class Simulation(Shown):
         ['advice', 'runs', 'settings']
         """
         return {name: value for name, value in vars(self).items() if name != "replays"}
+
+
+def _notes_of(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was replayed, with which budget, and the weights of several tasks."""
+    spending = "no budget"
+    if settings["items_per_model"] is not None:
+        budget = "" if settings["spend"] == "fixed" else "budget of "
+        spending = f"{budget}{settings['items_per_model']:g} items per model"
+    yield (
+        f"{settings['metric']}: {settings['models']} models x "
+        f"{settings['items_of_benchmark']} items, {settings['holdout']} held out in each of "
+        f"{plural(settings['folds'], 'fold')}, {plural(settings['seeds'], 'seed')}, "
+        f"{spending}, confidence {settings['confidence']:g}"
+    )
+    if "weights" in settings:
+        shares = ", ".join(f"{task} {share:.3g}" for task, share in settings["weights"].items())
+        yield f"{len(settings['tasks'])} tasks, their weights: {shares}"
 
 
 def simulate(
