@@ -653,6 +653,27 @@ BUGS: tuple[Bug, ...] = (
         ("tests/harness/test_harness_internals.py",),
     ),
     Bug(
+        "an answer that would decide a pair costs what all so far have cost",
+        "lm_eval_ccat/report/tables",
+        'answers_needed[model] * row["cost"] / row["n_items"]',
+        'answers_needed[model] * row["cost"]',
+        ("tests/report/test_tables.py",),
+    ),
+    Bug(
+        "a new stopping rule leaves the old limits",
+        "lm_eval_ccat/runs/differences",
+        'if "stop" in changed or',
+        "if",
+        ("tests/runs/test_changed_runs.py",),
+    ),
+    Bug(
+        "of full answers the noise is that of the last pass",
+        "lm_eval_ccat/methods/sample/repeats",
+        "d[0].var(ddof=1)",
+        "d[-1].var(ddof=1)",
+        ("tests/methods/sample/test_passes.py",),
+    ),
+    Bug(
         "a rate that is refused at once is not lowered",
         "lm_eval_ccat/live/pace",
         "self.rate *= SLOWER if self._is_measured else slower_at_first",

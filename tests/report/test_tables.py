@@ -25,6 +25,7 @@ from lm_eval_ccat.report.tables import (
     count_pairs,
     duration,
     failures_in_words,
+    outlook,
     parts,
     percent,
     rank_rows,
@@ -483,6 +484,13 @@ def test_what_is_open_is_told_once_and_what_would_decide_it_is_added_up():
     [together] = [line for line in said if line.startswith("About ")]
     assert together.startswith("About 77 more answers would decide all 2 open neighbours")
     assert not any("nearly all that remain" in line for line in said)
+
+
+def test_what_would_decide_open_pairs_costs_what_answers_of_their_models_have_cost():
+    pairs = [open_pair(a=5, b=8), open_pair(b=6, c=7) | {"a": "b", "b": "c"}]
+    spent = {name: {"cost": 2.0, "n_items": n} for name, n in {"a": 10, "b": 20, "c": 5}.items()}
+    found = outlook({"open_pairs": pairs, "models": spent}, "usd")
+    assert found.answers == 20 and found.cost == pytest.approx(5 * 0.2 + 8 * 0.1 + 7 * 0.4)
 
 
 def test_each_outcome_has_its_own_ranking():

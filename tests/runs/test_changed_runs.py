@@ -140,13 +140,21 @@ def test_a_header_without_a_ranker_asks_no_change_of_it():
     assert found == {"budget": "none", "prices": {"a": 2.0}, "add": {"b": 1.0}}
 
 
-def test_a_limit_that_is_lifted_takes_the_rule_with_it():
-    """A new rule replaces all limits, so the Ranker is told all of them."""
-    old = {"models": {"a": 1.0}, "budget": 9.0, "max_items": 10, "stop": "decided"}
-    found = differences(
-        Header(ranker=old), Header(ranker={**old, "max_items": None}), may_change()
-    ).ranker
-    assert found == {"budget": 9.0, "max_items": "none", "stop": "decided"}
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"max_items": 9}, {"max_items": 9}),
+        ({"budget": None}, {"budget": "none"}),
+        # A new rule, or none in place of `max_items`, comes with all that limits it.
+        ({"stop": "top 1"}, {"budget": 5.0, "max_items": 7, "stop": "top 1"}),
+        ({"max_items": None}, {"budget": 5.0, "max_items": "none", "stop": "order"}),
+        ({"repeats": 3}, {"repeats": 3}),
+    ],
+)
+def test_the_ranker_is_told_of_the_limits_that_change(changed, told):
+    ranker = {"budget": 5.0, "max_items": 7, "stop": "order", "models": {"a": 1.0}}
+    now = Header(ranker={**ranker, **changed})
+    assert differences(Header(ranker=ranker), now, may_change()).ranker == told
 
 
 def test_a_setting_may_change_by_its_whole_path():

@@ -70,6 +70,18 @@ def test_sums_answer_by_answer_are_the_equations(graded: bool, failing: float) -
             )
 
 
+def test_answers_tell_the_same_in_one_table_as_one_by_one() -> None:
+    passes = Passes(np.arange(N_ITEMS), N_ITEMS, REPEATS, 1)
+    pairs = RepeatedPairs(2, passes, N_ITEMS, REPEATS)
+    told = np.random.default_rng(5).random((2, N_ITEMS * REPEATS))
+    for slot in passes.order:
+        for model in (0, 1):
+            pairs.record(model, int(slot), told[model, slot])
+    in_one = RepeatSums.of_answers(*told.reshape(2, REPEATS, N_ITEMS)).figures()
+    for found, expected in zip(in_one, pairs.repeat_sums.figures(), strict=True):
+        assert found[0] == pytest.approx(expected[1])
+
+
 def test_a_pair_counts_the_prefix_that_both_have() -> None:
     """A model that is ahead adds nothing to a pair until the other one has the slot, too."""
     rng = np.random.default_rng(3)
