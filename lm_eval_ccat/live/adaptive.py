@@ -341,23 +341,15 @@ def run_tasks(
             refuse_file(bank_folder)
             bank_folder.mkdir(parents=True, exist_ok=True)
     for joint_tasks in rankings:
-        options, share = tasks[joint_tasks.plans[0].title].options, dict[str, float]()
+        options = tasks[joint_tasks.plans[0].title].options
         n_tasks = len(joint_tasks.plans)
-        for kind, budget in options.spec.budget.items():
-            amount = budget - sum(_spent(kind, run) for run in finished.values())
-            # Dollars and seconds can be divided at will. A budget that is spent leaves a billionth,
-            # as a budget of 0 is refused.
-            if kind != "items":
-                share[kind] = max(amount * n_tasks / tasks_left, 1e-9)
-            # Items are whole, and every task needs one at least.
-            elif amount < tasks_left:
-                raise UsageError(
-                    f"the budget leaves {max(amount, 0):g} items for {tasks_left} tasks; raise "
-                    "--budget_items"
-                )
-            else:
-                is_last = n_tasks == tasks_left
-                share[kind] = amount if is_last else amount // tasks_left * n_tasks
+        share = {
+            kind: _share(
+                kind, amount - sum(_spent(kind, run) for run in finished.values()),
+                n_tasks, tasks_left,
+            )
+            for kind, amount in options.spec.budget.items()
+        }  # fmt: skip
         folder = options.run_dir
         # A run directory holds one run.
         if folder is not None and len(rankings) > 1:
@@ -365,6 +357,27 @@ def run_tasks(
         finished.update(_run(options, joint_tasks, share, folder, observer))
         tasks_left -= n_tasks
     return {name: finished[name] for name in tasks}
+
+
+def _share(kind: str, amount: float, n_tasks: int, tasks_left: int) -> float:
+    """Return what some of the tasks that are left may spend of an amount that is left for all.
+
+    Raises
+    ------
+    UsageError
+        It has no item for each task.
+    """
+    # Dollars and seconds can be divided at will. A budget that is spent leaves a billionth, as a
+    # budget of 0 is refused.
+    if kind != "items":
+        return max(amount * n_tasks / tasks_left, 1e-9)
+    # Items are whole, and every task needs one at least.
+    if amount < tasks_left:
+        raise UsageError(
+            f"the budget leaves {max(amount, 0):g} items for {tasks_left} tasks; raise "
+            "--budget_items"
+        )
+    return amount if n_tasks == tasks_left else amount // tasks_left * n_tasks
 
 
 def _spent(kind: str, run: TaskRun) -> float:

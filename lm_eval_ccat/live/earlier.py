@@ -398,25 +398,27 @@ def known_means(
         return None
     by_task: list[dict[str, KnownMean]] = []
     for task, outcomes in outcomes_by_task.items():
-        source = spec.known.get(task) if isinstance(spec.known, Mapping) else spec.known
         outcome = _only_outcome(outcomes)
-        means: dict[str, KnownMean] = {}
-        if source is not None:
-            table = read_known(source, outcome.bank, model)
-            for line in table.warnings:
-                warn(f"known: {line}")
-            others = [name for name in table.models if name not in ranked]
-            scores = _ScoresOnBank(table, outcome.bank)
-            if session := sessions.get(task):
-                scores = scores.as_task_numbers_them(session)
-                compared = compare_with_known(
-                    scores.table, others, outcome, session, spec.accept_change
-                )
-                for doubt in compared.doubts:
-                    warn(doubt)
-                for difference in compared.accepted:
-                    accept(difference)
-            means = scores.means(others, spec.question, sampled)
+        source = spec.known.get(task) if isinstance(spec.known, Mapping) else spec.known
+        # A model without results on one of the tasks has no mean over all.
+        if source is None:
+            by_task.append({})
+            continue
+        table = read_known(source, outcome.bank, model)
+        for line in table.warnings:
+            warn(f"known: {line}")
+        others = [name for name in table.models if name not in ranked]
+        scores = _ScoresOnBank(table, outcome.bank)
+        if session := sessions.get(task):
+            scores = scores.as_task_numbers_them(session)
+            compared = compare_with_known(
+                scores.table, others, outcome, session, spec.accept_change
+            )
+            for doubt in compared.doubts:
+                warn(doubt)
+            for difference in compared.accepted:
+                accept(difference)
+        means = scores.means(others, spec.question, sampled)
         by_task.append({name: mean for name, mean in means.items() if name not in ranked})
     overall = _means_over_tasks(by_task, [weights.get(task, 1.0) for task in outcomes_by_task])
     if not overall and len(by_task) > 1:

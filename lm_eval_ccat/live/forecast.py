@@ -511,38 +511,43 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     target, size = plan.spec.target_se, len(plan.items())
     assert target is not None
     items = {way: power.items_for_error(target) for way, power in powers(plan).items()}
-    if "bank" not in items:
-        # Of sampled answers not even one to every document makes the error 0.
-        all_documents = f"more than {size}" if plan.noisy else f"{size}"
-        by_kind = {
-            kind: all_documents if n is None else str(_items_asked(plan, n))
-            for kind, n in items.items()
-        }
-        number = by_kind.popitem()[1]
-        if by_kind:
-            number = f"{by_kind['graded']} (graded scores) to {number} (right or wrong)"
-        number += f" of {size} documents"
-    elif (n := items["bank"]) is not None:
-        n = _items_asked(plan, n)
-        number = f"about {n} of {size} documents, more if the model departs from its bank"
-    else:
-        item_cap = plan.new_ranker().item_cap
-        bound = f"all {item_cap} allowed"
-        if plan.noisy or item_cap > STOPS[-1]:
-            bound = f"more than {min(item_cap, STOPS[-1])}"
-        number = f"{bound} of {size} documents"
     sentence = f"the run stops at a standard error of {target:g} (on a scale of 0 to 1), which "
     if plan.noisy and not any(items.values()):
         sentence += f"one sampled answer to each of {size} documents is not expected to reach"
         if plan.most_repeats > 1:
             sentence += f" (up to {plan.most_repeats} are asked)"
     else:
-        sentence += f"is expected to take {number}"
+        sentence += f"is expected to take {_documents_in_words(plan, items)}"
     return (
         f"by default {sentence}; stop, max_items or a budget set another"
         if by_default
         else sentence
     )
+
+
+def _documents_in_words(plan: Plan, items: Mapping[str, int | None]) -> str:
+    """Say how many documents of all it takes, by the items that each way needs, None for too many.
+
+    See `powers`.
+    """
+    size = len(plan.items())
+    if "bank" not in items:
+        # Of sampled answers not even one to every document makes the error 0.
+        all_documents = f"more than {size}" if plan.noisy else f"{size}"
+        *graded, right_or_wrong = (
+            all_documents if n is None else str(_items_asked(plan, n)) for n in items.values()
+        )
+        number = right_or_wrong
+        if graded:
+            number = f"{graded[0]} (graded scores) to {right_or_wrong} (right or wrong)"
+        return f"{number} of {size} documents"
+    if (n := items["bank"]) is not None:
+        n = _items_asked(plan, n)
+        return f"about {n} of {size} documents, more if the model departs from its bank"
+    item_cap = plan.new_ranker().item_cap
+    if plan.noisy or item_cap > STOPS[-1]:
+        return f"more than {min(item_cap, STOPS[-1])} of {size} documents"
+    return f"all {item_cap} allowed of {size} documents"
 
 
 def _concurrent_items(entry: ModelSpec) -> int:

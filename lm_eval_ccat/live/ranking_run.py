@@ -219,9 +219,15 @@ def _settle_before_start(plan: Plan, observer: Observer) -> None:
         if offer := offer_in_words(plan):
             observer.note(offer)
     # A budget says when the run ends, and was the user's own choice.
-    if plan.spec.budget:
-        return
-    spec, ceiling = plan.spec, _ceiling(plan)
+    if not plan.spec.budget:
+        ceiling = _ceiling(plan)
+        observer.note(_end_in_words(plan, ceiling))
+        _confirm(plan, ceiling, observer)
+
+
+def _end_in_words(plan: Plan, ceiling: _Ceiling) -> str:
+    """Say when a run without a budget ends."""
+    spec = plan.spec
     goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
         spec.stop, f"when `stop: {spec.stop}` is met, or "
     )
@@ -229,12 +235,20 @@ def _settle_before_start(plan: Plan, observer: Observer) -> None:
     if len(spec.models) == 1 and not plan.known and spec.target_se is None:
         goal = ""
     last = "the last answer" if plan.most_repeats > 1 else "the last item"
-    end = "the limit" if spec.max_items else last
-    observer.note(f"The run ends {goal}at {end}: {ceiling.in_words}.")
+    return f"The run ends {goal}at {'the limit' if spec.max_items else last}: {ceiling.in_words}."
+
+
+def _confirm(plan: Plan, ceiling: _Ceiling, observer: Observer) -> None:
+    """Ask the user whether to start a run that nothing but the documents limits, if it is dear.
+
+    Raises
+    ------
+    UsageError
+        The user does not start it.
+    """
     # A user who set a limit, or whose run costs cents, is not asked.
-    if spec.max_items is not None or ceiling.usd is None or ceiling.usd < ASKED_FROM:
+    if plan.spec.max_items is not None or ceiling.usd is None or ceiling.usd < ASKED_FROM:
         return
-    # It may cost a dollar or more, and nothing but the documents limits it.
     if_equal = f"if models are equal{ceiling.lengths.replace(' if', ' and', 1)}"
     question = f"This may cost up to about {dollars(ceiling.usd)}, {if_equal}. Start?"
     if not observer.confirm(question):

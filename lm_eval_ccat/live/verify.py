@@ -180,15 +180,15 @@ def _recomputed(
         counted.insert(0, f"lines of the journal: recorded {last_line}, now {condition.records}")
     if counted or judged:
         words = "The journal gives another result:"
-        # All that was counted agrees; another version judges it in another way.
-        if not counted and made_by != __version__:
-            words = f"Made by {made_by}; {__version__} comes to other verdicts:"
         if answers_came_later:
             words = (
                 f"The result is of {result_content['items_administered']} answers, the journal has "
                 f"{result.content['items_administered']}: rank --resume writes it anew, and report "
                 "reads the journal:"
             )
+        # All that was counted agrees; another version judges it in another way.
+        elif not counted and made_by != __version__:
+            words = f"Made by {made_by}; {__version__} comes to other verdicts:"
         words = _with_lines(words, [*counted, *judged])
         return Verification(condition, counted, judged, made_by, words)
     words = _sound_in_words(condition, result.content, has_result=recorded is not None)

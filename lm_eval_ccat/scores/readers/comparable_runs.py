@@ -160,16 +160,24 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
                              for key, value in sorted(run.generation.items()) if key in varied))
         for run in runs
     ]  # fmt: skip
-    if not repeats:
-        return labels
-    of_label: dict[tuple[str, str], list[int]] = {}
+    return _with_numbers(labels, runs) if repeats else labels
+
+
+def _with_numbers(
+    labels: Sequence[tuple[str, str]], runs: Sequence[LoggedRun]
+) -> list[tuple[str, str]]:
+    """Return labels where runs of one label that sample their answers are numbered by date."""
+    repeats: dict[tuple[str, str], list[int]] = {}
     for position in sorted(range(len(runs)), key=lambda position: runs[position].date):
         if drawing(runs[position].generation):
-            of_label.setdefault(labels[position], []).append(position)
-    for (model, config), positions in of_label.items():
-        for number, position in enumerate(positions if len(positions) > 1 else (), 1):
-            labels[position] = model, ", ".join(filter(None, (config, f"{REPEAT_CONFIG}{number}")))
-    return labels
+            repeats.setdefault(labels[position], []).append(position)
+    numbered = list(labels)
+    for (model, config), positions in repeats.items():
+        if len(positions) > 1:
+            for number, position in enumerate(positions, 1):
+                repeat = f"{REPEAT_CONFIG}{number}"
+                numbered[position] = model, f"{config}, {repeat}" if config else repeat
+    return numbered
 
 
 def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:
