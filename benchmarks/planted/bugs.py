@@ -4001,8 +4001,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a metric without the filter that is named is left out",
         "lm_eval_ccat/upkeep/score_tables",
-        "outcomes = by_filter or outcomes",
-        "outcomes = by_filter",
+        "return by_filter or matching",
+        "return by_filter",
         (
             "tests/upkeep/test_suites.py::test_a_metric_that_lacks_the_filter_which_is_named_has_its_own",
         ),

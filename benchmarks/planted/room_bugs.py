@@ -803,8 +803,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a metric of another task's pattern is meant",
-            "any(fnmatchcase(outcome.metric, metric) for metric in metrics)",
-            "all(fnmatchcase(outcome.metric, metric) for metric in metrics)",
+            "any(fnmatchcase(outcome.metric, metric) for metric in self.metrics)",
+            "all(fnmatchcase(outcome.metric, metric) for metric in self.metrics)",
         ),
     ),
     "live/line": (

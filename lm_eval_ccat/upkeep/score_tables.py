@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -265,16 +265,14 @@ def outcomes_meant(
     """
     logged = reader_of(path).outcomes(path)
     recorded = list(dict.fromkeys(outcome.task or "" for outcome in logged))
-    filters = {filter, *(metrics or ())}
+    query = _MetricQuery(metrics, {filter, *(metrics or ())}, single)
     meant: list[Logged] = []
     lacking: list[str] = []
     must_report = _tasks_meant(path, recorded, tasks) if recorded else {}
     for task, must in must_report.items():
         reported = [outcome for outcome in logged if (outcome.task or "") == task]
-        outcomes = _of_metrics(reported, metrics, single)
-        by_filter = [outcome for outcome in outcomes if outcome.filter in filters]
-        outcomes = by_filter or outcomes
-        if (metrics is None or single) and len(outcomes) > 1:
+        outcomes = query.among(reported)
+        if query.asks_one and len(outcomes) > 1:
             raise _ambiguous(path, task, outcomes)
         if must and not outcomes:
             names = dict.fromkeys(outcome.metric for outcome in reported)
@@ -293,23 +291,48 @@ def outcomes_meant(
     return meant
 
 
-def _of_metrics(
-    outcomes: Sequence[Logged], metrics: Sequence[str] | None, first_only: bool
-) -> list[Logged]:
-    """Return the outcomes whose metric matches a name or pattern, or the first that matches any.
+class _MetricQuery(NamedTuple):
+    """Which of a task's outcomes are meant.
 
-    Without names, return all.
+    Attributes
+    ----------
+    metrics : sequence of str or None
+        Names or patterns of metrics, and names of filters; None means the only metric.
+    filters : collection of (str or None)
+        Names of filters, among others.
+    single : bool
+        Whether only the first metric counts that the task reports.
     """
-    if metrics is None:
-        return list(outcomes)
-    if first_only:
-        matching = (_of_metrics(outcomes, [metric], False) for metric in metrics)
-        return next(filter(None, matching), [])
-    return [
-        outcome
-        for outcome in outcomes
-        if any(fnmatchcase(outcome.metric, metric) for metric in metrics)
-    ]
+
+    metrics: Sequence[str] | None
+    filters: Collection[str | None]
+    single: bool
+
+    @property
+    def asks_one(self) -> bool:
+        """Whether a task with several outcomes leaves open which one is meant."""
+        return self.metrics is None or self.single
+
+    def among(self, outcomes: Sequence[Logged]) -> list[Logged]:
+        """Return the outcomes by the filters that are named, or by any if the metric has none."""
+        matching = self._of_metrics(outcomes)
+        by_filter = [outcome for outcome in matching if outcome.filter in self.filters]
+        return by_filter or matching
+
+    def _of_metrics(self, outcomes: Sequence[Logged]) -> list[Logged]:
+        if self.metrics is None:
+            return list(outcomes)
+        if self.single:
+            by_name = (
+                [outcome for outcome in outcomes if fnmatchcase(outcome.metric, metric)]
+                for metric in self.metrics
+            )
+            return next(filter(None, by_name), [])
+        return [
+            outcome
+            for outcome in outcomes
+            if any(fnmatchcase(outcome.metric, metric) for metric in self.metrics)
+        ]
 
 
 def _ambiguous(path: Path, task: str, outcomes: Sequence[Logged]) -> UsageError:

@@ -352,14 +352,13 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
     """
     fields, new_fields = _fields(old), _fields(new)
     documents = old.compare(new.doc_ids, new.doc_hashes)
-    kept_in_old, kept_in_new = (
-        {doc_id for doc_id, kept in zip(bank.doc_ids, bank.kept.tolist()) if kept}
+    asked, asked_by_new = (
+        {doc_id for doc_id, is_kept in zip(bank.doc_ids, bank.kept.tolist()) if is_kept}
         for bank in (old, new)
     )
-    asked_anew, asked_no_more = kept_in_new - kept_in_old, kept_in_old - kept_in_new
+    asked_anew, asked_no_more = asked_by_new - asked, asked - asked_by_new
     in_both = [doc_id for doc_id in old.doc_ids if doc_id in new.index]
     old_models, new_models = set(old.models), set(new.models)
-    old_marks, new_marks = old.marks, new.marks
     diff: Facts = {
         "same": True,
         "fields": {
@@ -369,12 +368,7 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         "items_added": list(documents.new),
         "items_removed": list(documents.missing),
         "documents_changed": list(documents.changed),
-        "prompts_changed": [
-            doc_id
-            for doc_id in in_both
-            if None not in (marks := (old_marks.get(doc_id), new_marks.get(doc_id)))
-            and marks[0] != marks[1]
-        ],
+        "prompts_changed": _prompts_changed(old, new),
         "kept_now": [doc_id for doc_id in in_both if doc_id in asked_anew],
         "removed_now": [doc_id for doc_id in in_both if doc_id in asked_no_more],
         "models_added": [model for model in new.models if model not in old_models],
@@ -382,6 +376,18 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         "parameters_changed": _differing(_curves(old), _curves(new)),
     }
     return {**diff, "same": not diff_in_words(diff)}
+
+
+def _prompts_changed(old: ItemBank, new: ItemBank) -> list[object]:
+    """Return the items of which two banks know the prompts, and know different ones."""
+    marks, new_marks = old.marks, new.marks
+    return [
+        doc_id
+        for doc_id in old.doc_ids
+        if (mark := marks.get(doc_id)) is not None
+        and (new_mark := new_marks.get(doc_id)) is not None
+        and mark != new_mark
+    ]
 
 
 def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
