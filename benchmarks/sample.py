@@ -2,14 +2,16 @@
 
     looks    five models looked at after every item: any wrong pair, pairs decided by 50, 100, 200
              items; the rule of `sample` in its forms beside t-tests
+    estimates  intervals of estimates and of differences that hold, at one look at five models with
+             as many items of each or not
     first    3, 5, 8 models without any calibration data until all is decided: items, wrong pairs,
              against the documents of full runs and of `common` at the same confidence
     bank     tau and pairs decided at 20 and 50 items per model against the number of models that
              calibrate the bank, `default` beside `sample`
     speed    processor time of one decision
 
-    python benchmarks/sample.py [--sections looks,first,bank,speed] [--seeds 40] [--only bleu]
-        [--processes 1] [--models 3,5,8] [--calibrating 4,8,16] [--out found.json]
+    python benchmarks/sample.py [--sections looks,estimates,first,bank,speed] [--seeds 40]
+        [--only bleu] [--processes 1] [--models 3,5,8] [--calibrating 4,8,16] [--out found.json]
 
 Shares are means over score tables, which weigh the same; standard errors are over score tables.
 """
@@ -36,7 +38,8 @@ from lm_eval_ccat import ItemBank, ScoreTable, simulate
 from lm_eval_ccat.cluster import in_processes
 from lm_eval_ccat.methods.calibration import MIN_MODELS
 from lm_eval_ccat.methods.sample.method import SamplePolicy
-from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.looks import ROUNDING, Looks
+from lm_eval_ccat.ranker.rows import Estimate
 from lm_eval_ccat.ranker.verdicts import Verdicts
 from lm_eval_ccat.simulation.fold_replay import Fold, Protocol, SharedByFolds, replay_fold
 from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, spending_levels
@@ -45,6 +48,8 @@ from lm_eval_ccat.simulation.strategies import Strategy, chosen_methods
 
 BY = (50, 100, 200)
 NEVER = 10**9
+#: Items of each of five models, as many of each and not.
+NUMBERS = ((20,) * 5, (60,) * 5, (200,) * 5, (200, 100, 60, 40, 20), (200, 60, 60, 60, 60))
 RULES: dict[str, tuple[dict[str, Any], bool]] = {
     "sequence, per pair": ({}, False),
     "sequence, all pairs": ({}, True),
@@ -121,6 +126,44 @@ def judged(at: np.ndarray, sign: np.ndarray, true: np.ndarray) -> list[float]:
     """`at` is the number of items after which each pair was decided, `NEVER` if not."""
     wrong = (at < NEVER) & (sign != true)
     return [float(wrong.any()), *(float((at <= n).mean()) for n in BY)]
+
+
+def estimates(args: argparse.Namespace) -> None:
+    """How many intervals hold the full score, or difference, at one look at five models."""
+    rows: dict[str, list[list[float]]] = {}
+    for dataset, metric in chosen(args):
+        y = complete(load(dataset, metric)[0])
+        found: dict[str, list[list[float]]] = {}
+        for seed in range(args.seeds):
+            rng = np.random.default_rng(seed)
+            models, items = rng.permutation(len(y))[:5], rng.permutation(y.shape[1])[:400]
+            for counts in NUMBERS:
+                shares = intervals_that_hold(y[models][:, items], counts, seed)
+                found.setdefault(", ".join(map(str, counts)), []).append(shares)
+        for name, own in found.items():
+            rows.setdefault(name, []).append(np.mean(own, axis=0).tolist())
+        print(f"{dataset} {metric}", flush=True)
+    shown("intervals that hold: estimates, differences", rows)
+
+
+def intervals_that_hold(y: np.ndarray, counts: Sequence[int], seed: int) -> list[float]:
+    """Shares of estimates and of differences, after so many items of each model."""
+    n_models, size = y.shape
+    policy = SamplePolicy(ItemBank.blank(range(size)), n_models, seed=seed)
+    for model, n in enumerate(counts):
+        for item in policy.sequence.order[: min(n, size)]:
+            policy.told(model, int(item), float(y[model, item]))
+    belief, full = policy.belief(), y.mean(axis=1)
+    figures = belief.location, np.sqrt(belief.variance.diagonal()), belief.df.diagonal()
+    held = []
+    for mean, error, df, n, score in zip(*figures, belief.n.diagonal(), full):
+        low, high = Estimate(mean, error, df, n, size).interval(0.95)
+        held.append(low - ROUNDING <= score <= high + ROUNDING)
+    low_ends, high_ends = Looks(single_look=True).ends(belief, 0.05, 0.05)
+    i, j = np.triu_indices(n_models, 1)
+    gap = full[i] - full[j]
+    ruled_out = (gap < low_ends[i, j] - ROUNDING) | (gap > high_ends[i, j] + ROUNDING)
+    return [float(np.mean(held)), 1.0 - float(ruled_out.mean())]
 
 
 def first(args: argparse.Namespace) -> None:
@@ -266,7 +309,9 @@ def main() -> int:
     args.found = {}
     for section in args.sections.split(","):
         print(f"\n== {section} ==", flush=True)
-        {"looks": looks, "first": first, "bank": bank, "speed": speed}[section](args)
+        {
+            "looks": looks, "estimates": estimates, "first": first, "bank": bank, "speed": speed,
+        }[section](args)  # fmt: skip
         if args.out:
             Path(args.out).write_text(json.dumps(args.found, indent=1) + "\n", encoding="utf-8")
     return 0

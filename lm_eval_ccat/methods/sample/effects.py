@@ -10,12 +10,26 @@ from scipy.linalg.blas import dger
 from ...metrics.scale import Floats
 
 _RIDGE = 1e-12
+_DIGITS = 9  # of sums that are compared
 
 
 class EffectFit(NamedTuple):
-    """Estimated mean of each model over all items, shape (n_models,), and a residual's variance."""
+    """A least-squares fit of effects.
+
+    Attributes
+    ----------
+    means : ndarray of shape (n_models,)
+        Estimated mean of each model over all items.
+    squared_weights : ndarray of shape (n_models,)
+        Sum of squares of the weights that each of `means` gives to the scores: times
+        `residual_variance` its variance on the items that some model has. One over the number of
+        items if all models have the same.
+    residual_variance : float
+        Variance of what is left of a score without the effects.
+    """
 
     means: Floats
+    squared_weights: Floats
     residual_variance: float
 
 
@@ -37,6 +51,8 @@ class Effects:
         #: Items that each model has, and items that any model has.
         self.counts, self.n_scored_items = np.zeros(n_models, dtype=np.intp), 0
         self.sum_of_item_means = 0.0
+        #: One over the number of models that have an item, summed over items.
+        self.sum_of_inverse_counts = 0.0
         #: Squares of scores around their items' means.
         self.within_squares = 0.0
         self._solution: EffectFit | None = None
@@ -81,24 +97,40 @@ class Effects:
         mean = float(y.sum()) / size
         self.right_side[models] += sign * (y - mean)
         self.inverse_counts[models] += sign / size
+        self.sum_of_inverse_counts += sign / size
         self.sum_of_item_means += sign * mean
         self.within_squares += sign * float(((y - mean) ** 2).sum())
         self.n_scored_items += int(sign)
 
     def solve(self) -> EffectFit:
-        """Return the estimated means; a model without items gets the mean of the others."""
+        """Return the fit; a model without items gets the mean of the others."""
         if self._solution is None:
-            n_models = len(self.right_side)
+            n_models, size = len(self.right_side), max(self.n_scored_items, 1)
+            # Models with the same items err alike, and of a thousand models most do.
+            _, first, same_as = np.unique(
+                self.inverse_counts.round(_DIGITS), return_index=True, return_inverse=True
+            )
+            # A mean is the mean of the items' means and this contrast of the effects, whose errors
+            # are independent.
+            contrasts = np.repeat(-self.inverse_counts[:, None] / size, len(first), axis=1)
+            contrasts[first, np.arange(len(first))] += 1.0
             # Effects are known up to a constant, for each group of models that share items: the
             # ridge makes the system solvable.
-            ridge = _RIDGE * max(self.n_scored_items, 1) * np.eye(n_models)
-            effect = np.linalg.solve(self.laplacian + ridge, self.right_side)
+            ridge = _RIDGE * size * np.eye(n_models)
+            solved = np.linalg.solve(
+                self.laplacian + ridge, np.column_stack([self.right_side, contrasts])
+            )
+            effect, of_effects = solved[:, 0], (contrasts * solved[:, 1:]).sum(axis=0)
             level = self.sum_of_item_means - float(effect @ self.inverse_counts)
-            level /= max(self.n_scored_items, 1)
+            level /= size
             freedom = int(self.counts.sum()) - self.n_scored_items - n_models + 1
             squares = max(self.within_squares - float(effect @ self.right_side), 0.0)
             estimate = effect + (level if self.n_scored_items else 0.5)
-            self._solution = EffectFit(np.clip(estimate, 0.0, 1.0), squares / max(freedom, 1))
+            self._solution = EffectFit(
+                np.clip(estimate, 0.0, 1.0),
+                of_effects[same_as] + self.sum_of_inverse_counts / size**2,
+                squares / max(freedom, 1),
+            )
         return self._solution
 
     def expected(self, model: int) -> Floats:

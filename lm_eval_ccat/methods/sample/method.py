@@ -298,8 +298,9 @@ class SamplePolicy(Policy):
         """Return least-squares means, and their variances as in two-phase sampling.
 
         The first phase draws the items that some model has, the second those of them that each
-        model has. `finite` says whether the first draws from the benchmark's items, of which none
-        is left in the end, or from a population.
+        model has. The other models correct its mean for the rest, with errors of their own.
+        `finite` says whether the first phase draws from the benchmark's items, of which none is
+        left in the end, or from a population.
         """
         fit, variances = self.effects.solve(), self.pairs.item_variances
         models, single = np.arange(len(fit.means)), self.pairs.single
@@ -313,7 +314,8 @@ class SamplePolicy(Policy):
         means = np.where(full, own_means, fit.means)
         share = 1.0 / max(n_scored_items, 1)
         first_phase = variances.imagined * (share - (1.0 / size if finite else 0.0))
-        second_phase = departure_variance * (1.0 / np.maximum(n, 1) - share)
+        # Models without a common item are not compared: their means may be anything on [0, 1].
+        second_phase = np.minimum(departure_variance * (fit.squared_weights - share), 1.0)
         variance = np.maximum(first_phase + second_phase, 0.0)
         if self._ease is not None:
             slope, drawn = self._slope_on_ease(), np.isfinite(self.effects.scores).any(axis=0)
@@ -324,7 +326,7 @@ class SamplePolicy(Policy):
         if finite:
             variance[full] = 0.0
         # No scores on [0, 1] have a larger variance than 1/4.
-        return ModelFigures(means, np.where(self.effects.counts > 0, variance, 0.25))
+        return ModelFigures(means, np.where(n > 0, variance, 0.25))
 
     def _slope_on_ease(self) -> Slope:
         """Return the slope on the ease of items elsewhere, learned from the scores so far."""

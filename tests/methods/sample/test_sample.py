@@ -112,6 +112,40 @@ def test_a_score_that_is_not_there_is_expected_as_the_sum_of_the_effects():
         assert expected[6] == pytest.approx(scores[model].mean())
 
 
+def test_the_error_of_a_mean_counts_the_weight_of_each_score_that_moves_it():
+    """A mean moves by its weight of a score, which may be another model's; a point here and there
+    gives the weights."""
+    items_of = ([0, 1, 2, 3, 4, 5], [0, 1, 2, 5], [1, 7])
+
+    def means(raised=None):
+        effects = Effects(3, 9)
+        for model, items in enumerate(items_of):
+            for item in items:
+                effects.learn(model, item, 0.51 if (model, item) == raised else 0.5)
+        return effects.solve().means
+
+    scores = [(model, item) for model, items in enumerate(items_of) for item in items]
+    weights = np.array([(means(score) - means()) / 0.01 for score in scores])
+    effects = Effects(3, 9)
+    for model, item in scores:
+        effects.learn(model, item, 0.5)
+    assert effects.solve().squared_weights == pytest.approx((weights**2).sum(axis=0))
+
+
+@pytest.mark.long
+def test_a_model_with_fewer_items_errs_by_what_is_stated():
+    """Its mean is corrected by a model that errs, too."""
+    ratios = []
+    for seed in range(100):
+        y, p = answers(seed, 2, 60, "graded"), policy(60, 2, seed=seed)
+        for model, n in enumerate((40, 8)):
+            for item in p.sequence.order[:n]:
+                p.told(model, int(item), float(y[model, item]))
+        belief = p.belief()
+        ratios.append((belief.location[1] - y[1].mean()) ** 2 / belief.variance[1, 1])
+    assert 0.6 < np.mean(ratios) < 1.6
+
+
 def test_answers_that_come_back_early_wait_for_those_before_them():
     """Else quick answers would be a sample of what is quick to answer."""
     y = answers(5, 2, 100)
