@@ -40,10 +40,7 @@ _COMPUTED = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 def publish(
-    board: Board | str | Path,
-    site: str | Path,
-    *,
-    say: Callable[[str], object] = lambda line: None,
+    board: Board | str | Path, site: str | Path, *, say: Callable[[str], object] = lambda line: None
 ) -> list[Path]:
     """Write the site of a board, and return its files.
 

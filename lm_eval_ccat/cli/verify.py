@@ -68,9 +68,7 @@ def _repair(args: argparse.Namespace) -> int:
             f"before it; the damaged one is {damaged.name}.\nContinue the run with --resume."
         )
     emit(
-        args.json,
-        {**asdict(condition), "kept": None if damaged is None else str(damaged)},
-        [text],
+        args.json, {**asdict(condition), "kept": None if damaged is None else str(damaged)}, [text]
     )
     return 0
 

@@ -151,9 +151,7 @@ def trackers_of(harness: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def track(
-    result: RankingContent,
-    trackers: Mapping[str, Mapping[str, Any]],
-    warn: Callable[[str], None],
+    result: RankingContent, trackers: Mapping[str, Mapping[str, Any]], warn: Callable[[str], None]
 ) -> None:
     """Log a finished result; warn of a tracker that fails."""
     for name, options in trackers.items():

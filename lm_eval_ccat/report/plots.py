@@ -43,13 +43,7 @@ from .stored_run import Course, StoredRun
 if TYPE_CHECKING:
     from ..ranker import Ranking
 
-__all__ = [
-    "Chart",
-    "plot_bank",
-    "plot_files",
-    "plot_ranking",
-    "plot_simulation",
-]
+__all__ = ["Chart", "plot_bank", "plot_files", "plot_ranking", "plot_simulation"]
 
 #: Models drawn in colour when the page opens; the others are grey until they are chosen.
 COLOURED = 5
@@ -355,12 +349,7 @@ def plot_bank(bank: ItemBank) -> Chart:
     axes, xs, ys = _box_of(grid, total), grid.tolist(), total.tolist()
     title = "Information of all items (1 / logit²)"
     curve = Panel(
-        chart,
-        Area(490, 30, 340, 230),
-        axes.across,
-        axes.up,
-        title=title,
-        name="ability (logits)",
+        chart, Area(490, 30, 340, 230), axes.across, axes.up, title=title, name="ability (logits)"
     )
     curve.band(xs, ys, opacity=0.14)
     curve.curve(xs, ys)

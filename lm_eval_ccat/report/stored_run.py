@@ -23,13 +23,7 @@ from ..live.result import is_of_journal, state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
 from ..plugins import existing
-from ..records import (
-    Answered,
-    Header,
-    Item,
-    Record,
-    Tell,
-)
+from ..records import Answered, Header, Item, Record, Tell
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
 from ..scores.prompts import requests_of

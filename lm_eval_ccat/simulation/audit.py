@@ -17,14 +17,7 @@ from ..metrics.scale import Floats, Scale, differing_scales
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable, exact_percent, some
 from .folds import mean_of_asked
-from .judging import (
-    Claim,
-    Truth,
-    bootstrap_intervals,
-    kendall_tau,
-    true_ties,
-    z_scores,
-)
+from .judging import Claim, Truth, bootstrap_intervals, kendall_tau, true_ties, z_scores
 
 #: If chance alone explains so few holding intervals more rarely than this, intervals fail.
 _ACCIDENT = 0.01

@@ -211,10 +211,7 @@ def scores_for(bank: ItemBank, path: str | Path, **reading: Any) -> ScoreTable:
 
 
 def tables_of(
-    path: str | Path,
-    tasks: Sequence[str],
-    metrics: Sequence[str] | None = None,
-    query: Query = ANY,
+    path: str | Path, tasks: Sequence[str], metrics: Sequence[str] | None = None, query: Query = ANY
 ) -> dict[str, ScoreTable]:
     """Read one outcome of each of several tasks; `query` states filter and scale.
 
