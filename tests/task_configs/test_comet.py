@@ -20,6 +20,7 @@ import pytest
 import yaml
 from local_data import CONFIGS, N, run_command
 from worlds import comet_checkpoint
+from worlds.logs import logged
 
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.cli.main import main
@@ -130,6 +131,17 @@ def test_setup_makes_an_environment_and_says_what_failed(tmp_path, monkeypatch, 
         comet.make_environment(folder)
 
 
+@pytest.fixture(scope="module")
+def two_logs(data, model_args, tmp_path_factory):
+    """The harness's logs of one model on two tasks."""
+    folder = tmp_path_factory.mktemp("logs")
+    manager = lm_eval.tasks.TaskManager(include_path=str(CONFIGS), include_defaults=False)
+    tasks = ["ccat_flores200_tur_eng", "ccat_govreport"]
+    about = {"model_args": model_args("m1"), "tasks": tasks, "task_manager": manager}
+    logged(folder, "ccat-forgetful", **about)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("python", "task", "code", "words"),
     [
@@ -139,13 +151,15 @@ def test_setup_makes_an_environment_and_says_what_failed(tmp_path, monkeypatch, 
         (sys.executable, "govreport", 2, "--source_field (it has report, summary)"),
     ],
 )
-def test_it_says_what_is_missing(logs, tmp_path, capsys, monkeypatch, python, task, code, words):
+def test_it_says_what_is_missing(
+    two_logs, tmp_path, capsys, monkeypatch, python, task, code, words
+):
     monkeypatch.delenv("CCAT_COMET_PYTHON", raising=False)
     if python:
         monkeypatch.setenv("CCAT_COMET_PYTHON", python)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     out = str(tmp_path / "x.csv")
-    assert main(["score", "comet", str(logs), "--task", f"ccat_{task}", "-o", out]) == code
+    assert main(["score", "comet", str(two_logs), "--task", f"ccat_{task}", "-o", out]) == code
     assert words in capsys.readouterr().err
 
 
