@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -73,27 +74,50 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    about = "play every N-th of the files whose tests are selected, beginning with the K-th"
+    about = "play every N-th of the files, beginning with the K-th"
     parser.addoption("--part", default="1/1", metavar="K/N", help=about)
 
 
-@pytest.hookimpl(trylast=True)  # once markers have selected
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+FILES = sorted(Path(__file__).parent.rglob("test_*.py"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of other parts are not imported either."""
+    part, n_parts = map(int, config.getoption("part").split("/"))
+    elsewhere = collection_path in FILES and FILES.index(collection_path) % n_parts != part - 1
+    return elsewhere or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[Any, Any, Any]:
+    """Workers begin at different files: a module is compiled by the first that comes to it, not by
+    all at once.
+    """
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is not None and isinstance(collector, pytest.Directory):
+        first = int(worker["workerid"][2:]) * len(report.result) // worker["workercount"]
+        report.result = [*report.result[first:], *report.result[:first]]
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, Any, Any]:
     """What takes longest comes first. Of each property a third of the examples is drawn;
     ``--hypothesis-profile=random`` draws them all.
     """
-    place, n_parts = map(int, config.getoption("part").split("/"))
-    files = set(sorted({item.path for item in items})[place - 1 :: n_parts])
-    config.hook.pytest_deselected(items=[item for item in items if item.path not in files])
-    items[:] = [item for item in items if item.path in files]
+    items.sort(key=lambda item: item.path)  # in every worker the same, whatever it collected first
+    selected = yield
     items.sort(key=lambda i: not i.nodeid.startswith(tuple(TOGETHER)))
-    if config.option.hypothesis_profile == "random":
-        return
-    for test in {getattr(i.obj, "__func__", i.obj) for i in items if hasattr(i, "obj")}:
+    properties = {getattr(i.obj, "__func__", i.obj) for i in items if hasattr(i, "obj")}
+    for test in properties if config.option.hypothesis_profile != "random" else ():
         own = getattr(test, "_hypothesis_internal_use_settings", None)
         if own is not None and own.max_examples > 30:
             fewer = settings(own, max_examples=max(10, own.max_examples // 3))
             test._hypothesis_internal_use_settings = fewer
+    return selected
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -19,7 +19,6 @@ from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.ray import Nodes
 from lm_eval_ccat.records import Tell
 
-ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 TWO = ["m03", "m09"]
 FOUR = ["m01", "m03", "m09", "m11"]
 
@@ -28,8 +27,14 @@ FOUR = ["m01", "m03", "m09", "m11"]
 ALIKE = {"max_items": 50, "stop": "limits", "ahead": 8}
 
 
+@pytest.fixture(autouse=True)
+def ray() -> Any:
+    """The package, imported by the worker that plays these tests and not by all that collect."""
+    return pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
+
 @pytest.fixture
-def cluster() -> Iterator[Any]:
+def cluster(ray: Any) -> Iterator[Any]:
     """A cluster of a head that takes no work; tests add nodes."""
     from ray.cluster_utils import Cluster
 
@@ -47,7 +52,9 @@ def with_nodes(cluster, *cpus):
 
 
 def alive_actors() -> list[dict[str, Any]]:
-    return [a for a in ray._private.state.actors().values() if a["State"] == "ALIVE"]
+    from ray._private.state import actors
+
+    return [a for a in actors().values() if a["State"] == "ALIVE"]
 
 
 def ranked_on(cluster, bench, server, models, event=None, after=20, code=(0, 3), **settings):
@@ -107,7 +114,7 @@ def test_a_lost_node_or_actor_costs_only_what_was_in_flight(bench, server, clust
 
 
 @pytest.mark.slow
-def test_four_models_take_turns_on_two_places(bench, server, cluster):
+def test_four_models_take_turns_on_two_places(bench, server, cluster, ray):
     with_nodes(cluster, 1, 1)
     most, done = 0, threading.Event()
 
@@ -138,7 +145,7 @@ def test_models_take_turns_on_what_a_lost_node_leaves(bench, server, cluster):
 
 
 @pytest.mark.slow
-def test_a_node_that_joins_late_is_used(bench, server, cluster):
+def test_a_node_that_joins_late_is_used(bench, server, cluster, ray):
     """As an autoscaler adds one for a place that is asked for."""
     with_nodes(cluster, 1)
     loads = set()
@@ -202,7 +209,7 @@ def test_the_nodes_that_may_join_are_those_that_the_autoscaler_states(monkeypatc
     assert all(map(nodes.may_ever_hold, sizes))  # without an autoscaler any node may join
 
 
-def test_a_node_that_is_gone_has_nothing_to_give(monkeypatch):
+def test_a_node_that_is_gone_has_nothing_to_give(monkeypatch, ray):
     from lm_eval_ccat.live.ray import Nodes
 
     nodes = [{"Alive": there, "Resources": {"CPU": n}} for there, n in ((True, 2.0), (False, 9.0))]
@@ -219,7 +226,7 @@ def test_a_model_behind_a_server_reserves_no_cpu():
     assert [model.cpus for model in found] == [1.0, 1.0, 0.0, 0.0]
 
 
-def test_without_an_address_that_answers_the_error_is_one_line(bench, server, ccat):
+def test_without_an_address_that_answers_the_error_is_one_line(bench, server, ccat, ray):
     ray.shutdown()
     config = bench.config(server.url, TWO)
     err = ccat("rank", config, "--executor", "ray:not an address", code=2).err
