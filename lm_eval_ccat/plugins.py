@@ -9,11 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from .errors import CcatError, UsageError
 
@@ -31,6 +28,11 @@ def our_extra(name: str) -> str:
     >>> our_extra("api").endswith("[api]")
     True
     """
+    # Here, as every command imports this module: these take a third of the time that it starts in.
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     with suppress(PackageNotFoundError, ValueError):
         source = json.loads(distribution("lm-eval-ccat").read_text("direct_url.json") or "{}")
         checkout = urlsplit(source.get("url", ""))
