@@ -609,10 +609,7 @@ class Field:
         may_draw = self._draws and not withheld and np.count_nonzero(sequence.left)
         move = self._next_move() if may_draw else Move.CHOOSE
         if move is not Move.DRAW:
-            # An item that is new to the sequence will be asked of the other models as well.
-            new_items = available & sequence.left
-            candidates = new_items if np.count_nonzero(new_items) else available
-            items = self._most_telling(a, candidates, k, price, pending)
+            items = self._most_telling(a, available, k, price, pending)
             if move is Move.CHOOSE or not self._draw_tells_more(items[0]):
                 return NextItems(items, None)
         item, probability = sequence.draw(self.draw_sizes())
