@@ -674,6 +674,20 @@ BUGS: tuple[Bug, ...] = (
         ("tests/methods/sample/test_passes.py",),
     ),
     Bug(
+        "scores move to the columns of their documents without their prompts",
+        "lm_eval_ccat/scores/grid",
+        "(hash_codes, 0), (codes, -1)):",
+        "(hash_codes, 0)):",
+        ("tests/scores/test_other_order.py",),
+    ),
+    Bug(
+        "answers that nothing can score are asked and paid",
+        "lm_eval_ccat/live/plan",
+        "if reason := why_not_scored(session.task):",
+        'if reason := "":',
+        ("tests/cli/test_check_command.py",),
+    ),
+    Bug(
         "a rate that is refused at once is not lowered",
         "lm_eval_ccat/live/pace",
         "self.rate *= SLOWER if self._is_measured else slower_at_first",

@@ -27,7 +27,7 @@ from ..plugins import did_you_mean
 from ..shown import short
 from . import internals
 from .opening import start_of_path
-from .task_metrics import metric_config, writing_system_note
+from .task_metrics import metric_config, why_not_scored, writing_system_note
 
 #: Metrics of HF evaluate that report under names other than their own.
 EXPANSIONS = {
@@ -281,29 +281,13 @@ def _with_metrics(
         reason = f"the task has no metric {requested}; it has {', '.join(names)}"
         reason += did_you_mean(requested, names, listing=False)
         checks = [MetricCheck(requested, filter, False, reason=reason) for filter in filters]
-    reason = "" if loaded is None else _why_not_scored(loaded)
+    reason = "" if loaded is None else why_not_scored(loaded)
     if config.get("output_type") == "loglikelihood_rolling":
         reason = (
             f"task {task} is of type loglikelihood_rolling: its perplexities weigh documents "
             "by length and have no score per document; run it without --adaptive"
         )
     return replace(check, metrics=tuple(checks), reason=reason)
-
-
-def _why_not_scored(task: Any) -> str:
-    """Return why the harness can score no document of a loaded task; "" if it can."""
-    # Only of answers that are generated does it call the functions, and all of them.
-    if internals.output_type(task) != "generate_until" or internals.scores_by_itself(task):
-        return ""
-    functions = internals.metric_functions(task)
-    missing = [metric_name(metric) for metric in functions if functions[metric] is None]
-    if not missing:
-        return ""
-    return (
-        f"metric {', '.join(missing)} of task {internals.task_name(task)} could not be loaded: "
-        "neither lm-eval nor the installed HF evaluate has it; install or download it, or correct "
-        "its name"
-    )
 
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import BankMismatchError, MetricError, UnknownMetricError, UsageError
 from ..metrics import Metric, find_metric
+from ..metrics.registry import metric_name
 from ..metrics.text_pairs import parts_of, script_warning
 from ..plugins import did_you_mean
 from . import internals
@@ -251,6 +252,22 @@ def metric_of_task(
         task=internals.task_name(task),
         config=metric_config(task),
         multiple_targets=internals.has_several_targets(task),
+    )
+
+
+def why_not_scored(task: Any) -> str:
+    """Return why the harness can score no document of a loaded task; "" if it can."""
+    # Only of answers that are generated does it call the functions, and all of them.
+    if internals.output_type(task) != "generate_until" or internals.scores_by_itself(task):
+        return ""
+    functions = internals.metric_functions(task)
+    missing = [metric_name(metric) for metric in functions if functions[metric] is None]
+    if not missing:
+        return ""
+    return (
+        f"metric {', '.join(missing)} of task {internals.task_name(task)} could not be loaded: "
+        "neither lm-eval nor the installed HF evaluate has it; install or download it, or correct "
+        "its name"
     )
 
 

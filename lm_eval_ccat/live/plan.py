@@ -14,9 +14,9 @@ from ..bank import ItemBank
 from ..bank.file import located, public_banks
 from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
-from ..errors import CcatError, UsageError
+from ..errors import CcatError, MetricError, UsageError
 from ..harness import TaskSession
-from ..harness.task_metrics import leading, writing_system_note
+from ..harness.task_metrics import leading, why_not_scored, writing_system_note
 from ..methods.belief import RUN
 from ..methods.method import method
 from ..metrics.scale import Scale
@@ -318,6 +318,9 @@ def make_plan(spec: Spec) -> Plan:
     doubts: dict[str, None] = dict.fromkeys(_listed_twice(spec.models))
     accepted: list[Discrepancy] = []
     for task, session in sessions.items():
+        # Else answers would be paid before the first of them cannot be scored.
+        if reason := why_not_scored(session.task):
+            raise MetricError(reason)
         outcomes, warnings = measure(bank, spec.metrics, session, names, len(sessions) == 1)
         outcomes_by_task[task] = outcomes
         # Each model is checked again, with its own chat template, once it is open. A bank that

@@ -11,10 +11,12 @@ import pytest
 import yaml
 
 from lm_eval_ccat.cli.check import _in_words
-from lm_eval_ccat.errors import ScaleError, UsageError
+from lm_eval_ccat.errors import MetricError, ScaleError, UsageError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.task_check import TaskCheck, check_config, check_tasks, write_variants
 from lm_eval_ccat.harness.task_metrics import metric_of_task
+from lm_eval_ccat.live.plan import make_plan
+from lm_eval_ccat.live.spec import Spec
 
 ROWS = [
     {"source": "eins zwei", "target": "one two", "targets": ["one two", "a b"], "label": 0},
@@ -169,6 +171,10 @@ def test_no_metric_of_a_task_is_scored_where_one_could_not_be_loaded(checks, fol
     with pytest.raises(TypeError):
         loaded["t_nowhere"].process_results(ROWS[0], ["one two"])
     assert "metric rouge of task t_nowhere could not be loaded" in checks["t_nowhere"].reason
+    models = [{"model": "dummy", "name": name} for name in "ab"]
+    config = {"task": "t_nowhere", "metric": "exact_match", "models": models}
+    with pytest.raises(MetricError, match="rouge of task t_nowhere could not be loaded"):
+        make_plan(Spec.read({**config, "harness": {"include_path": str(folder)}}))
     assert [task for task, check in checks.items() if not check.usable] == ["t_nowhere", "t_ppl"]
 
 
