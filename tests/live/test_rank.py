@@ -50,6 +50,15 @@ def test_in_eight_of_ten_plans_the_ranking_lies_between_their_points(monkeypatch
     assert 0.76 < inside / 1500 < 0.84
 
 
+def test_a_played_ranking_of_which_one_answer_s_cost_is_unknown_has_no_cost():
+    played = rehearsal.Played({"a": 0, "b": 0})
+    played.add("a", 1, 0.5)
+    assert played.usd == 0.5
+    for model, usd in (("b", None), ("a", 2.0)):
+        played.add(model, 3, usd)
+    assert played == rehearsal.Played({"a": 4, "b": 3}, None)
+
+
 @pytest.mark.long
 def test_order_agrees_with_full_evaluation_and_costs_less(bench, server, capsys):
     content = bench.ranked(server, FOUR, (0,), entry={"price": BY_TOKENS})
