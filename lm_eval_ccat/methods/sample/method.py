@@ -316,6 +316,9 @@ class SamplePolicy(Policy):
         first_phase = variances.imagined * (share - (1.0 / size if finite else 0.0))
         # Models without a common item are not compared: their means may be anything on [0, 1].
         second_phase = np.minimum(departure_variance * (fit.squared_weights - share), 1.0)
+        # Some models depart from the others by more than the residuals of all models say.
+        of_own = self._departure_variances() * (1.0 / np.maximum(n, 1) - share)
+        second_phase = np.maximum(second_phase, of_own)
         variance = np.maximum(first_phase + second_phase, 0.0)
         if self._ease is not None:
             slope, drawn = self._slope_on_ease(), np.isfinite(self.effects.scores).any(axis=0)
@@ -327,6 +330,27 @@ class SamplePolicy(Policy):
             variance[full] = 0.0
         # No scores on [0, 1] have a larger variance than 1/4.
         return ModelFigures(means, np.where(n > 0, variance, 0.25))
+
+    def _departure_variances(self) -> Floats:
+        """Return the variance on an item of each model's score less the other models' mean.
+
+        That mean stands for the model's score on the items that it has not had, so it is of the
+        models that have had these: each has the weight ``w`` of how many items more it has had.
+        ``Var(y - sum w y_i) = sum w Var(y - y_i) - sum w_i w_j Var(y_i - y_j) / 2``, and the error
+        of each pair is known. Models differ in this: one that is much like another that goes on
+        tells little of how a third departs from both.
+        """
+        figures, n = self._figures_of_pairs(finite=False), self.effects.counts
+        compared = figures.items > 1.0
+        of_pair = np.where(compared, figures.variance, 0.0) * figures.items
+        # At least one item: failures may leave models equally many items, but other ones.
+        weight = np.where(compared, np.maximum(n - n[:, None], 1.0), 0.0)
+        np.fill_diagonal(weight, 0.0)
+        weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1.0)
+        from_each = (weight * of_pair).sum(axis=1)
+        among_others = ((weight @ of_pair) * weight).sum(axis=1)
+        # Variances on other items than the model's may leave next to nothing by chance.
+        return np.asarray(from_each - 0.5 * np.minimum(among_others, from_each))
 
     def _slope_on_ease(self) -> Slope:
         """Return the slope on the ease of items elsewhere, learned from the scores so far."""

@@ -324,6 +324,33 @@ def test_the_error_of_a_mean_is_that_of_the_textbook_and_half_an_item(finite):
         assert sums.means(np.array([series])) == pytest.approx(row.mean())
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("changed", [0.02, 0.5], ids=["two alike", "all unlike"])
+def test_the_error_of_a_model_that_left_early_is_its_own(changed):
+    """Two models go on to the last item, and tell of the third by how it departs from both."""
+    n_items, errors, variances = 60, [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        first, leaver = (rng.random((2, n_items)) < [[0.7], [0.45]]).astype(float)
+        second = np.where(rng.random(n_items) < changed, 1.0 - first, first)
+        p, scores = policy(n_items, 3, seed=seed), np.stack([first, second, leaver])
+        for model, n_answers in enumerate((n_items, n_items, 20)):
+            give(p, scores, model, n_answers)
+        belief = p.belief()
+        errors.append(belief.location[2] - leaver.mean())
+        variances.append(belief.variance[2, 2])
+    assert np.sqrt(np.mean(variances)) == pytest.approx(np.std(errors), rel=0.2)
+
+
+def test_a_model_without_a_right_answer_may_have_some_to_come():
+    scores = np.repeat([[1.0], [1.0], [0.0]], 80, axis=1)
+    p = policy(80, 3)
+    for model, n_answers in enumerate((80, 80, 20)):
+        give(p, scores, model, n_answers)
+    # One right answer in 20 of 80 items is missed with a probability of 1 in 20 at a share of 0.12.
+    assert np.sqrt(p.belief().variance[2, 2]) > 0.02
+
+
 def test_a_single_look_forecasts_what_its_own_errors_ask_for():
     rng = np.random.default_rng(0)
     y = np.clip(np.array([[0.9], [0.894]]) + 0.03 * rng.normal(size=(2, 900)), 0.0, 1.0)
