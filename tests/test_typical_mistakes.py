@@ -1,4 +1,4 @@
-"""Twenty-eight mistakes of a first day: each message is short and true, and its remedy works.
+"""Mistakes of a first day: each message is short and true, and its remedy works.
 
 The remedy is typed as the message has it, with the words of the first command otherwise.
 """
@@ -108,6 +108,11 @@ MISTAKES = {
     "an argument of a model misspelt": Mistake(
         "rank x.yaml", 2, "no argument 'baseurl' (model_args); did you mean base_url?",
         yaml=("base_url:", "baseurl:"),
+    ),
+    "a number of slots that is none": Mistake(
+        "rank x.yaml", 2, "model_args.num_concurrent` must be a whole number of at least 1, not",
+        yaml=("base_url:", "num_concurrent: many, base_url:"),
+        mended_yaml=("num_concurrent: many", "num_concurrent: 4"),
     ),
     # addresses
     "an address without http": Mistake(

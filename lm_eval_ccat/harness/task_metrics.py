@@ -51,6 +51,7 @@ def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
         )
     try:
         metric = _metric_of(bank, session.task)
+        _require_reported(metric, session)
     except MetricError as error:
         raise type(error)(f"{whose}{error}") from error
     filter = bank.filter or session.filters[0]
@@ -89,9 +90,7 @@ def blank_outcome(
                 raise
             reasons.append(str(error))
             continue
-        # Code of the task's own may report it, or not: an empty answer shows it, at no cost.
-        if usable.source not in listed:
-            _require_reported(usable, session)
+        _require_reported(usable, session)
         bank = ItemBank.blank(
             session.doc_ids,
             task=name,
@@ -101,7 +100,7 @@ def blank_outcome(
             doc_hashes=session.doc_hashes,
         )
         return Outcome.of(bank, metric=usable)
-    raise MetricError(
+    raise UnknownMetricError(
         f"task {name} has no metric with one score per document: {'; '.join(reasons)}"
     )
 
@@ -111,6 +110,8 @@ def _require_reported(metric: Metric, session: TaskSession) -> None:
 
     Code that cannot score one tells nothing; the first answers of a run do.
     """
+    if metric.source in internals.metric_names(session.task):
+        return
     if not internals.scores_by_itself(session.task) or session.judged:
         return
     try:
@@ -119,7 +120,7 @@ def _require_reported(metric: Metric, session: TaskSession) -> None:
         return
     reported = sorted({name for name, _ in answer.values})
     if metric.source not in reported:
-        raise MetricError(not_reported(session.name, metric.name, reported))
+        raise UnknownMetricError(not_reported(session.name, metric.name, reported))
 
 
 def not_reported(task: str, metric: str, reported: Iterable[str]) -> str:

@@ -343,8 +343,9 @@ class Channel:
         if moment - sending.sent > FIRST_PATIENCE and not self._warned_of_scoring:
             self._warned_of_scoring = True
             doc = self.book.journal.item_to_json(sending.asks[0].item)
-            what = "%s has answered document %r, and scoring it takes long: is a judge away?"
-            logger.warning(what, self.name, doc)
+            cause = "a judge away" if self.model.is_judged else "this machine busy"
+            what = "%s has answered document %r, and scoring it takes long: is %s?"
+            logger.warning(what, self.name, doc, cause)
 
     def last_wait(self) -> float:
         """Return the seconds to wait for calls in flight once nothing more is asked."""
@@ -693,7 +694,10 @@ class Channel:
                 document = (
                     f"document {self.book.journal.item_to_json(ask.item)!r}, which a full run needs"
                 )
-                raise RunError(f"{ask.model} does not answer {document}: {failure.text}")
+                raise RunError(
+                    f"{ask.model} does not answer {document}: {failure.text}; all other answers "
+                    "are kept, and the same command goes on once it is answered"
+                )
 
     def _give_up(self, call: FailedCall, perhaps_server: bool) -> None:
         """Record a failed item; where the server may be the cause, it says nothing of the model."""

@@ -16,6 +16,9 @@ from ..scores.reading import Logged
 from ..shown import Shown, ShownTable, plural
 from .losses import Loss
 
+#: Most terms of a weighted mean that its name lists; of more, the last counts the others.
+NAMED_TERMS = 3
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -63,8 +66,13 @@ class Compared:
 
     @property
     def name(self) -> str:
-        """Task and metric as a single name; of a weighted mean, its terms."""
-        return str(self.task) if self.weighted else self.outcome.name
+        """Task and metric as a single name; of a weighted mean, its terms or the first of many."""
+        if not self.weighted:
+            return self.outcome.name
+        terms = str(self.task).split(" + ")
+        if len(terms) > NAMED_TERMS:
+            terms[NAMED_TERMS - 1 :] = [f"{len(terms) - NAMED_TERMS + 1} more"]
+        return " + ".join(terms)
 
     @property
     def outcome(self) -> Logged:

@@ -311,6 +311,11 @@ class HarnessModel(Model):
         if self.slots > 1:
             self.slots = max(1, self.slots * width.requests // max(per_document, width.requests))
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a judge scores answers in some task."""
+        return any(session.judged for session in (self.sessions or self._loaded_sessions).values())
+
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
         counts_tokens, applies_template = (
             self._spec.counts_tokens(self.entry),

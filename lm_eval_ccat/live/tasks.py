@@ -14,7 +14,7 @@ from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..methods.belief import RUN
-from ..options import Values
+from ..options import OptionPlace, Values, whole
 from ..plugins import did_you_mean, existing, near_path
 from ..scores.reading import YAML
 from .fields import HUB, IDLE_KEYS, RANK_KEYS, SESSION_KEYS, own_task
@@ -224,7 +224,8 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
     Raises
     ------
     UsageError
-        A model type or argument is unknown; the message names the entry and similar names.
+        A model type or argument is unknown, or `num_concurrent` no number; the message names the
+        entry and similar names.
     """
     internals.register_models()
     types = internals.model_types()
@@ -246,6 +247,9 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
                 raise UsageError(
                     f"model {entry.name}: {entry.model} has no argument {key!r} (model_args){hint}"
                 )
+        if "num_concurrent" in entry.model_args:
+            place = OptionPlace(f"{entry.name}.model_args.num_concurrent")
+            whole(1).read(entry.model_args["num_concurrent"], place)
 
 
 def require_fitting(

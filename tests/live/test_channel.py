@@ -273,3 +273,9 @@ def test_a_server_that_is_away_is_told_of_once_a_minute(caplog):
     first, *later = (record.getMessage() for record in caplog.records)
     assert first == "a does not answer (refused); the run waits for it for up to 15 minutes"
     assert later == [f"a has not answered for {n} of 15 minutes" for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(("judged", "cause"), [(True, "a judge away"), (False, "machine busy")])
+def test_a_slow_score_is_put_down_to_a_judge_only_where_there_is_one(judged, cause, caplog):
+    channel(is_judged=judged).warn_of_scoring(call(0), 1000.0)
+    assert cause in caplog.text

@@ -845,6 +845,8 @@ def test_a_weighted_mean_is_called_by_its_terms():
     mean = Compared(terms, "acc", None, "", difference, {}, weighted=True)
     assert mean.name == "0.7 x one/acc + 0.3 x two/acc"
     assert replace(mean, task="one", weighted=False).name == "one/acc"
+    many = " + ".join(f"0.05 x t{k}/acc" for k in range(20))
+    assert replace(mean, task=many).name == "0.05 x t0/acc + 0.05 x t1/acc + 18 more"
 
 
 def test_no_more_documents_decide_between_estimates_than_are_left(tmp_path):

@@ -76,7 +76,8 @@ def test_what_is_in_flight_when_a_document_is_refused_is_kept(bench, server, cca
     server.latency = 0.3
     server.mood = trouble("status", 400, when=lambda *_: sum(server.answered.values()) > 40)
     command = "complete", bench.run(), "--name", "m07"
-    assert "which a full run needs: HTTP 400" in ccat(*command, code=1).err
+    error = ccat(*command, code=1).err
+    assert "which a full run needs: HTTP 400" in error and "the same command goes on" in error
     server.mood = None
     ccat(*command)
     assert max(server.answered.values()) == 1

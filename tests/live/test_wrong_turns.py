@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from worlds.bench import TASK, content_of
 
-from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate
+from lm_eval_ccat import ItemBank, ScoreTable, adaptive_evaluate, calibrate
 from lm_eval_ccat.errors import CcatError, UsageError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.live import adaptive
@@ -178,6 +178,15 @@ def test_what_does_not_fit_is_refused_before_weights_load(bench, ccat, tmp_path,
     assert remedy in ccat(how, *words, *more, code=(1, 2)).err
 
 
+@pytest.mark.long
+def test_a_bank_of_a_metric_that_a_task_does_not_report_is_refused_before_it_asks(
+    bench, server, ccat
+):
+    ItemBank.blank(range(bench.n_docs), metric="acc").save(bench.bank)
+    err = ccat("rank", bench.config(server.url, ["m03", "m09"], max_items=10), code=2).err
+    assert "reports no acc for its documents; it reports share" in err and not server.bodies
+
+
 def test_a_metric_that_a_task_does_not_report_is_refused_before_weights_load(bench):
     """Its own scoring may return more than it lists; code that fails tells nothing."""
     harness = {"include_path": [str(bench.folder / "tasks")]}
@@ -186,7 +195,7 @@ def test_a_metric_that_a_task_does_not_report_is_refused_before_weights_load(ben
         refuse_early(Adaptive.read({"metrics": [metric]}), "hf", [TASK], harness)
 
     early("share")
-    with pytest.raises(CcatError, match="reports no acc for its documents; it reports share"):
+    with pytest.raises(UsageError, match="reports no acc for its documents; it reports share"):
         early("acc")
     beside = "'share': right / len(wanted)"
     bench.rewrite(lambda _, text: text.replace(beside, f"'acc': right / 10, {beside}"))
