@@ -260,14 +260,11 @@ def compare_settings(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> Fit
         As in `check_bank`; a setting is compared only if both name it.
     """
     if not recorded:
-        return Fit(
-            [],
-            [
-                "the bank records no evaluation settings (it was not calibrated on harness logs), "
-                "so it is not verified that few-shot examples, chat template and generation "
-                "settings agree"
-            ],
+        warning = (
+            "the bank records no evaluation settings (it was not calibrated on harness logs), so "
+            "it is not verified that few-shot examples, chat template and generation settings agree"
         )
+        return Fit([], [warning])
     # Of settings in which the calibration runs differ from one another, none is recorded.
     differing = {
         key for key, value in recorded.items() if key in run and not _same(value, run[key])

@@ -118,27 +118,24 @@ def outcomes_of_banks(
             f"there is no bank of task {task}; give one with --bank {task}=FILE, "
             "name a folder that holds one, or remove the task"
         )
+    names_of = {
+        key: {metric_bank.metric, f"{metric_bank.metric},{metric_bank.filter or 'none'}"}
+        for key, metric_bank in banks.items()
+    }
     if isinstance(bank, Mapping) and task not in bank:
-        for key, metric_bank in banks.items():
-            names = {metric_bank.metric, f"{metric_bank.metric},{metric_bank.filter or 'none'}"}
+        for key, names in names_of.items():
             if key not in names | metrics.keys():
                 suggestion = did_you_mean(key, [task, *sorted(names)])
                 raise UsageError(f"`bank.{key}` is no task or metric of this run{suggestion}")
     outcomes = {}
     for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
-        for key, metric_bank in banks.items():
-            if name in (
-                key,
-                metric_bank.metric,
-                f"{metric_bank.metric},{metric_bank.filter or 'none'}",
-            ):
-                break
-        else:
+        keys = [key for key, names in names_of.items() if name in {key, *names}]
+        if not keys:
             raise UsageError(
                 f"there is no bank of metric {name} for task {task}, only of "
                 f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
             )
-        outcomes[name] = Outcome.of(metric_bank, task, name, weight=weight)
+        outcomes[name] = Outcome.of(banks[keys[0]], task, name, weight=weight)
     return outcomes
 
 

@@ -285,13 +285,11 @@ def _ceiling(plan: Plan) -> _Ceiling:
     if any(entry.price.output for entry in spec.models):
         # Models that reason write pages where the reference has a letter; logs behind a bank know.
         dearest = dollars(cap * sum(cost.largest for cost in costs))
-        whose, means = (
-            "their references",
-            [outcome.bank.tokens for outcome in plan.weighted_outcomes],
-        )
-        if stated := [mean for mean in means if mean is not None]:
+        whose = "their references"
+        means = [outcome.bank.tokens for outcome in plan.weighted_outcomes]
+        if known_means := [mean for mean in means if mean is not None]:
             whose = "those of the bank's models"
-            read, written = (fmean(counts) for counts in zip(*stated))
+            read, written = (fmean(counts) for counts in zip(*known_means))
             tokens = Tokens(read, written, "estimate")
             judge_usd = spec.judge.item or 0.0
             usd = cap * sum(entry.price.cost(tokens, 1.0) + judge_usd for entry in spec.models)
