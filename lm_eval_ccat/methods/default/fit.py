@@ -14,6 +14,7 @@ from ...errors import BankError
 from ...metrics.scale import Floats
 from ...options import number
 from ...scores.table import ScoreTable
+from ...shown import plural
 from ..calibration import FEW_MODELS
 from ..curves import AbilityBasis
 from ..method import Fitted, require_parts, require_scores
@@ -202,8 +203,8 @@ def summary(
         )
     if judged is None:
         trust = (
-            f"no: {len(table.models)} models and {table.n_items} items are too few to leave "
-            f"models out, so its errors are conservative guesses; {trusted}"
+            f"no: {plural(len(table.models), 'model')} and {plural(table.n_items, 'item')} are too "
+            f"few to leave models out, so its errors are conservative guesses; {trusted}"
         )
         return {"trust": trust, "range": trusted}, (trust, *warnings)
     n = _QUOTED_ITEMS if (judged.n == _QUOTED_ITEMS).any() else int(judged.n.max())

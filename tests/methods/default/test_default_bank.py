@@ -59,6 +59,11 @@ def test_says_in_words_whether_it_can_be_trusted(n_models, trust):
         assert 0.6 < check["z_rms"] < 1.5 and check["rms_error"] < 0.1
 
 
+def test_a_bank_of_a_single_item_says_so():
+    table = ScoreTable.from_arrays([[0.1], [0.5], [0.9]], ["a", "b", "c"])
+    assert "3 models and 1 item are too few" in calibrate(table).self_check["trust"]
+
+
 def test_a_bank_whose_errors_are_far_larger_than_stated_is_trusted_with_care():
     """Errors of ten left-out models after 30 items, beside the standard errors of the fit."""
     table, n = world(10, 60), np.full(10, 30.0)
