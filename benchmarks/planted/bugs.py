@@ -688,6 +688,13 @@ BUGS: tuple[Bug, ...] = (
         ("tests/cli/test_check_command.py",),
     ),
     Bug(
+        "a model that is left out says how a board is scored",
+        "lm_eval_ccat/board/adding",
+        "if added.rows and compared.scorings:",
+        "if compared.scorings:",
+        ("tests/board/test_scored_alike.py",),
+    ),
+    Bug(
         "a rate that is refused at once is not lowered",
         "lm_eval_ccat/live/pace",
         "self.rate *= SLOWER if self._is_measured else slower_at_first",

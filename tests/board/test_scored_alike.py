@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,21 @@ def test_a_board_without_its_scoring_tells_that_and_takes_no_other_as_its_measur
     again = logs(tmp_path / "again", "again", process_results="def process_results")
     assert "process_results differs" in add(board, again).left_out["again"]
     assert "scoring.json" not in ccat("board", "check", board.path).err
+
+
+@pytest.mark.long
+def test_logs_of_which_no_model_gets_a_row_say_nothing_of_how_a_board_is_scored(tmp_path):
+    bank = ItemBank.blank(range(12), task="demo", metric="exact_match")
+    replace(bank, settings={"num_fewshot": 0}).save(tmp_path / "bank.json")
+    board, other = init(tmp_path / "board", tmp_path / "bank.json"), {"process_results": "def f"}
+    folder = logs(tmp_path / "shown", "shown", **other)
+    [file] = folder.rglob("results_*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "n-shot": {"demo": 3}}))
+    shown = add(board, folder)
+    assert not shown.rows and "num_fewshot" in shown.left_out["shown"]
+    assert add(board, logs(tmp_path / "whole", "whole")).rows
+    left_out = add(board, logs(tmp_path / "other", "other", **other)).left_out["other"]
+    assert "process_results differs" in left_out
 
 
 @pytest.mark.long
