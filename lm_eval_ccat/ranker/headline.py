@@ -123,6 +123,8 @@ def headline(content: RankingContent) -> str:
     level = exact_percent(content["confidence"]) + " for all pairs" * content["familywise"]
     level += {"every": " at every look", "one": " for one look"}[content["looks"]]
     question_words, metric = question(content), content.get("metric")
+    if len(content["models"]) == 1:  # which has no order
+        question_words = "mean" + question_words.removeprefix("order")
     finding = _finding(content)
     # A gap in points of a metric names it already.
     if metric and metric not in finding:

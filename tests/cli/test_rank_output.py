@@ -165,9 +165,10 @@ def test_the_headline_says_who_leads_by_how_much_and_how_sure_that_is(found, sen
     n = len(found["order"])
     by = "" if "bleu" in sentence else " by bleu"
     by += ", lower is better" * (not found["scale"]["higher_is_better"])
+    what = "mean" if len(found["models"]) == 1 else "order"  # a single model has no order
     assert headline(found) == (
-        f"{sentence}; 95% at every look, order of full runs of these 100 items{by}; asked {5 * n} "
-        f"of {100 * n}, $0.120 of about {dollars(0.2 * n)}"
+        f"{sentence}; 95% at every look, {what} of full runs of these 100 items{by}; "
+        f"asked {5 * n} of {100 * n}, $0.120 of about {dollars(0.2 * n)}"
     )
     in_full = content("a")
     in_full["models"]["a"]["interval"] = [0.2, 0.2]
