@@ -264,7 +264,3 @@ def test_the_message_is_short_and_its_remedy_works(mistake, place, monkeypatch, 
     mended = typed.replace(*mistake.mended) + (" --resume" if code == 4 else "")
     code, text = said(mended, mistake.mended_yaml)
     assert code in WORKED, text
-
-
-def test_there_are_as_many_as_promised():
-    assert len(MISTAKES) == 33
