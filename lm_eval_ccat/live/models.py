@@ -161,6 +161,11 @@ class Model(ABC):
         """Whether it will never have what it waits for."""
         return False
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a judge scores its answers in some task."""
+        return False
+
     def fits_beside(self, others: Sequence[Model]) -> bool:
         """Whether it can be open together with some others, where not all models can."""
         return not others
@@ -313,7 +318,7 @@ class HarnessModel(Model):
 
     @property
     def is_judged(self) -> bool:
-        """Whether a judge scores answers in some task."""
+        """Whether a judge scores its answers in some task."""
         return any(session.judged for session in (self.sessions or self._loaded_sessions).values())
 
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
