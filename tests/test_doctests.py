@@ -100,4 +100,5 @@ def test_rank_shows_its_options_to_editors_and_notebooks():
     assert {"task", *options_of(Spec)} < set(shown)
     generator = runpy.run_path(str(ROOT.parent / "docs" / ".hooks" / "keywords.py"))
     stub = ROOT / "live" / "keywords.pyi"
-    assert stub.read_text(encoding="utf-8") == generator["keywords"]()
+    command = "python docs/.hooks/keywords.py > lm_eval_ccat/live/keywords.pyi"
+    assert stub.read_text(encoding="utf-8") == generator["keywords"](), command

@@ -33,7 +33,7 @@ from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession
 from ..options import options_of
 from ..plugins import did_you_mean
-from ..ranker.stopping import Percentile, RankWidth, TopDecided
+from ..ranker.stopping import RankGoal
 from ..records import Item
 from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory
@@ -117,7 +117,7 @@ class Adaptive:
         if spec.known is None:
             for rule in spec.rule.parts():
                 # Without other models' results there are no ranks.
-                if isinstance(rule, TopDecided | RankWidth | Percentile):
+                if isinstance(rule, RankGoal):
                     raise UsageError(
                         f"stop {spec.stop!r} ranks the model among others; give their full "
                         "results as leaderboard"

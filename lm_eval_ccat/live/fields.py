@@ -169,14 +169,15 @@ def own_task(name: str, folder: Path, searched: Sequence[str]) -> str:
     return str(internals.defining_file(name, files))
 
 
+def _is_pair(value: Any, place: OptionPlace) -> bool:
+    """Whether a value is ``TASK=FILE``, and no file with a ``=`` in its name."""
+    return isinstance(value, str) and "=" in value and not Path(place.beside(value)).exists()
+
+
 def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:
     """Read a path or an object of `kinds`, or several by name (``A=FILE`` in flags)."""
     if isinstance(value, list):
-        # A path may have a `=` in its name: what exists is no pair.
-        single = len(value) == 1 and not (
-            isinstance(value[0], str) and "=" in value[0] and not Path(value[0]).exists()
-        )
-        if single:
+        if len(value) == 1 and not _is_pair(value[0], place):
             return _one_or_named(value[0], place, kinds)
         named: dict[str, str] = {}
         for text in value:

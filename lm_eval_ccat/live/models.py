@@ -119,7 +119,8 @@ class Model(ABC):
     slots, batch : int
         Most concurrent calls, and most items per call; known once the model is open.
     memory : float or None
-        Its part of the run's memory; None if its weights are not on this machine.
+        Memory of its weights, in the unit of the run's `memory` and infinite if none is stated;
+        None if its weights are not on this machine.
     remote : bool
         Whether it is behind a server.
     account : hashable or None

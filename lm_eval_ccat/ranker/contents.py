@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -586,29 +586,37 @@ def scale_of(outcomes: Sequence[Outcome | ItemBank]) -> Scale:
     return first if all(outcome.scale == first for outcome in outcomes) else Scale()
 
 
+def _outcomes(banks: Banks) -> Iterator[Outcome]:
+    """Yield the outcomes that the caller's banks stand for; refuse what is no bank."""
+    if isinstance(banks, Mapping):
+        for task, bank_or_outcomes in banks.items():
+            if not bank_or_outcomes:
+                raise UsageError(f"task {task!r} has no bank")
+            by_name = bank_or_outcomes
+            # A bank alone is the task's only outcome, named after its metric.
+            if not isinstance(by_name, Mapping):
+                by_name = {"": by_name}
+            for name, bank in by_name.items():
+                yield Outcome.of(_checked_bank(bank), task, name)
+    elif isinstance(banks, Sequence) and all(isinstance(entry, Outcome) for entry in banks):
+        yield from banks
+    else:
+        yield Outcome.of(_checked_bank(banks))
+
+
+def _checked_bank(bank: Any) -> ItemBank:
+    if not isinstance(bank, ItemBank):
+        raise UsageError(
+            f"{bank!r:.60} is no bank, nor a list of outcomes, nor banks by task; read a bank "
+            "by ItemBank.load(path), or rank without one by ItemBank.blank(doc_ids)"
+        )
+    return bank
+
+
 def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
     """Return the outcomes of every task, checked."""
-    if isinstance(banks, ItemBank):
-        outcomes: Sequence[Any] = [Outcome.of(banks)]
-    elif isinstance(banks, Mapping):
-        if not all(banks.values()):
-            raise UsageError(
-                f"task {next(task for task, bank in banks.items() if not bank)!r} has no bank"
-            )
-        outcomes = [
-            Outcome.of(bank, task, name)
-            for task, by_name in banks.items()
-            for name, bank in (by_name.items() if isinstance(by_name, Mapping) else [("", by_name)])
-        ]
-    else:
-        outcomes = banks if isinstance(banks, Sequence) else [banks]
     out: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        if not isinstance(outcome, Outcome):
-            raise UsageError(
-                f"{banks!r:.60} is no bank, nor a list of outcomes, nor banks by task; read a bank "
-                "by ItemBank.load(path), or rank without one by ItemBank.blank(doc_ids)"
-            )
+    for outcome in _outcomes(banks):
         out.setdefault(outcome.task, []).append(outcome)
     if not out:
         raise UsageError("a ranking needs the bank of at least one task")

@@ -68,9 +68,9 @@ class Family(NamedTuple):
 
     Attributes
     ----------
-    p : ndarray of shape (n_tested, n_rows)
+    p : ndarray of shape (n_tested, n_models)
         Adjusted p: a pair is decided if it is at most the level.
-    divisor : ndarray of shape (n_tested, n_rows)
+    divisor : ndarray of shape (n_tested, n_models)
         What the level is divided by in the step that decides each pair.
     divisor_of_open : float
         What the level is divided by for the pairs that are still open.

@@ -84,9 +84,9 @@ class Looks:
     pass_length : int
         Items of a pass where answers are repeated in passes, whose boundary then holds; else 0.
     evidence : PairEvidence, optional
-        The largest evidence of the looks so far, in arrays of shape (n_tested, n_rows); 0 where it
-        decides nothing. Only `after` changes it, which only the ranker calls: reading a result is
-        no look.
+        The largest evidence of the looks so far, in arrays of shape (n_tested, n_models); 0 where
+        it decides nothing. Only `after` changes it, which only the ranker calls: reading a result
+        is no look.
     last : Belief, optional
         The belief at the last look.
 
@@ -262,13 +262,13 @@ class Looks:
         Parameters
         ----------
         belief : Belief
-        below, above : float or ndarray of shape (n_tested, n_rows)
+        below, above : float or ndarray of shape (n_tested, n_models)
             Two-sided levels at which the lower and the upper end hold; a pair of tested models has
             the same level both ways round.
 
         Returns
         -------
-        low, high : ndarray of shape (n_tested, n_rows)
+        low, high : ndarray of shape (n_tested, n_models)
         """
         gaps, lowest, highest = self._with_noise_either_way(belief.gaps), None, None
         if belief.proof is not None:

@@ -60,7 +60,7 @@ class _Column(_View[dict[str, T]]):
 class PairDifferences(NamedTuple):
     """Differences of scores, row less column, and the ends of their intervals within [-1, 1].
 
-    Arrays of shape (n_tested, n_rows).
+    Arrays of shape (n_tested, n_models).
     """
 
     gap: Floats

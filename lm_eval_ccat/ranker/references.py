@@ -215,16 +215,22 @@ def means_of_known(
 
 
 def _scores_in_bank_order(table: ScoreTable, bank: ItemBank, n_common: int) -> Floats:
-    """Return a table's scores in bank order; refuse them if they are of other documents."""
+    """Return a table's scores in bank order, shape (n_models, n_items); refuse those of others.
+
+    Refused are scores of other documents, by their hashes. Without these the scores themselves
+    tell: such as are shifted by a document, run in the other direction, or are unrelated.
+    """
     compared = bank.compare(table.doc_ids, table.doc_hashes)
     if changed := compared.changed:
-        theirs, ours = (
-            dict(zip(side.doc_ids, side.doc_hashes or ()))[changed[0]] for side in (table, bank)
+        doc_id = changed[0]
+        known_hash, own_hash = (
+            str(dict(zip(side.doc_ids, side.doc_hashes or ()))[doc_id])[:8]
+            for side in (table, bank)
         )
         raise UsageError(
-            f"document {changed[0]!r} is {str(theirs)[:8]} in the known results and "
-            f"{str(ours)[:8]} in the benchmark; {len(changed)} of {n_common} documents differ: "
-            "give results on the benchmark's documents"
+            f"document {doc_id!r} is {known_hash} in the known results and {own_hash} in the "
+            f"benchmark; {len(changed)} of {n_common} documents differ: give results on the "
+            "benchmark's documents"
         )
     scores = bank.in_order(table.doc_ids, table.model_scores())
     # Where no hash tells whether documents are the same, the scores have to.
@@ -232,9 +238,10 @@ def _scores_in_bank_order(table: ScoreTable, bank: ItemBank, n_common: int) -> F
         if fault := fault_of(bank, scores).words:
             raise UsageError(f"the known results are not the bank's: {fault}; {VERIFIED}")
         for model, row in zip(table.models, scores):
-            # A guesser on which the bank was calibrated goes with nothing, and is of its documents.
-            related = -math.inf if model in bank.models else HARDLY_RELATED
-            if fault := fault_of(bank, row[None], related).words:
+            # A model that guesses is related to no bank: one of the bank's own models is known to
+            # be of its documents all the same.
+            least_z = -math.inf if model in bank.models else HARDLY_RELATED
+            if fault := fault_of(bank, row[None], least_z).words:
                 raise UsageError(f"known model {model} is not the bank's: {fault}; {VERIFIED}")
     return np.asarray(scores)
 

@@ -142,7 +142,7 @@ class TargetError(_NumberRule):
         return "the target is reached" if single else f"every standard error is at most {self.se:g}"
 
 
-class _RankGoal(_NumberRule):
+class RankGoal(_NumberRule):
     """A goal on ranks: a model that misses it goes on while one of its open pairs is not barred."""
 
     @property
@@ -171,7 +171,7 @@ class _RankGoal(_NumberRule):
 
 
 @dataclass(frozen=True)
-class TopDecided(_RankGoal):
+class TopDecided(RankGoal):
     """It is decided who the best `k` models are; their order among themselves need not be."""
 
     k: int
@@ -199,7 +199,7 @@ class TopDecided(_RankGoal):
 
 
 @dataclass(frozen=True)
-class RankWidth(_RankGoal):
+class RankWidth(RankGoal):
     """Every model's rank range spans at most `w` ranks; with 1, every rank is certain."""
 
     w: int
@@ -215,7 +215,7 @@ class RankWidth(_RankGoal):
 
 
 @dataclass(frozen=True)
-class Percentile(_RankGoal):
+class Percentile(RankGoal):
     """Every model's rank range spans at most `p` per cent of all ranks."""
 
     p: float

@@ -104,8 +104,8 @@ class KnownPairs(NamedTuple):
 class Verdicts:
     """Verdicts on every pair of a tested model (rows) and any model (columns).
 
-    Columns are the tested models, then the reference models. Verdicts depend only on the
-    attributes below.
+    Columns are all `n_models` models, first the tested ones, then the reference models. Verdicts
+    depend only on the attributes below.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Verdicts:
         Whether `confidence` is for all pairs together, including those with reference models.
     min_difference : float
         On [0, 1].
-    bar : ndarray of bool, shape (n_tested, n_rows), optional
+    bar : ndarray of bool, shape (n_tested, n_models), optional
         Pairs that may not be decided, whatever the evidence.
 
     Examples
@@ -154,7 +154,7 @@ class Verdicts:
 
     @cached_property
     def location(self) -> Floats:
-        """Location of every model; shape (n_rows,)."""
+        """Location of every model; shape (n_models,)."""
         references = self.belief.references
         return (
             self.belief.location
@@ -221,7 +221,7 @@ class Verdicts:
 
     @property
     def sign(self) -> Signs:
-        """1 where the row is decidedly better, -1 where the column is; shape (n_tested, n_rows).
+        """1 where the row is decidedly better, -1 where the column is; shape (n_tested, n_models).
 
         Nonzero exactly where the state is "decided".
         """
@@ -241,26 +241,35 @@ class Verdicts:
         return out
 
     def intervals(self, confidence: float | None = None) -> tuple[Floats, Floats]:
-        """Return both ends of every difference of scores, row less column; they hold at all looks.
+        """Return the low and the high end of every difference, row less column, at all looks.
+
+        Each of shape (n_tested, n_models), in scores on [0, 1]. Ends are infinite where nothing is
+        known yet, and may lie beyond the scale: `Ranking` cuts them there.
 
         At the ranking's confidence, the interval of a decided pair excludes 0, that of an open one
-        holds it, and that of an equivalent one lies within ``min_difference`` of 0. Intervals of
-        all looks hold together, and so does what they have in common: where an earlier look has
-        excluded 0, or all beyond ``min_difference``, and the belief now does not, the end is there.
+        holds it, and that of an equivalent one lies within ``min_difference`` of 0. So if an
+        earlier look decided a pair, and the belief alone would not now, the end that has passed 0
+        is put back beside it, or that of an equivalent pair at ``min_difference``.
 
         With `familywise`, ends hold for all pairs together. The end of a decided pair towards 0
-        holds at the level of the step that decides it.
+        holds at the level at which the family's step-down decides it.
+
+        Parameters
+        ----------
+        confidence : float, optional
+            Between 0 and 1; default that of the ranking.
         """
         level = self.confidence if confidence is None else confidence
         low, high = self._ends(1.0 - level)
         decided, equal = self.sign, self.state == EQUIVALENT
-        # At less confidence than the ranking's, an interval lies within the ranking's, and at more
-        # around it: so do the verdicts that it has to agree with.
+        # At less confidence an interval lies within the ranking's, so what that excludes it
+        # excludes, too.
         if level <= self.confidence:
             low = np.where(decided > 0, np.maximum(low, ROUNDING), low)
             high = np.where(decided < 0, np.minimum(high, -ROUNDING), high)
             low = np.where(equal, np.maximum(low, -self.min_difference), low)
             high = np.where(equal, np.minimum(high, self.min_difference), high)
+        # At more confidence it lies around the ranking's, so what that holds it holds, too.
         if level >= self.confidence:
             waits = self.state == OPEN  # barred, in the warm-up, or not looked at since
             low, high = (
@@ -269,14 +278,14 @@ class Verdicts:
             )
         return low, high
 
-    def _ends(self, level: float) -> tuple[Floats, Floats]:
+    def _ends(self, error_level: float) -> tuple[Floats, Floats]:
         """Return both ends of every difference of scores by the belief as it is now."""
         together = family_size(self.belief) if self.familywise else 1.0
         divisor = self._family[0].divisor
         low, high = self.looks.ends(
             self.belief,
-            level / np.where(self.sign > 0, divisor, together),
-            level / np.where(self.sign < 0, divisor, together),
+            error_level / np.where(self.sign > 0, divisor, together),
+            error_level / np.where(self.sign < 0, divisor, together),
         )
         slope = self.belief.gaps.slope
         return slope * low, slope * high
@@ -363,7 +372,7 @@ class Verdicts:
 
     @cached_property
     def adjacent(self) -> Signs:
-        """States of neighbours in the order; shape (n_rows - 1,)."""
+        """States of neighbours in the order; shape (n_models - 1,)."""
         places, i, j = self._neighbours
         out = np.zeros(max(len(self.best_first) - 1, 0), dtype=np.int8)
         out[places] = self._decided((i, j)).state
@@ -482,8 +491,8 @@ class Verdicts:
     def ranges(self) -> tuple[Ints, Ints]:
         """Best and worst rank that decided pairs, and what follows from them, leave possible.
 
-        Each of shape (n_rows,); 1 is the best rank. That a is better than c follows if a is decided
-        to be better than b, and b than c, even where the pair of a and c is open.
+        Each of shape (n_models,); 1 is the best rank. That a is better than c follows if a is
+        decided to be better than b, and b than c, even where the pair of a and c is open.
         """
         beats, beats_known, loses_to_known = self._outranked
         n_tested, references = self.n_tested, self.belief.references
@@ -500,7 +509,7 @@ class Verdicts:
         return 1 + better, len(self.location) - worse
 
     def outranks(self, i: int) -> Signs:
-        """Return 1 where tested model `i` is better, -1 where it is worse; shape (n_rows,).
+        """Return 1 where tested model `i` is better, -1 where it is worse; shape (n_models,).
 
         By decided pairs and what follows from them, as its rank range is (`ranges`); else 0.
         """

@@ -119,7 +119,9 @@ def test_one_line_adds_an_option_everywhere(longer, tmp_path):
 
 
 def test_the_schema_that_is_shipped_is_that_of_the_code():
-    assert json.loads((DOCS / "config.schema.json").read_text()) == surfaces.schema()
+    shipped = json.loads((DOCS / "config.schema.json").read_text())
+    command = "python -m lm_eval_ccat.live.surfaces > docs/config.schema.json"
+    assert shipped == surfaces.schema(), command
 
 
 @pytest.mark.long
@@ -218,6 +220,7 @@ def test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given(tmp_path, m
     file = folder / "models.yaml"
     content = {
         "prior": {"a": "logs", "b": ["logs", "elsewhere"]},
+        "bank": ["a=b.bank.json"],  # a file may have a sign in its name that parts task and file
         "harness": {"include_path": "tasks", "gen_kwargs": "temperature=0.7,top_p=1"},
     }  # fmt: skip
     file.write_text(yaml.safe_dump(content))
@@ -227,7 +230,8 @@ def test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given(tmp_path, m
              for model, names in (("a", ["logs"]), ("b", ["logs", "elsewhere"]))}  # fmt: skip
     assert spec.prior == paths and spec.harness["include_path"] == [str(folder / "tasks")]
     assert spec.harness["gen_kwargs"] == {"temperature": 0.7, "top_p": 1}
-    monkeypatch.chdir(folder)  # a file may have a sign in its name that else parts task and file
+    assert spec.bank == str(folder / "a=b.bank.json")
+    monkeypatch.chdir(folder)
     assert Spec.read({"bank": ["a=b.bank.json"]}).bank == "a=b.bank.json"
 
 

@@ -182,8 +182,10 @@ def test_what_does_not_fit_is_refused_before_weights_load(bench, ccat, tmp_path,
 def test_a_bank_of_a_metric_that_a_task_does_not_report_is_refused_before_it_asks(
     bench, server, ccat
 ):
-    ItemBank.blank(range(bench.n_docs), metric="acc").save(bench.bank)
-    err = ccat("rank", bench.config(server.url, ["m03", "m09"], max_items=10), code=2).err
+    bank = bench.folder / "acc.bank.json"  # the tests of a worker share the bench's own
+    ItemBank.blank(range(bench.n_docs), metric="acc").save(bank)
+    config = bench.config(server.url, ["m03", "m09"], max_items=10, bank=str(bank))
+    err = ccat("rank", config, code=2).err
     assert "reports no acc for its documents; it reports share" in err and not server.bodies
 
 

@@ -126,6 +126,8 @@ def test_scores_that_do_not_fit_are_refused_and_change_nothing(told, error, says
         ({"weights": {"bleu": -1, "chrf": 1}}, "`weight` must .* not -1"),
         ({"weights": {"bleu": "1", "chrf": 1}}, "`weight` must .* not '1'"),
         ({"bank": {"t": {}}}, "'t' has no bank"),
+        ({"bank": {"t": "t.bank.json"}}, "'t.bank.json' is no bank"),
+        ({"bank": {"t": {"bleu": None}}}, "None is no bank"),
         (
             lambda: {"bank": {"t": {"x": bank_of("default", 80), "y": bank_of("default", 30)}}},
             "of other items",
