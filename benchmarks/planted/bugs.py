@@ -2260,7 +2260,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a file whose name has a = names a task",
         "lm_eval_ccat/live/fields",
-        " and not Path(value[0]).exists()",
+        " and not Path(place.beside(value)).exists()",
         "",
         (
             "tests/live/test_spec.py::test_paths_of_a_file_lie_beside_it_wherever_the_command_is_given",
