@@ -151,7 +151,7 @@ def check_bank(
     if refusals:
         raise BankMismatchError(
             f"the bank of {bank.task or 'an unnamed task'} ({bank.metric}) does not fit task "
-            f"{task} as it is run: {'; '.join(refusals)}. Run it alike, or calibrate "
+            f"{task} as run: {'; '.join(refusals)}. Run as the bank has it or calibrate "
             "anew: `accept_change` does not help"
         )
     return warnings

@@ -546,9 +546,11 @@ def _placed(rows: Iterable[BoardRow], higher_is_better: bool) -> list[Placed]:
     scores = sign * np.array([row.score for row in ordered])
     half_widths = np.array([max(row.high - row.score, row.score - row.low) for row in ordered])
     # The errors of two neighbours are independent, so that their squares add up.
-    gaps, errors = scores[:-1] - scores[1:], np.hypot(half_widths[:-1], half_widths[1:])
+    gaps = scores[:-1] - scores[1:]
+    half_widths_of_gaps = np.hypot(half_widths[:-1], half_widths[1:])
     leads = [
-        Lead(gap, gap - error, gap + error) for gap, error in zip(gaps.tolist(), errors.tolist())
+        Lead(gap, gap - half_width, gap + half_width)
+        for gap, half_width in zip(gaps.tolist(), half_widths_of_gaps.tolist())
     ]
     n_above, n_below = (counts.tolist() for counts in clearly_apart(scores, half_widths))
     return [
