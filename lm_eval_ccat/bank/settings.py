@@ -123,8 +123,8 @@ def check_bank(
     ...            doc_hashes=[None, None])
     Traceback (most recent call last):
         ...
-    lm_eval_ccat.errors.BankMismatchError: the bank of t (score) does not fit task t as it is
-    run: its filter is 'a', the task has 'b'. ...
+    lm_eval_ccat.errors.BankMismatchError: the bank of t (score) does not fit task t as run:
+    its filter is 'a', the task has 'b'. ...
     """
     refusals, warnings = _compare_documents(bank, task, doc_ids, doc_hashes)
     if bank.filter is None and len(filters) > 1:
