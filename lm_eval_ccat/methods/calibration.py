@@ -151,56 +151,84 @@ def table_warnings(table: ScoreTable) -> list[str]:
     >>> table_warnings(table)[0][:20]
     'only 2 models: item '
     """
-    warnings = []
-    n_models = len(table.models)
-    if n_models < FEW_MODELS:
-        warnings.append(
-            f"only {n_models} models: item parameters are rough; calibrate on "
-            f"{FEW_MODELS} or more, better {ENOUGH_MODELS}"
-        )
-    if table.prompts is not None and table.prompts.unlike.any():
-        rows = np.flatnonzero(table.prompts.unlike).tolist()
-        listing = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
-        warnings.append(
-            f"{listing}: asked other prompts than most models, of which the bank's prompts are; "
-            "leave them out (--exclude) unless they mean the same"
-        )
-    if pairs := twins(table):
-        warnings.append(
-            f"equal scores on every item: {', '.join(f'{a} and {b}' for a, b in pairs[:3])}"
-            + (f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else "")
-            + "; if they are one model, it counts twice (--drop_copies)"
-        )
+    doubts = (
+        _doubt_of_few_models, _doubt_of_prompts, _doubt_of_copies, _doubt_of_doc_ids,
+        _doubt_of_range, _doubt_of_level,
+    )  # fmt: skip
+    return [warning for doubt in doubts if (warning := doubt(table))]
+
+
+def _doubt_of_few_models(table: ScoreTable) -> str:
+    if (n_models := len(table.models)) >= FEW_MODELS:
+        return ""
+    return (
+        f"only {n_models} models: item parameters are rough; calibrate on {FEW_MODELS} or more, "
+        f"better {ENOUGH_MODELS}"
+    )
+
+
+def _doubt_of_prompts(table: ScoreTable) -> str:
+    if table.prompts is None or not table.prompts.unlike.any():
+        return ""
+    rows = np.flatnonzero(table.prompts.unlike).tolist()
+    listing = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
+    return (
+        f"{listing}: asked other prompts than most models, of which the bank's prompts are; "
+        "leave them out (--exclude) unless they mean the same"
+    )
+
+
+def _doubt_of_copies(table: ScoreTable) -> str:
+    if not (pairs := twins(table)):
+        return ""
+    listing = ", ".join(f"{model} and {copy}" for model, copy in pairs[:3])
+    more = f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
+    return (
+        f"equal scores on every item: {listing}{more}; if they are one model, it counts twice "
+        "(--drop_copies)"
+    )
+
+
+def _doubt_of_doc_ids(table: ScoreTable) -> str:
     # Calibration works with such doc_ids, but a ranking would find none of the documents.
-    if all(map(is_number, table.doc_ids)):
-        warnings.append(
-            f"the doc_ids are numbers written as texts ({table.doc_ids[0]!r}), so no task of the "
-            "harness has these documents: write doc_id as integers"
-        )
+    if not all(map(is_number, table.doc_ids)):
+        return ""
+    return (
+        f"the doc_ids are numbers written as texts ({table.doc_ids[0]!r}), so no task of the "
+        "harness has these documents: write doc_id as integers"
+    )
+
+
+def _doubt_of_range(table: ScoreTable) -> str:
+    """Doubt a bank whose models are alike, or no better and no worse than a narrow range."""
     means = np.nan_to_num(table.overview.model_mean)
-    low, high = float(means.min()), float(means.max())
-    error = _error_of_means(table, means)
-    extent = " to ".join(f"{end:.4g}" for end in sorted(table.scale.restore([low, high]).tolist()))
-    if high - low < DISTINCT_ERRORS * error:
-        warnings.append(
+    ends = [float(means.min()), float(means.max())]
+    error, width = _error_of_means(table, means), ends[1] - ends[0]
+    extent = " to ".join(f"{end:.4g}" for end in sorted(table.scale.restore(ends).tolist()))
+    if width < DISTINCT_ERRORS * error:
+        return (
             f"the models hardly differ: their mean scores ({extent}) lie within what chance over "
             f"items explains (standard error {float(table.scale.restore_error(error)):.2g}); add "
             "weaker and stronger models"
         )
-    elif high - low < NARROW_RANGE:
-        warnings.append(
+    if width < NARROW_RANGE:
+        return (
             f"the models' mean scores only run from {extent}; a model outside that range is judged "
             "by extrapolation; add weaker and stronger models"
         )
-    middle = float(np.median(means))
-    if min(middle, 1.0 - middle) < EXTREME:
-        what = "easy" if middle > 0.5 else "hard"
-        warnings.append(
-            f"the benchmark is too {what} for these models (median mean score "
-            f"{float(table.scale.restore(middle)):.4g}, {table.scale.describe()}): few items "
-            "separate the models"
-        )
-    return warnings
+    return ""
+
+
+def _doubt_of_level(table: ScoreTable) -> str:
+    """Doubt a benchmark that half of the models solve, or fail, almost wholly."""
+    middle = float(np.median(np.nan_to_num(table.overview.model_mean)))
+    if EXTREME <= middle <= 1.0 - EXTREME:
+        return ""
+    return (
+        f"the benchmark is too {'easy' if middle > 0.5 else 'hard'} for these models (median mean "
+        f"score {float(table.scale.restore(middle)):.4g}, {table.scale.describe()}): few items "
+        "separate the models"
+    )
 
 
 def without_copies(table: ScoreTable) -> ScoreTable:

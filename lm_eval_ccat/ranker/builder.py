@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .. import __version__
 from ..bank.outcome import Outcome
 from ..methods.belief import BENCHMARK, POPULATION, RUN, Belief
+from ..methods.policy import Mask
 from .accounts import Account
 from .contents import Task, scale_of
 from .join import JoinTests
@@ -20,6 +23,14 @@ from .verdicts import DECIDED, Verdicts
 from .weighted import WeightedSum
 
 _TOPS = (1, 3, 5, 10)
+
+
+class _AskedItems(NamedTuple):
+    """Columns of `ModelRow`: items with a score, of which some were drawn, and failed ones."""
+
+    items: list[Any]
+    draws: list[tuple[Any, float]]
+    failed: list[tuple[Any, str]]
 
 
 class RankingBuilder:
@@ -64,38 +75,44 @@ class RankingBuilder:
         `done` says whether the ranker is done; without `parts`, the rankings by task, outcome
         and group are left out.
         """
-        standing, tasks, rule = self._standing, self._contents.tasks, self._turns.rule
+        standing, rule = self._standing, self._turns.rule
         verdicts, goal = standing.current_verdicts, rule if has_goal(rule) else AllDecided()
         ranking = replace(
             self._ranking_by(standing.score, self.signature, verdicts),
             tops=(*_TOPS, *(part.k for part in rule.parts() if isinstance(part, TopDecided))),
             stopped_because=self._why_stopped(done),
             goal_met=goal.met(standing),
-            warnings=references.doubts if (references := standing.references) else (),
+            warnings=standing.references.doubts if standing.references else (),
         )
-        if not parts:
-            return ranking
-        # Which decisions also hold for items like these? A single model has no pair, and a ranking
-        # whose question is the population has decided for them already.
-        beyond = None
-        if verdicts.belief.question == BENCHMARK and len(verdicts.tested) > 1:
-            wider = standing.first_look(question=POPULATION)
-            beyond = (wider.sign == verdicts.sign[:, : len(verdicts.tested)]) & (
-                wider.state == DECIDED
-            )
+        return (
+            self._with_parts(replace(ranking, beyond=self._beyond(verdicts))) if parts else ranking
+        )
+
+    def _beyond(self, verdicts: Verdicts) -> Mask | None:
+        """Return which pairs of tested models are decided for items like these, too.
+
+        None where nothing can be: a single model has no pair, and a ranking whose question is the
+        population has decided for such items already.
+        """
+        n_tested = len(verdicts.tested)
+        if verdicts.belief.question != BENCHMARK or n_tested < 2:
+            return None
+        wider = self._standing.first_look(question=POPULATION)
+        same_sign = wider.sign == verdicts.sign[:, :n_tested]
+        return np.asarray(same_sign & (wider.state == DECIDED))
+
+    def _with_parts(self, ranking: Ranking) -> Ranking:
+        """Return a ranking with those by its tasks, outcomes and groups."""
+        contents, tasks = self._contents, self._contents.tasks
+        several = len(contents.outcomes) > 1
+        groups = {name: self._ranking_by(score) for name, score in self.groups.items()}
+        weights = {task.name: task.weight for task in tasks} if several else {}
+        ranking = replace(ranking, groups=groups, weights=weights)
+        if len(tasks) > 1 or not contents.bare:
+            of_task = {task.name: self._of_task(number, task) for number, task in enumerate(tasks)}
+            return replace(ranking, tasks=of_task)
         # A bank that was given without a task's name is the whole ranking, not a part to show.
-        several = len(self._contents.outcomes) > 1
-        by_task = len(tasks) > 1 or not self._contents.bare
-        return replace(
-            ranking,
-            beyond=beyond,
-            tasks={task.name: self._of_task(number, task) for number, task in enumerate(tasks)}
-            if by_task
-            else {},
-            outcomes=self._by_outcome(0, tasks[0]) if several and not by_task else {},
-            weights={task.name: task.weight for task in tasks} if several else {},
-            groups={name: self._ranking_by(score) for name, score in self.groups.items()},
-        )
+        return replace(ranking, outcomes=self._by_outcome(0, tasks[0])) if several else ranking
 
     def _of_task(self, number: int, task: Task) -> Ranking:
         """Return the ranking by one task."""
@@ -126,26 +143,22 @@ class RankingBuilder:
         self, score: WeightedSum, signature: str = "", verdicts: Verdicts | None = None
     ) -> Ranking:
         """Return a ranking by one score, whose verdicts are by default those of a first look."""
-        verdicts, tasks = verdicts or self._standing.first_look(score), self._contents.tasks
+        verdicts = verdicts or self._standing.first_look(score)
+        tasks = [self._contents.tasks[task] for task in score.tasks]
         belief = self._standing.belief(verdicts.belief.question, score).on_scores
         models = [self._row(account, verdicts, score, belief) for account in self._accounts]
         if (references := verdicts.belief.references) is not None:
-            for name, mean, error in zip(
-                references.names, references.estimate.tolist(), references.error.tolist()
-            ):
-                estimate = Estimate(mean, error)
-                models.append(
-                    ModelRow(name, estimate, estimate.interval(verdicts.confidence), known=True)
-                )
+            figures = zip(references.estimate.tolist(), references.error.tolist())
+            for name, estimate in zip(references.names, (Estimate(*pair) for pair in figures)):
+                interval = estimate.interval(verdicts.confidence)
+                models.append(ModelRow(name, estimate, interval, known=True))
         return Ranking(
             models=tuple(models),
             verdicts=verdicts,
-            n_items=sum(tasks[task].bank.n_items for task in score.tasks),
-            n_answers=sum(
-                tasks[task].positions.stop - tasks[task].positions.start for task in score.tasks
-            ),
+            n_items=sum(task.bank.n_items for task in tasks),
+            n_answers=sum(task.positions.stop - task.positions.start for task in tasks),
             scale=scale_of([state.outcome for state in score.outcomes]),
-            signature=signature or "+".join(tasks[task].name for task in score.tasks),
+            signature=signature or "+".join(task.name for task in tasks),
             tops=_TOPS,
             question=self._question,
             sampled=self._sampled,
@@ -154,12 +167,9 @@ class RankingBuilder:
     def _row(
         self, account: Account, verdicts: Verdicts, score: WeightedSum, belief: Belief
     ) -> ModelRow:
-        """Return what a ranking by one score says of one model.
-
-        The ranked score names items as `ask` does, with their repeats; a single task by itself
-        names them by doc_id alone.
-        """
-        model, contents = account.number, self._contents
+        """Return what a ranking by one score says of one model."""
+        model = account.number
+        # What only a method says, of one outcome.
         only = score.outcomes[0] if len(score.outcomes) == 1 else None
         description = only.policy.describe(model) if only else None
         estimate = self._estimate(model, verdicts, score, belief)
@@ -170,12 +180,6 @@ class RankingBuilder:
         bound = self._bound(account, score, estimate, verdicts.confidence)
         if belief.failure_bias is not None:
             estimate = replace(estimate, failure_bias=float(belief.failure_bias[model]))
-        items = self._items(account, score)
-        failed = [item for item in account.failed if contents.task_at(item) in score.tasks]
-        as_asked = score is self._standing.score or len(score.tasks) > 1
-        name = contents.name_as_asked if as_asked else contents.doc_id
-        # Thousands of items stand in several columns: make the name of each once.
-        names = {item: name(item) for item in (*items, *failed)}
         sample = description.drawn if description else None
         return ModelRow(
             name=account.name,
@@ -185,17 +189,30 @@ class RankingBuilder:
             cost=float(self._accounts.spent_on[model, score.tasks].sum()),
             set_aside=account.dropped,
             findings=[*self._join.findings, *score.findings(model)],
-            items=[names[item] for item in items],
-            draws=[
-                (names[item], probability)
-                for item in items
-                if (probability := account.probability(item)) is not None
-            ],
-            failed=[(names[item], account.failed[item]) for item in failed],
+            **self._asked(account, score)._asdict(),
             ability=(description.ability, description.ability_error) if description else None,
             sample=sample if sample and sample.n > 1 else None,
             noise=description.noise if description else None,
             pass_at=only.pass_at(model) if only else None,
+        )
+
+    def _asked(self, account: Account, score: WeightedSum) -> _AskedItems:
+        """Return what a model was asked for one score.
+
+        The ranked score names items as `ask` does, with their repeats; a single task by itself
+        names them by doc_id alone.
+        """
+        contents, items = self._contents, self._items(account, score)
+        failed = [item for item in account.failed if contents.task_at(item) in score.tasks]
+        as_asked = score is self._standing.score or len(score.tasks) > 1
+        name = contents.name_as_asked if as_asked else contents.doc_id
+        # Thousands of items stand in several columns: make the name of each once.
+        names = {item: name(item) for item in (*items, *failed)}
+        probabilities = ((names[item], account.probability(item)) for item in items)
+        return _AskedItems(
+            items=[names[item] for item in items],
+            draws=[(item, drawn) for item, drawn in probabilities if drawn is not None],
+            failed=[(names[item], account.failed[item]) for item in failed],
         )
 
     def _estimate(
@@ -269,7 +286,7 @@ class RankingBuilder:
             {
                 **what,
                 "method": outcomes[0].bank.method,
-                "confidence": f"{standing.confidence:g}",
+                "confidence": f"{standing.test.confidence:g}",
                 "question": None if self._question == BENCHMARK else self._question,
                 "sampled": "yes" if self._sampled else None,
                 "repeats": _repeats(self._contents.repeats),

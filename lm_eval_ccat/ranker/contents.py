@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -672,32 +672,53 @@ def _shares(
     of_task: Mapping[str, Sequence[Outcome]], user_weights: Weights
 ) -> dict[str, dict[str, float]]:
     """Return the weights of all outcomes by task and name, summing to 1."""
-    weight_of: dict[str, dict[str, Any]] = {
-        task: {outcome.name: outcome.weight for outcome in outcomes}
-        for task, outcomes in of_task.items()
-    }
-    metrics = {name for names in weight_of.values() for name in names}
-    weight_of_task: Any = "documents" if user_weights is None else user_weights
-    by_outcome = False
-    if isinstance(user_weights, Mapping):
-        by_name: dict[str, Any] = dict(user_weights)
-        by_outcome = any(isinstance(weight, Mapping) for weight in by_name.values())
-        if by_outcome:
-            _require_each_outcome(by_name, weight_of)
-            weight_of = by_name
-        # The names are those of metrics. If tasks have the same names, the weights are of tasks.
-        elif set(by_name) == metrics != set(of_task):
-            weight_of = {
-                task: {name: by_name[name] for name in weight_of[task]} for task in of_task
-            }
-            weight_of_task = "documents"
-    sums = {task: _total(weights.values(), AT_LEAST_0) for task, weights in weight_of.items()}
+    own = {task: {outcome.name: outcome.weight for outcome in of_task[task]} for task in of_task}
+    stated = _stated_weights(own, user_weights)
+    sums = {task: _total(weights.values(), AT_LEAST_0) for task, weights in stated.in_task.items()}
     sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in of_task.items()}
-    share = shares_of(sizes, sums if by_outcome else weight_of_task, metrics)
+    metrics = {name for names in own.values() for name in names}
+    share = shares_of(sizes, sums if stated.of_tasks is None else stated.of_tasks, metrics)
     return {
         task: {name: share[task] * (weight / sums[task]) for name, weight in weights.items()}
-        for task, weights in weight_of.items()
+        for task, weights in stated.in_task.items()
     }
+
+
+class _StatedWeights(NamedTuple):
+    """What a user says of weights.
+
+    Attributes
+    ----------
+    in_task : mapping of task to (mapping of outcome to float)
+        Only their ratios within a task count.
+    of_tasks : {"documents", "equal"} or mapping of task to float; None
+        With None, a task weighs what its outcomes weigh together.
+    """
+
+    in_task: Mapping[str, Mapping[str, Any]]
+    of_tasks: Any
+
+
+def _stated_weights(
+    own: Mapping[str, Mapping[str, float]], user_weights: Weights
+) -> _StatedWeights:
+    """Read a user's weights; `own` are those that the outcomes bring, by task and name."""
+    if user_weights is None:
+        return _StatedWeights(own, "documents")
+    if not isinstance(user_weights, Mapping):
+        return _StatedWeights(own, user_weights)
+    by_name: Mapping[str, Any] = user_weights
+    # Weights by task and outcome.
+    if any(isinstance(weight, Mapping) for weight in by_name.values()):
+        _require_each_outcome(by_name, own)
+        return _StatedWeights(by_name, None)
+    # Weights by outcome, the same in every task. If tasks have the names of their outcomes, the
+    # weights are of tasks.
+    metrics = {name for names in own.values() for name in names}
+    if set(by_name) == metrics and metrics != set(own):
+        in_task = {task: {name: by_name[name] for name in names} for task, names in own.items()}
+        return _StatedWeights(in_task, "documents")
+    return _StatedWeights(own, by_name)
 
 
 def _require_each_outcome(

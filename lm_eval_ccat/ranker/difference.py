@@ -332,7 +332,8 @@ def compare_scores(
 
     Differences that rounding alone tells apart count as equal. If all are equal, half an imagined
     document without a difference adds their variance. Kinds of documents that are too rare to be
-    among these may favour the other model: the interval allows for them (`_rare_losses`).
+    among these may favour the other model: the interval allows for them
+    (`_PairError.of_documents`).
 
     Parameters
     ----------
@@ -368,43 +369,34 @@ def compare_scores(
     baseline, candidate = (np.asarray(side, dtype=np.float64) for side in (baseline, candidate))
     if len(baseline) == 0:
         raise ValueError("no document that both models have a score on")
-    by_document = _DocumentDifferences.of(baseline, candidate)
-    gap, n = by_document.mean, len(by_document.values)
+    n, differences = len(baseline), _DocumentDifferences.of(baseline, candidate)
     of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)
-    fewest = 0.0 if clusters is None else fewest_clusters(confidence)
-    of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
-    if repeats is not None and of_answers:
-        # The documents are given; only answers to them could have come out otherwise.
-        variance, df = float(repeats.variance[0]), float(repeats.df[0])
-        pair_zero_loss = np.full((2, 2), float(repeats.event[0] / repeats.answers[0]))
-        zero_count = rare_losses = np.zeros((2, 2))
-    else:
-        variance, df = _error_of(by_document, of_cluster, fewest)
-        rare_losses, zero_count = _rare_losses(by_document, of_cluster.effective)
-        pair_zero_loss = rare_losses
-    variances, dfs, items = (
-        np.full((2, 2), value)
-        for value in (0.0 if exact else variance, max(df, 1), of_cluster.effective)
-    )
-    belief = Belief(
-        location=np.array([float(baseline.mean()), float(baseline.mean()) + gap]),
-        variance=variances,
-        df=dfs,
-        n=items,
-        n_items=math.inf,
-        question=BENCHMARK if of_answers else POPULATION,
-        pair_zero_loss=pair_zero_loss,
-        zero_count=zero_count,
-        rare_loss=rare_losses,
-    )
-    looks = Looks(single_look=True, pass_length=n if of_answers else 0)
-    looks = looks.after(belief, 1.0 - confidence)
-    verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
     answers = None if repeats is None else int(repeats.answers[0])
+    # Where these documents were asked again, only answers could have come out otherwise.
+    if repeats is not None and these_items and not exact and repeats.answers[0] > n:
+        question, error, repeated_answers = BENCHMARK, _PairError.of_answers(repeats), answers
+    else:
+        fewest = 0.0 if clusters is None else fewest_clusters(confidence)
+        error = _PairError.of_documents(differences, of_cluster, fewest)
+        question, repeated_answers = POPULATION, None
+    belief = Belief(
+        location=float(baseline.mean()) + np.array([0.0, differences.mean]),
+        variance=np.full((2, 2), 0.0 if exact else error.variance),
+        df=np.full((2, 2), max(error.df, 1)),
+        n=np.full((2, 2), of_cluster.effective),
+        n_items=math.inf,
+        question=question,
+        pair_zero_loss=error.zero_loss,
+        zero_count=error.zero_count,
+        rare_loss=error.rare_loss,
+    )
+    looks = Looks(single_look=True, pass_length=0 if repeated_answers is None else n)
+    verdicts = Verdicts(
+        belief, looks.after(belief, 1.0 - confidence), ("baseline", "candidate"), confidence
+    )
     contrast = Difference.of(
         verdicts, documents=n, margin=margin, scale=scale,
-        clusters=None if clusters is None else len(of_cluster.sizes),
-        answers=answers if of_answers else None,
+        clusters=None if clusters is None else len(of_cluster.sizes), answers=repeated_answers,
     )  # fmt: skip
     return replace(contrast, answers=answers)
 
@@ -475,24 +467,50 @@ def _last_decimal(*sides: Floats) -> float:
     return ALIKE
 
 
-class _RareLosses(NamedTuple):
-    """`Belief.rare_loss` and `Belief.zero_count` of the two models; arrays of shape (2, 2)."""
+class _PairError(NamedTuple):
+    """How far a mean difference may be off, and what documents not seen yet may change.
 
-    rare_loss: Floats
-    zero_count: Floats
-
-
-def _rare_losses(differences: _DocumentDifferences, documents: float) -> _RareLosses:
-    """Return by how much one rare loss changes the mean difference, and how many there were.
-
-    A loss of either model is a difference on the other model's side of the median, so few losses
-    are a rare kind of document. They are counted by their squares, in units of the usual size of a
-    rare loss. `documents` is the number of independent documents that tell as much as the clusters.
+    Attributes
+    ----------
+    variance, df : float
+        Of the mean difference.
+    zero_loss, zero_count, rare_loss : ndarray of shape (2, 2)
+        Those of `Belief`, of baseline and candidate.
     """
-    away = np.median(differences.values) - differences.values
-    away[np.abs(away) <= differences.rounding] = 0.0
-    loss = float(rare_loss((away**2).sum(), np.abs(away).sum()))
-    squares = (float((np.maximum(side, 0.0) ** 2).sum()) for side in (-away, away))
-    share = np.zeros((2, 2))
-    share[0, 1], share[1, 0] = (square / loss**2 / len(away) for square in squares)
-    return _RareLosses(np.full((2, 2), loss / documents), share * documents)
+
+    variance: float
+    df: float
+    zero_loss: Floats
+    zero_count: Floats
+    rare_loss: Floats
+
+    @classmethod
+    def of_answers(cls, figures: RepeatFigures) -> _PairError:
+        """Return the error of expected scores on these documents, which no other can change."""
+        loss = np.full((2, 2), float(figures.event[0] / figures.answers[0]))
+        no_documents = np.zeros((2, 2))
+        variance, df = float(figures.variance[0]), float(figures.df[0])
+        return cls(variance, df, loss, zero_count=no_documents, rare_loss=no_documents)
+
+    @classmethod
+    def of_documents(
+        cls, differences: _DocumentDifferences, of_cluster: Clusters, fewest: float
+    ) -> _PairError:
+        """Return the error of a mean over documents like these; infinite below `fewest` clusters.
+
+        A loss of either model is a difference on the other model's side of the median, so few
+        losses are a rare kind of document. They are counted by their squares, in units of the usual
+        size of a rare loss.
+        """
+        variance, df = _error_of(differences, of_cluster, fewest)
+        away = np.median(differences.values) - differences.values
+        away[np.abs(away) <= differences.rounding] = 0.0
+        loss = float(rare_loss((away**2).sum(), np.abs(away).sum()))
+        losses_of_baseline, losses_of_candidate = np.maximum(-away, 0.0), np.maximum(away, 0.0)
+        share = np.zeros((2, 2))
+        share[0, 1] = float((losses_of_baseline**2).sum()) / loss**2 / len(away)
+        share[1, 0] = float((losses_of_candidate**2).sum()) / loss**2 / len(away)
+        # As many independent documents as these clusters are worth.
+        documents = of_cluster.effective
+        rare = np.full((2, 2), loss / documents)
+        return cls(variance, df, rare, zero_count=share * documents, rare_loss=rare)

@@ -12,12 +12,12 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import UsageError
-from ..methods.belief import BENCHMARK, POPULATION, RUN, Belief
+from ..methods.belief import BENCHMARK, POPULATION, RUN, Belief, References
 from ..methods.method import method_of
 from ..methods.policy import Choice, Policy, ReportedPolicy
 from ..methods.sample.first_pass import FirstPassPolicy
 from ..metrics.scale import Floats
-from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, whole
+from ..options import AT_LEAST_0, SWITCH, choice, whole
 from ..shown import plural, some
 from .accounts import SLACK, Account, Accounts
 from .across import PriorAcrossTasks, Replays
@@ -28,7 +28,7 @@ from .join import JoinTests, remembered
 from .looks import Looks
 from .ranking import Ranking
 from .references import Known, references_of, refuse_known
-from .standing import Standing
+from .standing import PairTest, Standing
 from .stopping import (
     Limits,
     StoppingRule,
@@ -245,101 +245,51 @@ class Ranker:
         across: bool = True,
         **options: Any,
     ) -> None:
-        # `JoinTests` needs the arguments as the caller stated them: where a bank proves wrong, it
-        # begins the ranking again without banks.
+        # A ranking whose bank proves wrong begins again with these, but without banks.
         arguments = {name: value for name, value in locals().items() if name not in _NOT_STATED}
         prices = prices_of(models)
-        self.confidence = CONFIDENCE.check(confidence, "confidence")
-        self.seed = whole().check(seed, "seed")
-        rule = stopping_rule(stop)
-        limits = tightest_limits(rule, budget, max_items)
-        self._max_items = limits.max_items
-        AT_LEAST_0.check(min_difference, "min_difference")
-        SWITCH.check(familywise, "familywise")
-        choice(BENCHMARK, POPULATION, RUN).check(question, "question")
+        self._seed = whole().check(seed, "seed")
         self._one_look = choice("every", "one").check(looks, "looks") == "one"
-        SWITCH.check(across, "across")
-        exposure = whole(1).check(exposure, "exposure")
         contents = self._contents = Contents(bank, weights, repeats)
-        # Question 'run' is about the answers themselves, so that their noise is no error.
+        test = PairTest.of(contents.scale, confidence, question, min_difference, familywise)
         sampled = SWITCH.check(sampled, "sampled") or contents.asks_repeatedly
+        # Question 'run' is about the answers themselves, so that their noise is no error.
         self._sampled = sampled and question != RUN
         if contents.asks_repeatedly and not self._sampled:
             raise UsageError(
                 "question 'run' is about one answer to every item; ask about expected scores "
                 "(question: benchmark), or leave repeats out"
             )
-        usual = warmup_per_task(len(contents.tasks))
-        warmup = usual if warmup is None else whole().check(warmup, "warmup")
-        unit_min_difference = float(min_difference) / contents.scale.span
-        # No two models differ by more than the whole scale.
-        if unit_min_difference >= 1.0:
-            raise UsageError(
-                f"min_difference {min_difference:g} calls all models equivalent: scores are on a "
-                f"scale of {contents.scale.describe()}; state a smaller one"
-            )
         policy_maker = _PolicyMaker(
-            n_models=len(prices),
-            seed=self.seed,
-            min_difference=unit_min_difference,
-            placing=known is not None,
-            looks=looks,
-            sampled=self._sampled,
-            repeats=contents.repeats,
-            options=options,
-        )
+            len(prices), self._seed, test.min_difference, placing=known is not None, looks=looks,
+            sampled=self._sampled, repeats=contents.repeats, options=options,
+        )  # fmt: skip
         for task in contents.tasks:
             task.begin(len(prices), policy_maker.policy_of)
         sizes = contents.units(units)
-        score = _ranked_score(contents, sizes, across=across)
-        references = None
-        if known is not None:
-            # The mean of sampled full results is noisy: it is over one draw per item.
-            answers = sum(task.bank.n_items for task in contents.tasks) if self._sampled else None
-            references = references_of(
-                known,
-                score.only_outcome,
-                new=prices,
-                population=question == POPULATION,
-                answers=answers,
-            )
+        score = _ranked_score(contents, sizes, across=SWITCH.check(across, "across"))
+        references = self._placed(known, score, test, prices)
+        rule = stopping_rule(stop)
         # A run that is resumed with a rule of its own may get further models later.
         if isinstance(stop, str):
             require_models_beyond_top(
                 rule, len(prices) + len(references.names if references else ())
             )
+        limits = tightest_limits(rule, budget, max_items)
+        self._max_items = limits.max_items
         self._accounts = Accounts(
             contents, prices, sizes, limits.budget, affords_mean=score.leader.affords_mean
         )
-        self._standing = Standing(
-            score=score,
-            accounts=self._accounts,
-            references=references,
-            confidence=self.confidence,
-            min_difference=unit_min_difference,
-            familywise=familywise,
-            question=BENCHMARK if question == RUN else question,
-        )
-        self._turns = Turns(
-            standing=self._standing,
-            rule=rule,
-            warmup=min(warmup, int(contents.n_kept.max())),
-            cap=self._cap(),
-            seed=self.seed,
-            exposure=exposure,
-        )
+        self._standing = Standing(score, self._accounts, references, test)
+        self._begin_turns(rule, warmup, exposure)
         if contents.asks_repeatedly:
             self._require_a_pass(prices, limits)
         self._set_looks()
-        # The signature states options that differ from their defaults; None leaves an option out.
-        options = {
-            "min_difference": min_difference or None,
-            "familywise": familywise or None,
-            **options,
-        }
         self.join = JoinTests(contents, arguments)
+        # The signature states options that differ from their defaults; None leaves an option out.
+        stated = {"min_difference": min_difference or None, "familywise": familywise or None}
         self._builder = RankingBuilder(
-            self._turns, groups or {}, options, self.join, question, sampled
+            self._turns, groups or {}, {**stated, **options}, self.join, question, sampled
         )
 
     def __repr__(self) -> str:
@@ -347,6 +297,32 @@ class Ranker:
         answers = plural(sum(len(account.scored) for account in accounts), "answer")
         state = "done" if self.done else "not done"
         return f"<Ranker: {some([account.name for account in accounts])}; {answers}, {state}>"
+
+    def _placed(
+        self, known: Known | None, score: WeightedSum, test: PairTest, new: Iterable[str]
+    ) -> References | None:
+        """Return the known models, placed among those to be ranked, whose names are `new`."""
+        if known is None:
+            return None
+        # The mean of sampled full results is noisy: it is over one draw per item.
+        answers = sum(task.bank.n_items for task in self._contents.tasks) if self._sampled else None
+        population = test.question == POPULATION
+        return references_of(
+            known, score.only_outcome, new=new, population=population, answers=answers
+        )
+
+    def _begin_turns(self, rule: StoppingRule, warmup: int | None, exposure: int) -> None:
+        """Begin with the warm-up, which takes no more of a task than all of its items."""
+        usual = warmup_per_task(len(self._contents.tasks))
+        items = usual if warmup is None else whole().check(warmup, "warmup")
+        self._turns = Turns(
+            standing=self._standing,
+            rule=rule,
+            warmup=min(items, int(self._contents.n_kept.max())),
+            cap=self._cap(),
+            seed=self._seed,
+            exposure=whole(1).check(exposure, "exposure"),
+        )
 
     def _cap(self) -> int:
         """Return the most items per model: `max_items` if given, else the method's limit."""
@@ -757,7 +733,7 @@ class Ranker:
             # Repeats may be refused, which must leave the limits, models and prices unchanged.
             self.require_repeats(repeats, budget=budget, max_items=max_items, stop=stop)
             before = self._contents.n_kept
-            moved_to = self._contents.raise_repeats(repeats, self.seed)
+            moved_to = self._contents.raise_repeats(repeats, self._seed)
             self._accounts.grow(moved_to, self._contents.n_kept - before)
         raised = any(limit is not None for limit in (budget, max_items, stop, repeats))
         # A limit that is raised, or a model that joins, gives a stopped ranking something to do.

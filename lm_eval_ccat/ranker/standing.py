@@ -6,13 +6,63 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..methods.belief import Belief, References
+from ..errors import UsageError
+from ..methods.belief import BENCHMARK, POPULATION, RUN, Belief, References
 from ..methods.policy import Mask
-from ..metrics.scale import Floats
+from ..metrics.scale import Floats, Scale
+from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice
 from .accounts import Accounts
 from .looks import Looks
 from .verdicts import Ints, Verdicts, most_items
 from .weighted import WeightedSum
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """What the verdict on a pair of models is about, and how sure it is.
+
+    Attributes
+    ----------
+    confidence : float
+        Two-sided, over all looks together.
+    question : {"benchmark", "population"}
+        Of which items the means are compared: of these, or of all items like these.
+    min_difference : float
+        Models that differ by less, on [0, 1], are equivalent.
+    familywise : bool
+        Whether `confidence` holds for all pairs together.
+    """
+
+    confidence: float
+    question: str
+    min_difference: float
+    familywise: bool
+
+    @classmethod
+    def of(
+        cls,
+        scale: Scale,
+        confidence: float,
+        question: str,
+        min_difference: float,
+        familywise: bool,
+    ) -> PairTest:
+        """Check arguments of `Ranker`, whose `min_difference` is on the metric's own scale."""
+        choice(BENCHMARK, POPULATION, RUN).check(question, "question")
+        share_of_scale = AT_LEAST_0.check(min_difference, "min_difference") / scale.span
+        # No two models differ by more than the whole scale.
+        if share_of_scale >= 1.0:
+            raise UsageError(
+                f"min_difference {min_difference:g} calls all models equivalent: scores are on a "
+                f"scale of {scale.describe()}; state a smaller one"
+            )
+        return cls(
+            CONFIDENCE.check(confidence, "confidence"),
+            # Question 'run' is about these items, too; only its answers have no noise.
+            BENCHMARK if question == RUN else question,
+            share_of_scale,
+            SWITCH.check(familywise, "familywise"),
+        )
 
 
 @dataclass(eq=False)
@@ -27,9 +77,7 @@ class Standing:
         The ranked score.
     accounts : Accounts
     references : References or None
-    confidence, min_difference : float
-    familywise : bool
-    question : {"benchmark", "population"}
+    test : PairTest
     looks : Looks
         The latest looks.
     horizon : int or None
@@ -46,10 +94,7 @@ class Standing:
     score: WeightedSum
     accounts: Accounts
     references: References | None
-    confidence: float
-    min_difference: float
-    familywise: bool
-    question: str
+    test: PairTest
     looks: Looks = field(default_factory=Looks)
     horizon: int | None = None
     elapsed: float = 0.0
@@ -94,7 +139,7 @@ class Standing:
     def belief(self, question: str = "", score: WeightedSum | None = None) -> Belief:
         """Return the current belief about all models."""
         score = score or self.score
-        belief = score.belief(question or self.question)
+        belief = score.belief(question or self.test.question)
         if self.references is None:
             return belief
         return replace(belief, references=self.references, refusal_variance=score.refusal_variance)
@@ -113,7 +158,7 @@ class Standing:
             if (longest := most_items(belief)) > end:
                 looks = looks.with_horizon(max(self.horizon or 10 * longest, longest + 1), end)
         if not looks.single_look:  # a single look is taken whenever the verdicts are read
-            looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
+            looks = looks.after(belief, 1.0 - self.test.confidence, self.test.min_difference)
         self.looks, self.belief_at_look = looks, belief
 
     def raise_horizon(self) -> None:
@@ -140,8 +185,8 @@ class Standing:
         if self._cached is None or self._cached[0] != key:
             looks = self.looks.with_models(len(self.accounts))
             if looks.single_look:  # this is the only look
-                looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
-            self._cached = key, self._verdicts_of(belief, looks, self.min_difference)
+                looks = looks.after(belief, 1.0 - self.test.confidence, self.test.min_difference)
+            self._cached = key, self._verdicts_of(belief, looks, self.test.min_difference)
         return self._cached[1]
 
     def first_look(self, score: WeightedSum | None = None, question: str = "") -> Verdicts:
@@ -152,11 +197,11 @@ class Standing:
         """
         belief = replace(self.belief(question, score), references=None)
         # Looks so far have spent part of their level on the ranked score, not on this one.
-        looks, min_difference = self.looks.before_first_look, self.min_difference
+        looks, min_difference = self.looks.before_first_look, self.test.min_difference
         if score is not None:
             looks, min_difference = Looks() if looks.horizons else looks, 0.0
         return self._verdicts_of(
-            belief, looks.after(belief, 1.0 - self.confidence, min_difference), min_difference
+            belief, looks.after(belief, 1.0 - self.test.confidence, min_difference), min_difference
         )
 
     def _verdicts_of(self, belief: Belief, looks: Looks, min_difference: float) -> Verdicts:
@@ -174,8 +219,8 @@ class Standing:
             belief,
             looks.only(active),
             names,
-            self.confidence,
-            familywise=self.familywise,
+            self.test.confidence,
+            familywise=self.test.familywise,
             min_difference=min_difference,
             bar=bar,
         )

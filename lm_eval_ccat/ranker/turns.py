@@ -269,18 +269,24 @@ class Turns:
         if candidates.in_warmup or alone:
             return candidates.turn(askable[0])
         prices = self.accounts.prices[candidates.models].tolist()
+        rivals = list(range(len(prices)))
         # For its price, a free item is worth more than any other, however informative these are.
         if 0.0 in prices:
-            free = [position for position, price in enumerate(prices) if price == 0.0]
             askable_free = [position for position in askable if prices[position] == 0.0]
-            if least_share and not askable_free:
+            if askable_free:
+                rivals = [position for position in rivals if prices[position] == 0.0]
+                askable = askable_free
+            # The item waits for a free model that is busy.
+            elif least_share:
                 return None
-            # Among free models alone the price decides nothing, so that any one will do.
-            rivals = free if askable_free else askable
-            prices = [prices[position] or 1.0 for position in rivals]
-            candidates = Candidates([candidates.models[position] for position in rivals])
-            askable = [rivals.index(position) for position in askable_free or askable]
-        worth = self._worth(candidates.models, prices)
+            else:
+                rivals = askable
+        worth = np.zeros(len(prices))
+        # Among free models alone the price decides nothing, so that any one will do.
+        worth[rivals] = self._worth(
+            [candidates.models[position] for position in rivals],
+            [prices[position] or 1.0 for position in rivals],
+        )
         best = askable[int(worth[askable].argmax())]
         if least_share and worth[best] < least_share * worth.max():
             return None

@@ -648,38 +648,41 @@ class Verdicts:
         """Return what would decide an open pair, given by its rows; None if no answer can."""
         # Tested models come first: the smaller number of a pair is a row of the matrices.
         row, column = sorted((better, worse))
-        belief, n_tested = self.belief, self.n_tested
-        measured = row < n_tested and belief.pairs.n[row, column] > 0
-        if not measured or self.barred[row, column]:
+        belief, tested = self.belief, [k for k in (row, column) if k < self.n_tested]
+        if not tested or self.barred[row, column] or not belief.pairs.n[row, column] > 0:
             return None
         pair = belief.gaps.at((row, column))
         # An item counts for a pair once both models have answered it.
         size = float(n_items - max(n_failed.get(self.names[k], 0) for k in (row, column)))
         needed = self._items_to_decide(pair, size)
-        # A search that ended before the last item does not say that none decides.
-        out_of_reach = needed is None and float(pair.n) + _SEARCHED_ITEMS >= size
         # Half of all pairs need more than `needed`: their difference changes on the way.
         likely = None if needed is None else self._items_to_decide(pair, size, unlucky=True)
-        answered = {self.names[k]: int(belief.n[k, k]) for k in (row, column) if k < n_tested}
-        answers_needed, likely_answers = (
-            {name: max(int(items or size) - n, 0) for name, n in answered.items()}
-            for items in (needed, likely)
-        )
-        if not any(answers_needed.values()):
+        answered = {self.names[k]: int(belief.n[k, k]) for k in tested}
+
+        def answers_until(items: float | None) -> dict[str, int]:
+            """Return how many more answers of each model the pair takes; to all items if None."""
+            return {name: max(int(items or size) - n, 0) for name, n in answered.items()}
+
+        def cost_of(answers: Mapping[str, int]) -> float:
+            return sum(cost.get(name, 0.0) * n for name, n in answers.items())
+
+        answers, likely_answers = answers_until(needed), answers_until(likely)
+        if not any(answers.values()):
             return None
-        price, likely_price = (
-            sum(cost.get(name, 0.0) * n for name, n in answers.items())
-            for answers in (answers_needed, likely_answers)
-        )
-        largest = max(answered[name] + answers_needed[name] for name in answered)
-        p = self.better[better, worse] if better < n_tested else 1.0 - self.better[worse, better]
-        by_one_look = bool(belief.tails[row, column] < 0.5 * (1.0 - self.confidence))
+        p = self.better[better, worse] if better < self.n_tested else 1 - self.better[worse, better]
         return {
-            "a": self.names[better], "b": self.names[worse], "p": float(p),
-            "items": answers_needed, "cost": price, "likely_items": likely_answers,
-            "likely_cost": likely_price, "all_items": largest > 0.9 * size,
-            "one_look": by_one_look, "out_of_reach": out_of_reach,
-        }  # fmt: skip
+            "a": self.names[better],
+            "b": self.names[worse],
+            "p": float(p),
+            "items": answers,
+            "cost": cost_of(answers),
+            "likely_items": likely_answers,
+            "likely_cost": cost_of(likely_answers),
+            "all_items": max(answered[name] + answers[name] for name in answered) > 0.9 * size,
+            "one_look": bool(belief.tails[row, column] < 0.5 * (1.0 - self.confidence)),
+            # A search that ended before the last item does not say that none decides.
+            "out_of_reach": needed is None and float(pair.n) + _SEARCHED_ITEMS >= size,
+        }
 
     def _items_to_decide(self, pair: Gaps, size: float, *, unlucky: bool = False) -> float | None:
         """Return at how many items an open pair is decided, or close; None if `size` are too few.
@@ -697,30 +700,21 @@ class Verdicts:
             Whether the difference changes on the way as it does in the worst one of five cases;
             otherwise it stays as it is.
         """
-        alone, n_items = 1.0 - self.confidence, self.belief.n_items
-        level = alone / self._family[0].divisor_of_open
+        n_items = self.belief.n_items
         n = float(pair.n)
         grid = np.arange(n + 1.0, min(size, n + _SEARCHED_ITEMS) + 1.0)
-        later = _with_items(pair, grid, n_items, fall=_SETBACK if unlucky else 0.0)
-        larger = _with_items(pair, grid, n_items, fall=-_SETBACK) if unlucky else later
+        closer = _with_items(pair, grid, n_items, fall=_SETBACK if unlucky else 0.0)
+        wider = _with_items(pair, grid, n_items, fall=-_SETBACK) if unlucky else closer
+
+        def first_that_decides(looks: Looks, limit: float) -> float | None:
+            enough = self._would_be_decided(closer, looks) & (grid <= limit)
+            # A difference is shown to be small only as far as it does not grow on the way.
+            enough |= self._would_be_close(wider, looks) & (grid <= limit)
+            return float(grid[int(np.argmax(enough))]) if enough.any() else None
+
         # A method's own evidence (`proof`) cannot be foretold: assume that it grows like the
         # evidence of looks without a horizon.
         looks = self.looks if self.belief.proof is None else Looks()
-        # With few degrees of freedom a pair that passes the boundary may have too little evidence.
-        weak = -float(np.log(level)) - ROUNDING
-        # That a pair is close is shown for all pairs at once, not step by step (`_each_pair`).
-        together = family_size(self.belief) if self.familywise else 1.0
-        weakly_close = -float(np.log(alone / together)) - ROUNDING
-
-        def first_that_decides(looks: Looks, limit: float) -> float | None:
-            better, worse, _ = looks.evidence_of_gaps(later, n_items, level)
-            enough = (better > weak) | (worse > weak) | (later.variance <= 0.0)
-            if self.min_difference > 0.0:
-                close = looks.evidence_of_gaps(larger, n_items, alone, self.min_difference).close
-                enough |= close > weakly_close
-            enough &= grid <= limit
-            return float(grid[int(np.argmax(enough))]) if enough.any() else None
-
         limit = float(looks.horizons[-1]) if looks.horizons else size
         needed = first_that_decides(looks, limit)
         if needed is not None or limit >= size:
@@ -736,6 +730,25 @@ class Verdicts:
             if (needed := first_that_decides(extended, limit)) is not None:
                 break
         return needed
+
+    def _would_be_decided(self, gaps: Gaps, looks: Looks) -> Mask:
+        """Return where gaps as they may be later would be decided if looks found them so."""
+        level = (1.0 - self.confidence) / self._family[0].divisor_of_open
+        # With few degrees of freedom a pair that passes the boundary may have too little evidence.
+        weak = -float(np.log(level)) - ROUNDING
+        evidence = looks.evidence_of_gaps(gaps, self.belief.n_items, level)
+        return np.asarray((evidence.better > weak) | (evidence.worse > weak) | (gaps.variance <= 0))
+
+    def _would_be_close(self, gaps: Gaps, looks: Looks) -> Mask:
+        """Return where gaps as they may be later would be equivalent if looks found them so."""
+        if self.min_difference <= 0.0:
+            return np.zeros(gaps.size.shape, dtype=bool)
+        alone = 1.0 - self.confidence
+        # That a pair is close is shown for all pairs at once, not step by step (`_each_pair`).
+        together = family_size(self.belief) if self.familywise else 1.0
+        weak = -float(np.log(alone / together)) - ROUNDING
+        evidence = looks.evidence_of_gaps(gaps, self.belief.n_items, alone, self.min_difference)
+        return np.asarray(evidence.close > weak)
 
 
 def most_items(belief: Belief) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -189,59 +189,76 @@ def summary(
     report : dict
         Figures of the fit, which ``self_check`` repeats as ``fit_...``.
     """
-    overview, means = table.overview, table.overview.model_mean
+    means = table.overview.model_mean
     low, high = sorted(table.scale.restore([float(means.min()), float(means.max())]).tolist())
     trusted = (
         f"trust it for scores from {low:.3g} to {high:.3g}, the range of its {len(means)} "
         "calibration models"
     )
-    warnings: tuple[str, ...] = ()
-    if (share := float((overview.item_high - overview.item_low < 1e-9).mean())) >= _CONSTANT:
-        warnings = (
-            f"{share:.0%} of the items have the same score for every model of the calibration; "
-            "only random draws can show what another model scores there",
-        )
+    warnings = _doubt_of_constant_items(table)
     if judged is None:
         trust = (
             f"no: {plural(len(table.models), 'model')} and {plural(table.n_items, 'item')} are too "
             f"few to leave models out, so its errors are conservative guesses; {trusted}"
         )
         return {"trust": trust, "range": trusted}, (trust, *warnings)
-    n = _QUOTED_ITEMS if (judged.n == _QUOTED_ITEMS).any() else int(judged.n.max())
-    rows = judged.n == n
-    error, se = judged.error[rows], judged.standard_error[rows] * departures.inflation**0.5
-    n_models = len(np.unique(judged.model))
-    rms = float(np.sqrt(np.mean(error**2)))
-    evidence = (
-        f"{n_models} models left out of the calibration were estimated to {rms:.3f} (root mean "
-        f"square, scores on 0 to 1) from {n} items"
-    )
-    if n_models < FEW_MODELS:
-        trust = f"with care: {evidence}, but so few models say little about others; {trusted}"
-    elif departures.inflation > 2.0:
-        trust = (
-            f"with care: {evidence}; models differ in ways that the bank does not know; {trusted}"
-        )
-    else:
-        trust = f"yes: {evidence}; {trusted}"
+    errors = _errors_left_out(judged, departures)
+    trust = f"{_trust(errors, departures)}; {trusted}"
     if not trust.startswith("yes"):
         warnings = (trust, *warnings)
     return {
         "trust": trust,
         "range": trusted,
-        "models_left_out": n_models,
-        "items": n,
-        "rms_error": rms,
-        "mean_error": float(error.mean()),
-        "rms_standard_error": float(np.sqrt(np.mean(se**2))),
-        "z_rms": float(np.sqrt(np.mean((error / se) ** 2))),
-        "coverage_95": float(np.mean(np.abs(error) < stdtrit(judged.df[rows], 0.975) * se)),
+        **errors,
         "inflation": departures.inflation,
         "inflation_of_pairs": departures.inflation_of_pairs,
         "noise_of_residuals": departures.noise,
         "least_variance_of_residuals": departures.floor,
         **{f"fit_{k}": value for k, value in report.items() if k != "centre"},
     }, warnings
+
+
+def _doubt_of_constant_items(table: ScoreTable) -> tuple[str, ...]:
+    """Return a warning if many items tell no calibration model from another."""
+    share = float((table.overview.item_high - table.overview.item_low < 1e-9).mean())
+    if share < _CONSTANT:
+        return ()
+    return (
+        f"{share:.0%} of the items have the same score for every model of the calibration; "
+        "only random draws can show what another model scores there",
+    )
+
+
+def _errors_left_out(judged: Judged, departures: Departures) -> dict[str, Any]:
+    """Return how well models left out were estimated, from the number of items that is quoted."""
+    n = _QUOTED_ITEMS if (judged.n == _QUOTED_ITEMS).any() else int(judged.n.max())
+    quoted = judged.n == n
+    error = judged.error[quoted]
+    stated = judged.standard_error[quoted] * departures.inflation**0.5
+    half_width = stdtrit(judged.df[quoted], 0.975) * stated
+    return {
+        "models_left_out": len(np.unique(judged.model)),
+        "items": n,
+        "rms_error": float(np.sqrt(np.mean(error**2))),
+        "mean_error": float(error.mean()),
+        "rms_standard_error": float(np.sqrt(np.mean(stated**2))),
+        "z_rms": float(np.sqrt(np.mean((error / stated) ** 2))),
+        "coverage_95": float(np.mean(np.abs(error) < half_width)),
+    }
+
+
+def _trust(errors: Mapping[str, Any], departures: Departures) -> str:
+    """Say whether a bank can be trusted, and why; the first word is "yes" or "with care"."""
+    evidence = (
+        f"{errors['models_left_out']} models left out of the calibration were estimated to "
+        f"{errors['rms_error']:.3f} (root mean square, scores on 0 to 1) from {errors['items']} "
+        "items"
+    )
+    if errors["models_left_out"] < FEW_MODELS:
+        return f"with care: {evidence}, but so few models say little about others"
+    if departures.inflation > 2.0:
+        return f"with care: {evidence}; models differ in ways that the bank does not know"
+    return f"yes: {evidence}"
 
 
 def model_of(bank: ItemBank) -> DefaultModel:

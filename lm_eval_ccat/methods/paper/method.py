@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -31,6 +31,8 @@ from .test import CLIP, SQUEEZE, PaperTest, fit, stretched_scale
 
 #: Numbers of items after which errors are measured; tests replayed.
 STOPS, REPLAYS = (10, 20, 45, 100, 200), 60
+#: Models of a group that are tested: all groups together make `REPLAYS`.
+MOST_TESTED = REPLAYS // GROUPS
 #: Number of models without misfit that are imagined in addition to those observed.
 PRIOR = 4.0
 
@@ -98,48 +100,88 @@ def calibrated(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     return replace(fitted, constants={**fitted.constants, "misfit": misfit})
 
 
-def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
-    """Measure the misfit of left-out models, as JSON values; None if there are too few models.
+class _ReplayErrors:
+    """Errors of replayed tests after one number of items, beside the variances that these stated.
 
-    The factor for single models makes 90% intervals hold for 90% of them; a mean would depend on a
-    few models unlike all others. The factor for pairs is a mean over the closest third of them,
-    whose order is in doubt, and all as close as these; errors of the others grow with the
-    difference and decide nothing.
+    Attributes
+    ----------
+    of_models, of_pairs : list of float
+        Squared errors of models and of differences of models, each over its stated variance.
+    gaps : list of float
+        How far the models of each pair truly are apart.
     """
+
+    def __init__(self) -> None:
+        self.of_models: list[float] = []
+        self.of_pairs: list[float] = []
+        self.gaps: list[float] = []
+
+    def add(self, estimate: Floats, variance: Floats, truth: Floats) -> None:
+        """Take in a group of models that were tested on one bank; shapes (n_models,)."""
+        error = estimate - truth
+        self.of_models += list(error * error / variance)
+        i, j = np.triu_indices(len(truth), 1)
+        self.of_pairs += list((error[i] - error[j]) ** 2 / (variance[i] + variance[j]))
+        self.gaps += list(np.abs(truth[i] - truth[j]))
+
+    @property
+    def model_factor(self) -> float:
+        """Factor on variances by which 90% intervals hold for 90% of the models.
+
+        A mean of the ratios would depend on a few models unlike all others.
+        """
+        # A standard normal variable lies within +-1.645 with probability 0.9, and 1.645^2 = 2.706.
+        return float(np.quantile(self.of_models, 0.9) / 2.706)
+
+    @property
+    def pair_factor(self) -> float:
+        """Mean ratio over the closest third of the pairs, and all that are as close as these.
+
+        Their order is in doubt; errors of the others grow with the difference and decide nothing.
+        """
+        gaps = rounded(np.array(self.gaps))
+        last_of_third = np.sort(gaps)[math.ceil(len(gaps) / 3) - 1]
+        return float(np.array(self.of_pairs)[gaps <= last_of_third].mean())
+
+
+def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
+    """Measure the misfit of left-out models, as JSON values; None if there are too few models."""
     n_models = len(table.models)
-    k, rng = min(GROUPS, n_models // 2), np.random.default_rng(0)
-    by_name = np.argsort(np.array(table.models))  # a bank does not depend on the order of its rows
-    single: dict[int, list[float]] = defaultdict(list)
-    pair: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for _ in range(-(-REPLAYS // n_models) if k > 1 else 0):
-        order = by_name[rng.permutation(n_models)]
-        for left_out in (order[group::k] for group in range(k)):
-            bank = _bank_without(table, left_out, rescale)
-            if bank is None:
-                continue
-            # Each model takes a whole test, which takes time, so test only a part of a large group.
-            y = table.model_scores(models=left_out[: max(REPLAYS // k, 2)])
-            truth = np.nanmean(y, axis=1)
-            i, j = np.triu_indices(len(y), 1)
-            for n, (estimate, variance) in _tested(bank, y).items():
-                error = estimate - truth
-                single[n] += list(error * error / variance)
-                z2 = (error[i] - error[j]) ** 2 / (variance[i] + variance[j])
-                pair[n] += zip(np.abs(truth[i] - truth[j]), z2)
-    stops = sorted(n for n in pair if pair[n])
+    replays: defaultdict[int, _ReplayErrors] = defaultdict(_ReplayErrors)
+    for left_out in _groups_to_leave_out(table.models):
+        bank = _bank_without(table, left_out, rescale)
+        if bank is None:
+            continue
+        # A whole test of each model takes time, so only a part of a large group is tested.
+        y = table.model_scores(models=left_out[:MOST_TESTED])
+        truth = np.nanmean(y, axis=1)
+        for n, (estimate, variance) in _tested(bank, y).items():
+            replays[n].add(estimate, variance, truth)
+    stops = sorted(n for n, errors in replays.items() if errors.gaps)
     if not stops:
         return None
-    close_pairs = []
-    for gap, z2 in (np.array(pair[n]).T for n in stops):
-        gap = rounded(gap)
-        close_pairs.append(z2[gap <= np.sort(gap)[-(-len(gap) // 3) - 1]].mean())
-    # A standard normal variable lies within +-1.645 with probability 0.9, and 1.645^2 = 2.706.
-    high = [np.quantile(single[n], 0.9) / 2.706 for n in stops]
-    of_single, of_pair = (
-        tuple(max((n_models * float(ratio) + PRIOR) / (n_models + PRIOR), 1.0) for ratio in ratios)
-        for ratios in (high, close_pairs)
-    )
-    return asdict(Misfit(tuple(map(float, stops)), of_single, of_pair, n_models + PRIOR - 2.0))
+
+    def shrunk(factor: float) -> float:
+        return max((n_models * factor + PRIOR) / (n_models + PRIOR), 1.0)
+
+    single = tuple(shrunk(replays[n].model_factor) for n in stops)
+    pair = tuple(shrunk(replays[n].pair_factor) for n in stops)
+    return asdict(Misfit(tuple(map(float, stops)), single, pair, n_models + PRIOR - 2.0))
+
+
+def _groups_to_leave_out(models: Sequence[str]) -> Iterator[Indices]:
+    """Draw groups of at least two models, until `REPLAYS` models or more were in one.
+
+    Fewer than four models make no groups.
+    """
+    n_groups, rng = min(GROUPS, len(models) // 2), np.random.default_rng(0)
+    if n_groups < 2:
+        return
+    by_name = np.argsort(np.array(models))  # a bank does not depend on the order of its rows
+    for _ in range(math.ceil(REPLAYS / len(models))):
+        order = by_name[rng.permutation(len(models))]
+        for group in range(n_groups):
+            yield order[group::n_groups]
 
 
 def _bank_without(table: ScoreTable, left_out: Indices, rescale: str) -> ItemBank | None:
