@@ -37,6 +37,7 @@ from lm_eval_ccat.live.shared_documents import (
     _in_common,
 )
 from lm_eval_ccat.live.stored import StoredRanking, stored_ranking
+from lm_eval_ccat.methods.sample.repeats import RepeatSums
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
 from lm_eval_ccat.records import Tell
@@ -135,6 +136,33 @@ def test_clusters_are_compared_by_students_t_of_as_many_as_there_are():
     sums = np.bincount(of, d - d.mean())
     half = stdtrit(29, 0.975) * np.sqrt((sums**2).sum() / 150**2 * 30 / 29)
     assert found.high - found.difference == pytest.approx(half)
+
+
+@pytest.mark.parametrize("losses", [1, 3])
+def test_documents_that_repeat_one_another_in_a_cluster_tell_nothing_more(losses):
+    """Each of 60 documents stands five times, as a cluster of five equal ones."""
+    candidate = (np.arange(60) >= losses).astype(float)
+    alone = compare_scores(np.ones(60), candidate, margin=0.2)
+    many = compare_scores(
+        np.ones(300), np.repeat(candidate, 5), margin=0.2, clusters=np.repeat(np.arange(60), 5)
+    )
+    assert (many.low, many.high) == pytest.approx((alone.low, alone.high), abs=1e-12)
+    assert many.verdict == alone.verdict
+
+
+def test_one_answer_to_each_document_tells_nothing_of_others_to_it():
+    answers = np.random.default_rng(2).random((2, 1, 40))
+    figures = RepeatSums.of_answers(*answers).figures()
+    found = compare_scores(*answers[:, 0], repeats=figures, these_items=True)
+    assert found == replace(compare_scores(*answers[:, 0]), answers=40)
+
+
+def test_two_answers_to_each_document_err_by_the_noise_within_documents():
+    answers = np.random.default_rng(2).random((2, 2, 40))
+    figures = RepeatSums.of_answers(*answers).figures()
+    found = compare_scores(*answers.mean(axis=1), repeats=figures, these_items=True)
+    error = np.sqrt(answers.var(axis=1, ddof=1).sum() / 2) / 40
+    assert found.high - found.difference == pytest.approx(stdtrit(78, 0.975) * error, rel=0.1)
 
 
 def test_more_documents_of_the_same_kind_decide():

@@ -45,6 +45,16 @@ def test_every_repeat_of_an_item_has_the_units_of_its_item():
             both.units(units)
 
 
+def test_the_warm_up_of_several_tasks_has_fifteen_items_of_them_all():
+    """Before it ends no model is ahead; one that scores 1 against 0 is better once it has."""
+    ranker = Ranker({task: ItemBank.blank(range(40)) for task in "uvwxy"}, ["a", "b"])
+    answers = drive_any(ranker, lambda model, item: float(model == "a")).items
+    assert [len(items) for items in answers.values()] == [15, 15]
+    assert {
+        task: sum(item[0] == task for item in answers["a"]) for task in "uvwxy"
+    } == dict.fromkeys("uvwxy", 3)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):

@@ -223,6 +223,18 @@ def test_a_pair_that_turns_round_is_open_again_and_said_to_be():
     assert v.withdrawn == [("a", "b")]
 
 
+@pytest.mark.parametrize("scale", [Scale(0, 1), Scale(0, 100), Scale(-2, 2, False)])
+def test_a_difference_too_small_to_matter_is_stated_on_the_scale_of_the_metric(scale):
+    """The models differ on 4 of 80 documents, all of which are answered: by a twentieth."""
+    for share, decision in ((0.06, "equivalent"), (0.04, "decided")):
+        bank = ItemBank.blank(range(80), scale=scale)
+        ranker = Ranker(bank, ["a", "b"], min_difference=share * scale.span)
+        for item in range(80):
+            ranker.tell("a", item, float(item % 2))
+            ranker.tell("b", item, float(item % 2 or item % 20 == 0))
+        assert ranker.result().decisions["a", "b"] == decision
+
+
 def test_models_are_equivalent_only_where_a_larger_difference_is_ruled_out():
     for error, state in ((0.2, OPEN), (0.001, EQUIVALENT)):
         belief = Belief.independent([0.5, 0.5], [error] * 2, n=[100] * 2, n_items=1000)
