@@ -190,28 +190,37 @@ def means_of_known(
     has_score = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
     names = [table.models[model] for model in np.flatnonzero(has_score)]
     scores = scores[has_score]
-    present = np.isfinite(scores)
-    n = present.sum(axis=1)
-    mean = np.where(present, scores, 0.0).sum(axis=1) / n
-    squares = np.where(present, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
-    # Sampling without replacement; neither a larger population nor the noise of sampled answers
-    # has a finite-population correction.
-    answered_share = n / bank.n_items
-    correction = np.zeros(len(n)) if population or sampled else answered_share
-    # A model with a single score gets the largest possible spread. If all scores of a model are
-    # equal, imagine half a score more, at the far end of the scale, as the method `sample` does.
-    varies = squares > n * ROUNDING**2
-    squares = np.where(varies, squares, IMAGINED_ITEMS * np.maximum(mean, 1.0 - mean) ** 2)
-    spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
-    kept_present = present & bank.kept
-    kept_mean = np.where(kept_present, scores, 0.0).sum(axis=1) / kept_present.sum(axis=1)
-    variance = spread / n * (1.0 - correction)
+    scored, n = np.isfinite(scores), np.isfinite(scores).sum(axis=1)
+    # The variance of a mean of so many scores, and of one over a part of the items drawn at random.
+    variance = _variance_of_scores(scores) / n
+    variance_of_part = variance * (1.0 - n / bank.n_items)
+    # Neither a larger population nor single draws of scores are known in full by all items.
     if sampled and not population:
         noise = [_noise_of_mean(table.select([name]).scores[:, columns]) for name in names]
-        variance = np.minimum(variance, spread / n * (1.0 - answered_share) + noise)
+        variance = np.minimum(variance, variance_of_part + noise)
+    elif not population:
+        variance = variance_of_part
+    mean, kept_mean = (
+        np.where(counted, scores, 0.0).sum(axis=1) / counted.sum(axis=1)
+        for counted in (scored, scored & bank.kept)
+    )
     error = np.sqrt(variance)
     means = map(KnownMean, mean.tolist(), error.tolist(), kept_mean.tolist())
     return dict(zip(names, means))
+
+
+def _variance_of_scores(scores: Floats) -> Floats:
+    """Return the variance of each model's scores, shape (n_models,); NaN is no score.
+
+    A single score has the largest possible variance. Where all scores of a model are equal, half a
+    score more is imagined at the far end of the scale, as the method `sample` does.
+    """
+    scored, n = np.isfinite(scores), np.isfinite(scores).sum(axis=1)
+    mean = np.where(scored, scores, 0.0).sum(axis=1) / n
+    squares = np.where(scored, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
+    varies = squares > n * ROUNDING**2
+    squares = np.where(varies, squares, IMAGINED_ITEMS * np.maximum(mean, 1.0 - mean) ** 2)
+    return np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
 
 
 def _scores_in_bank_order(table: ScoreTable, bank: ItemBank, n_common: int) -> Floats:

@@ -256,28 +256,23 @@ class WeightedSum:
         variance of the sum further, and a model beyond all that the banks know raises it: that
         part is stated as the same correlation for every pair of tasks.
         """
-        if len(self.tasks) == 1:
+        # Replays know nothing of tasks with several outcomes: these have the prior's part alone.
+        replayed = len(self.outcomes) == len(self.tasks)
+        if len(self.tasks) == 1 or (self._prior is None and not replayed):
             return {}
         names = [term.task.name for term in self._terms]
         shared = np.zeros((len(names), len(names)))
         if self._prior is not None:
             places = [self.tasks.index(number) for number in self._prior.tasks]
             shared[np.ix_(places, places)] = self._prior.covariances(model)
-        # Replays know nothing of tasks with several outcomes: these have the prior's part alone.
-        if len(self.outcomes) == len(self.tasks):
-            weights = self.weights
+        if replayed:
             of_tasks = [term.beliefs(BENCHMARK)[0].variance[model, model] for term in self._terms]
-            variances = np.maximum(of_tasks + shared.diagonal(), 0.0)
-            if_correlated = np.sqrt(np.outer(variances, variances))
-            np.fill_diagonal(if_correlated, 0.0)
-            np.fill_diagonal(shared, variances)
+            np.fill_diagonal(shared, np.maximum(of_tasks + shared.diagonal(), 0.0))
             variance = self.belief().variance[model, model]
-            unexplained = variance - weights @ shared @ weights
+            unexplained = variance - self.weights @ shared @ self.weights
             if self._prior is None and abs(unexplained) <= _ROUNDING * variance:
                 return {}
-            shared += if_correlated * unexplained / max(weights @ if_correlated @ weights, 1e-300)
-        elif self._prior is None:
-            return {}
+            shared += self._as_correlated(shared.diagonal(), unexplained)
         return {
             task: {
                 other_task: float(shared[i, j])
@@ -286,6 +281,16 @@ class WeightedSum:
             }
             for i, task in enumerate(names)
         }
+
+    def _as_correlated(self, variances: Floats, variance_of_sum: float) -> Floats:
+        """Return covariances of tasks, one correlation for all, that give the sum this variance.
+
+        Shape (n_tasks, n_tasks), 0 on the diagonal.
+        """
+        covariances = np.sqrt(np.outer(variances, variances))
+        np.fill_diagonal(covariances, 0.0)
+        of_sum = self.weights @ covariances @ self.weights
+        return np.asarray(covariances * variance_of_sum / max(of_sum, 1e-300))
 
     def findings(self, model: int) -> list[str]:
         """Return the findings of each task's first outcome on `model`, each sentence once."""

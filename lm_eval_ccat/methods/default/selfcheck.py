@@ -134,34 +134,45 @@ def groups(
         replayed, so that all tasks of a suite replay the same models.
     """
     mean = rounded(mean)
-    order = np.argsort(-mean, kind="stable")
-    n = len(order)
-    k = min(GROUPS, n // 2)
-    sets: list[list[int]] = [[] for _ in range(k)]
-    largest = n // 2 if whole_families else n // k + 1
-    by_family: dict[str, list[int]] = {}
-    for model in order.tolist():
-        by_family.setdefault(families[model], []).append(model)
-    for family in sorted(by_family.values(), key=lambda models: -len(models)):
-        for models in [family] if len(family) <= largest else [[model] for model in family]:
-            min(sets, key=len).extend(models)
-    left_out = [
-        np.array(sorted(models, key=lambda i: -mean[i]), dtype=np.intp) for models in sets if models
-    ]
+    n, best_first = len(mean), np.argsort(-mean, kind="stable")
+    n_groups = min(GROUPS, n // 2)
+    largest = n // 2 if whole_families else n // n_groups + 1
+    left_out = _dealt(best_first.tolist(), families, largest, n_groups)
+    # Ties stay in the order in which they were dealt out.
+    left_out = [models[np.argsort(-mean[models], kind="stable")] for models in left_out]
+    # A new model may be better, or worse, than all known ones.
     fifth = max(n // 5, 1)
     if n - fifth >= 4 and n <= _MOST_REPLAYED:
-        left_out += [order[:fifth], order[-fifth:]]
-    # Choose among many models by a hash of their names. An even choice, as below, always takes the
+        left_out += [best_first[:fifth], best_first[-fifth:]]
+    if n <= _MOST_REPLAYED:
+        size = max(_MOST_REPLAYED // len(left_out), 2)
+        evenly = (np.linspace(0, len(models) - 1, size) for models in left_out)
+        return [
+            Group(models, models[np.unique(places.astype(int))])
+            for models, places in zip(left_out, evenly)
+        ]
+    # Choose among many models by a hash of their names. An even choice, as above, always takes the
     # best and the worst of a group, which are 2 of the 12 models that each of five groups replays,
     # although extremes are rare.
-    if n > _MOST_REPLAYED:
-        replayed = sorted(range(n), key=lambda i: crc32(names[i].encode()))[:_MOST_REPLAYED]
-        return [Group(models, models[np.isin(models, replayed)]) for models in left_out]
-    size = max(_MOST_REPLAYED // len(left_out), 2)
-    return [
-        Group(models, models[np.unique(np.linspace(0, len(models) - 1, size).astype(int))])
-        for models in left_out
-    ]
+    replayed = sorted(range(n), key=lambda model: crc32(names[model].encode()))[:_MOST_REPLAYED]
+    return [Group(models, models[np.isin(models, replayed)]) for models in left_out]
+
+
+def _dealt(
+    models: Sequence[int], families: Sequence[str], largest: int, n_groups: int
+) -> list[Indices]:
+    """Deal models out to groups, the smallest one first; small families stay together.
+
+    A family of more than `largest` models does not.
+    """
+    by_family: dict[str, list[int]] = {}
+    for model in models:
+        by_family.setdefault(families[model], []).append(model)
+    groups: list[list[int]] = [[] for _ in range(n_groups)]
+    for family in sorted(by_family.values(), key=lambda members: -len(members)):
+        for members in [family] if len(family) <= largest else [[model] for model in family]:
+            min(groups, key=len).extend(members)
+    return [np.array(members) for members in groups if members]
 
 
 def some_items(n_items: int) -> Indices:
@@ -334,37 +345,9 @@ def fit_departures(
     many : bool
         Whether there are at least `items.MANY` calibration models.
     """
-    of_models, of_pairs, correlations = [], [], []
-    for checkpoint in checkpoints:
-        used, moments = np.flatnonzero(~np.isin(checkpoint.models, without)), checkpoint.moments
-        models, beta = checkpoint.models[used], checkpoint.beta[used]
-        covariance = checkpoint.residuals[np.ix_(used, used)]
-        estimate, level, n_left = (
-            figures[used] for figures in (moments.estimate, moments.level, moments.n_left)
-        )
-        variance = (moments.open_variance * moments.misfit)[used]
-        noise, (i, j) = covariance.diagonal(), np.tril_indices(len(used), -1)
-        of_models.append(
-            SquaredDepartures(
-                key=models,
-                square=beta**2 - noise / n_left,
-                variance=variance,
-                square_distance=(estimate - checkpoint.centre) ** 2,
-                level=level,
-            )
-        )
-        noise_of_pairs = noise[i] + noise[j] - 2.0 * covariance[i, j]
-        of_pairs.append(
-            SquaredDepartures(
-                key=_key(models, i, j),
-                square=(beta[i] - beta[j]) ** 2 - noise_of_pairs / n_left[i],
-                variance=variance[i] + variance[j],
-                square_distance=(estimate[i] - estimate[j]) ** 2,
-                level=np.minimum(level[i], level[j]),
-            )
-        )
-        correlations.append(covariance[i, j] / np.maximum(np.sqrt(noise[i] * noise[j]), 1e-12))
-    singles, pairs = map(SquaredDepartures.joined, (of_models, of_pairs))
+    parts = [_observed(checkpoint, without) for checkpoint in checkpoints]
+    singles = SquaredDepartures.joined([part.of_models for part in parts])
+    pairs = SquaredDepartures.joined([part.of_pairs for part in parts])
     n_models = len(np.unique(singles.key))
     if not n_models:
         return known
@@ -372,8 +355,45 @@ def fit_departures(
     rho = 0.0
     if len(pairs.key):
         pair = fit_components(pairs, n_models, many=many)
-        rho = float(np.clip(np.mean(np.hstack(correlations)), 0.0, 0.95))
+        correlations = np.hstack([part.correlations for part in parts])
+        rho = float(np.clip(np.mean(correlations), 0.0, 0.95))
     return replace(known, single=single, pair=pair, rho=rho, df=n_models + PRIOR_DF - 2.0)
+
+
+class _Observed(NamedTuple):
+    """Departures at a checkpoint, and the correlation of the residuals of each pair of models."""
+
+    of_models: SquaredDepartures
+    of_pairs: SquaredDepartures
+    correlations: Floats
+
+
+def _observed(checkpoint: Checkpoint, without: Indices) -> _Observed:
+    """Return the squared departures at a checkpoint, but those of some models."""
+    used, moments = np.flatnonzero(~np.isin(checkpoint.models, without)), checkpoint.moments
+    models, beta, n_left = checkpoint.models[used], checkpoint.beta[used], moments.n_left[used]
+    estimate, level = moments.estimate[used], moments.level[used]
+    variance = (moments.open_variance * moments.misfit)[used]
+    # A departure is a mean over the items left, so their residuals vary it even without one.
+    residuals = checkpoint.residuals[np.ix_(used, used)]
+    noise, (i, j) = residuals.diagonal(), np.tril_indices(len(used), -1)
+    of_models = SquaredDepartures(
+        key=models,
+        square=beta**2 - noise / n_left,
+        variance=variance,
+        square_distance=(estimate - checkpoint.centre) ** 2,
+        level=level,
+    )
+    noise_of_pairs = noise[i] + noise[j] - 2.0 * residuals[i, j]
+    of_pairs = SquaredDepartures(
+        key=_key(models, i, j),
+        square=(beta[i] - beta[j]) ** 2 - noise_of_pairs / n_left[i],
+        variance=variance[i] + variance[j],
+        square_distance=(estimate[i] - estimate[j]) ** 2,
+        level=np.minimum(level[i], level[j]),
+    )
+    correlations = residuals[i, j] / np.maximum(np.sqrt(noise[i] * noise[j]), 1e-12)
+    return _Observed(of_models, of_pairs, correlations)
 
 
 def _key(models: Indices, i: Indices, j: Indices) -> Indices:

@@ -100,7 +100,7 @@ def calibrated(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     return replace(fitted, constants={**fitted.constants, "misfit": misfit})
 
 
-class _ReplayErrors:
+class ReplayErrors:
     """Errors of replayed tests after one number of items, beside the variances that these stated.
 
     Attributes
@@ -147,7 +147,7 @@ class _ReplayErrors:
 def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     """Measure the misfit of left-out models, as JSON values; None if there are too few models."""
     n_models = len(table.models)
-    replays: defaultdict[int, _ReplayErrors] = defaultdict(_ReplayErrors)
+    replays: defaultdict[int, ReplayErrors] = defaultdict(ReplayErrors)
     for left_out in _groups_to_leave_out(table.models):
         bank = _bank_without(table, left_out, rescale)
         if bank is None:
@@ -160,13 +160,20 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     stops = sorted(n for n, errors in replays.items() if errors.gaps)
     if not stops:
         return None
-
-    def shrunk(factor: float) -> float:
-        return max((n_models * factor + PRIOR) / (n_models + PRIOR), 1.0)
-
-    single = tuple(shrunk(replays[n].model_factor) for n in stops)
-    pair = tuple(shrunk(replays[n].pair_factor) for n in stops)
+    single = tuple(shrunk(replays[n].model_factor, n_models) for n in stops)
+    pair = tuple(shrunk(replays[n].pair_factor, n_models) for n in stops)
     return asdict(Misfit(tuple(map(float, stops)), single, pair, n_models + PRIOR - 2.0))
+
+
+def shrunk(factor: float, n_models: int) -> float:
+    """Return a factor that so many models showed, drawn towards 1; it narrows no error.
+
+    Examples
+    --------
+    >>> shrunk(3.0, n_models=4), shrunk(0.5, n_models=4)
+    (2.0, 1.0)
+    """
+    return max((n_models * factor + PRIOR) / (n_models + PRIOR), 1.0)
 
 
 def _groups_to_leave_out(models: Sequence[str]) -> Iterator[Indices]:

@@ -14,6 +14,7 @@ the scale of the difficulties.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,24 +67,8 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     """
     choice("range", "none").check(rescale, "rescale")
     require_scores(table)
-    overview = table.overview
-    mean = overview.item_sum / overview.item_count
-    low, high = mean.min(), mean.max()
-    if not high > low:
-        raise BankError(
-            f"every item of {table.metric!r} has the same mean score {low:.6g}: there is no "
-            "difficulty to calibrate; check the metric, or use more models"
-        )
-    difficulty = -logit(SQUEEZE + (1.0 - 2.0 * SQUEEZE) * (mean - low) / (high - low))
-
-    raw = [np.fmin.reduce(table.raw, axis=None), np.fmax.reduce(table.raw, axis=None)]
-    ends = table.scale.normalise(raw)
-    floor = float(ends.min())
-    span = float(ends.max()) - floor
-
-    def stretched(y: Floats) -> Floats:
-        return np.asarray(np.clip((y - floor) / span, CLIP, 1.0 - CLIP))
-
+    mean = table.overview.item_sum / table.overview.item_count
+    difficulty, stretched = _difficulty(mean, table.metric), _Stretch.of(table)
     theta = np.empty(len(table.models))
     for models, scores in table.parts():
         theta[models] = logit(np.nanmean(stretched(scores), axis=1))
@@ -91,28 +76,16 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     kept_items = ~(correlation < -_ROUNDING)  # NaN (constant item, too few models) stays
     if not kept_items.any():
         raise BankError("no item correlates positively with the models' abilities")
-
-    squares = variance = 0.0
-    for ability, rows in zip(theta, table.rows_of.values()):
-        x = stretched(table.scale.normalise(table.raw[rows]))
-        mu = expected_score(np.array([[ability]]), difficulty[None, :])
-        use = np.isfinite(x) & kept_items
-        squares += float(np.where(use, (x - mu) ** 2, 0.0).sum())
-        variance += float((use * (mu * (1.0 - mu))).sum())
-    noise = squares / variance
-    if not noise > 0.0:
-        raise BankError(
-            "the scores fit the response model without any noise; check that they are real"
-        )
+    noise = _noise(table, stretched, theta, np.where(kept_items, difficulty, np.nan))
     return Fitted(
         kept=kept_items,
-        parameters={"difficulty": np.asarray(difficulty)},
+        parameters={"difficulty": difficulty},
         constants={
             "k": noise,
             "discrimination": float(1.0 / np.sqrt(noise)),
             "start": float(np.median(difficulty[kept_items])),
-            "mean_range": [float(low), float(high)],
-            "score_range": [floor, floor + span],
+            "mean_range": [float(mean.min()), float(mean.max())],
+            "score_range": [stretched.floor, stretched.floor + stretched.span],
             "rescale": rescale,
         },
         report={
@@ -123,6 +96,53 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
             },
         },
     )
+
+
+def _difficulty(mean: Floats, metric: str) -> Floats:
+    """Return the difficulty of items, from their mean scores."""
+    low, high = mean.min(), mean.max()
+    if not high > low:
+        raise BankError(
+            f"every item of {metric!r} has the same mean score {low:.6g}: there is no "
+            "difficulty to calibrate; check the metric, or use more models"
+        )
+    return np.asarray(-logit(SQUEEZE + (1.0 - 2.0 * SQUEEZE) * (mean - low) / (high - low)))
+
+
+class _Stretch(NamedTuple):
+    """Stretches scores from the range of all single observations over [0, 1], but for `CLIP`."""
+
+    floor: float
+    span: float
+
+    @classmethod
+    def of(cls, table: ScoreTable) -> _Stretch:
+        raw = [np.fmin.reduce(table.raw, axis=None), np.fmax.reduce(table.raw, axis=None)]
+        ends = table.scale.normalise(raw)
+        floor = float(ends.min())
+        return cls(floor, float(ends.max()) - floor)
+
+    def __call__(self, y: Floats) -> Floats:
+        return np.asarray(np.clip((y - self.floor) / self.span, CLIP, 1.0 - CLIP))
+
+
+def _noise(table: ScoreTable, stretched: _Stretch, theta: Floats, difficulty: Floats) -> float:
+    """Return ``k``: squared residuals of single observations over ``mu (1 - mu)``, both summed.
+
+    Items without a difficulty count in neither sum.
+    """
+    squares = variance = 0.0
+    for ability, rows in zip(theta, table.rows_of.values()):
+        x = stretched(table.scale.normalise(table.raw[rows]))
+        mu = expected_score(np.array([[ability]]), difficulty[None, :])
+        counts = np.isfinite(x) & np.isfinite(mu)
+        squares += float(np.where(counts, (x - mu) ** 2, 0.0).sum())
+        variance += float(np.where(counts, mu * (1.0 - mu), 0.0).sum())
+    if not squares > 0.0:
+        raise BankError(
+            "the scores fit the response model without any noise; check that they are real"
+        )
+    return squares / variance
 
 
 def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:

@@ -12,7 +12,7 @@ from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, UsageError
-from lm_eval_ccat.methods.paper.method import USUAL, Misfit, PaperPolicy
+from lm_eval_ccat.methods.paper.method import USUAL, Misfit, PaperPolicy, ReplayErrors, shrunk
 from lm_eval_ccat.methods.paper.test import JITTER, PaperTest, information
 from lm_eval_ccat.methods.policy import largest
 from lm_eval_ccat.ranker.looks import Looks
@@ -182,6 +182,26 @@ def test_the_misfit_is_that_of_the_same_scores_on_another_scale():
     np.testing.assert_allclose(of_unit.pair, of_part.pair, rtol=1e-9)
     np.testing.assert_allclose(of_unit.single, of_part.single, rtol=1e-9)
     assert max(of_unit.pair) > 1.0
+
+
+def test_the_misfit_is_how_much_squared_errors_exceed_their_stated_variances():
+    """Normal errors, three times as large as stated: the squares are nine times as large."""
+    errors, rng = ReplayErrors(), np.random.default_rng(0)
+    for _ in range(400):
+        truth, variance = rng.random(5), rng.choice([1e-4, 9e-4], 5)
+        errors.add(truth + 3.0 * np.sqrt(variance) * rng.normal(size=5), variance, truth)
+    assert errors.model_factor == pytest.approx(9.0, rel=0.1)
+    assert errors.pair_factor == pytest.approx(9.0, rel=0.1)
+    assert shrunk(9.0, n_models=4) == 5.0  # the mean of four models' 9 and four others' 1
+
+
+def test_the_misfit_of_pairs_is_that_of_the_closest_third_and_of_all_as_close():
+    errors = ReplayErrors()
+    for gap, square in [(0.1, 1.0), (0.1, 3.0), (0.1, 5.0), (0.2, 50.0), (0.3, 50.0)]:
+        truth = np.array([0.0, gap])
+        estimate = np.array([0.0, gap + np.sqrt(square)])
+        errors.add(estimate, np.array([0.4, 0.6]), truth)
+    assert errors.pair_factor == pytest.approx(3.0)
 
 
 @pytest.mark.long
