@@ -1515,8 +1515,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "retired items count in known means",
         "lm_eval_ccat/ranker/references",
-        "kept_present = present & bank.kept",
-        "kept_present = present",
+        "for counted in (scored, scored & bank.kept)",
+        "for counted in (scored, scored)",
         ("tests/ranker/test_known.py",),
     ),
     Bug(
@@ -2428,8 +2428,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a bank's coverage is that of 90%",
         "lm_eval_ccat/methods/default/fit",
-        "stdtrit(judged.df[rows], 0.975)",
-        "stdtrit(judged.df[rows], 0.95)",
+        "stdtrit(judged.df[quoted], 0.975)",
+        "stdtrit(judged.df[quoted], 0.95)",
         (
             "tests/methods/default/test_default_bank.py::test_an_error_within_1_96_standard_errors_is_covered_at_95_percent",
         ),
@@ -3546,8 +3546,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair that is open beyond the documents holds there",
         "lm_eval_ccat/ranker/builder",
-        "beyond = (wider.sign == verdicts.sign[:, : len(verdicts.tested)]) & (",
-        "beyond = (wider.sign == verdicts.sign[:, : len(verdicts.tested)]) | (",
+        "same_sign & (wider.state == DECIDED)",
+        "same_sign | (wider.state == DECIDED)",
         (
             "tests/ranker/test_result.py::test_what_these_documents_decide_of_a_pair_need_not_hold_of_others",
         ),
@@ -4868,5 +4868,87 @@ BUGS: tuple[Bug, ...] = (
         "[peer for peer in peers if line_of[peer.model] < line]",
         "[peer for peer in peers if line_of[peer.model] > line]",
         ("tests/board/test_cheats.py",),
+    ),
+    Bug(
+        "a smallest difference is on the scale from 0 to 1",
+        "lm_eval_ccat/ranker/standing",
+        'AT_LEAST_0.check(min_difference, "min_difference") / scale.span',
+        'AT_LEAST_0.check(min_difference, "min_difference") / 1.0',
+        (
+            "tests/ranker/test_verdicts.py::test_a_difference_too_small_to_matter_is_stated_on_the_scale_of_the_metric",
+        ),
+    ),
+    Bug(
+        "every task of several has a warm-up of ten",
+        "lm_eval_ccat/ranker/ranker",
+        "usual = warmup_per_task(len(self._contents.tasks))",
+        "usual = warmup_per_task(1)",
+        (
+            "tests/ranker/test_tasks.py::test_the_warm_up_of_several_tasks_has_fifteen_items_of_them_all",
+        ),
+    ),
+    Bug(
+        "copies in a cluster make losses less rare",
+        "lm_eval_ccat/ranker/difference",
+        "documents = of_cluster.effective\n",
+        "documents = len(away)\n",
+        (
+            "tests/live/test_compare.py::test_documents_that_repeat_one_another_in_a_cluster_tell_nothing_more",
+        ),
+    ),
+    Bug(
+        "an event of noise moves the mean by as much as one answer",
+        "lm_eval_ccat/ranker/difference",
+        "figures.event[0] / figures.answers[0]",
+        "figures.event[0]",
+        (
+            "tests/live/test_compare.py::test_two_answers_to_each_document_err_by_the_noise_within_documents",
+        ),
+    ),
+    Bug(
+        "one answer to each document counts as repeated",
+        "lm_eval_ccat/ranker/difference",
+        "repeats.answers[0] > n:",
+        "repeats.answers[0] >= n:",
+        (
+            "tests/live/test_compare.py::test_one_answer_to_each_document_tells_nothing_of_others_to_it",
+        ),
+    ),
+    Bug(
+        "the misfit makes intervals hold for half of the models",
+        "lm_eval_ccat/methods/paper/method",
+        "np.quantile(self.of_models, 0.9)",
+        "np.quantile(self.of_models, 0.5)",
+        (
+            "tests/methods/paper/test_method_paper.py::test_the_misfit_is_how_much_squared_errors_exceed_their_stated_variances",
+        ),
+    ),
+    Bug(
+        "the misfit of pairs is that of all pairs",
+        "lm_eval_ccat/methods/paper/method",
+        "[math.ceil(len(gaps) / 3) - 1]",
+        "[-1]",
+        (
+            "tests/methods/paper/test_method_paper.py::test_the_misfit_of_pairs_is_that_of_the_closest_third_and_of_all_as_close",
+        ),
+    ),
+    Bug(
+        "the misfit is drawn towards 0",
+        "lm_eval_ccat/methods/paper/method",
+        "(n_models * factor + PRIOR) / (n_models + PRIOR)",
+        "(n_models * factor) / (n_models + PRIOR)",
+        (
+            "tests/methods/paper/test_method_paper.py::test_the_misfit_is_how_much_squared_errors_exceed_their_stated_variances",
+        ),
+    ),
+    Bug(
+        "a pair's stated variance is twice that of one model",
+        "lm_eval_ccat/methods/paper/method",
+        "(variance[i] + variance[j])",
+        "(variance[i] + variance[i])",
+        (
+            "tests/methods/paper/test_method_paper.py::test_the_misfit_is_how_much_squared_errors_exceed_their_stated_variances",
+            "tests/methods/paper/test_method_paper.py::test_the_misfit_of_pairs_is_that_of_the_closest_third_and_of_all_as_close",
+        ),
     ),
 )
