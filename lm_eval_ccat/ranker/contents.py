@@ -672,11 +672,13 @@ def _shares(
     of_task: Mapping[str, Sequence[Outcome]], user_weights: Weights
 ) -> dict[str, dict[str, float]]:
     """Return the weights of all outcomes by task and name, summing to 1."""
-    own = {task: {outcome.name: outcome.weight for outcome in of_task[task]} for task in of_task}
-    stated = _stated_weights(own, user_weights)
+    outcome_weights = {
+        task: {outcome.name: outcome.weight for outcome in of_task[task]} for task in of_task
+    }
+    stated = _stated_weights(outcome_weights, user_weights)
     sums = {task: _total(weights.values(), AT_LEAST_0) for task, weights in stated.in_task.items()}
     sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in of_task.items()}
-    metrics = {name for names in own.values() for name in names}
+    metrics = {name for names in outcome_weights.values() for name in names}
     share = shares_of(sizes, sums if stated.of_tasks is None else stated.of_tasks, metrics)
     return {
         task: {name: share[task] * (weight / sums[task]) for name, weight in weights.items()}
@@ -700,25 +702,26 @@ class _StatedWeights(NamedTuple):
 
 
 def _stated_weights(
-    own: Mapping[str, Mapping[str, float]], user_weights: Weights
+    outcome_weights: Mapping[str, Mapping[str, float]], user_weights: Weights
 ) -> _StatedWeights:
-    """Read a user's weights; `own` are those that the outcomes bring, by task and name."""
-    if user_weights is None:
-        return _StatedWeights(own, "documents")
+    """Read a user's weights; the outcomes bring `outcome_weights`, by task and name."""
     if not isinstance(user_weights, Mapping):
-        return _StatedWeights(own, user_weights)
+        of_tasks = "documents" if user_weights is None else user_weights
+        return _StatedWeights(outcome_weights, of_tasks)
     by_name: Mapping[str, Any] = user_weights
     # Weights by task and outcome.
     if any(isinstance(weight, Mapping) for weight in by_name.values()):
-        _require_each_outcome(by_name, own)
+        _require_each_outcome(by_name, outcome_weights)
         return _StatedWeights(by_name, None)
     # Weights by outcome, the same in every task. If tasks have the names of their outcomes, the
     # weights are of tasks.
-    metrics = {name for names in own.values() for name in names}
-    if set(by_name) == metrics and metrics != set(own):
-        in_task = {task: {name: by_name[name] for name in names} for task, names in own.items()}
+    metrics = {name for names in outcome_weights.values() for name in names}
+    if set(by_name) == metrics and metrics != set(outcome_weights):
+        in_task = {
+            task: {name: by_name[name] for name in names} for task, names in outcome_weights.items()
+        }
         return _StatedWeights(in_task, "documents")
-    return _StatedWeights(own, by_name)
+    return _StatedWeights(outcome_weights, by_name)
 
 
 def _require_each_outcome(
