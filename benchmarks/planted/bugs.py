@@ -2401,7 +2401,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an ability outside the bank is as sure as inside",
         "lm_eval_ccat/methods/default/member",
-        "self._position_variance = OUTSIDE * chance_outside + max",
+        "self._position_variance = OUTSIDE * outside + max",
         "self._position_variance = max",
         (
             "tests/methods/default/test_default_test.py::test_a_model_beyond_the_bank_is_known_less_well_than_its_curves_say",
@@ -4949,6 +4949,92 @@ BUGS: tuple[Bug, ...] = (
         (
             "tests/methods/paper/test_method_paper.py::test_the_misfit_is_how_much_squared_errors_exceed_their_stated_variances",
             "tests/methods/paper/test_method_paper.py::test_the_misfit_of_pairs_is_that_of_the_closest_third_and_of_all_as_close",
+        ),
+    ),
+    Bug(
+        "an open pair costs what its least answers do",
+        "lm_eval_ccat/ranker/verdicts",
+        '"likely_cost": cost_of(likely_answers)',
+        '"likely_cost": cost_of(answers)',
+        (
+            "tests/ranker/test_verdicts.py::test_an_open_pair_costs_what_its_answers_do_and_its_first_model_is_the_likelier_one",
+        ),
+    ),
+    Bug(
+        "beside a known mean p is that of the tested model",
+        "lm_eval_ccat/ranker/verdicts",
+        "else 1 - self.better[worse, better]",
+        "else self.better[worse, better]",
+        (
+            "tests/ranker/test_verdicts.py::test_an_open_pair_costs_what_its_answers_do_and_its_first_model_is_the_likelier_one",
+        ),
+    ),
+    Bug(
+        "items that one model fails on may still decide",
+        "lm_eval_ccat/ranker/verdicts",
+        "n_items - max(n_failed",
+        "n_items - min(n_failed",
+        (
+            "tests/ranker/test_verdicts.py::test_an_item_that_one_of_two_models_fails_on_counts_for_neither",
+        ),
+    ),
+    Bug(
+        "a task shows the failures of all tasks",
+        "lm_eval_ccat/ranker/builder",
+        "failed = [item for item in account.failed if contents.task_at(item) in score.tasks]",
+        "failed = list(account.failed)",
+        ("tests/ranker/test_outcomes.py::test_a_task_has_its_own_failures_alone",),
+    ),
+    Bug(
+        "one draw is stated as a mean",
+        "lm_eval_ccat/ranker/builder",
+        "sample if sample and sample.n > 1 else None",
+        "sample if sample else None",
+        ("tests/ranker/test_result.py::test_a_mean_of_draws_is_stated_from_the_second_draw_on",),
+    ),
+    Bug(
+        "weights of tasks that have the names of outcomes are of outcomes",
+        "lm_eval_ccat/ranker/contents",
+        "if set(by_name) == metrics and metrics != set(outcome_weights):",
+        "if set(by_name) == metrics:",
+        (
+            "tests/ranker/test_outcomes.py::test_weights_are_of_tasks_of_outcomes_or_of_both_as_their_names_say",
+        ),
+    ),
+    Bug(
+        "weights by task and outcome weigh tasks by documents",
+        "lm_eval_ccat/ranker/contents",
+        "sums if stated.of_tasks is None else stated.of_tasks",
+        '"documents" if stated.of_tasks is None else stated.of_tasks',
+        (
+            "tests/ranker/test_outcomes.py::test_weights_are_of_tasks_of_outcomes_or_of_both_as_their_names_say",
+        ),
+    ),
+    Bug(
+        "a free model that is busy is not waited for",
+        "lm_eval_ccat/ranker/turns",
+        "            elif least_share:\n                return None\n",
+        "",
+        (
+            "tests/ranker/test_turns.py::test_an_item_waits_for_a_busy_model_that_is_worth_more_or_free",
+        ),
+    ),
+    Bug(
+        "an item is worth its share of the best that may be asked now",
+        "lm_eval_ccat/ranker/turns",
+        "worth[best] < least_share * worth.max()",
+        "worth[best] < least_share * worth[askable].max()",
+        (
+            "tests/ranker/test_turns.py::test_an_item_waits_for_a_busy_model_that_is_worth_more_or_free",
+        ),
+    ),
+    Bug(
+        "errors are quoted from all numbers of items together",
+        "lm_eval_ccat/methods/default/fit",
+        "quoted = judged.n == n",
+        "quoted = judged.n >= 0",
+        (
+            "tests/methods/default/test_default_bank.py::test_errors_are_quoted_from_twenty_items_or_from_the_most_there_are",
         ),
     ),
 )

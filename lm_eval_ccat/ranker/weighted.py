@@ -132,33 +132,42 @@ class WeightedSum:
         return self._belief[1]
 
     def _sum(self, question: str) -> Belief:
+        """Return the belief about the sum; its outcomes' beliefs say nothing of failures."""
         beliefs = [term.belief(question) for term in self._terms]
-        if (prior := self._prior) is not None and question == BENCHMARK:
-            # Correlated tasks share their information on abilities: their sum comes first.
-            sharing = [belief for belief, part in zip(beliefs, self._shares_prior) if part]
-            weight = dict(zip(self.tasks, self.weights))
-            weights = np.array([weight.get(task, 0.0) for task in prior.tasks])
-            prior.refresh()
-            together = Belief.sum(sharing, np.ones(len(sharing)))
-            together = together.with_prior(weights @ prior.shift, prior.variances(weights))
-            apart = [belief for belief, part in zip(beliefs, self._shares_prior) if not part]
-            beliefs = [together, *apart]
-        belief = beliefs[0] if len(beliefs) == 1 else Belief.sum(beliefs, np.ones(len(beliefs)))
-        by_tasks = belief.variance.diagonal()
-        if self._replays is not None and len(self._replay_factors) and question == BENCHMARK:
+        # What tasks share, and what replays and bounds say, is about these very items.
+        if question != BENCHMARK:
+            belief = Belief.sum(beliefs, np.ones(len(beliefs)))
+            return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
+        if self._prior is not None:
+            beliefs = self._with_shared_prior(beliefs, self._prior)
+        belief = Belief.sum(beliefs, np.ones(len(beliefs)))
+        before_replays = belief.variance.diagonal()
+        if self._replays is not None and len(self._replay_factors):
             belief = self._replays.judge(belief, self._replay_factors, len(self.tasks))
-        # About a population, what replays and bounds say of these very items does not hold.
-        if question == BENCHMARK and self._known is not None:
-            excess = self._beyond_banks(belief, self._known, by_tasks)
+        if self._known is not None:
+            excess = self._beyond_banks(belief, self._known, before_replays)
             variance = belief.variance.copy()
             np.fill_diagonal(variance, variance.diagonal() + excess.max(axis=0))
             belief = replace(belief, variance=variance, beyond_banks=excess)
         return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
 
-    def _beyond_banks(self, belief: Belief, known: KnownScores, by_tasks: Floats) -> Floats:
+    def _with_shared_prior(
+        self, beliefs: Sequence[Belief], prior: PriorAcrossTasks
+    ) -> list[Belief]:
+        """Return one belief about all tasks that share a prior, and those about the others."""
+        sharing = [belief for belief, shares in zip(beliefs, self._shares_prior) if shares]
+        weight = dict(zip(self.tasks, self.weights))
+        weights = np.array([weight.get(task, 0.0) for task in prior.tasks])
+        prior.refresh()
+        together = Belief.sum(sharing, np.ones(len(sharing)))
+        together = together.with_prior(weights @ prior.shift, prior.variances(weights))
+        apart = [belief for belief, shares in zip(beliefs, self._shares_prior) if not shares]
+        return [together, *apart]
+
+    def _beyond_banks(self, belief: Belief, known: KnownScores, before_replays: Floats) -> Floats:
         """Return `Belief.beyond_banks` of a weighted mean; shape (2, n_models).
 
-        `by_tasks` are the mean's variances before replays judged them.
+        `before_replays` are the mean's variances as tasks alone give them.
 
         Where the weighted mean lies beyond those of all models that the banks know, the estimate of
         every task errs towards the banks' models. With ``o`` the probability of that, ``v`` the
@@ -185,7 +194,7 @@ class WeightedSum:
         mean_variance, places = belief.variance.diagonal(), known.places
         together = np.sqrt(variance + one_answer**2)[:, places].sum(axis=1) ** 2
         together += variance.sum(axis=0) - variance[places].sum(axis=0)
-        error = np.sqrt(np.maximum(mean_variance, by_tasks))
+        error = np.sqrt(np.maximum(mean_variance, before_replays))
         beyond = known.beyond(belief.location, error, location)
         return np.asarray(beyond * np.maximum(together - mean_variance, 0.0))
 
@@ -333,36 +342,27 @@ class WeightedSum:
         k: int = 1,
     ) -> list[Choice]:
         """Return the candidates for the next item of `model`, best first, among all items."""
-        # The task whose next item tells most about the sum is asked; its method chooses the item.
-        askable_terms = [
-            n
-            for n, term in enumerate(self._terms)
-            if np.count_nonzero(available[term.task.positions])
-        ]
-        position = askable_terms[0]
-        if len(askable_terms) > 1:
-            gain = rounded(self._gain(model, pending)[askable_terms])
-            position = askable_terms[int(np.argmax(gain))]
-        term = self._terms[position]
-        slots, outcome = term.task.positions, term.states[0]
-        in_task = available[slots]
-        # If the task has several outcomes, the one with items left whose error counts most chooses.
-        if len(term.states) > 1:
-            worth = [
-                weight * weight * belief.variance[model, model]
-                if (in_task & state.kept_items).any()
-                else -1.0
-                for state, belief, weight in zip(
-                    term.states, term.beliefs(BENCHMARK), term.weights.tolist()
-                )
-            ]
-            outcome = term.states[int(np.argmax(rounded(np.array(worth))))]
+        term = self._next_term(model, available, pending)
+        slots = term.task.positions
+        outcome = term.next_outcome(model, available[slots])
         in_flight = pending
         if len(self._contents.tasks) > 1:  # hundreds of items may be in flight
             in_flight = [item - slots.start for item in pending if slots.start <= item < slots.stop]
-        askable = in_task & outcome.kept_items
+        askable = available[slots] & outcome.kept_items
         choices = outcome.policy.next(model, askable, in_flight, price[slots], k)
         return [Choice(choice.item + slots.start, choice.probability) for choice in choices]
+
+    def _next_term(self, model: int, available: NDArray[np.bool_], pending: Sequence[int]) -> _Term:
+        """Return the task whose next item tells most about the sum; its method chooses the item."""
+        askable = [
+            position
+            for position, term in enumerate(self._terms)
+            if np.count_nonzero(available[term.task.positions])
+        ]
+        if len(askable) == 1:
+            return self._terms[askable[0]]
+        gain = rounded(self._gain(model, pending)[askable])
+        return self._terms[askable[int(np.argmax(gain))]]
 
 
 class _Term:
@@ -383,6 +383,20 @@ class _Term:
         self._cached: dict[str, tuple[int, Belief]] = {}
         # By model, with the number of its answers that they are from.
         self._refusals: dict[int, tuple[int, Refusals | None]] = {}
+
+    def next_outcome(self, model: int, available: NDArray[np.bool_]) -> OutcomeState:
+        """Return the outcome that chooses the next item: the one whose error counts most."""
+        if len(self.states) == 1:
+            return self.states[0]
+        weights, beliefs = self.weights.tolist(), self.beliefs(BENCHMARK)
+        worth = [
+            weight * weight * belief.variance[model, model]
+            # An outcome without an item left cannot choose.
+            if (available & state.kept_items).any()
+            else -1.0
+            for state, belief, weight in zip(self.states, beliefs, weights)
+        ]
+        return self.states[int(np.argmax(rounded(np.array(worth))))]
 
     def zero_loss(self, model: int) -> float:
         """Return `WeightedSum.zero_loss` of one more answer, which scores 0 by all outcomes."""

@@ -194,6 +194,36 @@ def test_weights_within_a_task_and_costs_are_its_own():
             assert of_task.row(model).cost == price * len(asked) > 0.0
 
 
+def test_weights_are_of_tasks_of_outcomes_or_of_both_as_their_names_say():
+    """A task of 30 items and one of 60; in the last case tasks have the names of outcomes."""
+    small, large = ItemBank.blank(range(30)), ItemBank.blank(range(60))
+    both = {"t": {"x": small, "y": small}, "u": {"x": large, "y": large}}
+    alike = {"x": {"x": small, "y": small}, "y": {"x": large, "y": large}}
+    for banks, weights, shares in (
+        (both, None, [[1 / 6, 1 / 6], [1 / 3, 1 / 3]]),
+        (both, "equal", [[1 / 4, 1 / 4], [1 / 4, 1 / 4]]),
+        (both, {"t": 3, "u": 1}, [[3 / 8, 3 / 8], [1 / 8, 1 / 8]]),
+        (both, {"x": 3, "y": 1}, [[1 / 4, 1 / 12], [1 / 2, 1 / 6]]),
+        (both, {"t": {"x": 3, "y": 1}, "u": {"x": 2, "y": 2}}, [[3 / 8, 1 / 8], [1 / 4, 1 / 4]]),
+        (alike, {"x": 3, "y": 1}, [[3 / 8, 3 / 8], [1 / 8, 1 / 8]]),
+    ):
+        ranking = Ranker(banks, ["a", "b"], weights=weights).result()
+        assert list(ranking.weights.values()) == pytest.approx([sum(share) for share in shares])
+        for part, share in zip(ranking.tasks.values(), shares):
+            in_task = [weight / sum(share) for weight in share]
+            assert list(part.weights.values()) == pytest.approx(in_task)
+
+
+def test_a_task_has_its_own_failures_alone():
+    ranker = Ranker({"t": ItemBank.blank(range(30)), "u": ItemBank.blank(range(9))}, ["a", "b"])
+    ranker.fail("a", ("t", 5), "too long")
+    ranker.fail("a", ("u", 7), "refused")
+    ranking = ranker.result()
+    assert ranking.failed["a"] == {("t", 5): "too long", ("u", 7): "refused"}
+    assert ranking.tasks["t"].failed["a"] == {5: "too long"}
+    assert ranking.tasks["u"].failed["a"] == {7: "refused"}
+
+
 def test_an_answer_whose_only_score_is_reported_alone_is_refused():
     """Nothing that counts is known of it, so it would pass for an answer of no weight."""
     blank = ItemBank.blank(range(20))

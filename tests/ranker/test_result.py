@@ -141,6 +141,18 @@ def test_models_of_equal_scores_stand_in_the_order_in_which_they_were_given(name
     assert list(drive(ranker, of(scores)).order) == list(names)
 
 
+@pytest.mark.long
+def test_a_mean_of_draws_is_stated_from_the_second_draw_on():
+    ranker, n_drawn = Ranker(bank_of("default"), ["a"], stop="limits"), set()
+    while max(n_drawn, default=0) < 3:
+        [(model, item)] = ranker.ask(1)
+        ranker.tell(model, item, of(SCORES)(model, item))
+        row = ranker.result(parts=False).row("a")
+        n_drawn.add(len(row.draws))
+        assert (row.sample and row.sample.n) == (len(row.draws) if len(row.draws) > 1 else None)
+    assert n_drawn == {0, 1, 2, 3}
+
+
 def test_the_signature_names_what_a_reader_needs(found):
     for part in ("task:t0", "method:default", "confidence:0.95", "known:2", "seed:0"):
         assert part in found.signature.split("|")

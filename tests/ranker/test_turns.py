@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worlds.boards import bank_of, draw, drive, of
 
-from lm_eval_ccat import Ranker
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.standing import Standing
@@ -131,6 +131,25 @@ def test_the_budget_is_spent_down_to_the_cheapest_item_that_is_left(method):
         least = min(rest) if method == "default" else np.mean(rest)
         assert prices[model] * least > 60.0 - ranker.spent
     assert "the budget is used up" in result.stopped_because
+
+
+def test_an_item_waits_for_a_busy_model_that_is_worth_more_or_free():
+    """Models without a bank take turns: an item after n answers is worth 1 / (n + 1)^2."""
+
+    def after_the_warm_up(prices: dict[str, float]) -> Ranker:
+        ranker = Ranker(ItemBank.blank(range(90)), prices, stop="limits")
+        for model, item in ranker.ask(20):
+            ranker.tell(model, item, 0.5)
+        return ranker
+
+    ranker, worth = after_the_warm_up({"a": 1.0, "b": 1.0}), (11 / 16) ** 2
+    for model, item in ranker.ask(5, model="a"):
+        ranker.tell(model, item, 0.5)
+    assert not ranker.ask(1, among=["a"], least_share=worth + 0.01)
+    assert ranker.ask(1, among=["a"], least_share=worth - 0.01)
+    ranker = after_the_warm_up({"a": 1.0, "b": 0.0})
+    assert not ranker.ask(1, among=["a"], least_share=0.01)
+    assert ranker.ask(1, among=["a"])
 
 
 def test_decided_is_said_while_items_are_in_flight():

@@ -569,6 +569,29 @@ def test_a_pair_is_close_once_it_has_the_items_that_are_said_to_show_it(familywi
     assert [int(verdicts(items).state[0, 1]) for items in (n - 10, n + 2)] == [OPEN, EQUIVALENT]
 
 
+def test_an_open_pair_costs_what_its_answers_do_and_its_first_model_is_the_likelier_one():
+    belief = Belief.independent([0.5, 0.52], [0.03] * 2, n=[40] * 2, n_items=900)
+    belief = replace(belief, references=board({"k": 0.55}))
+    verdicts = Verdicts(belief, Looks(single_look=True).after(belief, 0.05), "ab")
+    pairs = verdicts.missing(900, {"a": 2.0, "b": 3.0}, {})
+    assert [(pair["a"], pair["b"]) for pair in pairs] == [("k", "b"), ("b", "a")]
+    for pair in pairs:
+        for items, cost in (("items", "cost"), ("likely_items", "likely_cost")):
+            answers = pair[items]
+            assert pair[cost] == 2.0 * answers.get("a", 0) + 3.0 * answers.get("b", 0)
+        assert pair["likely_cost"] > pair["cost"] > 0.0
+        assert 0.5 < pair["p"] < 0.95
+    assert pairs[0]["p"] == pytest.approx(ndtr(1.0)) and set(pairs[0]["items"]) == {"b"}
+
+
+def test_an_item_that_one_of_two_models_fails_on_counts_for_neither():
+    """Of 900 items b has failed on 300, and 40 are answered; no number of equal scores decides."""
+    belief = Belief.independent([0.5, 0.5], [0.03] * 2, n=[40] * 2, n_items=900)
+    verdicts = Verdicts(belief, Looks(single_look=True).after(belief, 0.05), "ab")
+    [pair] = verdicts.missing(900, {}, {"b": 300})
+    assert pair["items"] == {"a": 560, "b": 560} and pair["all_items"] and pair["out_of_reach"]
+
+
 def test_a_model_is_not_said_to_be_tied_with_one_that_it_must_be_better_than():
     """Rank 1 is decided where a is better than b and b than c, whatever a and c show."""
     b = Belief.independent([0.8, 0.6, 0.4], [0.02] * 3, n=[90] * 3, n_items=900)

@@ -407,21 +407,30 @@ class Joint:
             residual_variance**0.5,
             member.score_variance,
         )
-        c, e = member.draw_weights, member.draw_residuals  # the letters of `Products`
+        self._put_draws(a, member, departures.noise * member.draw_noises + floor)
+        self._sums[:, a] = self._sums[:, :, a] = self._products(a)
+
+    def _put_draws(self, a: int, member: Member, expected_variance: Floats) -> None:
+        """Take over the draws of model `a`; the letters are those of `Products`."""
+        c, e, s = member.draw_weights, member.draw_residuals, np.sqrt(expected_variance)
         rows = np.empty((len(self._rows), len(c)))
         y, square = np.multiply(c, e, out=rows[0]), rows[3]
-        s = np.sqrt(departures.noise * member.draw_noises + floor)
         np.multiply(c, s, out=rows[1])
         np.multiply(np.sqrt(c), e, out=rows[2])
         np.multiply(y, y, out=square)
         np.multiply(square, y, out=rows[4])
         rows[5] = y
-        np.multiply(c, posterior.score.take(member.drawn), out=rows[_SCORES])
+        np.multiply(c, member.posterior.score.take(member.drawn), out=rows[_SCORES])
         self._rows[:, a, self._columns.take(member.drawn)] = rows
-        products = np.einsum("khd,kd->kh", self._rows[:_SCORES], self._rows[_PARTNER, a])
-        products[-2] += products[-1]  # both parts of `cubes`
+
+    def _products(self, a: int) -> Floats:
+        """Return `Products` of model `a` with every model; shape (n_fields, n_models)."""
+        products: Floats = np.einsum("khd,kd->kh", self._rows[:_SCORES], self._rows[_PARTNER, a])
+        # The last two, ``y_a^3 y_b`` and ``y_a y_b^3``, are the parts of `cubes`. The place of the
+        # second one is that of `largest`.
+        products[-2] += products[-1]
         products[-1] = np.abs(self._rows[_SCORES] - self._rows[_SCORES, a]).max(axis=1, initial=0.0)
-        self._sums[:, a] = self._sums[:, :, a] = products
+        return products
 
     def df_of_draws(self, q: Floats) -> Floats:
         """Return the degrees of freedom of the variances of differences of mean residuals.

@@ -209,40 +209,42 @@ class Member:
         self.estimate, self.n_left = p.estimate, p.n_items - self._n_known
         self.position = p.items.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
-        chance_outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
         # In the order asked, on which the weights of draws depend, not in that of the answers.
         scored = p.answered[self._places.argsort()]
-        w, inverse_p = self._draws.take(scored, 1)
-        drawn = w.nonzero()[0]
-        self.drawn = scored[drawn]
-        seen, n_known = p.states(scored), max(self._n_known, 1)
-        weights = seen.weights
-        deviation = seen.score - np.add.reduce(seen.score) / n_known
-        self.score_variance = float(deviation.dot(deviation)) / max(n_known - 1, 1)
-        residual = p.residuals(seen, weights, _MOST_LEVERAGE)
-        noises = seen.kappa * seen.w
-        usual = departures.noise * noises
-        usual += departures.floor * self.level
+        draw_weights, inverse_p = self._draws.take(scored, 1)
+        drawn = draw_weights.nonzero()[0]
+        self.drawn, states = scored[drawn], p.states(scored)
+        weights, noises = states.weights, states.kappa * states.w
+        deviation = states.score - np.add.reduce(states.score) / max(self._n_known, 1)
+        self.score_variance = float(deviation.dot(deviation)) / max(self._n_known - 1, 1)
+        residual = p.residuals(states, weights, _MOST_LEVERAGE)
+        self._judge_fit(residual, departures.noise * noises + departures.floor * self.level)
+        # Draws measure the departure itself: the open variance is what the chosen items leave.
+        self._leave_open(states.precision(weights * (draw_weights == 0.0)))
+        if len(drawn):
+            self.draw_noises = noises[drawn] * self.misfit
+            self._measure(residual, draw_weights, inverse_p, drawn)
+
+    def _judge_fit(self, residual: Floats, usual: Floats) -> None:
+        """Compare squared residuals with their `usual` size, which this overwrites."""
         squares = residual * residual
-        variance_of_mean = float(np.add.reduce(squares)) / n_known**2
+        variance_of_mean = float(np.add.reduce(squares)) / max(self._n_known, 1) ** 2
+        squares /= np.maximum(usual, _LEAST_NOISE, out=usual)
         # What exceeds the usual counts against a few usual answers, so that one odd score is no
         # misfit.
-        squares /= np.maximum(usual, _LEAST_NOISE, out=usual)
         excess = float(np.add.reduce(squares)) - self._n_known
         self.misfit = 1.0 + max(excess, 0.0) / (USUAL_ANSWERS + self._n_known)
         self.misfit_variance = variance_of_mean * (1.0 - 1.0 / self.misfit)
-        self.unseen_noise = p.unseen_noise * self.misfit
-        # Draws measure the departure itself: the open variance is what the chosen items leave.
-        weights *= w == 0.0
-        self._after_chosen = p.after(seen.precision(weights))
+        self.unseen_noise = self.posterior.unseen_noise * self.misfit
+
+    def _leave_open(self, precision: Floats) -> None:
+        """Set the variance that is open after chosen items, which add this precision."""
+        p = self.posterior
+        self._after_chosen = p.after(precision)
         left = self._after_chosen.variance
-        self._position_variance = OUTSIDE * chance_outside + max(
-            p.variance_over_abilities - left, 0.0
-        )
+        outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
+        self._position_variance = OUTSIDE * outside + max(p.variance_over_abilities - left, 0.0)
         self.open_variance = left + self._position_variance
-        if len(drawn):
-            self.draw_noises = noises[drawn] * self.misfit
-            self._measure(residual, w, inverse_p, drawn)
 
     def left_by_chosen(self, item: int) -> float:
         """Return `open_variance` after one more chosen item."""

@@ -81,6 +81,16 @@ def test_an_error_within_1_96_standard_errors_is_covered_at_95_percent():
     assert facts["coverage_95"] == 1.0 and facts["z_rms"] == pytest.approx(1.8)
 
 
+@pytest.mark.parametrize(("numbers", "quoted"), [([10, 20, 45], 20), ([5, 10], 10)])
+def test_errors_are_quoted_from_twenty_items_or_from_the_most_there_are(numbers, quoted):
+    n = np.repeat(np.array(numbers, dtype=float), 4)
+    judged = Judged(np.tile(np.arange(4.0), len(numbers)), n, n / 1000, n / 500, n * 1e6, n, n, n)
+    facts, _ = summary(world(10, 60), judged, replace(VAGUE, inflation=4.0), {})
+    assert (facts["items"], facts["models_left_out"]) == (quoted, 4)
+    assert facts["rms_error"] == pytest.approx(quoted / 1000)
+    assert facts["rms_standard_error"] == pytest.approx(2 * quoted / 500)
+
+
 @pytest.mark.long
 def test_abilities_in_a_report_are_the_logits_of_mean_scores():
     table = world(9, 40)
