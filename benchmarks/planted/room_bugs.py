@@ -1808,6 +1808,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "np.clip(ease + effect[model], 0.0, 1.0)",
             "np.clip(ease, 0.0, 1.0)",
         ),
+        (
+            "two models that go on tell of a third as if they were unlike each other",
+            "departure = from_each - 0.5 * np.minimum(among_others, from_each)",
+            "departure = from_each - 0.5 * from_each",
+        ),
     ),
     "methods/sample/method": (
         (
@@ -1831,6 +1836,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "passes share one order",
             "seed = self._seed if number == 0 else self._seed + number * _SEED_STEP",
             "seed = self._seed",
+        ),
+        (
+            "the mean of a model with fewer answers errs as if others did not correct it",
+            "alone * items / max(n_scored_items, 1) + correction",
+            "alone",
         ),
     ),
     "methods/policy": (

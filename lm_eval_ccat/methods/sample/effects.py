@@ -2,35 +2,62 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.linalg.blas import dger
 
 from ...metrics.scale import Floats
+from ..belief import Indices
 
 _RIDGE = 1e-12
-_DIGITS = 9  # of sums that are compared
 
 
-class EffectFit(NamedTuple):
-    """A least-squares fit of effects.
+def correction_variances(
+    pair_variance: Floats, pair_items: Floats, n: Indices, n_scored_items: int
+) -> Floats:
+    """Return what the correction of a model's mean for the items that it has not had errs by.
 
-    Attributes
+    The others' mean ``sum w y_i`` stands for the model's score ``y`` on these items, so it is of
+    the models that have had them: each has the weight ``w`` of how many items more it has had. The
+    correction has the variance of ``y - sum w y_i`` on an item, times
+    ``1 / n - 1 / n_scored_items``, with
+
+        Var(y - sum w y_i) = sum w Var(y - y_i) - sum w_i w_j Var(y_i - y_j) / 2.
+
+    Models differ in this: one that is much like another that goes on tells little of how a third
+    departs from both.
+
+    Parameters
     ----------
-    means : ndarray of shape (n_models,)
-        Estimated mean of each model over all items.
-    squared_weights : ndarray of shape (n_models,)
-        Sum of squares of the weights that each of `means` gives to the scores: times
-        `residual_variance` its variance on the items that some model has. One over the number of
-        items if all models have the same.
-    residual_variance : float
-        Variance of what is left of a score without the effects.
-    """
+    pair_variance, pair_items : ndarray of shape (n_models, n_models)
+        Variances of two models' mean differences, as of a population, and the items behind each.
+    n : ndarray of shape (n_models,)
+        Items of each model.
+    n_scored_items : int
+        Items that some model has.
 
-    means: Floats
-    squared_weights: Floats
-    residual_variance: float
+    Returns
+    -------
+    ndarray of shape (n_models,)
+        At most 1, which it is for a model that is compared with none.
+
+    Examples
+    --------
+    >>> of_mean, items = np.array([[0.0, 0.04], [0.04, 0.0]]), np.array([[9, 5], [5, 5]])
+    >>> correction_variances(of_mean, items, np.array([9, 5]), 9).round(4).tolist()
+    [0.0, 0.0178]
+    """
+    compared = (pair_items > 1.0) & ~np.eye(len(n), dtype=bool)
+    of_pair = np.where(compared, pair_variance, 0.0) * pair_items
+    # At least one item: failures may leave models equally many items, but other ones.
+    weight = np.where(compared, np.maximum(n - n[:, None], 1.0), 0.0)
+    weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1.0)
+    from_each = (weight * of_pair).sum(axis=1)
+    among_others = ((weight @ of_pair) * weight).sum(axis=1)
+    # Variances on other items than the model's may leave next to nothing by chance.
+    departure = from_each - 0.5 * np.minimum(among_others, from_each)
+    variance = departure * (1.0 / np.maximum(n, 1) - 1.0 / max(n_scored_items, 1))
+    alone = ~compared.any(axis=1) & (n < n_scored_items)
+    return np.where(alone, 1.0, np.clip(variance, 0.0, 1.0))
 
 
 class Effects:
@@ -51,11 +78,7 @@ class Effects:
         #: Items that each model has, and items that any model has.
         self.counts, self.n_scored_items = np.zeros(n_models, dtype=np.intp), 0
         self.sum_of_item_means = 0.0
-        #: One over the number of models that have an item, summed over items.
-        self.sum_of_inverse_counts = 0.0
-        #: Squares of scores around their items' means.
-        self.within_squares = 0.0
-        self._solution: EffectFit | None = None
+        self._means: Floats | None = None
 
     def add_model(self) -> None:
         """Add a model without scores."""
@@ -64,7 +87,7 @@ class Effects:
         self.right_side = np.append(self.right_side, 0.0)
         self.inverse_counts = np.append(self.inverse_counts, 0.0)
         self.counts = np.append(self.counts, 0)
-        self._solution = None
+        self._means = None
 
     def learn(self, model: int, item: int, score: float) -> None:
         """Take in a score, or the mean that replaces one after a further answer."""
@@ -76,7 +99,7 @@ class Effects:
             self._connect(model, np.isfinite(column).astype(np.float64))
         column[model] = score
         self._add_item(column, 1.0)
-        self._solution = None
+        self._means = None
 
     def _connect(self, model: int, others: Floats) -> None:
         """Add a model to the `others` that have an item, all of which it is compared with."""
@@ -97,45 +120,27 @@ class Effects:
         mean = float(y.sum()) / size
         self.right_side[models] += sign * (y - mean)
         self.inverse_counts[models] += sign / size
-        self.sum_of_inverse_counts += sign / size
         self.sum_of_item_means += sign * mean
-        self.within_squares += sign * float(((y - mean) ** 2).sum())
         self.n_scored_items += int(sign)
 
-    def solve(self) -> EffectFit:
-        """Return the fit; a model without items gets the mean of the others."""
-        if self._solution is None:
-            n_models, size = len(self.right_side), max(self.n_scored_items, 1)
-            # Models with the same items err alike, and of a thousand models most do.
-            _, first, same_as = np.unique(
-                self.inverse_counts.round(_DIGITS), return_index=True, return_inverse=True
-            )
-            # A mean is the mean of the items' means and this contrast of the effects, whose errors
-            # are independent.
-            contrasts = np.repeat(-self.inverse_counts[:, None] / size, len(first), axis=1)
-            contrasts[first, np.arange(len(first))] += 1.0
+    def means(self) -> Floats:
+        """Return the estimated mean of each model over all items; shape (n_models,).
+
+        A model without items gets the mean of the others.
+        """
+        if self._means is None:
+            size = max(self.n_scored_items, 1)
             # Effects are known up to a constant, for each group of models that share items: the
             # ridge makes the system solvable.
-            ridge = _RIDGE * size * np.eye(n_models)
-            solved = np.linalg.solve(
-                self.laplacian + ridge, np.column_stack([self.right_side, contrasts])
-            )
-            effect, of_effects = solved[:, 0], (contrasts * solved[:, 1:]).sum(axis=0)
-            level = self.sum_of_item_means - float(effect @ self.inverse_counts)
-            level /= size
-            freedom = int(self.counts.sum()) - self.n_scored_items - n_models + 1
-            squares = max(self.within_squares - float(effect @ self.right_side), 0.0)
-            estimate = effect + (level if self.n_scored_items else 0.5)
-            self._solution = EffectFit(
-                np.clip(estimate, 0.0, 1.0),
-                of_effects[same_as] + self.sum_of_inverse_counts / size**2,
-                squares / max(freedom, 1),
-            )
-        return self._solution
+            ridge = _RIDGE * size * np.eye(len(self.right_side))
+            effect = np.linalg.solve(self.laplacian + ridge, self.right_side)
+            level = (self.sum_of_item_means - float(effect @ self.inverse_counts)) / size
+            self._means = np.clip(effect + (level if self.n_scored_items else 0.5), 0.0, 1.0)
+        return self._means
 
     def expected(self, model: int) -> Floats:
         """Return a model's score on every item, or the sum of the effects if there is none."""
-        estimate = self.solve().means
+        estimate = self.means()
         effect = estimate - estimate.mean()
         present = np.isfinite(self.scores)
         count = present.sum(axis=0)

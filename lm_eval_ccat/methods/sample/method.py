@@ -29,7 +29,7 @@ from ..belief import BENCHMARK, Belief, References, as_of_many
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .bets import Betting, betting_interval
-from .effects import Effects
+from .effects import Effects, correction_variances
 from .pairs import Pairs, SharedSequence, seed_of_draws
 from .passes import RepeatsPolicy
 
@@ -302,55 +302,28 @@ class SamplePolicy(Policy):
         `finite` says whether the first phase draws from the benchmark's items, of which none is
         left in the end, or from a population.
         """
-        fit, variances = self.effects.solve(), self.pairs.item_variances
-        models, single = np.arange(len(fit.means)), self.pairs.single
-        n, size = self.effects.counts, len(self.sequence.order)
-        n_scored_items = self.effects.n_scored_items
-        # The imagined item departs from the other models, too.
-        departure_variance = fit.residual_variance + variances.imagined - variances.observed
+        of_item, single = self.pairs.item_variances, self.pairs.single
+        n, n_scored_items = self.effects.counts, self.effects.n_scored_items
+        models, size = np.arange(len(n)), len(self.sequence.order)
         # A model with all items has its own mean, which no other model's items correct.
         full = n == size
         own_means = np.nan_to_num(single.means(models) + self.pairs.first_score)
-        means = np.where(full, own_means, fit.means)
+        means = np.where(full, own_means, self.effects.means())
         share = 1.0 / max(n_scored_items, 1)
-        first_phase = variances.imagined * (share - (1.0 / size if finite else 0.0))
-        # Models without a common item are not compared: their means may be anything on [0, 1].
-        second_phase = np.minimum(departure_variance * (fit.squared_weights - share), 1.0)
-        # Some models depart from the others by more than the residuals of all models say.
-        of_own = self._departure_variances() * (1.0 / np.maximum(n, 1) - share)
-        second_phase = np.maximum(second_phase, of_own)
-        variance = np.maximum(first_phase + second_phase, 0.0)
+        first_phase = of_item * (share - (1.0 / size if finite else 0.0))
+        of_pair, items = self._figures_of_pairs(finite=False)
+        second_phase = correction_variances(of_pair, items, n, n_scored_items)
+        variance = np.maximum(first_phase, 0.0) + second_phase
         if self._ease is not None:
             slope, drawn = self._slope_on_ease(), np.isfinite(self.effects.scores).any(axis=0)
             mean_ease = float(self._ease @ drawn) / max(n_scored_items, 1)
             means = np.where(full, means, np.clip(means - slope.value * mean_ease, 0.0, 1.0))
             variance += slope.variance * mean_ease**2
-            variance -= slope.explained * variances.imagined * (share - 1.0 / size)
+            variance -= slope.explained * of_item * (share - 1.0 / size)
         if finite:
             variance[full] = 0.0
         # No scores on [0, 1] have a larger variance than 1/4.
         return ModelFigures(means, np.where(n > 0, variance, 0.25))
-
-    def _departure_variances(self) -> Floats:
-        """Return the variance on an item of each model's score less the other models' mean.
-
-        That mean stands for the model's score on the items that it has not had, so it is of the
-        models that have had these: each has the weight ``w`` of how many items more it has had.
-        ``Var(y - sum w y_i) = sum w Var(y - y_i) - sum w_i w_j Var(y_i - y_j) / 2``, and the error
-        of each pair is known. Models differ in this: one that is much like another that goes on
-        tells little of how a third departs from both.
-        """
-        figures, n = self._figures_of_pairs(finite=False), self.effects.counts
-        compared = figures.items > 1.0
-        of_pair = np.where(compared, figures.variance, 0.0) * figures.items
-        # At least one item: failures may leave models equally many items, but other ones.
-        weight = np.where(compared, np.maximum(n - n[:, None], 1.0), 0.0)
-        np.fill_diagonal(weight, 0.0)
-        weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1.0)
-        from_each = (weight * of_pair).sum(axis=1)
-        among_others = ((weight @ of_pair) * weight).sum(axis=1)
-        # Variances on other items than the model's may leave next to nothing by chance.
-        return np.asarray(from_each - 0.5 * np.minimum(among_others, from_each))
 
     def _slope_on_ease(self) -> Slope:
         """Return the slope on the ease of items elsewhere, learned from the scores so far."""

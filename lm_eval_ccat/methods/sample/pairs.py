@@ -203,13 +203,6 @@ class SharedSequence:
         return 1.0 / (len(self.order) - int(self.position[item]))
 
 
-class ItemVariances(NamedTuple):
-    """The variance of each model's score on an item, without and with an item that is imagined."""
-
-    observed: Floats
-    imagined: Floats
-
-
 class ZeroLosses(NamedTuple):
     """What scores of 0 lose; see `Pairs.zero_losses`."""
 
@@ -261,7 +254,7 @@ class Pairs:
         self.progress = np.zeros(n_models, dtype=np.intp)
         self.first_score = np.full(n_models, np.nan)
         self.sums, self.single = Sums(n_models**2, size), Sums(n_models, size)
-        self._item_variances: ItemVariances | None = None
+        self._item_variances: Floats | None = None
         if self.bets is not None:
             self.bets.start(n_models)
 
@@ -313,8 +306,8 @@ class Pairs:
     # with one over the number of items; without replacement it ends at 0.
 
     @property
-    def item_variances(self) -> ItemVariances:
-        """The variance of each model's score on an item.
+    def item_variances(self) -> Floats:
+        """The variance of each model's score on an item, part of one imagined.
 
         The departure to imagine is the whole scale if a model's scores crowd an end of it. They do
         if a single item at the other end would move the mean by more than all items so far have,
@@ -329,8 +322,7 @@ class Pairs:
             crowded = (edge <= CROWDED_WITHIN * np.sqrt(variance)) & (
                 edge * single.items(models) <= 1.0
             )
-            imagined = single.variances(models, np.where(crowded, 1.0, 0.0)).of_item
-            self._item_variances = ItemVariances(variance, imagined)
+            self._item_variances = single.variances(models, np.where(crowded, 1.0, 0.0)).of_item
         return self._item_variances
 
     def zero_losses(self, models: Indices) -> ZeroLosses:
@@ -364,5 +356,5 @@ class Pairs:
         Part of a difference is imagined (`imagined_square`).
         """
         row, column = np.divmod(pairs, len(self.scores))
-        imagined = self.item_variances.imagined
-        return self.sums.variances(pairs, imagined[row] + imagined[column], finite).of_mean
+        variances = self.item_variances
+        return self.sums.variances(pairs, variances[row] + variances[column], finite).of_mean

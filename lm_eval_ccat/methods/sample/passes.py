@@ -10,7 +10,7 @@ from ...bank.bank import ItemBank
 from ...metrics.scale import Floats
 from ..belief import BENCHMARK, Belief, Indices
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
-from .effects import Effects
+from .effects import Effects, correction_variances
 from .pairs import Pairs, SharedSequence, seed_of_draws
 from .repeats import RepeatSums
 
@@ -195,16 +195,24 @@ class RepeatsPolicy(Policy):
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         population, n_models = question != BENCHMARK, len(self.effects.counts)
-        figures = self.pairs.repeat_sums.figures(population=population)
+        sums = self.pairs.repeat_sums
+        figures = sums.figures(population=population)
         variance, df, n, event = (
             figure.reshape(n_models, n_models)
             for figure in (figures.variance, figures.df, figures.answers, figures.event)
         )
+        alone, items = variance.diagonal(), self.effects.counts
+        # The mean of a model that lacks items is corrected by the others', as of single answers.
+        pairs = sums.figures(population=True).variance.reshape(n_models, n_models)
+        pair_items = sums.items.reshape(n_models, n_models)
+        n_scored_items = self.effects.n_scored_items
+        correction = correction_variances(pairs, pair_items, items, n_scored_items)
+        np.fill_diagonal(variance, alone * items / max(n_scored_items, 1) + correction)
         # No scores on [0, 1] have a larger variance; before two items nothing is known.
         variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
         # What the mean difference loses by one more answer that is off as single answers are.
         zero_loss = event / np.maximum(n, 1.0)
-        mean = self.effects.solve().means
+        mean = self.effects.means()
         # The variances say already how many of the benchmark's items were asked.
         return Belief(mean, variance, df, n, math.inf, question, pair_zero_loss=zero_loss)
 

@@ -184,3 +184,19 @@ def test_noise_is_stated_from_the_tenth_second_answer_on() -> None:
         policy.told(0, slot, float(scores[slot]))
         stated.append(policy.describe(0).noise is not None)
     assert stated == [False] * 21 + [True] * 3
+
+
+@pytest.mark.long
+def test_a_model_with_fewer_answers_errs_by_what_corrects_its_mean() -> None:
+    """Beside an unrelated model that is through the first pass, that is more than its own error."""
+    n_items, ratios = 60, []
+    for seed in range(150):
+        scores = np.random.default_rng(seed).integers(0, 2, (2, n_items)).astype(float)
+        policy = RepeatsPolicy(ItemBank.blank(range(n_items)), 2, repeats=2, seed=seed)
+        for model, n in ((0, n_items), (1, 15)):
+            for slot in policy.sequence.order[:n]:
+                policy.told(model, int(slot), scores[model, slot])
+        belief = policy.belief()
+        error = belief.location[1] - scores[1].mean()
+        ratios.append(error**2 / belief.variance[1, 1])
+    assert 0.7 < np.mean(ratios) < 1.25
