@@ -1839,7 +1839,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the mean of a model with fewer answers errs as if others did not correct it",
-            "alone * items / max(n_scored_items, 1) + correction",
+            "alone * share + correction",
             "alone",
         ),
     ),

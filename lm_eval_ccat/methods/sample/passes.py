@@ -207,7 +207,8 @@ class RepeatsPolicy(Policy):
         pair_items = sums.items.reshape(n_models, n_models)
         n_scored_items = self.effects.n_scored_items
         correction = correction_variances(pairs, pair_items, items, n_scored_items)
-        np.fill_diagonal(variance, alone * items / max(n_scored_items, 1) + correction)
+        share = np.maximum(items, 1) / max(n_scored_items, 1)
+        np.fill_diagonal(variance, alone * share + correction)
         # No scores on [0, 1] have a larger variance; before two items nothing is known.
         variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
         # What the mean difference loses by one more answer that is off as single answers are.
