@@ -1921,8 +1921,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the noise of configs is not in the items'",
         "lm_eval_ccat/methods/default/items",
-        "np.maximum(noise, _LEAST_NOISE) + config_noise",
-        "np.maximum(noise, _LEAST_NOISE)",
+        "_item_noise(curves, unexplained, overview) + config_noise",
+        "_item_noise(curves, unexplained, overview)",
         (
             "tests/methods/default/test_default_bank.py::test_averages_over_configurations_take_noise_that_an_item_keeps",
         ),
@@ -2224,8 +2224,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a bank of few models is as sure as one of many",
         "lm_eval_ccat/methods/default/selfcheck",
-        "np.maximum(overall.single, unknown * VAGUE.single)",
-        "overall.single",
+        "np.maximum(prior.single, unknown * VAGUE.single)",
+        "prior.single",
         (
             "tests/methods/default/test_default_bank.py::test_few_models_left_out_promise_no_more_than_they_can_show",
         ),
@@ -3598,7 +3598,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "factors take no degrees of freedom",
         "lm_eval_ccat/methods/default/items",
-        "np.maximum(count - used - loadings.shape[1], 1.0)",
+        "np.maximum(count - used - unexplained.loadings.shape[1], 1.0)",
         "np.maximum(count - used, 1.0)",
         (
             "tests/methods/default/test_default_bank.py::test_a_factor_that_is_not_there_makes_no_item_surer",
@@ -4954,8 +4954,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an open pair costs what its least answers do",
         "lm_eval_ccat/ranker/verdicts",
-        '"likely_cost": cost_of(likely_answers)',
-        '"likely_cost": cost_of(answers)',
+        '"likely_cost": _cost_of(likely_answers, cost)',
+        '"likely_cost": _cost_of(answers, cost)',
         (
             "tests/ranker/test_verdicts.py::test_an_open_pair_costs_what_its_answers_do_and_its_first_model_is_the_likelier_one",
         ),
@@ -5036,5 +5036,82 @@ BUGS: tuple[Bug, ...] = (
         (
             "tests/methods/default/test_default_bank.py::test_errors_are_quoted_from_twenty_items_or_from_the_most_there_are",
         ),
+    ),
+    Bug(
+        "models left over are all dealt to one group",
+        "lm_eval_ccat/methods/default/selfcheck",
+        "min(groups, key=len).extend(members)",
+        "max(groups, key=len).extend(members)",
+        (
+            "tests/methods/default/test_default_bank.py::test_groups_are_of_equal_sizes_and_those_left_over_are_dealt_one_to_each",
+        ),
+    ),
+    Bug(
+        "noise of a pair grows with what its models share",
+        "lm_eval_ccat/methods/default/selfcheck",
+        "noise[i] + noise[j] - 2.0 * residuals[i, j]",
+        "noise[i] + noise[j] + 2.0 * residuals[i, j]",
+        (
+            "tests/methods/default/test_default_bank.py::test_mean_residuals_without_a_departure_have_none_squared_in_the_mean",
+        ),
+    ),
+    Bug(
+        "noise counts as a departure",
+        "lm_eval_ccat/methods/default/selfcheck",
+        "square=beta**2 - noise / n_left,",
+        "square=beta**2,",
+        (
+            "tests/methods/default/test_default_bank.py::test_mean_residuals_without_a_departure_have_none_squared_in_the_mean",
+        ),
+    ),
+    Bug(
+        "full results are exact of a population",
+        "lm_eval_ccat/ranker/references",
+        "    elif not population:\n        variance = variance_of_part",
+        "    else:\n        variance = variance_of_part",
+        (
+            "tests/ranker/test_known.py::test_full_results_are_exact_of_these_items_and_a_sample_of_items_like_these",
+        ),
+    ),
+    Bug(
+        "retired items count in the noise of a bank",
+        "lm_eval_ccat/methods/paper/test",
+        "np.where(kept_items, difficulty, np.nan)",
+        "difficulty",
+        (
+            "tests/methods/paper/test_method_paper.py::test_the_noise_is_that_of_items_kept_and_of_scores_stretched_over_their_range",
+        ),
+    ),
+    Bug(
+        "scores are moved to 0 but not stretched to 1",
+        "lm_eval_ccat/methods/paper/test",
+        "return cls(floor, float(ends.max()) - floor)",
+        "return cls(floor, 1.0)",
+        (
+            "tests/methods/paper/test_method_paper.py::test_the_noise_is_that_of_items_kept_and_of_scores_stretched_over_their_range",
+        ),
+    ),
+    Bug(
+        "a prior across tasks is said of a population",
+        "lm_eval_ccat/ranker/weighted",
+        "        if question != BENCHMARK:\n            belief",
+        "        if False:\n            belief",
+        (
+            "tests/ranker/test_across.py::test_what_tasks_share_of_these_items_is_not_said_of_items_like_these",
+        ),
+    ),
+    Bug(
+        "the task that tells least about the sum is asked",
+        "lm_eval_ccat/ranker/weighted",
+        "askable[int(np.argmax(gain))]",
+        "askable[int(np.argmin(gain))]",
+        ("tests/ranker/test_tasks.py::test_the_task_that_errs_most_in_the_sum_gets_the_items",),
+    ),
+    Bug(
+        "models alike vary by the bank's noise alone",
+        "lm_eval_ccat/methods/default/field",
+        "departures.noise * member.draw_noises + floor",
+        "departures.noise * member.draw_noises",
+        ("tests/methods/default/test_draws.py::test_sums_over_draws_are_those_of_the_matrices",),
     ),
 )

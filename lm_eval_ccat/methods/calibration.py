@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -15,6 +16,7 @@ from ..metrics.scale import Floats
 from ..scores.reading import is_number
 from ..scores.table import ScoreTable
 from ..shown import first_of, plural
+from .method import Fitted
 from .method import method as method_named
 
 MIN_MODELS = 2
@@ -98,22 +100,28 @@ def calibrate(
         parameters=fitted.parameters,
         constants=fitted.constants,
         models=table.models,
-        provenance={
-            "package": __version__,
-            "harness": table.settings.get("lm_eval_version"),
-            "dataset": {
-                part: table.settings.get(f"dataset_{part}") for part in ("path", "name", "revision")
-            },
-            "sources": list(table.sources),
-            **({"tokens": table.tokens} if table.tokens else {}),
-            "rows": len(table.row_model),
-            "options": dict(options),
-            "report": fitted.report,
-        },
+        provenance=_provenance(table, options, fitted),
         self_check=fitted.self_check,
         warnings=(*table.warnings, *table_warnings(table), *fitted.warnings),
         observations=observations_of(table) if keep_scores else (),
     )
+
+
+def _provenance(
+    table: ScoreTable, options: Mapping[str, object], fitted: Fitted
+) -> dict[str, object]:
+    """Return where a bank comes from, as JSON values."""
+    settings = table.settings
+    return {
+        "package": __version__,
+        "harness": settings.get("lm_eval_version"),
+        "dataset": {part: settings.get(f"dataset_{part}") for part in ("path", "name", "revision")},
+        "sources": list(table.sources),
+        **({"tokens": table.tokens} if table.tokens else {}),
+        "rows": len(table.row_model),
+        "options": dict(options),
+        "report": fitted.report,
+    }
 
 
 def observations_of(table: ScoreTable) -> tuple[Observation, ...]:

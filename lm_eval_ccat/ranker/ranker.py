@@ -260,12 +260,12 @@ class Ranker:
                 "question 'run' is about one answer to every item; ask about expected scores "
                 "(question: benchmark), or leave repeats out"
             )
-        policy_maker = _PolicyMaker(
+        policies = _PolicyMaker(
             len(prices), self._seed, test.min_difference, placing=known is not None, looks=looks,
             sampled=self._sampled, repeats=contents.repeats, options=options,
         )  # fmt: skip
         for task in contents.tasks:
-            task.begin(len(prices), policy_maker.policy_of)
+            task.begin(len(prices), policies.policy_of)
         sizes = contents.units(units)
         score = _ranked_score(contents, sizes, across=SWITCH.check(across, "across"))
         references = self._placed(known, score, test, prices)

@@ -20,7 +20,7 @@ from ..content import (
     SampleContent,
 )
 from ..methods.belief import BENCHMARK, RUN
-from ..methods.policy import Mask
+from ..methods.policy import Drawn, Mask
 from ..metrics.scale import Floats, Scale
 from ..shown import Shown, ShownTable
 from .columns import ranking_grid
@@ -415,14 +415,6 @@ class Ranking(Shown):
         chances = {
             str(k): chance_of[name] for k, chance_of in self.p_top.items() if name in chance_of
         }
-        sample: SampleContent | None = None
-        if (drawn := row.sample) is not None:
-            sample = {
-                "n": drawn.n,
-                "estimate": float(scale.restore(drawn.estimate)),
-                "standard_error": float(scale.restore_error(drawn.standard_error)),
-                "interval": np.sort(scale.restore(drawn.interval(self.confidence))).tolist(),
-            }
         return {
             "rank": self._rank.get(name),
             "rank_range": ranks and list(ranks),
@@ -443,8 +435,17 @@ class Ranking(Shown):
             "cost": row.cost,
             "set_aside": row.set_aside,
             "findings": row.findings,
-            "sample": sample,
+            "sample": None if row.sample is None else self._sample_content(row.sample),
             **self._of_repeats(row),
+        }
+
+    def _sample_content(self, drawn: Drawn) -> SampleContent:
+        """Return the JSON values of a mean of random draws, on the metric's own scale."""
+        return {
+            "n": drawn.n,
+            "estimate": float(self.scale.restore(drawn.estimate)),
+            "standard_error": float(self.scale.restore_error(drawn.standard_error)),
+            "interval": np.sort(self.scale.restore(drawn.interval(self.confidence))).tolist(),
         }
 
     def _of_repeats(self, row: ModelRow) -> ModelContent:

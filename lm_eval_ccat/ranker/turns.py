@@ -269,18 +269,16 @@ class Turns:
         if candidates.in_warmup or alone:
             return candidates.turn(askable[0])
         prices = self.accounts.prices[candidates.models].tolist()
-        rivals = list(range(len(prices)))
         # For its price, a free item is worth more than any other, however informative these are.
-        if 0.0 in prices:
+        rivals = [position for position, price in enumerate(prices) if price == 0.0]
+        if rivals:
             askable_free = [position for position in askable if prices[position] == 0.0]
-            if askable_free:
-                rivals = [position for position in rivals if prices[position] == 0.0]
-                askable = askable_free
             # The item waits for a free model that is busy.
-            elif least_share:
+            if least_share and not askable_free:
                 return None
-            else:
-                rivals = askable
+            rivals, askable = (rivals, askable_free) if askable_free else (askable, askable)
+        else:
+            rivals = list(range(len(prices)))
         worth = np.zeros(len(prices))
         # Among free models alone the price decides nothing, so that any one will do.
         worth[rivals] = self._worth(

@@ -663,9 +663,6 @@ class Verdicts:
             """Return how many more answers of each model the pair takes; to all items if None."""
             return {name: max(int(items or size) - n, 0) for name, n in answered.items()}
 
-        def cost_of(answers: Mapping[str, int]) -> float:
-            return sum(cost.get(name, 0.0) * n for name, n in answers.items())
-
         answers, likely_answers = answers_until(needed), answers_until(likely)
         if not any(answers.values()):
             return None
@@ -675,9 +672,9 @@ class Verdicts:
             "b": self.names[worse],
             "p": float(p),
             "items": answers,
-            "cost": cost_of(answers),
+            "cost": _cost_of(answers, cost),
             "likely_items": likely_answers,
-            "likely_cost": cost_of(likely_answers),
+            "likely_cost": _cost_of(likely_answers, cost),
             "all_items": max(answered[name] + answers[name] for name in answered) > 0.9 * size,
             "one_look": bool(belief.tails[row, column] < 0.5 * (1.0 - self.confidence)),
             # A search that ended before the last item does not say that none decides.
@@ -756,6 +753,11 @@ def most_items(belief: Belief) -> int:
     n = belief.pairs.n.copy()
     n.flat[:: n.shape[1] + 1] = 0.0
     return int(n.max(initial=0.0))
+
+
+def _cost_of(answers: Mapping[str, int], cost: Mapping[str, float]) -> float:
+    """Return the cost of so many answers of some models, from the mean cost of an answer."""
+    return sum(cost.get(name, 0.0) * n for name, n in answers.items())
 
 
 def _with_items(pair: Gaps, n: Floats, n_items: float, fall: float = 0.0) -> Gaps:

@@ -155,6 +155,14 @@ def test_errors_and_what_they_share_make_the_error_of_the_mean(world, across):
 
 
 @pytest.mark.long
+def test_what_tasks_share_of_these_items_is_not_said_of_items_like_these(world):
+    alone, together = (told(world, across, ("a", "b"), 12) for across in (False, True))
+    wider, apart = (ranker.belief("population") for ranker in (together, alone))
+    assert (wider.location == apart.location).all() and (wider.variance == apart.variance).all()
+    assert (together.belief().location != alone.belief().location).all()
+
+
+@pytest.mark.long
 def test_a_model_beyond_all_banks_errs_to_the_same_side_in_every_task(world):
     """One that answers everything wrongly is beyond the banks; one that answers half is not."""
     banks = {t: untried(b) for t, b in world[0].items()}

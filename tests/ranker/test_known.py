@@ -119,6 +119,13 @@ def test_an_item_that_tells_nothing_counts_in_the_mean_but_not_in_that_of_the_it
         assert kept_mean == pytest.approx(scores[kept].mean())
 
 
+def test_full_results_are_exact_of_these_items_and_a_sample_of_items_like_these():
+    table = ScoreTable.from_arrays(np.random.default_rng(0).random((2, 40)), ["k", "l"])
+    for population, error in ((False, 0.0), (True, table.scores[0].std(ddof=1) / np.sqrt(40))):
+        known = means_of_known(table, ItemBank.blank(range(40)), population)["k"]
+        assert known.error == pytest.approx(error) and known.mean == table.scores[0].mean()
+
+
 def one_changed(change):
     """The known models, one of which has a name of its own and other scores."""
     raw = KNOWN.raw.copy()

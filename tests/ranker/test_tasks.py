@@ -45,6 +45,16 @@ def test_every_repeat_of_an_item_has_the_units_of_its_item():
             both.units(units)
 
 
+def test_the_task_that_errs_most_in_the_sum_gets_the_items():
+    """Scores of one task are 0 or 1, those of the other all but equal: half as many go there."""
+    ranker = Ranker(
+        {task: ItemBank.blank(range(60)) for task in "xy"}, ["a"], max_items=40, stop="limits"
+    )
+    drive_any(ranker, lambda model, item: item[1] % 2 if item[0] == "x" else 0.5 + item[1] / 1e4)
+    count = {task: sum(item[0] == task for item in ranker.result().items["a"]) for task in "xy"}
+    assert count["x"] > 2 * count["y"] and sum(count.values()) == 40
+
+
 def test_the_warm_up_of_several_tasks_has_fifteen_items_of_them_all():
     """Before it ends no model is ahead; one that scores 1 against 0 is better once it has."""
     ranker = Ranker({task: ItemBank.blank(range(40)) for task in "uvwxy"}, ["a", "b"])

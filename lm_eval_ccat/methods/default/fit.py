@@ -84,13 +84,7 @@ def fit(
     if factors is None:
         factors = FACTORS if n_models < MANY else FACTORS_OF_MANY
     number(0, FACTORS_OF_MANY, integral=True).check(factors, "factors")
-    require_scores(table)
-    highest = float(table.overview.item_high.max())
-    if not highest > float(table.overview.item_low.min()):
-        raise BankError(
-            f"every score of {table.metric!r} is {highest:.6g}: there is nothing to "
-            "calibrate; check the metric, or use more models"
-        )
+    _require_differences(table)
     if draws is None and not MIN_MODELS_TO_CHECK <= n_models < MANY:
         draws = SHARE_OF_MANY if n_models >= MANY else 1.0
     if draws is not None:
@@ -110,11 +104,7 @@ def fit(
         parameters=_parameters(items, noise_within(table, items)),
         constants={
             "centre": fitted.report["centre"],
-            "prior_sd": items.prior_sd,
-            "spread": items.spread,
-            "basis": items.basis.to_dict(),
-            "abilities": items.abilities.tolist(),
-            "log_noise": items.log_noise.tolist(),
+            **_constants(items),
             "departures": departures.to_dict(),
             **({} if draws is None else {"draws": draws}),
         },
@@ -126,6 +116,17 @@ def fit(
         self_check=facts,
         warnings=warnings,
     )
+
+
+def _require_differences(table: ScoreTable) -> None:
+    """Refuse a table in which an item or a model has no score, or all scores are equal."""
+    require_scores(table)
+    highest = float(table.overview.item_high.max())
+    if not highest > float(table.overview.item_low.min()):
+        raise BankError(
+            f"every score of {table.metric!r} is {highest:.6g}: there is nothing to "
+            "calibrate; check the metric, or use more models"
+        )
 
 
 def _check(
@@ -155,6 +156,17 @@ def _check(
     if not checkpoints:
         return SelfCheck(VAGUE, None, {})
     return departures_of(checkpoints, known, many=n_models >= MANY, names=names)
+
+
+def _constants(items: FractionalItems) -> dict[str, Any]:
+    """Return what a bank stores of its items as a whole; see `_items_of`."""
+    return {
+        "prior_sd": items.prior_sd,
+        "spread": items.spread,
+        "basis": items.basis.to_dict(),
+        "abilities": items.abilities.tolist(),
+        "log_noise": items.log_noise.tolist(),
+    }
 
 
 def _parameters(items: FractionalItems, within: Floats | None) -> dict[str, Floats]:
@@ -284,33 +296,15 @@ def _read(bank: ItemBank) -> DefaultModel:
     """Return the response model that a bank's parameters and constants state (see `fit`)."""
     positive = ("prior_sd", "spread")
     require_parts(bank, ("intercept", "slope", "noise"), ("centre", *positive), positive)
-    parameters, constants = bank.parameters, bank.constants
+    constants = bank.constants
     try:
-        basis = AbilityBasis.from_dict(constants["basis"])
-        columns = [parameters["intercept"], parameters["slope"]]
-        coefficients = np.column_stack(columns + ([parameters["bend"]] if basis.size > 2 else []))
-        # Products round by the order in memory: a new bank must behave as one read from its file.
-        covariance, loadings = map(
-            np.ascontiguousarray,
-            (parameters["covariance"], parameters.get("loading", np.zeros((bank.n_items, 0)))),
-        )
-        items = FractionalItems(
-            coefficients=coefficients,
-            covariance=covariance,
-            noise=parameters["noise"],
-            loadings=loadings,
-            basis=basis,
-            prior_sd=float(constants["prior_sd"]),
-            abilities=np.array(constants["abilities"], dtype=np.float64),
-            log_noise=np.array(constants["log_noise"], dtype=np.float64),
-            spread=float(constants["spread"]),
-        )
+        items = _items_of(bank)
         centre = float(constants["centre"])
         share_of_draws = float(constants["draws"]) if "draws" in constants else None
         departures = Departures.from_dict(constants["departures"])
     except (KeyError, TypeError, ValueError) as e:
         raise BankError(f"the bank's response model cannot be read ({e})") from None
-    within = parameters.get("within")
+    within = bank.parameters.get("within")
     _require_sound(bank, items, departures, within)
     if share_of_draws is not None and not 0.0 <= share_of_draws <= 1.0:
         raise BankError(f"the bank's share of draws, {share_of_draws!r}, is not in 0 to 1")
@@ -321,6 +315,26 @@ def _read(bank: ItemBank) -> DefaultModel:
         share=share_of_draws,
         kept_items=None if bank.kept.all() else bank.kept,
         within=within,
+    )
+
+
+def _items_of(bank: ItemBank) -> FractionalItems:
+    """Return a bank's items; what it raises where they are damaged, `_read` puts in words."""
+    parameters, constants = bank.parameters, bank.constants
+    basis = AbilityBasis.from_dict(constants["basis"])
+    columns = [parameters["intercept"], parameters["slope"]]
+    loadings = parameters.get("loading", np.zeros((bank.n_items, 0)))
+    return FractionalItems(
+        coefficients=np.column_stack(columns + ([parameters["bend"]] if basis.size > 2 else [])),
+        # Products round by the order in memory: a new bank must behave as one read from its file.
+        covariance=np.ascontiguousarray(parameters["covariance"]),
+        noise=parameters["noise"],
+        loadings=np.ascontiguousarray(loadings),
+        basis=basis,
+        prior_sd=float(constants["prior_sd"]),
+        abilities=np.array(constants["abilities"], dtype=np.float64),
+        log_noise=np.array(constants["log_noise"], dtype=np.float64),
+        spread=float(constants["spread"]),
     )
 
 

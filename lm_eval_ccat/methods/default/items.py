@@ -206,7 +206,6 @@ def _fit(
     Of the formulas at the top, ``x`` are abilities, ``c`` coefficients of curves, ``s`` the models'
     noise.
     """
-    count = overview.item_count
     x = logit(np.clip(_means(read, overview), _CLIP, 1.0 - _CLIP))
     centre = float(x.mean())
     x -= centre
@@ -215,33 +214,16 @@ def _fit(
     basis = AbilityBasis.over(x, bends)
     cells = Cells(read, overview, x, basis, grouped)
     curves = _fit_curves(cells)
-    c, covariance, s = curves.coefficients, curves.inverse, curves.model_noise
-    loadings, squares, mass, hessian = cells.unexplained(c, s, factors)
-    # Degrees of freedom that the curve takes: trace of inverse Hessian x Hessian of the data.
-    used = (covariance * hessian * packed(basis.size)[2]).sum(axis=1)
-    df = np.maximum(count - used - loadings.shape[1], 1.0)
-    observed = squares / np.maximum(mass * df / count, 1e-9)
-    # A mean score near 0 or 1 bounds the variance, however the weights are bounded below.
-    bound = np.minimum(mass, np.minimum(overview.item_sum, count - overview.item_sum))
-    usual = _usual_noise(observed, bound * df / count, c[:, 0])
-    # Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
-    # noise is 1, the variance 1 / mean weight - 4: an item that one model in a hundred solves shows
-    # its noise by one residual in a hundred, and an item that nobody solves shows nothing.
-    mean_weight = bound / count
-    telling = df * (
-        2.0 * mean_weight / np.maximum(2.0 * mean_weight + usual * (1.0 - 4.0 * mean_weight), 1e-12)
-    )
-    noise = (_PRIOR_DF * usual + telling * observed) / (_PRIOR_DF + telling)
-    noise = np.maximum(noise, _LEAST_NOISE) + config_noise
+    unexplained = cells.unexplained(curves.coefficients, curves.model_noise, factors)
     items = FractionalItems(
-        coefficients=c,
-        covariance=covariance,
-        noise=noise,
-        loadings=loadings,
+        coefficients=curves.coefficients,
+        covariance=curves.inverse,
+        noise=_item_noise(curves, unexplained, overview) + config_noise,
+        loadings=unexplained.loadings,
         basis=basis,
         prior_sd=_PRIOR_WIDTH * spread,
         abilities=x,
-        log_noise=np.log(s),
+        log_noise=np.log(curves.model_noise),
         spread=spread,
     )
     report = {
@@ -249,10 +231,35 @@ def _fit(
         "slope_sd": float(np.sqrt(curves.slope_variance)),
         "bend_sd": float(np.sqrt(curves.bend_variance)) if bends else 0.0,
         "bends": bends,
-        "factors": loadings.shape[1],
-        "noise": float(np.average(noise, weights=mass)),
+        "factors": unexplained.loadings.shape[1],
+        "noise": float(np.average(items.noise, weights=unexplained.mass)),
     }
     return ItemFit(items, cells.overall, report)
+
+
+def _item_noise(curves: CurveFit, unexplained: Unexplained, overview: Overview) -> Floats:
+    """Return the noise of items: what residuals show, beside what is usual at their easiness.
+
+    An item's own residuals count by as many of them as tell its noise, the usual noise as
+    `_PRIOR_DF`.
+    """
+    count, mass = overview.item_count, unexplained.mass
+    of_data = packed(curves.coefficients.shape[1])[2] * unexplained.hessian
+    # Degrees of freedom that the curve takes: trace of inverse Hessian x Hessian of the data.
+    used = (curves.inverse * of_data).sum(axis=1)
+    df = np.maximum(count - used - unexplained.loadings.shape[1], 1.0)
+    observed = unexplained.squares / np.maximum(mass * df / count, 1e-9)
+    # A mean score near 0 or 1 bounds the variance, however the weights are bounded below.
+    bound = np.minimum(mass, np.minimum(overview.item_sum, count - overview.item_sum))
+    usual = _usual_noise(observed, bound * df / count, curves.coefficients[:, 0])
+    # Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
+    # noise is 1, the variance 1 / mean weight - 4: an item that one model in a hundred solves shows
+    # its noise by one residual in a hundred, and an item that nobody solves shows nothing.
+    mean_weight = bound / count
+    variance = 2.0 * mean_weight + usual * (1.0 - 4.0 * mean_weight)
+    telling = df * (2.0 * mean_weight / np.maximum(variance, 1e-12))
+    noise = (_PRIOR_DF * usual + telling * observed) / (_PRIOR_DF + telling)
+    return np.asarray(np.maximum(noise, _LEAST_NOISE))
 
 
 def _means(read: Read, overview: Overview) -> Floats:
@@ -507,10 +514,10 @@ def _fit_curves(data: Cells) -> CurveFit:
     """Fit the curves ``c`` of all items, and each model's noise ``s``."""
     n_models, n_items, size, overview = data.n_models, data.n_items, data.size, data.overview
     row, column, _ = packed(size)
+    # Half a mean score is imagined for every item.
     easiness = (overview.item_sum + 0.5 * data.overall) / (overview.item_count + 0.5)
     c = np.zeros((n_items, size))
-    c[:, 0] = logit(np.clip(easiness, 0.005, 0.995))
-    c[:, 1] = 1.0
+    c[:, 0], c[:, 1] = logit(np.clip(easiness, 0.005, 0.995)), 1.0
     prior_mean = np.concatenate([[c[:, 0].mean(), 1.0], np.zeros(size - 2)])
     easiness_variance = 2.0 * max(float(c[:, 0].var()), 0.1)
     slope_variance, bend_variance = 0.25, 0.05
@@ -537,8 +544,7 @@ def _fit_curves(data: Cells) -> CurveFit:
             bend_variance = float(np.clip((c[:, 2:] ** 2 + spread[:, 2:]).mean(), 1e-4, 1.0))
         # That the curves were fitted to a model must not make it look as if it fitted well.
         leverage = data.leverage(inverse) / s
-        s = squares / (noise * np.maximum(total - leverage, 0.2 * total))
-        s = np.clip(s, 0.2, 5.0)
+        s = np.clip(squares / (noise * np.maximum(total - leverage, 0.2 * total)), 0.2, 5.0)
         s = s / np.exp(np.log(s).mean())
     return CurveFit(c, inverse, s, slope_variance, bend_variance)
 

@@ -499,37 +499,42 @@ def departures_of(
         group: fit_departures(checkpoints, known, models, many=many)
         for group, models in without.items()
     }
-    judged = Judged.by(checkpoints, priors)
-    n_models = len(np.unique(judged.model))
+    n_models = len(np.unique(np.hstack(list(models_of.values()))))
+    # Before the first draws, errors are those of the response model. A group of models beyond the
+    # range of its bank has draws from the start (`Field`), so that it is not in `undrawn`.
     undrawn = [
         checkpoint
         for checkpoint in checkpoints
         if checkpoint.n <= FIRST and not checkpoint.moments.n_draws.any()
     ]
     last = max((checkpoint.n for checkpoint in undrawn), default=0)
-    # Before the first draws, errors are those of the response model. A group of models beyond the
-    # range of its bank has draws from the start (`Field`), so that it is not in `undrawn`.
-    before = Excess(1.0, 1.0)
     if undrawn:
         before = Judged.by(undrawn, priors).excess(lambda n: n == last, n_models)
-    priors = {
-        group: replace(prior, single=before.single * prior.single, pair=before.pair * prior.pair)
-        for group, prior in priors.items()
-    }
-    judged = Judged.by(checkpoints, priors)
+        priors = {
+            group: replace(
+                prior, single=before.single * prior.single, pair=before.pair * prior.pair
+            )
+            for group, prior in priors.items()
+        }
     # Draws now cause most of the error, and all models of a group share them. Their errors are thus
     # not independent: count groups, not models.
+    judged = Judged.by(checkpoints, priors)
     after = judged.excess(lambda n: n > last, len(models_of), USUAL_EXCESS)
-    priors = {
+    inflated = {
         group: replace(prior, inflation=after.single, inflation_of_pairs=after.pair)
         for group, prior in priors.items()
     }
-    # The fewer models, the more of the vague prior is kept as a lower bound: all of it with three
-    # models, none from `FEW_MODELS` on. The prior of pairs has no such bound.
+    overall = _at_least_vague(inflated.pop(_NO_GROUP), n_models)
+    return SelfCheck(overall, judged, left_out(checkpoints, inflated, names))
+
+
+def _at_least_vague(prior: Departures, n_models: int) -> Departures:
+    """Return a prior that keeps the more of the vague one, the fewer models it was fitted to.
+
+    All of it with three models, none from `FEW_MODELS` on; the prior of pairs has no such bound.
+    """
     unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
-    overall = priors.pop(_NO_GROUP)
-    overall = replace(overall, single=np.maximum(overall.single, unknown * VAGUE.single))
-    return SelfCheck(overall, judged, left_out(checkpoints, priors, names))
+    return replace(prior, single=np.maximum(prior.single, unknown * VAGUE.single))
 
 
 def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from lm_eval_ccat.methods.default.departures import (
 from lm_eval_ccat.methods.default.fit import _config_noise, summary
 from lm_eval_ccat.methods.default.items import MANY, _means, fit_items
 from lm_eval_ccat.methods.default.selfcheck import (
+    Checkpoint,
     Group,
     Judged,
+    _observed,
     groups,
     inflation,
     left_out,
@@ -157,6 +160,38 @@ def test_left_out_models_are_judged_by_what_was_fitted_without_their_group():
     first = np.isin(alone.model, sets[0][0])
     assert (mixed.standard_error == alone.standard_error)[first].all()
     assert (mixed.standard_error > alone.standard_error)[~first].all()
+
+
+def test_groups_are_of_equal_sizes_and_those_left_over_are_dealt_one_to_each():
+    mean = np.random.default_rng(0).random(23)
+    left_out = [group.left_out for group in groups(mean, [f"own{i}" for i in range(23)])]
+    assert sorted(len(models) for models in left_out[:5]) == [4, 4, 5, 5, 5]
+    assert all((np.diff(mean[models]) < 0).all() for models in left_out)
+    best_first = np.argsort(-mean)
+    assert [models.tolist() for models in left_out[5:]] == [
+        best_first[:4].tolist(),
+        best_first[-4:].tolist(),
+    ]
+
+
+def test_mean_residuals_without_a_departure_have_none_squared_in_the_mean():
+    """Correlated residuals on 50 items, nothing else: squares are what noise adds, and no more."""
+    rng, n_left = np.random.default_rng(0), 50.0
+    covariance = np.array([[1.0, 0.7, 0.0], [0.7, 1.0, -0.4], [0.0, -0.4, 2.0]])
+    even = np.ones(3)
+    moments = SimpleNamespace(
+        estimate=0.5 * even, level=even, n_left=n_left * even, open_variance=even, misfit=even
+    )
+    squares = []
+    for beta in rng.multivariate_normal(np.zeros(3), covariance / n_left, 1500):
+        checkpoint = Checkpoint(np.arange(3), 0, 10, moments, even, beta, covariance, 0.5)
+        found = _observed(checkpoint, np.array([], dtype=int))
+        squares.append(np.hstack([found.of_models.square, found.of_pairs.square]))
+    error = np.std(squares, axis=0) / np.sqrt(len(squares))
+    assert (np.abs(np.mean(squares, axis=0)) < 3.5 * error).all()
+    assert found.correlations == pytest.approx([0.7, 0.0, -0.4 / np.sqrt(2.0)])
+    without = _observed(checkpoint, np.array([1]))
+    assert without.of_models.key.tolist() == [0, 2] and len(without.of_pairs.key) == 1
 
 
 def test_the_self_check_leaves_families_out_together():

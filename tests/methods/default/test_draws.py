@@ -164,10 +164,11 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
             c[a, items], e[a, items], noise[a, items] = values
             drawn = dict(zip(DRAWN, (np.array(items), *values)))
             member = SimpleNamespace(posterior=ABILITY, **drawn, **REST)
-            joint.put(a, member, replace(VAGUE, floor=0.0))
+            joint.put(a, member, replace(VAGUE, noise=1.5, floor=0.02))
     x, sums = c * e, joint.sums
     assert sums.mean_residual == pytest.approx(x @ x.T)
-    assert sums.alike == pytest.approx((c * np.sqrt(noise)) @ (c * np.sqrt(noise)).T)
+    expected = c * np.sqrt(1.5 * noise + 0.02)
+    assert sums.alike == pytest.approx(expected @ expected.T)
     assert sums.residual == pytest.approx((np.sqrt(c) * e) @ (np.sqrt(c) * e).T)
     gaps = x[:, None] - x
     gaps[range(n_models), range(n_models)] = x

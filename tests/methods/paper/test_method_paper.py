@@ -184,6 +184,23 @@ def test_the_misfit_is_that_of_the_same_scores_on_another_scale():
     assert max(of_unit.pair) > 1.0
 
 
+def test_the_noise_is_that_of_items_kept_and_of_scores_stretched_over_their_range():
+    """The formulas of the paper by hand; two items run against the models' abilities."""
+    y = expit(np.linspace(-1, 1, 9)[:, None] - np.linspace(-2, 2, 20))
+    y += 0.02 * np.sin(np.arange(180)).reshape(9, 20)
+    y[:, :2] = y[::-1, :2]
+    bank = calibrate(made(0.1 * y + 0.3), method="paper")
+    stretched = np.clip((y - y.min()) / np.ptp(y), 1e-6, 1 - 1e-6)
+    theta = logit(stretched.mean(axis=1))
+    mean = y.mean(axis=0)
+    difficulty = -logit(0.001 + 0.998 * (mean - mean.min()) / np.ptp(mean))
+    mu = expit(theta[:, None] - difficulty)[:, 2:]
+    assert np.flatnonzero(~bank.kept).tolist() == [0, 1]
+    k = ((stretched[:, 2:] - mu) ** 2).sum() / (mu * (1 - mu)).sum()
+    assert bank.constants["k"] == pytest.approx(k, rel=1e-9)
+    assert bank.constants["start"] == pytest.approx(np.median(difficulty[2:]))
+
+
 def test_the_misfit_is_how_much_squared_errors_exceed_their_stated_variances():
     """Normal errors, three times as large as stated: the squares are nine times as large."""
     errors, rng = ReplayErrors(), np.random.default_rng(0)
