@@ -5013,8 +5013,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a free model that is busy is not waited for",
         "lm_eval_ccat/ranker/turns",
-        "            elif least_share:\n                return None\n",
-        "",
+        "if least_share and not askable_free:",
+        "if False:",
         (
             "tests/ranker/test_turns.py::test_an_item_waits_for_a_busy_model_that_is_worth_more_or_free",
         ),
