@@ -1,7 +1,8 @@
 """What the harness does again in every process or run, and what once will do for in tests.
 
-It parses its own 14,000 task files in every process, and in every run it asks pip for all packages
-and resamples the scores 100,000 times.
+It parses its own 14,000 task files in every process, and in every run it imports PyTorch, to seed
+it, and transformers, to say its version, asks pip for all packages and resamples the scores 100,000
+times.
 `tests/conftest.py` puts this folder on PYTHONPATH, so that the children of tests import it as they
 start, and names the file that keeps the index. Elsewhere it does nothing.
 """
@@ -47,9 +48,18 @@ def index_once(module: Any) -> None:
     module.TaskIndex.build = staticmethod(once(module))
 
 
+def seed_what_is_there(module: Any) -> None:
+    """PyTorch is seeded where a model or a metric has imported it, and not imported for that."""
+    stock = module.set_torch_seed
+    module.set_torch_seed = lambda seed: stock(seed) if "torch" in sys.modules else None
+
+
 def no_packages(module: Any) -> None:
     """The list of packages, which takes pip a second or two at each run, is not asked for."""
-    module.get_pretty_env_info = lambda: "not collected in tests"
+    words = ("pretty_env_info", "transformers_version", "upper_git_hash")
+    about = {word: "not collected in tests" for word in words}
+    about["lm_eval_version"] = version("lm_eval")
+    module.add_env_info = lambda storage: storage.update(about)
 
 
 def few_resamples(module: Any) -> None:
@@ -61,7 +71,8 @@ def few_resamples(module: Any) -> None:
 CHANGES = {
     "lm_eval.tasks._index": index_once,
     "lm_eval.api.metrics": few_resamples,
-    "torch.utils.collect_env": no_packages,
+    "lm_eval.loggers.utils": no_packages,
+    "lm_eval.utils": seed_what_is_there,
 }
 
 

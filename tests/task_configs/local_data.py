@@ -30,6 +30,8 @@ TASKS = {
     "ccat_truthfulqa_gen_judge": "judge_score",
     "ccat_nemotron_pii": "pii_score",
 }
+#: They load the weights of an encoder, and PyTorch with it, which takes seconds.
+ENCODED = ("ccat_biolaysumm_plos", "ccat_truthfulqa_gen")
 
 
 def _texts() -> list[tuple[str, str]]:

@@ -13,8 +13,10 @@ from scores.test_harness_logs import sample_row, write_run
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
 
+TASK, QUESTIONS = "ccat_govreport", "ccat_truthfulqa_gen_judge"
 
-def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
+
+def test_a_judge_rates_logged_answers_once(logs_of, tmp_path, capsys):
     def rate(messages, n):
         answer = re.search(r"<answer \w+>\n(.*)\n</answer", messages[0]["content"], re.DOTALL)[1]
         return f"Rating: [[{10 if 'hum' not in answer.split() else 2}]]"
@@ -25,7 +27,8 @@ def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
         settings["concurrency"] = 1  # so that there are several batches of 16 answers
         path = tmp_path / "judge.yaml"
         path.write_text(yaml.safe_dump({**settings, "price": {"input": 1, "output": 1}}))
-        command = ["score", "judge", str(logs), "--task", "ccat_truthfulqa_gen", "-o", str(out)]
+        command = ["score", "judge", str(logs_of(QUESTIONS)), "--task", QUESTIONS]
+        command += ["-o", str(out)]
         assert main([*command, "--judge", str(path)]) == 0
         asked = len(server.requests)
         assert main([*command, "--judge", str(path)]) == 0
@@ -42,8 +45,7 @@ def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
     assert set(np.unique(table.raw)) <= {2.0, 10.0} and table.raw.size > 16
 
 
-@pytest.mark.long
-def test_answers_without_a_rating_are_counted_apart(logs, tmp_path, capsys):
+def test_answers_without_a_rating_are_counted_apart(logs_of, tmp_path, capsys):
     def rate(messages, n):
         answer = re.search(r"<answer \w+>\n(.*)\n</answer", messages[0]["content"], re.DOTALL)[1]
         return "I cannot say" if "hum" in answer.split() else "Rating: [[5]]"
@@ -51,21 +53,21 @@ def test_answers_without_a_rating_are_counted_apart(logs, tmp_path, capsys):
     out, path = tmp_path / "judge.csv", tmp_path / "judge.yaml"
     with JudgeServer(rate) as server:
         path.write_text(yaml.safe_dump({"model": "a-judge", "base_url": server.base_url}))
-        command = ["score", "judge", str(logs), "--task", "ccat_truthfulqa_gen", "-o", str(out)]
+        command = ["score", "judge", str(logs_of(QUESTIONS)), "--task", QUESTIONS]
+        command += ["-o", str(out)]
         assert main([*command, "--judge", str(path)]) == 0
     said = re.search(r"(\d+) answers .* are scored; (\d+) have no score", capsys.readouterr().err)
     scored, missing = map(int, said.groups())
-    assert scored == np.isfinite(ScoreTable.read(out, metric="judge_score").raw).sum()
-    assert missing > 0
+    finite = np.isfinite(ScoreTable.read(out, metric="judge_score").raw)
+    assert (scored, missing) == (finite.sum(), (~finite).sum()) and missing > 0
 
 
-def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path):
-    metric = "rougeL"
+def test_text_metrics_of_logs_equal_those_of_the_task(logs_of, tmp_path):
+    metric, logs = "rougeL", logs_of(TASK)
     out = tmp_path / "table.parquet"
-    command = ["score", metric, str(logs), "--task", "ccat_biolaysumm_plos", "-o", str(out)]
-    assert main(command) == 0
+    assert main(["score", metric, str(logs), "--task", TASK, "-o", str(out)]) == 0
     again = ScoreTable.read(out, metric=metric)
-    task = ScoreTable.read(logs, task="ccat_biolaysumm_plos", metric=metric)
+    task = ScoreTable.read(logs, task=TASK, metric=metric)
     np.testing.assert_allclose(again.raw, task.raw, atol=1e-9)
     assert again.scale == task.scale and again.doc_hashes == task.doc_hashes
     for model in task.models:
@@ -73,19 +75,19 @@ def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path):
         assert all(task.prompt_marks(model).values())
 
 
-def test_mistakes_are_named(logs, tmp_path, capsys):
+def test_mistakes_are_named(logs_of, capsys):
     for command, code, words in (
         ("rougeL LOGS -o x.parquet", 2, "name one (--task)"),
         ("rougeL LOGS --task ccat_govreport -o x.txt", 2, ".parquet or a .csv"),
         ("blue LOGS -o x.parquet", 2, "did you mean bleu"),
-        ("judge LOGS --task ccat_truthfulqa_gen -o x.csv", 2, "--judge FILE"),
+        ("judge LOGS --task ccat_govreport -o x.csv", 2, "--judge FILE"),
         (
             "comet LOGS --task ccat_flores200_tur_eng -o x.csv --source_field nowhere",
             2,
             "under nowhere; name the field",
         ),
     ):
-        assert main(["score", *command.replace("LOGS", str(logs)).split()]) == code
+        assert main(["score", *command.replace("LOGS", str(logs_of(TASK))).split()]) == code
         assert words in capsys.readouterr().err
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from judge_server import JudgeServer
-from local_data import CONFIGS, LOGGED, TASKS, N, run_command
+from local_data import CONFIGS, ENCODED, LOGGED, TASKS, N, run_command
 
 from lm_eval_ccat import ItemBank, ScoreTable, simple_evaluate
 from lm_eval_ccat.cli.main import main
@@ -72,30 +72,53 @@ def test_each_shipped_task_has_an_adaptive_variant():
     assert set(names) == {*plain, *(f"{task}_adaptive" for task in plain)}
 
 
-def test_prompts_are_those_of_the_paper(place, logs):
-    beginnings = {
-        "ccat_biolaysumm_plos": "Summarize the following scientific article in plain language for "
-        "a general audience:\n\nArticle ",
-        "ccat_govreport": "Summarize the following government report:\n\nReport ",
-        "ccat_flores200_tur_eng": "Translate the following Turkish text to English. Output only "
-        "the translation, nothing else.\n\nCümle ",
-        "ccat_truthfulqa_gen": "You are a helpful assistant.\n\nQuestion ",
-        "ccat_nemotron_pii": "Extract every piece of personally identifiable information",
-    }
-    for task, beginning in beginnings.items():
-        path = next((place / "logs").rglob(f"samples_{task}_2*.jsonl"))
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        assert len(rows) == N
-        for row in rows:
-            assert row["arguments"]["gen_args_0"]["arg_0"].startswith(beginning)
-    # The labels and four worked examples, and the last line is the document itself.
-    prompt = row["arguments"]["gen_args_0"]["arg_0"]
-    assert "vehicle_identifier" in prompt and prompt.count("\nText: ") == 5
-    assert prompt.endswith(f"Text: {row['doc']['text']}")
+def each_task(**values):
+    """Of these tasks a test each; those that load an encoder's weights take longer."""
+    return [
+        pytest.param(task, value, marks=[pytest.mark.long] if task in ENCODED else [])
+        for task, value in values.items()
+    ]
 
 
-@pytest.mark.parametrize(("task", "metric"), TASKS.items())
-def test_better_models_score_better_and_the_logs_are_the_harness_s_own(logs, task, metric):
+def prompts(logs, task):
+    """The prompts of one of the models."""
+    path = next(logs.rglob(f"samples_{task}_2*.jsonl"))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(row["arguments"]["gen_args_0"]["arg_0"], row["doc"]) for row in rows]
+
+
+ARTICLE = (
+    "Summarize the following scientific article in plain language for a general audience:\n\n"
+    "Article "
+)
+QUESTION = "You are a helpful assistant.\n\nQuestion "
+BEGINNINGS = {
+    "ccat_biolaysumm_plos": ARTICLE,
+    "ccat_biolaysumm_plos_rouge": ARTICLE,
+    "ccat_govreport": "Summarize the following government report:\n\nReport ",
+    "ccat_flores200_tur_eng": "Translate the following Turkish text to English. Output only "
+    "the translation, nothing else.\n\nCümle ",
+    "ccat_truthfulqa_gen": QUESTION,
+    "ccat_truthfulqa_gen_judge": QUESTION,
+    "ccat_nemotron_pii": "Extract every piece of personally identifiable information",
+}
+
+
+@pytest.mark.parametrize(("task", "beginning"), each_task(**BEGINNINGS))
+def test_prompts_are_those_of_the_paper(logs_of, task, beginning):
+    texts = [prompt for prompt, _ in prompts(logs_of(task), task)]
+    assert len(texts) == N and all(prompt.startswith(beginning) for prompt in texts)
+
+
+def test_a_prompt_for_personal_data_shows_labels_and_four_examples_before_the_document(logs_of):
+    for prompt, document in prompts(logs_of("ccat_nemotron_pii"), "ccat_nemotron_pii"):
+        assert "vehicle_identifier" in prompt and prompt.count("\nText: ") == 5
+        assert prompt.endswith(f"Text: {document['text']}")
+
+
+@pytest.mark.parametrize(("task", "metric"), each_task(**TASKS))
+def test_better_models_score_better_and_the_logs_are_the_harness_s_own(logs_of, task, metric):
+    logs = logs_of(task)
     table = ScoreTable.read(logs, task=task, metric=metric)
     assert table.raw.shape == (len(LOGGED), N) and not np.isnan(table.raw).any()
     for file in logs.rglob("results_*.json"):
@@ -139,7 +162,7 @@ def test_one_ranking_runs_every_task(banks, rank):
             assert block["order"][-1] == "m1"
 
 
-def test_the_judge_refuses_to_judge_itself_before_the_model_is_asked(place, banks, monkeypatch):
+def test_the_judge_refuses_to_judge_itself_before_the_model_is_asked(place, monkeypatch):
     def evaluate(model):
         arguments = {"answers": "answers.json", "skill": 1.0, "model": model}
         manager = internals.task_manager([JUDGED], str(CONFIGS))
@@ -195,8 +218,10 @@ def test_what_the_judge_costs_counts_in_the_budget(judged, rank):
 
 
 @pytest.mark.long
-def test_scores_scaled_by_item_calibrate_and_run(place, logs, model_args, run, monkeypatch, capsys):
-    expected = {}
+def test_scores_scaled_by_item_calibrate_and_run(
+    place, logs_of, model_args, run, monkeypatch, capsys
+):
+    expected, logs = {}, logs_of("ccat_biolaysumm_plos")
     for metric in ("rougeL", "fkgl"):
         source = ["calibrate", str(logs), "--task", "ccat_biolaysumm_plos", "--metric", metric]
         options = ["--method", "paper", "--scale_items", "-o", f"ends/{metric}.json"]
