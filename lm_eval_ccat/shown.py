@@ -174,12 +174,15 @@ def rounded(value: float, decimals: int, sign: str = "") -> str:
     '1000000000000000000000000000000'
     >>> rounded(0.25, 1), rounded(-0.25, 1, "+"), rounded(0.35, 1), rounded(-0.001, 1, "+")
     ('0.3', '-0.3', '0.4', '+0.0')
+    >>> rounded(0.8705, 3), rounded(0.8704999999999999, 3)
+    ('0.871', '0.871')
     """
     if not math.isfinite(value):
         return f"{value:{sign}}"
-    # The decimals that Python writes are the number that a reader rounds, not its binary ones.
+    # Fourteen digits are the number that a reader rounds; those beyond are binary, and what a sum
+    # of scores loses by their order.
     finest = Decimal(1).scaleb(-decimals)
-    number = Decimal(repr(float(value))).quantize(finest, ROUND_HALF_UP, _ALL_DIGITS)
+    number = Decimal(f"{float(value):.14g}").quantize(finest, ROUND_HALF_UP, _ALL_DIGITS)
     return f"{abs(number) if number == 0 else number:{sign}f}"
 
 

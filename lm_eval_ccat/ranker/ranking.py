@@ -25,6 +25,7 @@ from ..metrics.scale import Floats, Scale
 from ..shown import Shown, ShownTable
 from .columns import ranking_grid
 from .headline import order_in_words
+from .looks import ROUNDING
 from .rows import ModelRow, PairColumns, PairRow, place_of
 from .verdicts import ALL_PAIRS, DECIDED, Verdicts
 
@@ -379,7 +380,11 @@ class Ranking(Shown):
     def _differences_at(self, confidence: float | None) -> PairDifferences:
         low, high = self.verdicts.intervals(confidence)
         gap = self.verdicts.belief.on_scores.pairs.gap
-        return PairDifferences(gap, np.fmax(low, -1.0), np.fmin(high, 1.0))
+        ends = np.fmax(low, -1.0), np.fmin(high, 1.0)
+        # Means of equal scores that came in another order differ by what adding them rounds.
+        return PairDifferences(
+            *(np.where(np.abs(sizes) < ROUNDING, 0.0, sizes) for sizes in (gap, *ends))
+        )
 
     def in_words(self) -> str:
         """Write the order as one line, ``B > A > {C, D} > E``.

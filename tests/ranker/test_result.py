@@ -16,6 +16,7 @@ from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.builder import _repeats
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.ranker.rows import Estimate, PairColumns
+from lm_eval_ccat.shown import rounded
 
 SCORES = draw([-0.8, -0.1, 0.0, 0.9], 80, 4)
 LOSS = Scale(0.0, 50.0, higher_is_better=False)
@@ -279,3 +280,20 @@ def test_the_models_of_a_top_that_was_asked_for_are_among_those_told():
 )  # fmt: skip
 def test_the_signature_has_the_repeats_of_each_task_where_they_differ(repeats, said):
     assert _repeats(repeats) == said
+
+
+@pytest.mark.parametrize("name", ["sample", "default"])
+def test_models_of_equal_full_means_are_shown_as_equal_whatever_order_their_scores_came_in(name):
+    """Sums of the same scores in another order differ in the last digit."""
+    bank = ItemBank.blank(range(80)) if name == "sample" else bank_of("default")
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        scores = rng.integers(0, 11, 80) / 10.0
+        table = {"a": scores, "b": rng.permutation(scores)}
+        ranker = Ranker(bank, [*table], stop="limits", max_items=80)
+        found = drive(ranker, lambda model, item, table=table: float(table[model][item]))
+        assert found.difference("a", "b") == (0.0, 0.0, 0.0)
+        for pair in found.to_dict()["pairwise"]:
+            assert (pair["difference"], pair["low"], pair["high"]) == (0.0, 0.0, 0.0)
+        estimates = {rounded(estimate, 3) for estimate in found.estimates.values()}
+        assert estimates == {rounded(round(float(np.mean(scores)), 9), 3)}

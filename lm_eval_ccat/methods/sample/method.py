@@ -219,6 +219,8 @@ class SamplePolicy(Policy):
             finite: PairFigures(*np.zeros((2, n_models, n_models))) for finite in (True, False)
         }
         self._stale_models = {finite: set(range(n_models)) for finite in (True, False)}
+        # Figures of models since the last answer: a result asks for those of each model in turn.
+        self._model_figures: dict[bool, ModelFigures] = {}
         self._n_scores_of_slope = -1
 
     # -- what happened ------------------------------------------------------------------------
@@ -240,6 +242,7 @@ class SamplePolicy(Policy):
         self.pairs.record(model, item, score)
         for stale in self._stale_models.values():
             stale.add(model)
+        self._model_figures.clear()
 
     def add_model(self) -> None:
         """Add a model, which gets the sequence from its beginning."""
@@ -295,6 +298,12 @@ class SamplePolicy(Policy):
         return out
 
     def _figures_of_models(self, finite: bool) -> ModelFigures:
+        """Return means of models and their variances, computed once after each answer."""
+        if finite not in self._model_figures:
+            self._model_figures[finite] = self._means_and_variances(finite)
+        return self._model_figures[finite]
+
+    def _means_and_variances(self, finite: bool) -> ModelFigures:
         """Return least-squares means, and their variances as in two-phase sampling.
 
         The first phase draws the items that some model has, the second those of them that each

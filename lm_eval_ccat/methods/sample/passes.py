@@ -169,15 +169,20 @@ class RepeatsPolicy(Policy):
         self.sequence = Passes(np.flatnonzero(bank.kept), bank.n_items, repeats, seed)
         self.pairs = RepeatedPairs(n_models, self.sequence, bank.n_items, repeats)
         self.effects = Effects(n_models, bank.n_items)
+        # The belief since the last answer, and the noise of each series: a result describes each
+        # model in turn.
+        self._described: tuple[Belief, Floats] | None = None
 
     def add_model(self) -> None:
         """Add a model, which gets the passes from their beginning."""
         self.effects.add_model()
         self.pairs.add_model()
+        self._described = None
 
     def raise_repeats(self, repeats: int) -> None:
         self.sequence.extend(repeats)
         self.pairs.extend(repeats)
+        self._described = None
 
     def asked(self, model: int, item: int, probability: float | None = None) -> None:
         if probability is not None:
@@ -185,13 +190,17 @@ class RepeatsPolicy(Policy):
 
     def told(self, model: int, item: int, score: float) -> None:
         check_score(score, item, answered=bool(self.pairs.done[model, item]))
-        self.pairs.record(model, item, score)
+        self._record(model, item, score)
         answers = self.pairs.scores[model, item % self._n_items :: self._n_items]
         self.effects.learn(model, item % self._n_items, float(np.nanmean(answers)))
 
     def failed(self, model: int, item: int) -> None:
         if not self.pairs.done[model, item]:
-            self.pairs.record(model, item, math.nan)
+            self._record(model, item, math.nan)
+
+    def _record(self, model: int, item: int, score: float) -> None:
+        self.pairs.record(model, item, score)
+        self._described = None
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         population, n_models = question != BENCHMARK, len(self.effects.counts)
@@ -218,7 +227,9 @@ class RepeatsPolicy(Policy):
         return Belief(mean, variance, df, n, math.inf, question, pair_zero_loss=zero_loss)
 
     def describe(self, model: int) -> Description:
-        belief = self.belief()
+        if self._described is None:
+            self._described = self.belief(), self.pairs.repeat_sums.figures().noise
+        belief, noise_of_series = self._described
         mean, variance = float(belief.location[model]), float(belief.variance[model, model])
         edge = 0.5 / len(self.sequence.order)
         inside = min(max(mean, edge), 1.0 - edge)
@@ -226,7 +237,7 @@ class RepeatsPolicy(Policy):
         series, sums = model * (len(belief.location) + 1), self.pairs.repeat_sums
         # Before, it is the variance between items that would be taken for noise.
         n_repeats = sums.answers[series] - sums.items[series]
-        noise = float(sums.figures().noise[series]) if n_repeats >= REPEATS_THAT_TELL else None
+        noise = float(noise_of_series[series]) if n_repeats >= REPEATS_THAT_TELL else None
         error = math.sqrt(variance) / (inside * (1.0 - inside))
         return Description(math.log(inside / (1.0 - inside)), error, noise=noise)
 

@@ -424,3 +424,20 @@ def test_a_sequence_that_is_fixed_item_by_item_knows_where_each_item_stands():
         assert sequence.probability(item) == pytest.approx(1 / (len(items) - number))
     assert sequence.order[:4].tolist() == imposed and sorted(sequence.order) == items.tolist()
     assert sequence.position[sequence.order].tolist() == list(range(len(items)))
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_result_solves_for_all_models_as_often_with_many_models_as_with_few(repeats, monkeypatch):
+    """With a thousand, to solve anew for the row of each would take minutes."""
+    solved, solve = [], Effects.solve
+    monkeypatch.setattr(Effects, "solve", lambda effects: solved.append(effects) or solve(effects))
+    counts = []
+    for n_models in (3, 12):
+        names = [f"m{j}" for j in range(n_models)]
+        ranker = Ranker(ItemBank.blank(range(30)), names, stop="limits", repeats=repeats)
+        for model, item in ranker.ask(10 * n_models):
+            ranker.tell(model, item, 0.5)
+        solved.clear()
+        ranker.result().to_dict()
+        counts.append(len(solved))
+    assert counts[0] == counts[1]
