@@ -37,6 +37,8 @@ ALL_PAIRS = 100
 WORDS = ("open", "decided", "equivalent")
 BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known"
 _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at most 0.008
+#: Negative eigenvalues of a covariance that may be left out, as a share of the others.
+_MOST_LEFT_OUT = 0.1
 #: Further items of a pair among which `Verdicts.missing` searches for the one that decides it.
 _SEARCHED_ITEMS = 20_000
 #: Steps in which a limit is extended to find the items that decide a pair.
@@ -587,10 +589,12 @@ class Verdicts:
             covariance = -0.5 * centre @ off @ centre
         else:
             covariance = 0.5 * (alone[:, None] + alone - off)
-        value, vector = np.linalg.eigh(covariance)
-        rng = np.random.default_rng(_SEED)
-        # The symmetric root is unique: eigenvectors alone differ between processors.
-        root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
+        rng, root = np.random.default_rng(_SEED), _symmetric_root(covariance)
+        # Each pair is measured by itself, so that no errors may be as likely as all pairs have them.
+        if root is None:
+            anchor = int(np.argmin(alone))
+            beside = off[:, anchor] if references is None else alone
+            root = _nearest_root(0.5 * (beside[:, None] + beside - off), beside)
         noise = rng.standard_normal((_DRAWS // 2, n_tested)) @ root
         # Without references only differences count, not what is known of a model by itself.
         counting = np.ones((n_tested, n_tested), dtype=bool)
@@ -808,6 +812,39 @@ class ClearlyApart(NamedTuple):
 
     above: Ints
     below: Ints
+
+
+def _symmetric_root(covariance: Floats) -> Floats | None:
+    """Return the symmetric root of a covariance matrix; None if the values are far from one.
+
+    It is unique: eigenvectors alone differ between processors.
+    """
+    value, vector = np.linalg.eigh(covariance)
+    kept = np.maximum(value, 0.0)
+    if (kept - value).sum() > _MOST_LEFT_OUT * kept.sum():
+        return None
+    return np.asarray((vector * np.sqrt(kept)) @ vector.T)
+
+
+def _nearest_root(covariance: Floats, variance: Floats) -> Floats:
+    """Return a root of the covariance matrix of these variances that is near to given values.
+
+    Without negative eigenvalues the others are too large: of many models that are hardly ever
+    compared, several times. So correlations lose them, and variances stay as they are.
+
+    Examples
+    --------
+    >>> values = np.array([[0.0, 0.0, 0.1], [0.0, 1.0, -0.9], [0.1, -0.9, 1.0]])
+    >>> root = _nearest_root(values, values.diagonal())
+    >>> (root.T @ root).diagonal().round(9).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    errors = np.sqrt(variance)
+    inverse = np.divide(1.0, errors, out=np.zeros_like(errors), where=errors > 0.0)
+    value, vector = np.linalg.eigh(np.clip(inverse[:, None] * covariance * inverse, -1.0, 1.0))
+    root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
+    lengths = np.maximum(np.sqrt((root * root).sum(axis=0)), ROUNDING)
+    return np.asarray(root * (errors / lengths))
 
 
 def clearly_apart(scores: Floats, half_widths: Floats, min_difference: float = 0.0) -> ClearlyApart:

@@ -626,3 +626,22 @@ def test_at_exactly_the_margin_all_documents_decide_and_no_number_of_a_populatio
     at_the_end = replace(pair, ends=(pair.candidate - baseline,) * 2)
     verdict = Difference.stated(at_the_end, Asked(500, n_items=500), Scale(), margin=0.1).verdict
     assert verdict == "equivalent"
+
+
+@pytest.mark.long
+def test_chances_of_many_models_are_as_sure_as_their_pairs():
+    """Forty models, of which the best eight have every item: no draw may exchange these."""
+    rng, n_items, n_models = np.random.default_rng(0), 100, 40
+    scores = np.linspace(0.2, 0.8, n_models)[:, None] + rng.uniform(-0.2, 0.2, (n_models, n_items))
+    names = [f"m{j}" for j in range(n_models)]
+    ranker = Ranker(ItemBank.blank(range(n_items)), names, stop="limits", seed=1)
+    order = [item for _, item in ranker.ask(n_items, model="m0")]
+    for j, name in enumerate(names):
+        for item in order[: n_items if j >= n_models - 8 else 10 + j]:
+            ranker.tell(name, item, float(scores[j, item]))
+    found = ranker.result()
+    best = [names[j] for j in np.argsort(-scores.mean(axis=1))[:8]]
+    assert list(found.order[:8]) == best
+    assert min(found.verdicts.better[names.index(best[0]), : n_models - 8]) > 0.999
+    assert found.p_best[best[0]] > 0.98
+    assert min(found.p_top[5][name] for name in best[:5]) > 0.98
