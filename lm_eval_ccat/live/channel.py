@@ -676,14 +676,14 @@ class Channel:
             self.set_aside_for_outage(availability.reason)
         elif before is State.OPEN or availability.first_failure:
             logger.warning(
-                "%s does not answer (%s); the run waits for it for up to %g minutes", self.name,
+                "%s does not answer (%s); the run waits up to %g min for it", self.name,
                 availability.reason, self.failure_rule.outage_minutes,
             )  # fmt: skip
             self.minutes_reported = 0
         elif (minutes := int(availability.outage(moment) // 60)) > self.minutes_reported:
             self.minutes_reported = minutes
             logger.warning(
-                "%s has not answered for %d of %g minutes", self.name, minutes,
+                "%s has not answered for %d of %g min", self.name, minutes,
                 self.failure_rule.outage_minutes,
             )  # fmt: skip
 
@@ -745,7 +745,7 @@ class Channel:
     def set_aside_for_outage(self, reason: str) -> None:
         """Set aside a model whose outage has lasted too long."""
         minutes = self.failure_rule.outage_minutes
-        self.set_aside(f"away for more than {minutes:g} minutes; last: {reason}")
+        self.set_aside(f"away for more than {minutes:g} min; last: {reason}")
 
     def set_aside(self, reason: str, away: bool = False) -> None:
         """Stop asking the model: for good, or if it is only `away` until it returns."""

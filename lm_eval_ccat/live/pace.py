@@ -16,12 +16,16 @@ from .failures import doubled
 #: Factor on the rate at a refusal once the limit is known; before, and if others were accepted and
 #: the server asks for no pause, so that it may refuse by lot.
 SLOWER, SLOWER_AT_FIRST, SLOWER_IF_ALONE = 0.95, 0.6, 0.85
+#: Factor where a refusal came so soon after a pause that fewer answers came than in so many pauses
+#: at that rate: what the server saves up in a pause hides how far the rate is beyond the limit.
+SLOWER_IF_SOON, SOON = 0.85, 3.0
 #: Number of answers after which the rate has grown back to where it was refused. The second
 #: constant is a number for each answer that could have come in the pause after the refusal; the
 #: larger number of the two holds.
 RECOVERY, RECOVERY_PER_ANSWER = 65.0, 10.0
-#: After every `DOUBLING` answers without a refusal the rate grows twice as fast, up to `FASTEST`:
-#: the limit may have been raised, or set too low.
+#: After every `DOUBLING` answers without a refusal, or as many as a recovery takes if these are
+#: more, the rate grows twice as fast, up to `FASTEST`: the limit may have been raised, or set too
+#: low.
 DOUBLING, FASTEST = 100, 0.02
 #: Longest pause, in seconds, when the server asks for none.
 LONGEST_PAUSE = 60.0
@@ -157,11 +161,12 @@ class RateLimit:
         self.paces: list[Pace] = []
         self._began: float | None = None  # when the first request went out
         self._refusal: float | None = None  # time of the last one
-        self._refusal_ends = -math.inf  # end of the pause after it
+        self._last_pause = 0.0  # that the server asked for then
         self._accepted = 0  # answers since the last refusal
         # What the server took until the first refusal; None once there is a further one.
         self._until_first_refusal: _Taken | None = None
         self._growth = FASTEST
+        self._doubling = DOUBLING  # answers after which it doubles
         self._is_measured = False  # whether the limit was measured
         self._refusals_in_a_row = 0  # refusals in a row without an answer between them
         self._longest_pause = 0.0  # pause that the server asked for
@@ -203,7 +208,7 @@ class RateLimit:
             self.rate *= 1.0 + self._growth_by_lot
         elif math.isfinite(self.rate):
             self.rate *= 1.0 + self._growth
-            if self._accepted % DOUBLING == 0:
+            if self._accepted % self._doubling == 0:
                 self._growth = min(2.0 * self._growth, FASTEST)
 
     def refused(self, pace: Pace, moment: float, sent: float, pause: float | None) -> float:
@@ -229,7 +234,7 @@ class RateLimit:
             self._growth_by_lot *= 0.5
         if self._trial is not None and sent >= self._trial.began:
             self._trial.refusals += 1
-        if self._refusal is None or sent >= self._refusal_ends:
+        if self._refusal is None or sent >= self._refusal + self._last_pause:
             self._note_refused(pace, moment)
             self._note_refusal(moment, pause or 0.0)
         if self._until_first_refusal is not None:
@@ -271,11 +276,12 @@ class RateLimit:
         )
         if self._until_first_refusal is None:
             self._lower_rate(moment)
-        self._growth = FASTEST
+        self._growth, self._doubling = FASTEST, DOUBLING
         if self._is_measured:
             answers = max(RECOVERY_PER_ANSWER * self.rate * pause, RECOVERY)
             self._growth = -math.log(SLOWER) / answers
-        self._refusal, self._refusal_ends = moment, moment + pause
+            self._doubling = max(DOUBLING, int(answers))
+        self._refusal, self._last_pause = moment, pause
         self._accepted, self._idle = 0, 0.0
 
     def _lower_rate(self, moment: float) -> None:
@@ -283,7 +289,9 @@ class RateLimit:
         self._refusals_in_a_row = 0 if self._accepted else self._refusals_in_a_row + 1
         measures = self._accepted >= ENOUGH_TO_MEASURE
         if measures:
-            self.rate = min(SLOWER * self.rate, self._accepted_rate(moment))
+            in_a_pause = self.rate * self._last_pause
+            slower = SLOWER_IF_SOON if self._accepted < SOON * in_a_pause else SLOWER
+            self.rate = min(slower * self.rate, self._accepted_rate(moment))
         # A limit per minute, say: pause longer rather than send more slowly.
         elif self._refusals_in_a_row <= 1:
             may_be_lot = self._accepted and not self._longest_pause

@@ -422,8 +422,12 @@ def _more_answers(answers_needed: Mapping[str, int]) -> str:
     --------
     >>> _more_answers({"a": 7, "b": 7}), _more_answers({"a": 7, "b": 1})
     ('7 more answers of each', '7 more answers of a and 1 of b')
+    >>> _more_answers({"a": 0, "b": 7})
+    '7 more answers of b'
     """
-    (model, number), *further = answers_needed.items()
+    # A model that has every item needs none.
+    asked = {model: number for model, number in answers_needed.items() if number}
+    (model, number), *further = (asked or answers_needed).items()
     # Models that need the same number share a clause.
     if further and {n_answers for _, n_answers in further} == {number}:
         return f"{plural(number, 'more answer')} of each"

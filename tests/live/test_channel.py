@@ -271,8 +271,8 @@ def test_a_server_that_is_away_is_told_of_once_a_minute(caplog):
             probe = {"asks": sending.asks, "failure": failure, "sending": sending}
             made._note_outage(SimpleNamespace(**probe, moment=float(second)))
     first, *later = (record.getMessage() for record in caplog.records)
-    assert first == "a does not answer (refused); the run waits for it for up to 15 minutes"
-    assert later == [f"a has not answered for {n} of 15 minutes" for n in (1, 2, 3)]
+    assert first == "a does not answer (refused); the run waits up to 15 min for it"
+    assert later == [f"a has not answered for {n} of 15 min" for n in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(("judged", "cause"), [(True, "a judge away"), (False, "machine busy")])

@@ -130,7 +130,7 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(bench, se
     assert content["order"] == ["m11", "m01"]
     lost = content["models"]["m05"]
     assert lost["rank"] is None and lost["n_items"] == 12
-    assert "away for more than 0.01 minutes" in lost["set_aside"]
+    assert "away for more than 0.01 min" in lost["set_aside"]
     assert "HTTP 500: on purpose" in lost["set_aside"]  # the server's own words
     assert all(content["models"][m]["n_items"] == 30 for m in ("m01", "m11"))
     out = capsys.readouterr().out

@@ -269,6 +269,16 @@ def test_models_of_one_host_use_a_bucket_that_they_share_and_one_that_each_has(
     assert sum(answers_of_one_host(each, pauses, slots, seconds, ahead=2 * slots)) > 0.85 * 4 * most
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("shared", "least"), [(False, 0.75), (True, 0.85)])
+def test_pauses_longer_than_a_bucket_takes_to_fill_are_soon_few(shared, least, monkeypatch):
+    """A pause of a second loses what a bucket of twenty cannot hold, so few may be asked for."""
+    monkeypatch.setattr("test_rates.LATENCY", 0.3)
+    buckets = [Bucket(60.0, 20.0)] * 4 if shared else [Bucket(60.0, 20.0) for _ in range(4)]
+    answers = sum(answers_of_one_host(buckets, "whole", 32, seconds=15.0, ahead=64))
+    assert answers > least * (1 if shared else 4) * (60.0 * 14.7 + 20.0)
+
+
 @pytest.mark.parametrize("pauses", ["none", "exact", "whole"])
 @pytest.mark.parametrize("others", [1, 3])
 def test_no_model_is_held_back_by_a_limit_of_another(pauses, others):
