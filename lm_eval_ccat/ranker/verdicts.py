@@ -590,7 +590,7 @@ class Verdicts:
         else:
             covariance = 0.5 * (alone[:, None] + alone - off)
         rng, root = np.random.default_rng(_SEED), _symmetric_root(covariance)
-        # Each pair is measured by itself, so that no errors may be as likely as all pairs have them.
+        # Each pair is measured by itself: no errors may be as likely as all pairs have them.
         if root is None:
             anchor = int(np.argmin(alone))
             beside = off[:, anchor] if references is None else alone
