@@ -88,6 +88,17 @@ class Asked:
     n_items: float = math.inf
     rate: float = 0.5
 
+    def lacking(self, half_width: float, distance: float) -> int | None:
+        """Return how many more documents, or answers, make a half width as small as a distance.
+
+        None if no number does. At the last document of a benchmark the error is 0: this one decides
+        even at distance 0, where no number of documents of a population does.
+        """
+        factor = (half_width / distance) ** (1.0 / self.rate)
+        if self.answers is not None:
+            return _more_needed(self.answers, math.inf, factor)
+        return _more_needed(self.documents, self.n_items, factor)
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -213,22 +224,16 @@ class Difference:
         difference = difference if abs(difference) > ROUNDING * scale.span else 0.0
         up = 1.0 if scale.higher_is_better else -1.0
         gain, (low, high) = up * difference, sorted(up * end for end in pair.ends)
+        # A difference of exactly the margin keeps it, so rounding must not push it beyond.
+        limit = margin + ROUNDING * scale.span
+        verdict = _verdict(pair.decision, gain, (low, high), margin, limit)
+        lacking, repeated = None, asked.answers is not None
+        # No number of documents decides a pair that may not be decided.
         if pair.barred:
             verdict = NOT_KNOWN
-        else:
-            # A difference of exactly the margin keeps it, so rounding must not push it beyond.
-            limit = margin + ROUNDING * scale.span
-            verdict = _verdict(pair.decision, gain, (low, high), margin, limit)
-        lacking, repeated = None, asked.answers is not None
-        # A barred pair is not decided by any number of documents.
-        if verdict == NOT_KNOWN and not pair.barred:
-            units = asked.documents if asked.answers is None else asked.answers
-            # At the last document of a benchmark the error is 0: this one decides even at exactly
-            # the margin, where no number of documents of a population does.
-            size = math.inf if repeated else asked.n_items
+        elif verdict == NOT_KNOWN:
             to_margin = max(abs(gain + margin), ROUNDING * scale.span)
-            width_in_gaps = 0.5 * (high - low) / to_margin
-            lacking = _more_needed(units, size, width_in_gaps ** (1.0 / asked.rate))
+            lacking = asked.lacking(0.5 * (high - low), to_margin)
         return cls(
             documents=asked.documents,
             clusters=None,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..methods.belief import Belief
+from ..methods.belief import Belief, Indices, References
 from ..metrics.scale import Floats
 
 
@@ -87,12 +87,8 @@ def step_down(p: Floats, belief: Belief, level: float) -> Family:
     Equal exact reference models are one hypothesis, and the rule is Shaffer's. With inexact
     reference models the rule is Holm's, because these may be equal to each other.
     """
-    n_models, references = len(p), belief.references
-    upper, index = np.triu_indices(n_models, 1), np.arange(n_models, p.shape[1])
-    exact = references is not None and references.exact
-    if exact and references is not None:
-        index = n_models + np.unique(references.location, return_index=True)[1]
-    flat = np.concatenate([p[:, :n_models][upper], p[:, index].ravel()])
+    hypotheses = _Hypotheses.of(len(p), belief.references)
+    flat = hypotheses.row_of(p)
     if not len(flat):
         return Family(p, np.ones(p.shape), 1.0)
     # The divisor of each step: the hypotheses that may still be true.
@@ -101,18 +97,49 @@ def step_down(p: Floats, belief: Belief, level: float) -> Family:
     # Step by step from the smallest p: no pair is decided before one with a smaller p is.
     stepped = np.minimum(np.maximum.accumulate(flat[ascending] * left), 1.0)
     decided = int((stepped <= level).sum())
-    matrices = []
-    for sorted_values in (stepped, left):
-        values, matrix = np.empty(len(flat)), np.ones(p.shape)
-        values[ascending] = sorted_values
-        matrix[:, :n_models][upper] = matrix[:, :n_models].T[upper] = values[: len(upper[0])]
-        if references is not None:
-            block = values[len(upper[0]) :].reshape(n_models, len(index))
-            alike = (
-                np.searchsorted(references.location[index - n_models], references.location)
-                if exact
-                else slice(None)
-            )
-            matrix[:, n_models:] = block[:, alike]
-        matrices.append(matrix)
-    return Family(matrices[0], matrices[1], float(left[min(decided, len(left) - 1)]))
+
+    def of_pairs(by_step: Floats) -> Floats:
+        values = np.empty(len(flat))
+        values[ascending] = by_step
+        return hypotheses.matrix_of(values)
+
+    of_open = float(left[min(decided, len(left) - 1)])
+    return Family(of_pairs(stepped), of_pairs(left), of_open)
+
+
+class _Hypotheses(NamedTuple):
+    """The distinct hypotheses of a family, in a row: of tested models, then beside known ones.
+
+    Attributes
+    ----------
+    n_tested : int
+    firsts : ndarray of int
+        The first of each set of equal exact reference models; all inexact ones.
+    place : ndarray of int, shape (n_references,)
+        Place of each reference model, or of its equal, in `firsts`.
+    """
+
+    n_tested: int
+    firsts: Indices
+    place: Indices
+
+    @classmethod
+    def of(cls, n_tested: int, references: References | None) -> _Hypotheses:
+        if references is None or not references.exact:
+            positions = np.arange(0 if references is None else len(references.names))
+            return cls(n_tested, positions, positions)
+        _, firsts, place = np.unique(references.location, return_index=True, return_inverse=True)
+        return cls(n_tested, firsts, place)
+
+    def row_of(self, matrix: Floats) -> Floats:
+        """Return the values of the hypotheses, from a matrix (n_tested, n_models) of pairs."""
+        tested, beside = matrix[:, : self.n_tested], matrix[:, self.n_tested + self.firsts]
+        return np.concatenate([tested[np.triu_indices(self.n_tested, 1)], beside.ravel()])
+
+    def matrix_of(self, row: Floats) -> Floats:
+        """Return the values of all pairs; 1 on the diagonal."""
+        tested = np.ones((self.n_tested, self.n_tested))
+        i, j = np.triu_indices(self.n_tested, 1)
+        tested[i, j] = tested[j, i] = row[: len(i)]
+        beside = row[len(i) :].reshape(self.n_tested, len(self.firsts))
+        return np.hstack([tested, beside[:, self.place]])

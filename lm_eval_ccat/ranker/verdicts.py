@@ -544,36 +544,59 @@ class Verdicts:
             By k, then by model. Where all reference models are exact, only the best ``max(tops)``
             of them are in it: the others cannot be among the best k.
         """
-        belief, references = self.belief, self.belief.references
+        references = self.belief.references
         tested = self.best_first[self.best_first < self.n_tested]
-        n_tested, names = len(tested), [self.names[i] for i in tested]
+        names = [self.names[i] for i in tested]
         # Of two models the chance is known without drawing.
-        if n_tested == 2 and references is None:
+        if len(tested) == 2 and references is None:
             chance = float(self.better[tested[0], tested[1]])
             best = (chance, 1.0 - chance)
             return {k: dict(zip(names, best if k == 1 else (1.0, 1.0))) for k in tops}
         noise = self._drawn_errors(tested)
         # Of models known to be equal, chance decides in each draw which ranks higher.
         tie_rng = np.random.default_rng(_SEED + 2)
-        rank = _ranks(belief.location[tested] + noise, tie_rng)
+        rank = _ranks(self.belief.location[tested] + noise, tie_rng)
         if references is not None:
-            # A board may have thousands of inexact references, which all vary: fewer draws do.
             rivals, n_draws = np.arange(len(references.names)), _DRAWS // 8
+            # A board may have thousands of inexact references, which all vary: fewer draws do.
             if references.exact:
                 order = np.argsort(-references.location, kind="stable")
                 rivals, n_draws = order[: max(tops)], _DRAWS
-            error = np.random.default_rng(_SEED + 1).standard_normal((n_draws, len(rivals)))
-            drawn = references.location[rivals] + error * np.sqrt(references.variance[rivals])
-            # Beside known means a model's location varies as in its pairs with them. `beside` says
-            # which references are above a model; among tested models it keeps its `rank`.
-            beside = belief.beside_known(tested, noise[:n_draws])
-            rank_of_all = _ranks(np.concatenate([beside, drawn], axis=1), tie_rng)
-            rank_of_all[:, :n_tested] += rank[:n_draws] - _ranks(beside, tie_rng)
-            # These sums may give two models the same rank in a draw: rank again, so that exactly k
-            # models are among the best k.
-            rank = _ranks(-rank_of_all.astype(np.float64), tie_rng)
+            rank = self._ranks_beside(rivals, tested, noise[:n_draws], rank[:n_draws], tie_rng)
             names = names + [references.names[rival] for rival in rivals]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
+
+    def _ranks_beside(
+        self,
+        rivals: Ints,
+        tested: Ints,
+        noise: Floats,
+        rank: Ints,
+        tie_rng: np.random.Generator,
+    ) -> Ints:
+        """Return ranks among tested models and `rivals`, reference models, in each draw.
+
+        Parameters
+        ----------
+        rivals, tested : ndarray of int
+        noise : ndarray of shape (n_draws, len(tested))
+            Errors of tested models, as pairs of these have them.
+        rank : ndarray of shape (n_draws, len(tested))
+            Ranks among tested models, which they keep.
+        tie_rng : Generator
+        """
+        belief, references = self.belief, self.belief.references
+        assert references is not None
+        error = np.random.default_rng(_SEED + 1).standard_normal((len(noise), len(rivals)))
+        drawn = references.location[rivals] + error * np.sqrt(references.variance[rivals])
+        # Beside known means a model's location varies as in its pairs with them: `beside` says
+        # which references are above a model.
+        beside = belief.beside_known(tested, noise)
+        ranks = _ranks(np.concatenate([beside, drawn], axis=1), tie_rng)
+        ranks[:, : len(tested)] += rank - _ranks(beside, tie_rng)
+        # These sums may give two models the same rank in a draw: rank again, so that exactly k
+        # models are among the best k.
+        return _ranks(-ranks.astype(np.float64), tie_rng)
 
     def _drawn_errors(self, tested: Ints) -> Floats:
         """Draw errors of these models' locations, as likely as pairs have them.
