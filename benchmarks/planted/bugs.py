@@ -5114,4 +5114,58 @@ BUGS: tuple[Bug, ...] = (
         "departures.noise * member.draw_noises",
         ("tests/methods/default/test_draws.py::test_sums_over_draws_are_those_of_the_matrices",),
     ),
+    Bug(
+        "a mean score near 1 tells as much of noise as one near 1/2",
+        "lm_eval_ccat/methods/default/items",
+        "np.minimum(overview.item_sum, count - overview.item_sum)",
+        "overview.item_sum",
+        (
+            "tests/methods/default/test_default_bank.py::test_the_noise_of_an_item_is_that_of_the_same_scores_turned_round",
+        ),
+    ),
+    Bug(
+        "an item that nobody solves has no noise",
+        "lm_eval_ccat/methods/default/items",
+        "telling = df * (2.0 * mean_weight / np.maximum(variance, 1e-12))",
+        "telling = df",
+        (
+            "tests/methods/default/test_default_bank.py::test_the_noise_of_an_item_is_that_of_the_same_scores_turned_round",
+        ),
+    ),
+    Bug(
+        "products of unlike coefficients count once in a trace",
+        "lm_eval_ccat/methods/default/items",
+        "of_data = packed(curves.coefficients.shape[1])[2] * unexplained.hessian",
+        "of_data = unexplained.hessian",
+        (
+            "tests/methods/default/test_default_bank.py::test_curves_in_other_coordinates_leave_an_item_the_same_noise",
+        ),
+    ),
+    Bug(
+        "pairs are not widened by what they showed before draws",
+        "lm_eval_ccat/methods/default/selfcheck",
+        "pair=before.pair * prior.pair",
+        "pair=prior.pair",
+        (
+            "tests/methods/default/test_default_bank.py::test_models_and_pairs_are_each_widened_by_what_they_showed",
+        ),
+    ),
+    Bug(
+        "models of one group count as independent after draws",
+        "lm_eval_ccat/methods/default/selfcheck",
+        "excess(lambda n: n > last, len(models_of), USUAL_EXCESS)",
+        "excess(lambda n: n > last, n_models, USUAL_EXCESS)",
+        (
+            "tests/methods/default/test_default_bank.py::test_models_and_pairs_are_each_widened_by_what_they_showed",
+        ),
+    ),
+    Bug(
+        "a bank names this package's version as the harness's",
+        "lm_eval_ccat/methods/calibration",
+        '"harness": settings.get("lm_eval_version")',
+        '"harness": __version__',
+        (
+            "tests/methods/default/test_default_bank.py::test_a_bank_says_which_harness_and_data_its_scores_are_of",
+        ),
+    ),
 )

@@ -18,12 +18,23 @@ from lm_eval_ccat.methods.default.departures import (
     fit_components,
 )
 from lm_eval_ccat.methods.default.fit import _config_noise, summary
-from lm_eval_ccat.methods.default.items import MANY, _means, fit_items
+from lm_eval_ccat.methods.default.items import (
+    MANY,
+    CurveFit,
+    Unexplained,
+    _item_noise,
+    _means,
+    fit_items,
+    packed,
+)
 from lm_eval_ccat.methods.default.selfcheck import (
     Checkpoint,
+    Excess,
     Group,
     Judged,
     _observed,
+    departures_of,
+    fit_departures,
     groups,
     inflation,
     left_out,
@@ -160,6 +171,65 @@ def test_left_out_models_are_judged_by_what_was_fitted_without_their_group():
     first = np.isin(alone.model, sets[0][0])
     assert (mixed.standard_error == alone.standard_error)[first].all()
     assert (mixed.standard_error > alone.standard_error)[~first].all()
+
+
+def test_the_noise_of_an_item_is_that_of_the_same_scores_turned_round():
+    """Right-or-wrong answers, whose noise is 1, also of items that nobody, or everybody, solves."""
+    rng = np.random.default_rng(4)
+    ease = np.r_[np.full(60, -4.5), np.linspace(-2, 2, 60), np.full(60, 4.5)]
+    chance = 1.0 / (1.0 + np.exp(-rng.normal(size=(30, 1)) - ease))
+    right = (rng.random(chance.shape) < chance).astype(float)
+    noise, turned = (fit_items(scores, 0).items.noise for scores in (right, 1.0 - right))
+    assert noise == pytest.approx(turned, rel=1e-6)
+    alike = np.ptp(right, axis=0) == 0.0
+    assert 20 < alike.sum() < 110 and 0.6 < noise[alike].min() < noise[alike].max() < 1.5
+
+
+def test_curves_in_other_coordinates_leave_an_item_the_same_noise():
+    """The degrees of freedom that a curve takes are a trace, which no basis changes."""
+    rng, n_items, n_models = np.random.default_rng(0), 30, 12
+    hessian = np.array([m @ m.T for m in rng.normal(size=(n_items, 2, 5))])
+    inverse = np.linalg.inv(hessian + 0.5 * np.eye(2))
+    other = np.array([[1.0, 0.8], [0.0, 1.0]])
+    back, mean = np.linalg.inv(other), rng.uniform(0.2, 0.8, n_items)
+    overview = SimpleNamespace(
+        item_count=np.full(n_items, float(n_models)), item_sum=n_models * mean
+    )
+    noises = []
+    for h, v in ((hessian, inverse), (other.T @ hessian @ other, back @ inverse @ back.T)):
+        row, column = packed(2)[:2]
+        coefficients = np.column_stack([np.log(mean / (1 - mean)), np.ones(n_items)])
+        curves = CurveFit(coefficients, v[:, row, column], np.ones(n_models), 1.0, 1.0)
+        mass = n_models * mean * (1 - mean)
+        unexplained = Unexplained(np.zeros((n_items, 0)), 0.3 * mass, mass, h[:, row, column])
+        noises.append(_item_noise(curves, unexplained, overview))
+    assert noises[0] == pytest.approx(noises[1], rel=1e-9)
+
+
+def test_models_and_pairs_are_each_widened_by_what_they_showed(monkeypatch):
+    """Before draws by the prior, and counted as models; after draws by a factor, and as groups."""
+    scores, names, counted = world(10, 40).model_scores(), [f"m{k}" for k in range(10)], []
+    sets = [Group(np.arange(k, 10, 2), np.arange(k, 10, 2)) for k in (0, 1)]
+    checkpoints, known = replay_groups(scores, sets, 1, 0.0)
+    fitted = fit_departures(checkpoints, known, np.array([], dtype=int), many=False)
+
+    def excess(judged, selects, n, usual=1.0):
+        counted.append(n)
+        return Excess(4.0, 9.0)
+
+    monkeypatch.setattr(Judged, "excess", excess)
+    found = departures_of(checkpoints, known, many=False, names=names).departures
+    assert counted == [10, 2]
+    assert found.single == pytest.approx(4.0 * fitted.single)
+    assert found.pair == pytest.approx(9.0 * fitted.pair)
+    assert (found.inflation, found.inflation_of_pairs) == (4.0, 9.0)
+
+
+def test_a_bank_says_which_harness_and_data_its_scores_are_of():
+    settings = {"lm_eval_version": "0.4.9", "dataset_path": "d", "dataset_revision": "r"}
+    provenance = calibrate(replace(world(3, 12), settings=settings)).provenance
+    assert provenance["harness"] == "0.4.9" and provenance["rows"] == 3
+    assert provenance["dataset"] == {"path": "d", "name": None, "revision": "r"}
 
 
 def test_groups_are_of_equal_sizes_and_those_left_over_are_dealt_one_to_each():
