@@ -119,6 +119,16 @@ def test_failures_of_a_judge_are_in_a_row_if_no_answer_was_scored_between_them()
     assert made.line.aside == [f"{most} documents failed in a row; last: no rating"]
 
 
+def test_what_a_judge_leaves_out_is_warned_of_once_a_model_and_always_in_the_log(caplog):
+    made = channel()
+    caplog.set_level("INFO")
+    answers = [Answer(item=item, score=0.5, unscored=("no rating",)) for item in ITEMS[:3]]
+    made.count_unscored(answers[:2])
+    made.count_unscored(answers[2:])
+    levels = [(record.levelname, record.args[1]) for record in caplog.records]
+    assert levels == [("WARNING", 0), ("INFO", 1), ("INFO", 2)]
+
+
 def test_an_attempt_waits_for_its_time_and_no_other_attempt():
     made, late, soon = channel(), call(0), call(1)
     made.retries += [(9.0, late), (5.0, soon)]
