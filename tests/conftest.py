@@ -39,8 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 #: Files and folders that one worker runs, as they share what takes long to make (the tutorial's
-#: folder) or to import (PyTorch and transformers). The longest come first.
+#: folder), to start (a browser) or to import (PyTorch and transformers). The longest come first.
 TOGETHER = {
+    "tests/board/test_site.py": "browser",
+    "tests/report/test_browser.py": "browser",
+    "tests/report/test_page.py": "browser",
     "tests/docs/test_docs.py": "tutorial",
     "tests/task_configs/": "weights",
     "tests/harness/test_batches.py": "weights",
