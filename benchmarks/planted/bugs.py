@@ -5168,4 +5168,65 @@ BUGS: tuple[Bug, ...] = (
             "tests/methods/default/test_default_bank.py::test_a_bank_says_which_harness_and_data_its_scores_are_of",
         ),
     ),
+    Bug(
+        "of equal references the later ones have the p of others",
+        "lm_eval_ccat/ranker/families",
+        "beside[:, self.place]",
+        "beside[:, np.minimum(np.arange(len(self.place)), len(self.firsts) - 1)]",
+        (
+            "tests/ranker/test_verdicts.py::test_a_step_divides_by_the_hypotheses_that_may_still_be_true",
+        ),
+    ),
+    Bug(
+        "open pairs of a family are judged as in its first step",
+        "lm_eval_ccat/ranker/families",
+        "left[min(decided, len(left) - 1)]",
+        "left[0]",
+        (
+            "tests/ranker/test_verdicts.py::test_a_step_divides_by_the_hypotheses_that_may_still_be_true",
+        ),
+    ),
+    Bug(
+        "a model's pair with itself has p = 0",
+        "lm_eval_ccat/ranker/families",
+        "tested = np.ones((self.n_tested, self.n_tested))",
+        "tested = np.zeros((self.n_tested, self.n_tested))",
+        (
+            "tests/ranker/test_verdicts.py::test_a_step_divides_by_the_hypotheses_that_may_still_be_true",
+        ),
+    ),
+    Bug(
+        "beside known models tested ones rank otherwise among themselves",
+        "lm_eval_ccat/ranker/verdicts",
+        "        ranks[:, : len(tested)] += rank - _ranks(beside, tie_rng)\n",
+        "",
+        (
+            "tests/ranker/test_verdicts.py::test_known_models_far_below_change_no_chance_and_above_take_their_places",
+        ),
+    ),
+    Bug(
+        "only one known model can be among the best three",
+        "lm_eval_ccat/ranker/verdicts",
+        "order[: max(tops)], _DRAWS",
+        "order[:1], _DRAWS",
+        (
+            "tests/ranker/test_verdicts.py::test_known_models_far_below_change_no_chance_and_above_take_their_places",
+        ),
+    ),
+    Bug(
+        "answers to the same documents have a last one",
+        "lm_eval_ccat/ranker/difference",
+        "return _more_needed(self.answers, math.inf, factor)",
+        "return _more_needed(self.answers, self.n_items, factor)",
+        ("tests/ranker/test_verdicts.py::test_answers_to_the_same_documents_have_no_last_one",),
+    ),
+    Bug(
+        "zeros of the better model explain what shows it is worse",
+        "lm_eval_ccat/ranker/looks",
+        "worse = beyond(-gaps.size - gaps.rise, column_zeros, upper)",
+        "worse = beyond(-gaps.size - gaps.rise, row_zeros, upper)",
+        (
+            "tests/ranker/test_verdicts.py::test_what_shows_that_one_model_is_better_shows_of_the_other_that_it_is_worse",
+        ),
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,52 +44,28 @@ from .weighted import WeightedSum
 _NOT_STATED = ("self", "options")
 
 
-@dataclass(frozen=True)
-class _PolicyMaker:
-    """Makes the policies of a ranking's outcomes, from what the ranker tells every method.
+def _policy_of(
+    outcome: Outcome,
+    leader: ItemBank,
+    n_models: int,
+    repeats: Mapping[str, int],
+    options: Mapping[str, Any],
+    **stated: Any,
+) -> Policy:
+    """Return the policy of an outcome, whose task's items the bank `leader` chooses.
 
-    Attributes are arguments of `Ranker`, except these.
-
-    Attributes
-    ----------
-    min_difference : float
-        On [0, 1].
-    placing : bool
-        Whether models are placed among known ones.
-    options : mapping of str to Any
-        Options of the method.
+    `options` are those of the method, `stated` what the ranker tells every method.
     """
-
-    n_models: int
-    seed: int
-    min_difference: float
-    placing: bool
-    looks: str
-    sampled: bool
-    repeats: Mapping[str, int]
-    options: Mapping[str, Any]
-
-    def policy_of(self, outcome: Outcome, leader: ItemBank) -> Policy:
-        """Return the policy of an outcome, whose task's items the bank `leader` chooses."""
-        bank, repeats = outcome.bank, self.repeats[outcome.task]
-        # One method chooses a task's items; outcomes of another are estimated from its draws.
-        if bank.method != leader.method:
-            beside = ReportedPolicy(bank, self.n_models, self.sampled)
-            if repeats == 1:
-                return beside
-            return FirstPassPolicy(bank, self.n_models, beside, repeats=repeats, seed=self.seed)
-        method = method_of(bank)
-        return method.rank(
-            bank,
-            self.n_models,
-            seed=self.seed,
-            min_difference=self.min_difference,
-            placing=self.placing,
-            looks=self.looks,
-            sampled=self.sampled,
-            repeats=repeats,
-            **checked_options(method, self.options),
-        )
+    bank, most_answers = outcome.bank, repeats[outcome.task]
+    method = method_of(bank)
+    if bank.method == leader.method:
+        checked: dict[str, Any] = checked_options(method, options)
+        return method.rank(bank, n_models, repeats=most_answers, **stated, **checked)
+    # One method chooses a task's items; outcomes of another are estimated from its draws.
+    beside = ReportedPolicy(bank, n_models, stated["sampled"])
+    if most_answers == 1:
+        return beside
+    return FirstPassPolicy(bank, n_models, beside, repeats=most_answers, seed=stated["seed"])
 
 
 def _ranked_score(contents: Contents, sizes: Floats, *, across: bool) -> WeightedSum:
@@ -255,26 +231,16 @@ class Ranker:
         sampled = SWITCH.check(sampled, "sampled") or contents.asks_repeatedly
         # Question 'run' is about the answers themselves, so that their noise is no error.
         self._sampled = sampled and question != RUN
-        if contents.asks_repeatedly and not self._sampled:
-            raise UsageError(
-                "question 'run' is about one answer to every item; ask about expected scores "
-                "(question: benchmark), or leave repeats out"
-            )
-        policies = _PolicyMaker(
-            len(prices), self._seed, test.min_difference, placing=known is not None, looks=looks,
-            sampled=self._sampled, repeats=contents.repeats, options=options,
-        )  # fmt: skip
-        for task in contents.tasks:
-            task.begin(len(prices), policies.policy_of)
+        self._require_expected_scores()
+        self._begin_tasks(len(prices), options, test, looks, placing=known is not None)
         sizes = contents.units(units)
         score = _ranked_score(contents, sizes, across=SWITCH.check(across, "across"))
         references = self._placed(known, score, test, prices)
         rule = stopping_rule(stop)
         # A run that is resumed with a rule of its own may get further models later.
         if isinstance(stop, str):
-            require_models_beyond_top(
-                rule, len(prices) + len(references.names if references else ())
-            )
+            n_known = len(references.names) if references else 0
+            require_models_beyond_top(rule, len(prices) + n_known)
         limits = tightest_limits(rule, budget, max_items)
         self._max_items = limits.max_items
         self._accounts = Accounts(
@@ -297,6 +263,32 @@ class Ranker:
         answers = plural(sum(len(account.scored) for account in accounts), "answer")
         state = "done" if self.done else "not done"
         return f"<Ranker: {some([account.name for account in accounts])}; {answers}, {state}>"
+
+    def _begin_tasks(
+        self,
+        n_models: int,
+        options: Mapping[str, Any],
+        test: PairTest,
+        looks: str,
+        *,
+        placing: bool,
+    ) -> None:
+        """Give each task its policies; `placing` says whether there are known models."""
+        policy_of = partial(
+            _policy_of, n_models=n_models, repeats=self._contents.repeats, options=options,
+            seed=self._seed, min_difference=test.min_difference, placing=placing, looks=looks,
+            sampled=self._sampled,
+        )  # fmt: skip
+        for task in self._contents.tasks:
+            task.begin(n_models, policy_of)
+
+    def _require_expected_scores(self) -> None:
+        """Refuse repeats where every answer counts as it is."""
+        if self._contents.asks_repeatedly and not self._sampled:
+            raise UsageError(
+                "question 'run' is about one answer to every item; ask about expected scores "
+                "(question: benchmark), or leave repeats out"
+            )
 
     def _placed(
         self, known: Known | None, score: WeightedSum, test: PairTest, new: Iterable[str]

@@ -106,6 +106,42 @@ def test_chances_agree_with_the_integral_over_independent_normals():
 # -- one verdict ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("looks", [Looks(), Looks(horizons=(300,)), Looks(single_look=True)])
+def test_what_shows_that_one_model_is_better_shows_of_the_other_that_it_is_worse(looks):
+    """Models of unequal losses and failures; the same belief with its models exchanged."""
+    belief = Belief.independent([0.9, 0.6], [0.02, 0.03], n=[40, 60], n_items=300)
+    count, loss = np.array([[0.0, 7.0], [1.0, 0.0]]), np.array([[0.0, 0.003], [0.001, 0.0]])
+    bias = np.array([0.002, -0.003])
+    belief = replace(belief, zero_count=count, pair_zero_loss=loss, failure_bias=bias)
+    as_is, turned = (looks.after(b, 0.05, 0.6).evidence for b in (belief, belief.only([1, 0])))
+    for found, other in ((as_is, turned), (turned, as_is)):
+        assert found.better[0, 1] == pytest.approx(other.worse[0, 1], rel=1e-12)
+        assert found.close[0, 1] == pytest.approx(other.close[0, 1], rel=1e-12)
+    assert as_is.better[0, 1] > 0.0 and as_is.close[0, 1] > 0.0
+
+
+def test_known_models_far_below_change_no_chance_and_above_take_their_places():
+    """Errors of two models that have much in common: a is nearly always the better one.
+
+    Beside known models alone, a mean of few scores near 1 errs more to one side than to the other.
+    """
+    belief = Belief.independent([0.93, 0.9], [0.1] * 2, n=[900, 12], n_items=9000)
+    variance = belief.variance.copy()
+    variance[0, 1] = variance[1, 0] = 0.01**2
+    belief = replace(belief, variance=variance)
+
+    def chances(known: dict[str, float]) -> dict[int, dict[str, float]]:
+        beside = replace(belief, references=board(known))
+        looks = Looks(single_look=True).after(beside, 0.05)
+        return Verdicts(beside, looks, "ab").p_top((1, 2, 3))
+
+    below = chances({"k": -3.0, "l": -4.0})
+    assert below[1]["a"] == pytest.approx(ndtr(3.0), abs=0.003) and below[2]["b"] > 0.999
+    above = chances({"k": 3.5, "l": 3.4, "m": 3.3})
+    assert [above[k]["a"] for k in (1, 2, 3)] == [0.0, 0.0, 0.0]
+    assert [sum(above[k].values()) for k in (1, 2, 3)] == [1.0, 2.0, 3.0]
+
+
 def test_models_known_to_be_equal_share_the_chance_to_be_the_best():
     equal = Belief.independent([0.5, 0.5, 0.5, 0.2], [0.0] * 4, n=[50] * 4, n_items=50)
     chances = Verdicts(equal, Looks(single_look=True), "abcd").p_top((1, 2))
@@ -334,6 +370,41 @@ def test_of_a_family_no_pair_is_decided_before_one_of_smaller_p(n):
         upper = np.triu_indices(n, 1)
         stepped = found[upper][np.argsort(p[upper])]
         assert (np.diff(stepped) >= 0.0).all() and (stepped >= np.sort(p[upper])).all()
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_step_divides_by_the_hypotheses_that_may_still_be_true(exact):
+    """Three newcomers beside references of which two are equal; Holm's and Shaffer's by hand.
+
+    Of three equal models no fewer than three pairs are equal, else one: with a model equal to at
+    most one reference, at most 3 + 3 hypotheses are true at first; inexact ones count pair by pair.
+    """
+    rng, n, places = np.random.default_rng(1), 3, np.array([0.5, 0.3, 0.5])
+    p = rng.random((n, n))
+    p = np.minimum(p, p.T)
+    beside = rng.random((n, 3)) / 9.0
+    beside[:, 2] = beside[:, 0] if exact else beside[:, 2]
+    belief = Belief.independent([0.5] * 3, [0.1] * 3, n=[50] * 3, n_items=500)
+    error = np.full(3, 0.0 if exact else 0.01)
+    belief = replace(
+        belief, references=References(("r", "s", "t"), places, error**2, places, error)
+    )
+    family = step_down(np.hstack([p, beside]), belief, 0.5)
+    columns = [0, 1] if exact else [0, 1, 2]
+    flat = np.sort(np.r_[p[np.triu_indices(n, 1)], beside[:, columns].ravel()])
+    assert family.divisor.max() == (6 if exact else 12) == np.ceil(family_size(belief))
+    # Each pair has its own p and divisor, whichever place it has among the others.
+    for j in range(3):
+        for i in range(n):
+            smaller = flat <= beside[i, j]
+            assert family.p[i, n + j] >= min(1.0, beside[i, j] * family.divisor[i, n + j]) - 1e-12
+            if smaller.sum() == 1:
+                assert family.p[i, n + j] == pytest.approx(beside[i, j] * family.divisor.max())
+    if exact:
+        assert (family.p[:, 3] == family.p[:, 5]).all() and (family.p[:, 3] != family.p[:, 4]).any()
+    assert (family.p[:, :n] == family.p[:, :n].T).all() and (family.p.diagonal() == 1.0).all()
+    still_open = family.divisor[family.p > 0.5].max(initial=0.0)
+    assert family.divisor_of_open == still_open < family.divisor.max()
 
 
 def test_one_newcomer_pays_nothing_for_exact_references_and_several_do():
@@ -613,6 +684,17 @@ def test_the_neighbours_of_a_model_are_the_nearest_that_differ_from_it():
     place = place_of(Verdicts(b, Looks(single_look=True).after(b, 0.05), ["new"]), "new")
     assert (place["above"], place["below"], place["tied_with"]) == ("middle", "low", ["same"])
     assert place["rank_interval"] == [3, 4]
+
+
+def test_answers_to_the_same_documents_have_no_last_one():
+    """A width is as the root of 1 / n, of documents as that of 1 / n - 1 / 500."""
+    pair = StatedPair(0.5, 0.4, ends=(-0.295, 0.095), p_better=0.2, decision="open")
+    answers = Difference.stated(pair, Asked(50, answers=200, n_items=500), Scale())
+    documents = Difference.stated(pair, Asked(50, n_items=500), Scale())
+    smaller = (0.195 / 0.1) ** 2
+    assert (answers.more_answers, answers.more_documents) == (math.ceil(200 * smaller) - 200, None)
+    needed = 1.0 / (1 / 500 + (1 / 50 - 1 / 500) / smaller)
+    assert documents.more_documents == math.ceil(needed) - 50
 
 
 @pytest.mark.parametrize("baseline", [0.1, 0.7])  # 0.7 - 0.6 is not the margin to the last bit

@@ -98,7 +98,8 @@ def fit(
     # models, which needs no check.
     departures = replace(check.departures, centre=fitted.mean)
     facts, warnings = summary(table, check.judged, departures, fitted.report)
-    abilities = (items.abilities + fitted.report["centre"]).tolist()
+    in_logits = (items.abilities + fitted.report["centre"]).tolist()
+    abilities = dict(zip(table.models, in_logits))
     return Fitted(
         kept=np.ones(table.n_items, dtype=bool),
         parameters=_parameters(items, noise_within(table, items)),
@@ -108,11 +109,7 @@ def fit(
             "departures": departures.to_dict(),
             **({} if draws is None else {"draws": draws}),
         },
-        report={
-            "abilities": dict(zip(table.models, abilities)),
-            "removed": {},
-            "left_out": check.left_out,
-        },
+        report={"abilities": abilities, "removed": {}, "left_out": check.left_out},
         self_check=facts,
         warnings=warnings,
     )
