@@ -109,14 +109,17 @@ def signed(
     lm_eval : str, optional
         The harness's version.
     asking : sequence of mapping, optional
-        Of each task the number of worked examples and the generation settings; where tasks differ
-        in them, the signature has eight hex digits of their hash.
+        Of each task `TaskSession.asking`; where tasks differ in it, the signature has eight hex
+        digits of its hash.
 
     Examples
     --------
     >>> asking = [{"num_fewshot": 5, "generation_kwargs": {"temperature": 0.7}}]
     >>> signed("task:qa|seed:0", "qa", asking=asking)
     'task:qa|seed:0|fewshot:5|generation:{"temperature":0.7}'
+    >>> asking = [{"num_fewshot": 0, "generation_kwargs": {}, "chat": True, "system": "0af23b91"}]
+    >>> signed("task:qa|seed:0", "qa", asking=asking)
+    'task:qa|seed:0|fewshot:0|chat:yes|system:0af23b91'
     >>> signed("task:qa|metric:acc|seed:0", "qa_adaptive", lm_eval="0.4.13")
     'task:qa_adaptive|metric:acc|seed:0|lm-eval:0.4.13'
     """
@@ -127,6 +130,10 @@ def signed(
     # Else the signature would name one task's settings as those of all.
     if len(distinct) == 1:
         parts.append(f"fewshot:{asking[0]['num_fewshot']}")
+        if asking[0].get("chat"):
+            parts.append("chat:yes")
+        if system := asking[0].get("system"):
+            parts.append(f"system:{system}")
         if generation := asking[0]["generation_kwargs"]:
             parts.append(f"generation:{_compact(generation)}")
     elif distinct:

@@ -304,6 +304,20 @@ class TaskSession:
 
     @property
     def asking(self) -> dict[str, object]:
+        """What the signature says of how the task is asked.
+
+        The number of worked examples and the generation settings; if there are such, that a chat
+        template writes the prompts, and the start of the system instruction's hash.
+        """
+        asking, options = self._examples_and_generation, self.options
+        if options.get("apply_chat_template"):
+            asking["chat"] = True
+        if instruction := options.get("system_instruction"):
+            asking["system"] = internals.hash_text(instruction)[:8]
+        return asking
+
+    @property
+    def _examples_and_generation(self) -> dict[str, object]:
         """The number of worked examples, and the generation settings."""
         return {
             "num_fewshot": int(self.config.get("num_fewshot") or 0),
@@ -320,7 +334,7 @@ class TaskSession:
         template = self.lm.chat_template(chat) if chat else None
         return {
             "task_version": self.task.VERSION,
-            **self.asking,
+            **self._examples_and_generation,
             "fewshot_seed": self.fewshot_seed if internals.draws_fewshot(self.task) else None,
             # The harness logs a text for every run with a template, even an empty one.
             "chat_template": template is not None,

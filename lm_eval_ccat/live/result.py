@@ -873,10 +873,10 @@ class ProgressBar(Observer):
             return
         estimate, se = self.book.ranker.estimate(next(iter(answered)))
         scale = self.plan.scale
+        # One answer does not tell by how much the next ones differ.
+        error = f" ± {float(scale.restore_error(se)):.2g}" if n > 1 else ""
         self._bar.set_postfix_str(
-            f"{self.plan.label} {float(scale.restore(estimate)):.4g} "
-            f"± {float(scale.restore_error(se)):.2g}",
-            refresh=False,
+            f"{self.plan.label} {float(scale.restore(estimate)):.4g}{error}", refresh=False
         )
         self._bar.update(n - self._bar.n)
 

@@ -429,6 +429,12 @@ class Spec:
         for key in spec.options:
             if key in options_of(cls):
                 raise UsageError(f"`options.{key}` is no option of a method; write `{key}:` alone")
+        # Without a bank every item is drawn from all.
+        if spec.exposure > 1 and not spec.bank:
+            raise UsageError(
+                f"exposure {spec.exposure} is for a run with a bank, which says what items tell; "
+                "name one (bank), or leave exposure out"
+            )
         return spec
 
     @classmethod

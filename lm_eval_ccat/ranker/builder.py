@@ -23,6 +23,10 @@ from .verdicts import DECIDED, Verdicts
 from .weighted import WeightedSum
 
 _TOPS = (1, 3, 5, 10)
+#: Why a ranking ended that has asked all that there is.
+EVERY_ITEM = "every item was administered"
+#: The same if models that are decided stopped earlier.
+EVERY_ITEM_OF_OPEN = "the models that are not decided have answered every item"
 
 
 class _AskedItems(NamedTuple):
@@ -327,8 +331,8 @@ class RankingBuilder:
         if not unfinished:
             # Models that are decided stop earlier.
             if accounts.remaining[accounts.active].any():
-                return "the models that are not decided have answered every item"
-            return "every item was administered"
+                return EVERY_ITEM_OF_OPEN
+            return EVERY_ITEM
         return MaxItems(turns.cap).why(standing)
 
 

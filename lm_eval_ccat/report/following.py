@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..content import RankingContent
 from ..live.result import PARTIAL
+from ..methods.belief import BENCHMARK
 from ..money import dollars
+from ..ranker.builder import EVERY_ITEM, EVERY_ITEM_OF_OPEN
 from ..ranker.verdicts import NOT_KNOWN
 from ..shown import first_of, visible_line
 
@@ -60,9 +62,19 @@ def to_decide(content: RankingContent) -> str:
     >>> to_decide({"open_pairs": [pair], "models": models, "items_of_benchmark": 1000,
     ...            "stopped_because": "the limit of 200 items per model is reached"})
     'To decide x and y in 4 of 5 cases: the same command with --resume --max_items 1000'
+    >>> to_decide({"sampled": True, "goal_met": False, "open_pairs": [],
+    ...            "question": "benchmark", "items_of_benchmark": 60, "answers_of_benchmark": 120,
+    ...            "stopped_because": "every item was administered"})
+    'To go on with more answers to each item: the same command with --resume --repeats 4'
     """
     pairs, n_items = content.get("open_pairs"), content.get("items_of_benchmark", 0)
     answers_in_full = content.get("answers_of_benchmark", n_items)
+    # Every item has all its answers, and others still make an expected score better known.
+    all_answered = content.get("stopped_because") in (EVERY_ITEM, EVERY_ITEM_OF_OPEN)
+    is_of_expected_scores = content.get("sampled") and content.get("question") == BENCHMARK
+    if all_answered and is_of_expected_scores and not content.get("goal_met"):
+        repeats = 2 * answers_in_full // n_items
+        return f"To go on with more answers to each item: {_AGAIN} --repeats {repeats}"
     if not pairs or not content.get("finished", True) or pairs[0].get("out_of_reach"):
         return ""
     pair, stopped = pairs[0], content.get("stopped_because") or ""
@@ -82,7 +94,7 @@ def to_decide(content: RankingContent) -> str:
             return f"To decide {names}: {_AGAIN} {amount} ({dollars(pair['likely_cost'])} more)"
         if content.get("cost_unit") == "tokens":
             tokens = _rounded_up(spent + pair["likely_cost"], 0)
-            return f"To decide {names}: {_AGAIN} `budget: {{tokens: {tokens}}}`"
+            return f"To decide {names}: {_AGAIN}, with `budget: {{tokens: {tokens}}}` in its file"
         answers_of_all = answers_in_full * len(models)
         budget = min(round(spent + sum(answers_needed.values())), answers_of_all)
         return f"To decide {names}: {_AGAIN} --budget_items {budget}"

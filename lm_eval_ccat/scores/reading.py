@@ -180,7 +180,7 @@ class Query:
             return scale, [of_table, *notes]
         raise ScaleError(
             f"{source.where}: scores of {source.metric!r} run from {lowest:.6g} to "
-            f"{highest:.6g} and their scale is not known; state it with range, and "
+            f"{highest + 0.0:.6g} and their scale is not known; state it with range, and "
             "lower_is_better if less is better (--range WORST,BEST)"
         )
 

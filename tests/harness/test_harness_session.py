@@ -11,6 +11,7 @@ from local_bench import N_DOCS, Copyist
 from lm_eval_ccat.errors import CcatError, HarnessError
 from lm_eval_ccat.harness import open_session
 from lm_eval_ccat.harness.internals import PlaceholderLM
+from lm_eval_ccat.harness.scorers import signed
 from lm_eval_ccat.harness.served import Served
 from lm_eval_ccat.harness.task_check import check_tasks
 from lm_eval_ccat.money import Tokens
@@ -161,3 +162,13 @@ def test_examples_are_turns_of_a_chat_unless_it_is_said_that_they_are_not(bench)
         opened = session(bench, apply_chat_template=True, **stated)
         assert opened.options["fewshot_as_multiturn"] is turns
         assert opened.settings["fewshot_as_multiturn"] is turns
+
+
+def test_the_signature_tells_runs_with_other_prompts_apart(bench):
+    """A chat template and a system instruction change every prompt, and so every score."""
+    plain = session(bench, "sums")
+    instructed, other = (session(bench, "sums", system_instruction=text) for text in ("A", "B"))
+    lines = [signed("seed:0", "t", asking=[opened.asking]) for opened in (plain, instructed, other)]
+    assert len({*lines}) == 3 and "system" not in lines[0] and "chat" not in lines[1]
+    instructed.options["apply_chat_template"] = True
+    assert "|chat:yes|system:" in signed("seed:0", "t", asking=[instructed.asking])

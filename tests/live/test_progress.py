@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.live.ranking_run import rank
+from lm_eval_ccat.live.result import ProgressBar
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.report.terminal import MOST_IN_LINE, Progress
 
 
@@ -51,3 +55,19 @@ def test_many_models_take_a_line_and_a_screen(bench):
     rank(path, observer=watched)
     assert len(watched.said) < 8 * 80 and len(watched.drawn.splitlines()) <= 24
     assert re.search(rf" and {60 - MOST_IN_LINE} more; 720 items", watched.said)
+
+
+def test_the_first_answer_of_a_bar_has_no_error(capsys):
+    """One answer does not tell how far scores scatter: it was said to err by .71."""
+    ranker, bar = Ranker(ItemBank.blank(range(9)), ["m"], stop="limits"), ProgressBar()
+    plan = SimpleNamespace(documents=lambda: range(9), title="t", scale=Scale(), label="acc")
+    tally = SimpleNamespace(answered={"m": 0})
+    bar.begin(plan, SimpleNamespace(tally=tally, ranker=ranker))
+    shown = []
+    for score in (0.5, 1.0):
+        [(model, item)] = ranker.ask()
+        ranker.tell(model, item, score)
+        tally.answered["m"] += 1
+        bar.tick()
+        shown.append(bar._bar.postfix)
+    assert shown[0] == "acc 0.5" and shown[1].startswith("acc 0.75 ± ")

@@ -442,3 +442,10 @@ def test_a_weight_may_follow_its_metric_in_a_list():
     weights = {"bleu": 1.0, "chrf": 0.0, "ter": 2.5}
     assert Spec.read({"metrics": ["bleu", "chrf=0", "ter=2.5"]}).metrics == weights
     assert Spec.read({"metrics": weights}).metrics == weights
+
+
+def test_exposure_without_a_bank_is_refused():
+    """All items are drawn from all, so that it would do nothing."""
+    with pytest.raises(UsageError, match="exposure 3 is for a run with a bank"):
+        Spec.read({"task": "t", "exposure": 3})
+    assert Spec.read({"task": "t", "exposure": 3, "bank": "b.json"}).exposure == 3
