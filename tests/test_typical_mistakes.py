@@ -95,6 +95,10 @@ MISTAKES = {
         yaml=("harness: {", "num_fewshot: 0\nharness: {"),
         mended_yaml=("harness: {", "harness: {num_fewshot: 0, "),
     ),
+    "a key of a model at the top": Mistake(
+        "rank x.yaml", 2, "each entry of models has its own `concurrency:`",
+        yaml=("harness: {", "concurrency: 4\nharness: {"),
+    ),
     "a setting of the harness at the top that no flag has": Mistake(
         "rank x.yaml", 2, "did you mean harness.system_instruction?",
         yaml=("harness: {", "system_instruction: Be brief.\nharness: {"),

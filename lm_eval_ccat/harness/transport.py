@@ -15,6 +15,7 @@ import copy
 import errno
 import json
 import os
+import re
 import ssl
 import threading
 import urllib.request
@@ -548,6 +549,9 @@ def _checked(
     code, http_status = _code_and_status(answer)
     words, refused = _words(answer, body), status >= 300
     remedy = _remedy_of_status(status, url, sent_headers, chat)
+    # An interface answers in JSON, if only that it does not know the model.
+    if status in (404, 405) and not remedy and _is_page(body):
+        remedy = "; base_url leads to a web page, not to an API"
     message = trouble if remedy.startswith(",") else f"{trouble}: {words or 'no words'}"
     raise ServerError(
         "status" if refused else "answer",
@@ -586,10 +590,16 @@ def _words(answer: Any, body: bytes | bytearray) -> str:
     words: Any = answer.get("error", answer) if isinstance(answer, dict) else None
     if isinstance(words, dict):
         words = words.get("message") or words.get("detail") or json.dumps(words, ensure_ascii=False)
-    return short(
-        str(words) if words else body[: 4 * LONGEST_MESSAGE].decode(errors="replace"),
-        LONGEST_MESSAGE,
-    )
+    text = str(words) if words else body[: 4 * LONGEST_MESSAGE].decode(errors="replace")
+    # A reader wants what a page is called, or its text.
+    if not words and _is_page(body):
+        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        text = title[1] if title else re.sub(r"<[^>]*>?", " ", text).strip()
+    return short(text, LONGEST_MESSAGE)
+
+
+def _is_page(body: bytes | bytearray) -> bool:
+    return body[:200].lstrip()[:1] == b"<"
 
 
 def _reason(error: Exception) -> str:

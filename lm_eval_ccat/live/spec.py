@@ -563,6 +563,9 @@ def without_aliases(options: Mapping[str, Any]) -> Values:
     for key in (*SESSION_KEYS, *RANK_KEYS):
         if key in values and key not in options_of(Spec):  # `seed:` is both
             raise UsageError(f"unknown key `{key}`; did you mean harness.{key}?")
+    for key in options_of(ModelSpec):
+        if key in values and key not in options_of(Spec):
+            raise UsageError(f"unknown key `{key}`; each entry of models has its own `{key}:`")
     for alias, name in ALIASES.items():
         if alias in values:
             if values.get(name) not in (None, "", [], {}) and values[alias]:

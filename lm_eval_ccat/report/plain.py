@@ -191,12 +191,12 @@ def forecast(outcome: Compared, difference: Difference) -> str:
     """Say how many more documents or answers would decide; never more documents than there are."""
     # Repeats of the same documents decide, not further documents.
     if difference.more_answers:
-        return f"about {difference.more_answers:,} more answers would decide"
+        return f"about {plural(difference.more_answers, 'more answer')} would decide"
     if not difference.more_documents:
         return ""
     if outcome.has_too_few(difference):
         return f"at this difference even all {outcome.n_items:,} documents would not decide"
-    return f"about {difference.more_documents:,} more documents would decide"
+    return f"about {plural(difference.more_documents, 'more document')} would decide"
 
 
 def figures(comparison: Comparison, difference: Difference) -> str:

@@ -200,6 +200,10 @@ def refusal(*mood, **arguments):
     return caught.value
 
 
+PAGE = (
+    "<!DOCTYPE HTML>\n<html><head><title>Not here</title></head><body><p>%s</p></body></html>"
+    % ("Nothing matches the given URI. " * 20)
+)
 PAY = '{"error": {"message": "pay", "type": "insufficient_quota", "code": %s}}'
 
 
@@ -214,7 +218,8 @@ PAY = '{"error": {"message": "pay", "type": "insufficient_quota", "code": %s}}'
             "DOCUMENT",
         ),
         (("say", 404, '{"detail": "no such model"}'), "status", 404, "no such model", "MODEL"),
-        (("say", 502, "<html>bad\n gateway</html>"), "status", 502, "<html>bad gateway<", "AWAY"),
+        (("say", 502, "<html>bad\n gateway</html>"), "status", 502, "bad gateway", "AWAY"),
+        (("say", 404, PAGE), "status", 404, "Not here", "MODEL"),
         (("say", 429, PAY % "null"), "status", 429, "pay", "MODEL"),
         (("say", 429, PAY % '"payment_required"'), "status", 429, "pay", "MODEL"),
         (("say", 200, '{"error": {"message": "spent", "code": 429}}'), "answer", 429, "spent", ""),
@@ -233,6 +238,11 @@ def test_the_servers_own_words_come_with_the_error(mood, kind, status, words, re
     assert words in error.words and words in str(error)
     assert not remedy or Failure(error).remedy is Remedy[remedy]
     assert error.final == (words == "pay")
+
+
+def test_an_address_of_a_web_page_is_named_in_a_line():
+    error = refusal("say", 404, PAGE)
+    assert str(error) == "HTTP 404: Not here; base_url leads to a web page, not to an API"
 
 
 @contextlib.contextmanager
