@@ -126,16 +126,20 @@ def _other_scores(
 
 
 def _scores_by_document(answers: _Scores, outcome: Logged) -> dict[Any, list[float]]:
-    """Return the raw scores of an outcome that a journal has, by document, in order.
+    """Return one model's raw scores on an outcome, by document, in the order in which they came.
 
     A document whose answers have none has an empty list.
     """
+    names = {scored.outcome for scored in answers if scored.task == outcome.task}
+    full_name = f"{outcome.metric},{outcome.filter or 'none'}"
+    # Another outcome of the metric may go by its name alone.
+    name = full_name if full_name in names else outcome.metric
     by_document: dict[Any, list[float]] = {}
-    for name in (_ONLY_OUTCOME, outcome.metric, f"{outcome.metric},{outcome.filter or 'none'}"):
-        for scored, scores in answers.items():
-            if (scored.task, scored.outcome) == (outcome.task, name):
-                known = (score for score in scores if score is not None)
-                by_document.setdefault(scored.doc_id, []).extend(known)
+    for scored, scores in answers.items():
+        # Beside several outcomes the nameless one says only that the document was answered.
+        if scored.task == outcome.task and scored.outcome in (_ONLY_OUTCOME, name):
+            known = (score for score in scores if score is not None)
+            by_document.setdefault(scored.doc_id, []).extend(known)
     return by_document
 
 

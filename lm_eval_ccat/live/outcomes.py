@@ -105,12 +105,15 @@ def measure(
 def outcomes_of_banks(
     bank: Bank, metrics: Mapping[str, float], task: str, only_task: bool
 ) -> dict[str, Outcome]:
-    """Return the outcomes of one task by its banks alone, as `measure` takes them.
+    """Return the outcomes of one task by name; the task itself is not looked at.
+
+    For `bank`, `metrics` and `only_task` see `measure`.
 
     Raises
     ------
     UsageError
-        A bank is missing for one of the metrics, or for the task.
+        A bank is missing for one of the metrics, or for the task; or a key of `bank` names neither
+        a task nor a metric.
     """
     banks = banks_of(bank, task, only_task)
     if not banks:

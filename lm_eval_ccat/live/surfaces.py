@@ -58,7 +58,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_options(*left_out: str) -> Callable[[F], F]:
-    """Add the options of a run, except those left out, to the signature of a function."""
+    """Add the options of a run, except those left out, to the signature of a function.
+
+    Its last parameter takes them all: ``**options``.
+    """
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)

@@ -329,7 +329,7 @@ def tie_order(seed: Items, n_items: int) -> Indices:
 
 
 def largest(values: Floats, k: int, tie_order: Indices) -> list[int]:
-    """Return positions of the `k` largest finite values, largest first.
+    """Return positions of the `k` largest finite values, of which there is one, largest first.
 
     Parameters
     ----------

@@ -103,24 +103,29 @@ def references_of(
 
 
 def _checked_mean(name: str, value: Any, answers: int | None) -> KnownMean:
-    """Return what the user states of one known model; for `answers` see `references_of`."""
-    without_error = np.ndim(value) == 0
+    """Return the mean of one known model, stated or of a table, once it makes sense.
+
+    `answers` is the number of sampled answers behind it; None if answers are not sampled.
+    """
     try:
+        without_error = np.ndim(value) == 0
         mean, error, kept_mean = map(float, [value, 0.0, value] if without_error else list(value))
     except (TypeError, ValueError):
         raise UsageError(
-            f"known {value!r} of model {name!r} is not a mean, nor (mean, error, mean)"
+            f"known {value!r} of model {name!r} is not a mean, nor (mean, error, mean over the "
+            "items kept)"
         ) from None
-    if not 0.0 <= mean <= 1.0:
-        raise UsageError(
-            f"known mean {mean!r} of model {name!r} is not in [0, 1]; normalise it with the "
-            "scale of the metric first"
-        )
+    for of_items in (mean, kept_mean):
+        if not 0.0 <= of_items <= 1.0:
+            raise UsageError(
+                f"known mean {of_items!r} of model {name!r} is not in [0, 1]; normalise it with "
+                "the scale of the metric first"
+            )
     # A mean of sampled answers is not exact, although nobody states its error.
     if answers and without_error:
         error = math.sqrt(spread_of_mean(np.array(mean), np.array(answers)) / answers)
     if not 0.0 <= error < math.inf:
-        raise UsageError(f"known error {error!r} of model {name!r} is not a number above 0")
+        raise UsageError(f"known error {error!r} of model {name!r} is not 0 or more")
     return KnownMean(mean, error, kept_mean)
 
 
@@ -160,7 +165,7 @@ def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
 def means_of_known(
     table: ScoreTable, bank: ItemBank, population: bool = False, *, sampled: bool = False
 ) -> dict[str, KnownMean]:
-    """Return mean scores of models with (almost) full results.
+    """Return the mean score of each model that has a score on an item kept; leave out others.
 
     Parameters
     ----------
@@ -196,6 +201,7 @@ def means_of_known(
     variance_of_part = variance * (1.0 - n / bank.n_items)
     # Neither a larger population nor single draws of scores are known in full by all items.
     if sampled and not population:
+        # The noise is infinite where no item has two answers: then the spread of scores counts.
         noise = [_noise_of_mean(table.select([name]).scores[:, columns]) for name in names]
         variance = np.minimum(variance, variance_of_part + noise)
     elif not population:

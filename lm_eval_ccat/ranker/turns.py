@@ -117,6 +117,7 @@ class Turns:
             self._answers_per_look = self._answers_to_next_look()
 
     def _answers_to_next_look(self) -> int:
+        """Return how many answers, of all models together, come before the next look."""
         n_models = len(self.accounts)
         if self._policy.looks_after_every_answer:
             return 1
@@ -126,6 +127,7 @@ class Turns:
         # A goal that is no verdict may be reached at any answer.
         if any(part.goal and not part.looks for part in self.rule.parts()):
             return answers
+        # No open pair is likely to be decided before each of its models has so many more items.
         return answers * max(self.standing.verdicts.items_to_wait, 1)
 
     @property

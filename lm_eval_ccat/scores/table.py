@@ -136,9 +136,9 @@ class ScoreTable:
     warnings : tuple of str
         Warnings for a reader of the table, in plain words.
     chosen : tuple of str
-        How the items of each row were chosen: "all", "first", "drawn" or "adaptive" (by the
-        model's earlier scores), as in a bank's observations; "" is "all", too. Empty if every row
-        has all items.
+        How the items of each row were chosen: "first", "drawn" or "adaptive" (by the model's
+        earlier scores), as in a bank's observations; "" is not stated: all, or the first if
+        scores are missing. Empty if no row states it.
     guessed : bool
         Whether the scale was guessed from the scores, as nothing states it.
     tokens : dict or None

@@ -139,9 +139,11 @@ def _levelled(logits: Floats, scores: Floats, spread: float) -> Floats:
 
 
 def _by_own_curves(logits: Floats, scores: Floats, noise: Floats, spread: float) -> Floats:
-    """Return each item's log likelihood over the models, its departure integrated out; (n_items,).
+    """Return each item's log likelihood if its scores are of its own document; (n_items,).
 
-    Constants that the logits do not change are left out.
+    A normal departure of its logits, of the standard deviation `spread` and the same for all
+    models, is integrated out. Constants that the logits do not change are left out here and in
+    `_by_any_curve`.
     """
     logits_at_nodes = logits[:, :, None] + spread * _NODES
     terms = np.nan_to_num(scores)[:, :, None] * logits_at_nodes

@@ -131,7 +131,7 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _models_in_words(facts: Facts) -> str:
-    """Say how many models calibrated a bank, and where it is known the best and the worst."""
+    """Say how many models calibrated a bank, and which; right after it, the best and the worst."""
     means = list(facts.get("models", {}).items())
     if means:
         several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""

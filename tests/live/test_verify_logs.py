@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,19 @@ import pytest
 from worlds.bench import TASK
 
 from lm_eval_ccat.live import logs_of_run
+from lm_eval_ccat.scores.reading import Logged
+
+
+def test_an_outcome_has_the_scores_that_go_by_its_filter_where_another_goes_by_the_metric_alone():
+    answers = {
+        logs_of_run._Scored("t", outcome, doc_id): scores
+        for doc_id, by_outcome in enumerate([{"acc": [1.0], "acc,flex": [0.0]}, {}])
+        for outcome, scores in {"": [None], **by_outcome}.items()
+    }
+    scores_of = partial(logs_of_run._scores_by_document, answers)
+    assert scores_of(Logged("t", "acc", "flex")) == {0: [0.0], 1: []}
+    assert scores_of(Logged("t", "acc", "strict")) == {0: [1.0], 1: []}
+    assert scores_of(Logged("other", "acc", "flex")) == {}
 
 
 def changed(row):

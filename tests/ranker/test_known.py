@@ -139,6 +139,9 @@ def one_changed(change):
         ({}, "no model"),
         ({"x": 1.2}, r"1\.2"),
         ({"x": float("nan")}, "nan"),
+        ({"x": (0.5, 0.0, 7.0)}, r"mean 7\.0 of model 'x' is not in"),  # of the items kept
+        ({"x": (0.5, -0.1, 0.5)}, "is not 0 or more"),
+        ({"x": [0.5, [1]]}, "not a mean, nor"),
         ({"new": 0.5}, "'new' is known"),
         (ScoreTable.from_arrays([[0.5]], ["x"], [10**6]), "other items"),
         (replace(KNOWN, raw=KNOWN.raw[:, ::-1]), "joined to other documents"),

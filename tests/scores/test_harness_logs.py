@@ -24,6 +24,7 @@ from lm_eval_ccat.errors import (
     UnknownMetricError,
     UnknownScoresError,
 )
+from lm_eval_ccat.methods.calibration import calibrate
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
 from lm_eval_ccat.scores.answers import earlier_answers, read_answers
@@ -174,9 +175,23 @@ def test_runs_that_measure_something_else_are_left_out_and_named(tmp_path, chang
     assert all(word in said for word in words) and bool(said) == bool(words)
     if "adaptive run" in said:
         part = ScoreTable.read(tmp_path, partial=True)
-        assert part.chosen == ("all", "all", "adaptive") and part.models == ("a", "b", "c")
+        assert part.chosen == ("", "", "adaptive") and part.models == ("a", "b", "c")
         with pytest.raises(ScoreTableError, match="no full results"):
             ScoreTable.read(tmp_path / "c")
+
+
+def test_a_run_with_a_limit_beside_an_adaptive_one_is_kept_with_the_items_that_it_had(tmp_path):
+    for model in "abcdefgh":
+        write_run(tmp_path, model, rows_of([1, 0, 1, 0, len(model)]))
+    write_run(tmp_path, "adaptive", rows_of([1, 0]), adaptive={"demo": {"items": 2}},
+              samples={"original": 5, "effective": 2})  # fmt: skip
+    write_run(tmp_path, "limit", rows_of([1, 0, 0]), limit=3.0,
+              samples={"original": 5, "effective": 3})  # fmt: skip
+    table = ScoreTable.read(tmp_path, partial=True)
+    calibrate(table, keep_scores=True).save(tmp_path / "bank")
+    kept = {row.model: row for row in ItemBank.load(tmp_path / "bank").observations}
+    assert (kept["a"].chosen, kept["adaptive"].chosen) == ("all", "adaptive")
+    assert (kept["limit"].chosen, kept["limit"].items.tolist()) == ("first", [0, 1, 2])
 
 
 @pytest.mark.parametrize("later", ["a", "b"])

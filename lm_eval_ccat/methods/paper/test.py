@@ -199,7 +199,7 @@ def information(mu: ArrayLike, k: float, *, full: bool = False) -> Floats:
     mu : array_like
         Expected scores in [0, 1].
     k : float
-        Noise, above 0.
+        Noise, above 0: a score has the variance ``k mu (1 - mu)``.
     full : bool, optional
         Add the information of the variance, ``(1 - 2 mu)^2 / 2`` (the paper's appendix). Only
         selection uses it.
@@ -341,7 +341,10 @@ class PaperTest:
         return self.scale.restore(self._mu)
 
     def select(self, available: Mask, k: int = 1) -> list[int]:
-        """Return the `k` available items of the largest information, largest first."""
+        """Return the available items of the largest information, largest first.
+
+        At least one must be available; at most `k` are returned.
+        """
         mu = self._mu
         if self._jitter is not None:
             difficulty = self._jittered_difficulty()
@@ -381,7 +384,7 @@ class PaperTest:
         self.answered.add(item)
         # At the ability before the score, as printed: one step, nothing is iterated.
         mu = float(expected_score(self.ability, self._jittered_difficulty()[item]))
-        self.precision += mu * (1.0 - mu) / self._k
+        self.precision += float(information(mu, self._k))
         lowest, highest = self.scale.ends
         y = self.scale.normalise_number(min(max(score, lowest), highest))
         self.ability += (y - mu) / (self._k * self.precision)

@@ -124,9 +124,10 @@ class Effects:
         self.n_scored_items += int(sign)
 
     def means(self) -> Floats:
-        """Return the estimated mean of each model over all items; shape (n_models,).
+        """Return the estimated mean of each model over the items that some model has; (n_models,).
 
-        A model without items gets the mean of the others.
+        A model without items gets the mean of the others, and models that share no items with
+        others that of these.
         """
         if self._means is None:
             size = max(self.n_scored_items, 1)

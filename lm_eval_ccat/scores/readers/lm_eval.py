@@ -182,9 +182,7 @@ def _stated_direction(metric_as_stated: partial[Metric]) -> bool | None:
 
 
 def _with_choice(scores: ScoreTable, adaptive: set[tuple[str, str]]) -> ScoreTable:
-    """Return scores that state of each row whether an adaptive run chose its items.
-
-    They state nothing if no row is of an adaptive run.
+    """Return scores that state of each row of an adaptive run that it chose its items.
 
     Parameters
     ----------
@@ -196,7 +194,7 @@ def _with_choice(scores: ScoreTable, adaptive: set[tuple[str, str]]) -> ScoreTab
         return scores
     labels = zip(scores.row_model, scores.row_config)
     return replace(
-        scores, chosen=tuple("adaptive" if label in adaptive else "all" for label in labels)
+        scores, chosen=tuple("adaptive" if label in adaptive else "" for label in labels)
     )
 
 
