@@ -209,8 +209,8 @@ class ModelContent(TypedDict, total=False):
     ability, ability_standard_error
         In logits, of methods with item curves.
     n_items, items, draws
-        Number of answers that are used, their items in the order told, and which of these were
-        drawn at random, with their probabilities.
+        Number of answers that are used, their items in the order told (see `document_of` for what
+        names further answers), and which of these were drawn at random, with their probabilities.
     failed
         Items without an answer.
     cost

@@ -135,9 +135,10 @@ def check_tasks(
     manager = internals.task_manager(names, include_path)
     configs: dict[str, dict[str, object]] = {}
     loaded: dict[str, object] = {}
-    troubles: dict[str, str] = {}
+    troubles: dict[str, str] = {}  # counts for what is not in `loaded` in the end
 
     def load(name: str, tasks: Iterable[str]) -> bool:
+        """Note what a name loads, or the trouble of each of its tasks; return whether it loaded."""
         try:
             with _quiet():
                 loaded.update(internals.load_tasks(manager, [name])[0])

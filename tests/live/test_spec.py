@@ -59,7 +59,7 @@ def longer(monkeypatch: pytest.MonkeyPatch) -> type[Spec]:
         ("task: t\nharness: {system_instruction: [a]}\n", "`harness.system_instruction` must be a"),
         ("task: t\nharness: {gen_kwargs: {temprature: .5}}\n", "did you mean temperature?"),
         ("task: t\nharness: {gen_kwargs: 'max_gen_tokens=5'}\n", "did you mean max_gen_toks?"),
-        ("task: t\nnotes: x\n", "fail_on_empty, harness$"),
+        ("task: t\nnotes: x\n", "harness$"),
     ],
 )
 def test_what_a_file_says_wrongly_is_named(text, words, tmp_path):

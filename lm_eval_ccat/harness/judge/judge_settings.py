@@ -209,12 +209,14 @@ class JudgeSettings:
 
     @classmethod
     def _of(cls, content: Values, path: Path, second: JudgeSettings | None = None) -> JudgeSettings:
+        """Read the keys of one judge, without `second`, which is read already."""
         rubric = str(content.get("prompt"))
         # The user's own file of that name comes first.
         if rubric in SHIPPED_PROMPTS and not (path.parent / rubric).exists():
             content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _PROMPTS / f"{rubric}.txt"}
         values: Values = {"cache": path.with_suffix(".ratings.jsonl"), "second": second}
         values |= read_values(cls, content, OptionPlace(folder=path.parent))
+        # They are written as null, which `read_values` leaves out, so that defaults hold.
         left_to_server = (k for k in ("temperature", "max_tokens") if content.get(k, 0) is None)
         return cls(**values | dict.fromkeys(left_to_server))
 

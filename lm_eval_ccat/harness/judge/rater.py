@@ -159,7 +159,7 @@ class Rater:
             ) from error
         #: By the hash of their question (see `_key`).
         self._replies = {} if settings.cache is None else _cached_replies(settings.cache)
-        self._lock = Lock()  # a local model takes one call
+        self._lock = Lock()  # guards all below and the cache; a local model takes one call
         self._lm: Any = None  # from the first question on, as is `_transport` of a server
         self._transport: Transport | None = None
         self._untaken: set[str] = set()  # settings that the server does not take
@@ -383,12 +383,13 @@ class Rater:
             body.pop("stop", None)
         return {**body, **settings.extra}
 
-    def _adapt(self, detail: str, sent: Mapping[str, Any]) -> bool:
+    def _adapt(self, words: str, sent: Mapping[str, Any]) -> bool:
         """Adapt to a setting that the server says it does not take; return whether to try again."""
         instead = {"max_tokens": "asked for max_completion_tokens instead",
                    "temperature": "left to the server"}  # fmt: skip
         for name, how in instead.items():
-            if name in detail and name in sent and name not in self._settings.extra:
+            # What `extra` states is sent all the same: to try again would never end.
+            if name in words and name in sent and name not in self._settings.extra:
                 with self._lock:
                     if name not in self._untaken:
                         self._untaken.add(name)
