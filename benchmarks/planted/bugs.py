@@ -2390,6 +2390,15 @@ BUGS: tuple[Bug, ...] = (
         ),
     ),
     Bug(
+        "a draw counts for more where the bank expected smaller residuals of the models",
+        "lm_eval_ccat/methods/default/field",
+        "n, relative = len(left), left / max(float(left.mean()), 1e-150)",
+        "n, relative = float(left.sum()), left",
+        (
+            "tests/methods/default/test_draws.py::test_the_mean_of_even_draws_is_that_of_a_random_sample_whatever_level_the_bank_expected",
+        ),
+    ),
+    Bug(
         "a draw that all models share has the weight of today",
         "lm_eval_ccat/methods/default/field",
         "weight = sequence.weight(self.draw_sizes()) if new else sequence.draws[item].weight",

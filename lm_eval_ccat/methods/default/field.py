@@ -86,8 +86,9 @@ class ItemSequence:
 
     whatever rule chose items or decided to draw (Des Raj 1956). Each draw thus gives an unbiased
     estimate of a known part of the same total. The estimates are averaged with weights known
-    before each draw: one over the expected variance. With equal probabilities the average is as
-    good as the mean of a simple random sample.
+    before each draw: one over the variance that it has where residuals are as uneven as expected,
+    at one level for all draws. With equal probabilities the average is as good as the mean of a
+    simple random sample.
 
     Parameters
     ----------
@@ -140,9 +141,15 @@ class ItemSequence:
         return item, float(size[item] / below[-1])
 
     def weight(self, size: Floats) -> float:
-        """Return the weight of a draw made now: one over the expected variance of its estimate."""
+        """Return the weight of a draw made now: one over the variance of its estimate.
+
+        Sizes count beside their mean, by how uneven they are and not by how large: the residuals of
+        all draws are of the same models, however well the bank knew these by then.
+        """
         left = size[self.left]
-        return 1.0 / max(float(left.sum() ** 2 - left @ left), 1e-12 * float(left @ left), 1e-300)
+        n, relative = len(left), left / max(float(left.mean()), 1e-150)
+        squares = float(relative @ relative)
+        return 1.0 / max(n * n - squares, 1e-12 * squares)
 
     def append(self, item: int, probability: float | None, weight: float) -> None:
         """Append an item."""

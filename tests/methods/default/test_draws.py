@@ -96,6 +96,16 @@ def test_draws_are_as_frequent_as_they_state():
     assert count / 2000 == pytest.approx(chance, abs=0.03)
 
 
+def test_the_mean_of_even_draws_is_that_of_a_random_sample_whatever_level_the_bank_expected():
+    """What the bank learns of a model's level between two draws makes neither count for more."""
+    scores, sequence, totals, weights = np.array([0.2, 0.9, 0.4, 0.7]), ItemSequence(4, 0), [], []
+    for item, level in enumerate((0.001, 0.1, 0.5)):
+        totals.append(scores[:item].sum() + (4 - item) * scores[item])
+        weights.append(sequence.weight(np.full(4, level)))
+        sequence.append(item, 1.0 / (4 - item), weights[-1])
+    assert np.average(totals, weights=weights) == pytest.approx(4 * scores[:3].mean())
+
+
 @pytest.mark.parametrize("drawn", [[0, 1, 2], [0, 2], []])
 def test_the_posterior_of_departures(drawn):
     M = np.array([[0.04, 0.02, 0.01], [0.02, 0.05, 0.03], [0.01, 0.03, 0.06]])
