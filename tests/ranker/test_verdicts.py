@@ -110,7 +110,7 @@ def test_chances_agree_with_the_integral_over_independent_normals():
 def test_what_shows_that_one_model_is_better_shows_of_the_other_that_it_is_worse(looks):
     """Models of unequal losses and failures; the same belief with its models exchanged."""
     belief = Belief.independent([0.9, 0.6], [0.02, 0.03], n=[40, 60], n_items=300)
-    count, loss = np.array([[0.0, 7.0], [1.0, 0.0]]), np.array([[0.0, 0.003], [0.001, 0.0]])
+    count, loss = np.array([[0.0, 7.0], [1.0, 0.0]]), np.array([[0.0, 0.03], [0.01, 0.0]])
     bias = np.array([0.002, -0.003])
     belief = replace(belief, zero_count=count, pair_zero_loss=loss, failure_bias=bias)
     as_is, turned = (looks.after(b, 0.05, 0.6).evidence for b in (belief, belief.only([1, 0])))
