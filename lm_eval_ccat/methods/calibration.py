@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -159,84 +159,61 @@ def table_warnings(table: ScoreTable) -> list[str]:
     >>> table_warnings(table)[0][:20]
     'only 2 models: item '
     """
-    doubts = (
-        _doubt_of_few_models, _doubt_of_prompts, _doubt_of_copies, _doubt_of_doc_ids,
-        _doubt_of_range, _doubt_of_level,
-    )  # fmt: skip
-    return [warning for doubt in doubts if (warning := doubt(table))]
+    return [*_doubts_of_models(table), *_doubts_of_scores(table)]
 
 
-def _doubt_of_few_models(table: ScoreTable) -> str:
-    if (n_models := len(table.models)) >= FEW_MODELS:
-        return ""
-    return (
-        f"only {n_models} models: item parameters are rough; calibrate on {FEW_MODELS} or more, "
-        f"better {ENOUGH_MODELS}"
-    )
+def _doubts_of_models(table: ScoreTable) -> Iterator[str]:
+    """Doubt a bank of few models, of models asked otherwise, and of one model twice."""
+    if (n_models := len(table.models)) < FEW_MODELS:
+        yield (
+            f"only {n_models} models: item parameters are rough; calibrate on {FEW_MODELS} or "
+            f"more, better {ENOUGH_MODELS}"
+        )
+    if table.prompts is not None and table.prompts.unlike.any():
+        rows = np.flatnonzero(table.prompts.unlike).tolist()
+        listing = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
+        yield (
+            f"{listing}: asked other prompts than most models, of which the bank's prompts are; "
+            "leave them out (--exclude) unless they mean the same"
+        )
+    if pairs := twins(table):
+        listing = ", ".join(f"{model} and {copy}" for model, copy in pairs[:3])
+        more = f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
+        yield (
+            f"equal scores on every item: {listing}{more}; if they are one model, it counts twice "
+            "(--drop_copies)"
+        )
 
 
-def _doubt_of_prompts(table: ScoreTable) -> str:
-    if table.prompts is None or not table.prompts.unlike.any():
-        return ""
-    rows = np.flatnonzero(table.prompts.unlike).tolist()
-    listing = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
-    return (
-        f"{listing}: asked other prompts than most models, of which the bank's prompts are; "
-        "leave them out (--exclude) unless they mean the same"
-    )
-
-
-def _doubt_of_copies(table: ScoreTable) -> str:
-    if not (pairs := twins(table)):
-        return ""
-    listing = ", ".join(f"{model} and {copy}" for model, copy in pairs[:3])
-    more = f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
-    return (
-        f"equal scores on every item: {listing}{more}; if they are one model, it counts twice "
-        "(--drop_copies)"
-    )
-
-
-def _doubt_of_doc_ids(table: ScoreTable) -> str:
+def _doubts_of_scores(table: ScoreTable) -> Iterator[str]:
+    """Doubt items that no task has, models that are alike, and items that are all easy or hard."""
     # Calibration works with such doc_ids, but a ranking would find none of the documents.
-    if not all(map(is_number, table.doc_ids)):
-        return ""
-    return (
-        f"the doc_ids are numbers written as texts ({table.doc_ids[0]!r}), so no task of the "
-        "harness has these documents: write doc_id as integers"
-    )
-
-
-def _doubt_of_range(table: ScoreTable) -> str:
-    """Doubt a bank whose models are alike, or no better and no worse than a narrow range."""
-    means = np.nan_to_num(table.overview.model_mean)
-    ends = [float(means.min()), float(means.max())]
-    error, width = _error_of_means(table, means), ends[1] - ends[0]
-    extent = " to ".join(f"{end:.4g}" for end in sorted(table.scale.restore(ends).tolist()))
-    if width < DISTINCT_ERRORS * error:
-        return (
+    if all(map(is_number, table.doc_ids)):
+        yield (
+            f"the doc_ids are numbers written as texts ({table.doc_ids[0]!r}), so no task of the "
+            "harness has these documents: write doc_id as integers"
+        )
+    means, scale = np.nan_to_num(table.overview.model_mean), table.scale
+    ends, error = [float(means.min()), float(means.max())], _error_of_means(table, means)
+    extent = " to ".join(f"{end:.4g}" for end in sorted(scale.restore(ends).tolist()))
+    if ends[1] - ends[0] < DISTINCT_ERRORS * error:
+        yield (
             f"the models hardly differ: their mean scores ({extent}) lie within what chance over "
-            f"items explains (standard error {float(table.scale.restore_error(error)):.2g}); add "
+            f"items explains (standard error {float(scale.restore_error(error)):.2g}); add "
             "weaker and stronger models"
         )
-    if width < NARROW_RANGE:
-        return (
+    elif ends[1] - ends[0] < NARROW_RANGE:
+        yield (
             f"the models' mean scores only run from {extent}; a model outside that range is judged "
             "by extrapolation; add weaker and stronger models"
         )
-    return ""
-
-
-def _doubt_of_level(table: ScoreTable) -> str:
-    """Doubt a benchmark that half of the models solve, or fail, almost wholly."""
-    middle = float(np.median(np.nan_to_num(table.overview.model_mean)))
-    if EXTREME <= middle <= 1.0 - EXTREME:
-        return ""
-    return (
-        f"the benchmark is too {'easy' if middle > 0.5 else 'hard'} for these models (median mean "
-        f"score {float(table.scale.restore(middle)):.4g}, {table.scale.describe()}): few items "
-        "separate the models"
-    )
+    middle = float(np.median(means))
+    if not EXTREME <= middle <= 1.0 - EXTREME:
+        yield (
+            f"the benchmark is too {'easy' if middle > 0.5 else 'hard'} for these models (median "
+            f"mean score {float(scale.restore(middle)):.4g}, {scale.describe()}): few items "
+            "separate the models"
+        )
 
 
 def without_copies(table: ScoreTable) -> ScoreTable:

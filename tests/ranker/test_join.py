@@ -13,7 +13,7 @@ from worlds.boards import draw
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.curves import STRAIGHT, Curves
 from lm_eval_ccat.ranker import join
-from lm_eval_ccat.ranker.join import FEWEST, join_of
+from lm_eval_ccat.ranker.join import FEWEST, fault_of, join_of
 
 SCORES = draw(np.linspace(-1.5, 1.5, 14), 300, seed=4)
 TESTED = {f"m{n}": SCORES[n] for n in (2, 6, 11)}
@@ -154,3 +154,11 @@ def test_a_bank_is_tested_at_every_fifth_item(monkeypatch):
     for item in range(46):
         ranker.tell("m2", item, scores[item])
     assert tested == [FEWEST, 25, 30, 35, 40, 45]
+
+
+@pytest.mark.parametrize(("shift", "place"), [(-1, "after"), (1, "before")])
+def test_scores_that_stand_a_document_off_are_said_to_be_those_of_the_next(shift, place):
+    scores = np.roll(np.array(list(TESTED.values())), shift, axis=1)
+    words = fault_of(bank_of("paper"), scores).words
+    assert words.startswith("the scores are joined to the wrong documents")
+    assert f"as scores of the documents {place} theirs" in words

@@ -177,6 +177,19 @@ def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
     assert np.mean(values) == pytest.approx(y.mean())
 
 
+def test_a_pair_of_a_reported_outcome_errs_by_what_its_models_do_not_share():
+    """Draws of equal chance: the variance of the mean difference of two models that are alike."""
+    rng, policy = np.random.default_rng(3), ReportedPolicy(ItemBank.blank(range(400)), 2)
+    noise, common = 0.02 * rng.normal(size=(2, 40)), rng.uniform(0.2, 0.8, 40)
+    for n, item in enumerate(rng.permutation(400)[:40].tolist()):
+        for model in (0, 1):
+            policy.asked(model, item, 1 / (400 - n))
+            policy.told(model, item, common[n] + noise[model, n])
+    variance = policy.belief().variance
+    assert variance[0, 0] == pytest.approx(common.var() / 40, rel=0.2)
+    assert 0.02**2 / 40 < variance[0, 1] == variance[1, 0] < variance[0, 0] / 10
+
+
 @pytest.mark.long
 def test_weights_within_a_task_and_costs_are_its_own():
     first, second = bank_of("default", N, 0, "x"), bank_of("default", N, 1, "x")

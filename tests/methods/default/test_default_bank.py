@@ -264,6 +264,16 @@ def test_mean_residuals_without_a_departure_have_none_squared_in_the_mean():
     assert without.of_models.key.tolist() == [0, 2] and len(without.of_pairs.key) == 1
 
 
+def test_a_group_is_ranked_on_a_bank_of_the_other_models():
+    scores = world(8, 40).model_scores()
+    sets = [Group(np.arange(k, 8, 2), np.arange(k, 8, 2)) for k in (0, 1)]
+    checkpoints, _ = replay_groups(scores, sets, 1, 0.0)
+    for checkpoint in checkpoints:
+        others = np.arange(1 - checkpoint.group, 8, 2)
+        assert checkpoint.centre == pytest.approx(scores[others].mean())
+        assert checkpoint.truth == pytest.approx(scores[checkpoint.models].mean(axis=1))
+
+
 def test_the_self_check_leaves_families_out_together():
     mean = np.linspace(0.2, 0.8, 12)
     families = ["gpt", "llama", "qwen", *(f"own{i}" for i in range(6)), "gpt", "llama", "qwen"]
