@@ -62,6 +62,11 @@ def no_packages(module: Any) -> None:
     module.add_env_info = lambda storage: storage.update(about)
 
 
+def no_tokenizer(module: Any) -> None:
+    """The dummy model has no tokenizer: its own is on the hub; to ask for it imports PyTorch."""
+    module.DummyLM.tokenizer = None
+
+
 def few_resamples(module: Any) -> None:
     """A standard error by the bootstrap is that of 10 resamples, not of 100,000."""
     stock = module.bootstrap_stderr
@@ -72,6 +77,7 @@ CHANGES = {
     "lm_eval.tasks._index": index_once,
     "lm_eval.api.metrics": few_resamples,
     "lm_eval.loggers.utils": no_packages,
+    "lm_eval.models.dummy": no_tokenizer,
     "lm_eval.utils": seed_what_is_there,
 }
 
