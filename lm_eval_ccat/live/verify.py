@@ -192,7 +192,9 @@ def _recomputed(
         words = _with_lines(words, [*counted, *judged])
         return Verification(condition, counted, judged, made_by, words)
     words = _sound_in_words(condition, result.content, has_result=recorded is not None)
-    words += _page_doubt(folder, result_content["journal_sha256"])
+    # The page of a run that goes on is always some seconds old.
+    if recorded is not None:
+        words += _page_doubt(folder, result_content["journal_sha256"])
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)

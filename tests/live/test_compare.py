@@ -1565,6 +1565,8 @@ def test_a_task_with_exactly_the_documents_that_decide_has_enough():
         (needed - 1, f"at this difference even all {needed - 1:,} documents would not decide"),
     ):
         assert forecast(replace(outcome, n_items=n_items), difference) == words
+    single = replace(difference, more_documents=1)
+    assert forecast(outcome, single) == "about 1 more document would decide"
 
 
 def test_documents_that_a_side_was_not_asked_and_that_it_failed_on_are_told_apart():

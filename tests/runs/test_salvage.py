@@ -263,6 +263,13 @@ def test_a_run_that_ends_while_it_is_verified_is_sound(run, ccat, monkeypatch):
     ccat("verify", run)
 
 
+def test_the_page_of_a_run_that_goes_on_is_not_said_to_show_another_result(run, ccat):
+    (run / "result.json").unlink(missing_ok=True)
+    (run / "report.html").write_text("the page of some seconds ago")
+    out = ccat("verify", run).out
+    assert "no result yet" in out and "another result" not in out
+
+
 def test_a_run_without_a_result_is_not_compared(run, ccat):
     (run / "result.json").unlink(missing_ok=True)
     err = ccat("compare", run, "--models", "a,b", code=1).err
