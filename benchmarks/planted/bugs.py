@@ -5265,4 +5265,22 @@ BUGS: tuple[Bug, ...] = (
             "tests/methods/default/test_default_bank.py::test_a_group_is_ranked_on_a_bank_of_the_other_models",
         ),
     ),
+    Bug(
+        "noise of a pair is that of the model with fewer answers",
+        "lm_eval_ccat/methods/default/method",
+        "self._variance_of_answers() * np.maximum(n[:, None], n)",
+        "self._variance_of_answers() * np.minimum(n[:, None], n)",
+        (
+            "tests/methods/default/test_default_test.py::test_noise_of_answers_is_the_variance_of_scores_and_of_differences_where_both_have_them",
+        ),
+    ),
+    Bug(
+        "noise of answers is their mean square",
+        "lm_eval_ccat/methods/default/method",
+        "np.maximum(total - shift**2 / np.maximum(common, 1.0), 0.0)",
+        "np.maximum(total, 0.0)",
+        (
+            "tests/methods/default/test_default_test.py::test_noise_of_answers_is_the_variance_of_scores_and_of_differences_where_both_have_them",
+        ),
+    ),
 )

@@ -157,11 +157,26 @@ class DefaultPolicy(Policy):
         Before the first items it is that of the bank's residuals. (Residuals of the answers
         themselves are no guide: the response model has learned from these.)
         """
+        posteriors = [member.posterior for member in self._members]
+        n = np.array([p.has_score.sum() for p in posteriors], dtype=np.float64)
+        noise = self._variance_of_answers() * np.maximum(n[:, None], n)
+        if (within := self.fields[0].model.within) is not None:
+            alone = np.array([within[p.answered] @ p.w[p.answered] for p in posteriors])
+            measured = alone[:, None] + alone
+            np.fill_diagonal(measured, alone)
+            noise = np.maximum(measured, LEAST_NOISE * noise)
+        return np.asarray(noise / self._bank.n_items**2)
+
+    def _variance_of_answers(self) -> Floats:
+        """Return the variance of scores (diagonal) and of differences of two models' scores.
+
+        Of differences it is that on the items that both models have. The bank's residuals count
+        beside the scores as `BANKED` of them.
+        """
         residuals = block_diag(*(field.moments().item_covariance for field in self.fields))
         usual = spread(residuals)
-        posteriors = [member.posterior for member in self._members]
-        scores = np.array([p.score for p in posteriors])
-        has_score = np.array([p.has_score for p in posteriors], dtype=np.float64)
+        scores = np.array([member.posterior.score for member in self._members])
+        has_score = np.array([m.posterior.has_score for m in self._members], dtype=np.float64)
         # Sums over the items that both models have, of the row's scores and of their differences.
         common, squares = has_score @ has_score.T, (scores * scores) @ has_score.T
         sums, total = scores @ has_score.T, squares + squares.T - 2.0 * scores @ scores.T
@@ -176,13 +191,7 @@ class DefaultPolicy(Policy):
         independent = np.maximum(usual, alone[:, None] + alone)
         usual = np.where(common > 1.0, usual, independent)
         of_item = (BANKED * usual + squares_about_mean) / (BANKED + np.maximum(common - 1.0, 0.0))
-        noise = of_item * np.maximum(n[:, None], n)
-        if (within := self.fields[0].model.within) is not None:
-            alone = np.array([within[p.answered] @ p.w[p.answered] for p in posteriors])
-            measured = alone[:, None] + alone
-            np.fill_diagonal(measured, alone)
-            noise = np.maximum(measured, LEAST_NOISE * noise)
-        return np.asarray(noise / self._bank.n_items**2)
+        return np.asarray(of_item)
 
     def _sampling(self) -> Floats:
         """Return the sampling variance of the benchmark's items; shape (n_models, n_models).

@@ -257,3 +257,18 @@ def test_draws_take_from_an_estimate_what_refusals_would_mislead_it_by():
     uncorrected = member.posterior.refusals(departures.noise, departures.floor * member.level)
     assert found == pytest.approx(tuple(uncorrected), rel=1e-6)
     assert 0.0 < drawn.refusals(0).effect < 0.5 * uncorrected.effect
+
+
+@pytest.mark.long
+def test_noise_of_answers_is_the_variance_of_scores_and_of_differences_where_both_have_them():
+    """All of the variance may be noise: of n of N items it adds n s^2 / N^2 to a mean's."""
+    policy, rng = DefaultPolicy(the_bank(), 2, sampled=True), np.random.default_rng(0)
+    scores = rng.random((2, 80))
+    for model, n in ((0, 70), (1, 40)):
+        for item in range(n):
+            policy.asked(model, item)
+            policy.told(model, item, float(scores[model, item]))
+    noise, gaps = policy._noise() * 80**2, scores[0, :40] - scores[1, :40]
+    assert noise[0, 0] == pytest.approx(70 * scores[0, :70].var(ddof=1), rel=0.2)
+    assert noise[1, 1] == pytest.approx(40 * scores[1, :40].var(ddof=1), rel=0.2)
+    assert noise[0, 1] == noise[1, 0] == pytest.approx(70 * gaps.var(ddof=1), rel=0.2)
