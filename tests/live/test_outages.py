@@ -92,7 +92,7 @@ def test_a_server_that_hangs_is_probed_ever_less_often_and_missed_by_nobody(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mood", [("hang", 2.0), ("status", 500), ("status", 502), ("drop",)])
+@pytest.mark.parametrize("mood", [("hang", 5.0), ("status", 500), ("status", 502), ("drop",)])
 def test_an_outage_in_mid_run_costs_a_request_a_slot_and_changes_nothing(bench, server, mood):
     """It is noticed once three documents fail with no answer between them, and then probed."""
     asked: list[float] = []
