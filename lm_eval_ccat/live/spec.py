@@ -553,7 +553,8 @@ def without_aliases(options: Mapping[str, Any]) -> Values:
     Raises
     ------
     UsageError
-        An option is stated by both of its names, would choose documents, or is the harness's.
+        An option is stated by both of its names, would choose documents, or is one of the harness
+        or of a single model.
     """
     remember_credentials(options)
     values = dict(options)

@@ -126,8 +126,8 @@ class Effects:
     def means(self) -> Floats:
         """Return the estimated mean of each model over the items that some model has; (n_models,).
 
-        A model without items gets the mean of the others, and models that share no items with
-        others that of these.
+        A model without items gets the mean of the others. Groups of models without a common item
+        cannot be compared: each gets the same mean.
         """
         if self._means is None:
             size = max(self.n_scored_items, 1)
