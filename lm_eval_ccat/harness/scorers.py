@@ -22,7 +22,7 @@ from ..records import Header
 from ..scores.readers.logged_runs import SCORER
 from . import internals
 from .comet import checkpoint
-from .judge import VARIABLE, active_judge
+from .judge import VARIABLE, active_judge, is_judged
 
 
 def scorer_of(metric: str) -> dict[str, object] | None:
@@ -41,7 +41,7 @@ def scorer_of(metric: str) -> dict[str, object] | None:
     True
     """
     base = metric.removesuffix(ITEM_SCALED)
-    if base.startswith("judge"):
+    if is_judged(base):
         return active_judge().settings.identity() if os.environ.get(VARIABLE) else None
     if base.startswith("bertscore"):
         settings = BertScoreSettings.from_environment()

@@ -37,7 +37,7 @@ from ..scores.prompts import (
 from . import internals
 from .calls import Calls
 from .internals.names import log
-from .judge import announce
+from .judge import announce, is_judged
 from .scorers import scorers
 from .served import Served, noting
 from .transport import Transport, server_calls
@@ -296,7 +296,7 @@ class TaskSession:
     @property
     def judged(self) -> bool:
         """Whether a judge takes part in the scoring."""
-        return any(name.startswith("judge") for name in self._metrics)
+        return any(map(is_judged, self._metrics))
 
     @property
     def _generates(self) -> bool:

@@ -43,6 +43,8 @@ def test_a_scorer_is_what_its_scores_depend_on(tmp_path, monkeypatch):
         {"extra": {"top_p": 1}},
     ):
         assert judged_by(**other) != first
+    # A task's own metric of such a name has nothing to do with the judge that is configured.
+    assert scorer_of("judgement_accuracy") is None
     (tmp_path / "rubric.txt").write_text("Rate $answer")
     assert judged_by(prompt="rubric.txt")["rubric_sha"] != first["rubric_sha"]
     monkeypatch.setenv("CCAT_BERTSCORE_MODEL", "roberta-large")

@@ -380,6 +380,23 @@ def test_a_judge_that_takes_no_max_tokens_or_temperature_is_asked_in_its_way(cap
     assert "takes no max_tokens" in caplog.text and "takes no temperature" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "words", ["temperature must be between 0 and 2", "refused: the temperature of the reactor"]
+)
+def test_a_judge_refused_for_another_reason_keeps_its_temperature(words, serve):
+    """A request that only names the setting is not sent again without it: ratings would differ."""
+
+    def script(messages, n):
+        if "temperature" in server.requests[n]:
+            return (400, json.dumps({"error": {"message": words}}))
+        return "Rating: [[8]]"
+
+    server = serve(script)
+    with pytest.raises(HarnessError, match=words):
+        judge_at(server, retries=0, temperature=3.0).rate(**FIELDS)
+    assert len(server.requests) == 1
+
+
 def test_repeats_score_and_a_second_judge_shows_agreement_alone(tmp_path, serve, read):
     votes = iter([8, 7, 8])
     server = serve(lambda m, n: f"[[{5 if server.requests[n]['model'] == 'b' else next(votes)}]]")

@@ -19,7 +19,8 @@ from .judge_settings import JudgeSettings
 from .rating import Judge, agreement
 
 __all__ = [
-    "Judge", "JudgeSettings", "active_judge", "agreement", "unscored", "watch_judged_models"
+    "Judge", "JudgeSettings", "active_judge", "agreement", "is_judged", "unscored",
+    "watch_judged_models",
 ]  # fmt: skip
 
 #: The environment variable that names the judge's file.
@@ -52,6 +53,15 @@ def active_judge() -> Judge:
             if len(_JUDGES) == 1:
                 atexit.register(_report)
         return _JUDGES[path]
+
+
+def is_judged(metric: str) -> bool:
+    """Whether a metric is a judge's rating, by its name.
+
+    >>> [name for name in ("judge_score", "judged", "judgement_acc", "judges") if is_judged(name)]
+    ['judge_score', 'judged']
+    """
+    return metric.partition("_")[0] in ("judge", "judged")
 
 
 def watch_judged_models() -> None:

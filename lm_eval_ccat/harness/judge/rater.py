@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import secrets
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,12 @@ from .judge_settings import JudgeSettings, grade
 _PASSING = {None, 408, 409, 425, 500, *AWAY_STATUSES}
 _LONGEST_PAUSE = 30.0
 _LONGEST_REPLY = 2048
+#: How servers say that they do not take a setting at all, or no other value than their own.
+_NOT_TAKEN = re.compile(
+    r"unsupported|not support|unknown|unrecogni|unexpected|not permitted|not allowed|deprecated"
+    r"|extra inputs|only the default|instead",
+    re.IGNORECASE,
+)
 _REMINDER = (
     "Your reply held no rating that could be read. Reply with nothing but the rating, a number "
     "from 1 to 10, in the form Rating: [[N]]"
@@ -351,7 +358,7 @@ class Rater:
                 return Reply(text, served.usage or estimated_tokens)
             except ServerError as error:
                 # Reasoning models take other names of a setting, or none; the reply says which.
-                if error.status == 400 and self._adapt(error.words, body):
+                if error.status == 400 and self._adapt(error, body):
                     continue
                 # The server refused this one answer (too long, filtered); it may take the others.
                 if error.status in DOCUMENT_STATUSES:
@@ -383,13 +390,16 @@ class Rater:
             body.pop("stop", None)
         return {**body, **settings.extra}
 
-    def _adapt(self, words: str, sent: Mapping[str, Any]) -> bool:
+    def _adapt(self, error: ServerError, sent: Mapping[str, Any]) -> bool:
         """Adapt to a setting that the server says it does not take; return whether to try again."""
+        # A value out of range, or a question about temperatures, names the setting, too.
+        if not _NOT_TAKEN.search(f"{error.code} {error.words}"):
+            return False
         instead = {"max_tokens": "asked for max_completion_tokens instead",
                    "temperature": "left to the server"}  # fmt: skip
         for name, how in instead.items():
             # What `extra` states is sent all the same: to try again would never end.
-            if name in words and name in sent and name not in self._settings.extra:
+            if name in error.words and name in sent and name not in self._settings.extra:
                 with self._lock:
                     if name not in self._untaken:
                         self._untaken.add(name)
