@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -153,7 +153,9 @@ class SharedDocuments:
         asked = [_documents_asked(side, outcome.task) for side in sides]
         size = n_documents_of([side.source for side in sides], outcome.task)
         # A document without a score may be one that the model failed on: it counts as any score.
-        ids += _documents_without_score(scored, asked, size, warnings)
+        tabulated = [*baseline_table.doc_ids, *candidate_table.doc_ids]
+        documents = range(size) if size else tabulated
+        ids += _documents_without_score(scored, asked, documents, warnings)
         baseline, candidate = (
             np.array([side[doc_id].score if doc_id in side else math.nan for doc_id in ids])
             for side in scored
@@ -363,7 +365,7 @@ def _too_few_clusters(clusters: Clusters, confidence: float, group: str) -> list
 def _documents_without_score(
     scored: Sequence[Mapping[Any, Any]],
     asked: Sequence[Container[Any]],
-    size: int | None,
+    documents: Iterable[Any],
     warnings: list[str],
 ) -> list[Any]:
     """Return the documents that both sides were asked and not both have a score of; warn of them.
@@ -376,8 +378,8 @@ def _documents_without_score(
         What has a score, by doc_id.
     asked : (container, container)
         As `_documents_asked` has them.
-    size : int or None
-        Number of documents of the task, if logs state it; their doc_ids are then 0 to size - 1.
+    documents : iterable
+        The doc_ids of the task, if logs state how many there are, or those of the tables.
     warnings : list of str
     """
     unknown: list[Any] = []
@@ -387,19 +389,19 @@ def _documents_without_score(
         if count := len(alone) - len(unscored):
             warnings.append(f"{plural(count, 'score')} left out: the {role} was not asked these")
         if unscored:
-            documents = f"{plural(len(unscored), 'document')} (doc_id {some(unscored, 3)})"
-            warnings.append(_LACKING_A_SCORE.format(f"the {role} lacks", documents))
+            lacking = f"{plural(len(unscored), 'document')} (doc_id {some(unscored, 3)})"
+            warnings.append(_LACKING_A_SCORE.format(f"the {role} lacks", lacking))
         unknown += unscored
     first, second = scored
     lost = [
-        number
-        for number in range(size or 0)
-        if not (number in first or number in second)
-        and all(number in asked_by_side for asked_by_side in asked)
+        doc_id
+        for doc_id in dict.fromkeys(documents)
+        if not (doc_id in first or doc_id in second)
+        and all(doc_id in asked_by_side for asked_by_side in asked)
     ]
     if lost:
-        documents = f"{plural(len(lost), 'document')} (doc_id {some(lost, 3)})"
-        warnings.append(_LACKING_A_SCORE.format("both sides lack", documents))
+        lacking = f"{plural(len(lost), 'document')} (doc_id {some(lost, 3)})"
+        warnings.append(_LACKING_A_SCORE.format("both sides lack", lacking))
     return unknown + lost
 
 

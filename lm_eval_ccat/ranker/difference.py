@@ -115,7 +115,8 @@ class Difference:
     difference, low, high : float
         Candidate minus baseline, and its interval.
     p_better : float
-        Probability that the candidate is better, ties counting half.
+        Probability that the candidate is better, ties counting half; of those that missing scores
+        leave possible, the one nearest to 1/2.
     verdict : str
         "equivalent" (within +- the margin, which comes before "better"; without a margin, all
         scores equal), "better", "not worse"

@@ -79,6 +79,7 @@ def markdown(comparison: Comparison) -> str:
     return _rendered(
         "comparison.md.j2", comparison, md=md, other_answer=other_answer,
         questions=questions(comparison.outcomes), forecast=forecast, missing=missing,
+        chance=chance_in_words,
         percent=percent(comparison),
     )  # fmt: skip
 
@@ -145,7 +146,8 @@ def comparison_page(comparison: Comparison) -> str:
     ]
     return _rendered(
         "comparison.html.j2", comparison, headline=f"{headline}.", notes=notes, tables=tables,
-        warnings=comparison.warnings, most_losses=MOST_LOSSES, missing=missing, version=__version__,
+        warnings=comparison.warnings, most_losses=MOST_LOSSES, missing=missing,
+        chance=chance_in_words, version=__version__,
         **own_files(style=asset("style.css")),
     )  # fmt: skip
 
@@ -216,9 +218,20 @@ def figures(comparison: Comparison, difference: Difference) -> str:
     if difference.low < difference.high:
         ends = f"{percent(comparison)}: {low} to {high}"
     return (
-        f"{gap} [{ends}], P(better) {whole_percent(difference.p_better)}%, "
+        f"{gap} [{ends}], P(better) {chance_in_words(difference)}, "
         f"{plural(difference.documents, 'document')}{missing(difference)}{clusters}{answers}"
     )
+
+
+def chance_in_words(difference: Difference) -> str:
+    """Write the probability that the candidate is better, or its bound where scores are missing."""
+    percent = f"{whole_percent(difference.p_better)}%"
+    if not difference.missing or percent[0] in "<>":
+        return percent
+    # Of all values that missing scores leave possible, the one nearest to 1/2 is stated.
+    if difference.p_better == 0.5:
+        return "unknown"
+    return f"at {'least' if difference.p_better > 0.5 else 'most'} {percent}"
 
 
 def missing(difference: Difference) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import shutil
 import xml.etree.ElementTree as ElementTree
@@ -41,7 +42,7 @@ from lm_eval_ccat.methods.sample.repeats import RepeatSums
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
 from lm_eval_ccat.records import Tell
-from lm_eval_ccat.report.plain import forecast, junit, markdown
+from lm_eval_ccat.report.plain import chance_in_words, forecast, junit, markdown
 from lm_eval_ccat.report.plain import lines as in_lines
 from lm_eval_ccat.report.stored_run import read_run
 from lm_eval_ccat.scores.prompts import Prompts
@@ -1573,10 +1574,45 @@ def test_documents_that_a_side_was_not_asked_and_that_it_failed_on_are_told_apar
     """Of six documents the baseline failed on 3, the candidate was not asked 0, and 5 both lost."""
     scored = {0: 1, 1: 1, 2: 1}, {1: 1, 2: 1, 3: 1}
     asked, said = ({0, 1, 2, 3, 5}, {1, 2, 3, 5}), []
-    assert _documents_without_score(scored, asked, 6, said) == [3, 5]
+    assert _documents_without_score(scored, asked, range(6), said) == [3, 5]
     assert said[1] == "1 score left out: the candidate was not asked these"
     assert "the baseline lacks" in said[0] and "doc_id 3" in said[0]
     assert "both sides lack" in said[2] and "doc_id 5" in said[2]
+
+
+def test_a_document_of_a_table_that_neither_side_has_a_score_of_counts_as_any_score(tmp_path, ccat):
+    """Of ten documents of a table both models lack a score on two; the other eight differ by .1.
+
+    In the worst case the difference is (8 x .1 - 2) / 10, in the best (8 x .1 + 2) / 10.
+    """
+    rows = [
+        (model, doc_id, "" if doc_id in (4, 7) else score)
+        for model, score in (("a", 0.5), ("b", 0.6))
+        for doc_id in range(10)
+    ]
+    file = tmp_path / "t.csv"
+    lines = [f"{model},{doc_id},acc,{score}" for model, doc_id, score in rows]
+    file.write_text("\n".join(["model,doc_id,metric,score", *lines]))
+    asked = ("--models", "a,b", "--question", "benchmark", "--json", tmp_path / "c.json")
+    said = ccat("compare", file, *asked, code=3)
+    [found] = json.loads((tmp_path / "c.json").read_text())["outcomes"]
+    assert (found["documents"], found["missing"]) == (8, 2)
+    assert (found["low"], found["high"]) == pytest.approx((-0.12, 0.28))
+    assert "both sides lack a score on 2 documents (doc_id 4, 7)" in said.err
+    # Nothing is known of which is better, which no number says.
+    assert "P(better) unknown" in said.out
+
+
+@pytest.mark.parametrize(
+    ("sign", "words"),
+    [(1, "at least [6-9][0-9]%"), (-1, "at most [1-3]?[0-9]%")],
+    ids=["better", "worse"],
+)
+def test_a_chance_that_missing_scores_bound_is_stated_as_a_bound(sign, words):
+    gaps = sign * np.r_[np.linspace(-0.7, 0.9, 60), math.nan]
+    tables = pair([np.full(61, 0.5), 0.5 + 0.5 * gaps])
+    [outcome] = compare(*tables, question="population").outcomes
+    assert re.fullmatch(words, chance_in_words(outcome.overall))
 
 
 def test_a_document_is_another_only_where_both_texts_are_known():
