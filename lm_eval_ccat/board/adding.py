@@ -703,7 +703,8 @@ def init(
     UsageError
         If a rule is unknown or out of range, or full results are given for an existing board.
     CcatError
-        If the source cannot be read, or no bank can be calibrated on it.
+        If the source cannot be read, no bank can be calibrated on it, or another process is writing
+        to the board.
 
     Examples
     --------
@@ -740,8 +741,11 @@ def init(
             # half of one.
             target = path if exists else Path(draft, "board")
             if exists:
-                _retire_banks(Board(path), bank_of)
-            _write(target, suite, new_rules)
+                with Board(path).locked():
+                    _retire_banks(Board(path), bank_of)
+                    _write(target, suite, new_rules)
+            else:
+                _write(target, suite, new_rules)
             if not has_banks:
                 added = _add_full(Board(target), source, calibrated=True)
                 for line in (*added.notes, *added.reasons):

@@ -727,6 +727,15 @@ def test_a_board_begins_by_saying_who_lacks_documents(tmp_path, ccat):
 
 
 @pytest.mark.long
+def test_new_banks_wait_for_whoever_writes_to_the_board(tmp_path, monkeypatch):
+    monkeypatch.setattr("lm_eval_ccat.board.folder._LOCK_SECONDS", 0.05)
+    ItemBank.blank(range(9), task="t", metric="acc").save(tmp_path / "t.bank.json")
+    board = init(tmp_path / "board", tmp_path / "t.bank.json", name="before")
+    with board.locked(), pytest.raises(RunError, match="another process is writing"):
+        init(board.path, tmp_path / "t.bank.json", name="after")
+    assert Board(board.path).rules.name == "before"
+
+
 def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     bank = board.banks[TASK]
     more = ScoreTable.read(world.scores(tmp_path / "more.parquet", ["m09", "m11"]))
