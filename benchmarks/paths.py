@@ -34,6 +34,7 @@ import numpy as np
 from benchmarks.sources import ROOT, code
 from benchmarks.worlds import COLUMNS, WORLDS, Path, data_files, paths_of
 from lm_eval_ccat.methods.belief import log_p_of_zeros, tail
+from lm_eval_ccat.methods.method import method as method_named
 from lm_eval_ccat.metrics.scale import Floats
 from lm_eval_ccat.ranker.looks import Looks
 
@@ -86,8 +87,9 @@ def kept(folder: File, worlds: Iterable[str], method: str) -> Iterator[Path]:
             with np.load(file) as parts:
                 for k, (equal, n_items, *truth) in enumerate(parts["about"].tolist()):
                     looks = parts[f"looks{k}"]
+                    size = int(n_items)
                     yield Path(
-                        world, table, int(fold), bool(equal), int(n_items), np.array(truth), looks
+                        method, world, table, int(fold), bool(equal), size, np.array(truth), looks
                     )
 
 
@@ -112,7 +114,8 @@ def by_looks(looks: Looks, path: Path) -> Floats:
 
 def ranker(path: Path, horizon: int) -> Floats:
     """The ranker's own rule."""
-    return by_looks(Looks(horizons=(horizon,)), path)
+    with_bank = method_named(path.method).calibrates
+    return by_looks(Looks(horizons=(horizon,), with_bank=with_bank), path)
 
 
 def unlimited(path: Path, horizon: int) -> Floats:

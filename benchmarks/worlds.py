@@ -210,7 +210,7 @@ class Path:
 
     Attributes
     ----------
-    world, table : str
+    method, world, table : str
     fold : int
     equal : bool
         Whether the two models have the same mean.
@@ -219,6 +219,7 @@ class Path:
     looks : ndarray of shape (n_looks, len(COLUMNS))
     """
 
+    method: str
     world: str
     table: str
     fold: int
@@ -306,7 +307,7 @@ def paths_of(world: str, table: str, fold: int, method: str) -> Iterator[Path]:
             truth = np.mean([y.mean(axis=1) for y in of.values()], axis=0)
             n_items = sum(y.shape[1] for y in of.values())
             looks = played(banks, of, 1000 * fold + k)
-            yield Path(world, table, fold, equal, n_items, truth, looks)
+            yield Path(method, world, table, fold, equal, n_items, truth, looks)
 
 
 def data_files() -> list[pathlib.Path]:

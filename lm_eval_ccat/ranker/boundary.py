@@ -2,7 +2,7 @@
 
 After `n` of `N` items (n = 10, 11, .., at most `horizon`) a pair is decided if
 
-    |z| >= w C (n / horizon) ** (DELTA - 1/2),  w = min(STRETCH, 1 + EXCESS / horizon),
+    |z| >= w C (n / horizon) ** (delta - 1/2),  w = min(STRETCH, 1 + EXCESS / horizon),
 
 with z the difference in standard errors. For models that are equal, z is Brownian motion on the
 clock ``I = n / (1 - n/N)``, divided by the root of I. `chances` computes how often that leaves the
@@ -18,7 +18,11 @@ tests). It fades as the horizon grows, because 4 to 5 per cent of real pairs eve
 true difference within 50 to 200 items (2 to 3 of those made equal are called different), and each
 per cent of the boundary costs two of the items (`benchmarks/paths.py`).
 
-Where answers are repeated in passes over the items, DELTA is 0.4, the clock is `clock_of_passes`,
+With a bank, delta is 0.25: the steep start guards against a bank that misleads the first looks.
+Without one, it is 0.4, and the last look, at the horizon, asks for a sixth less, which leaves it
+about a fifth of the level: as many pairs are decided, after 3 to 9 per cent fewer items (`Shape`).
+
+Where answers are repeated in passes over the items, delta is 0.4, the clock is `clock_of_passes`,
 and the stretch is smaller: the tails of repeats know how little few events of noise tell
 (benchmarks/repeats.py).
 
@@ -42,10 +46,6 @@ from ..metrics.scale import Floats
 
 #: Items of both models before which no pair is decided.
 FIRST_LOOK = 10
-#: Exponent of the boundary: 0.5 gives Pocock's constant boundary, 0 O'Brien and Fleming's.
-DELTA = 0.25
-#: The exponent in passes.
-DELTA_OF_PASSES = 0.4
 #: In passes, the share of an answer's variance that lies within its item. Between shares of .1 and
 #: 1 the constant C moves by .01.
 WITHIN = 0.4
@@ -66,6 +66,35 @@ _STEP, _SIEGMUND = 0.03, 0.583
 _NODES = 1.15
 #: Standard errors beyond which the density of equal models is not carried on.
 _FAR = 9.5
+
+
+class Shape(NamedTuple):
+    """Boundary at each number of items, in units of its constant C.
+
+    Attributes
+    ----------
+    delta : float
+        0.5 asks for as much at every look (Pocock), 0 for most at the first ones (O'Brien and
+        Fleming).
+    last_look : float
+        What the look at the horizon asks for, as a part of the value there.
+
+    Examples
+    --------
+    >>> WITHOUT_BANK.at(np.array([20.0, 199.0, 200.0]), 200).round(2).tolist()
+    [1.26, 1.0, 0.85]
+    """
+
+    delta: float
+    last_look: float = 1.0
+
+    def at(self, n: Floats, horizon: int) -> Floats:
+        """Return the boundary after `n` items of each model."""
+        falling = np.minimum(n / horizon, 1.0) ** (self.delta - 0.5)
+        return np.asarray(np.where(n < horizon, falling, self.last_look))
+
+
+WITH_BANK, WITHOUT_BANK, OF_PASSES = Shape(0.25), Shape(0.4, last_look=0.85), Shape(0.4)
 
 
 def clock(n: Floats, n_items: float) -> Floats:
@@ -175,11 +204,6 @@ def _fewer_looks(first: int, last: int, n_items: float, pass_length: int) -> _Fe
     return _FewerLooks(n[stays], time[stays], nearer)
 
 
-def _delta(pass_length: int) -> float:
-    """Return the exponent of the boundary; it is another where answers come in passes."""
-    return DELTA_OF_PASSES if pass_length else DELTA
-
-
 class _ChanceTable(NamedTuple):
     """Log chances of a decision by each look, for each constant.
 
@@ -198,12 +222,16 @@ class _ChanceTable(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _table(first: int, horizon: int, n_items: float, pass_length: int) -> _ChanceTable:
+def _table(
+    first: int, horizon: int, n_items: float, pass_length: int, shape: Shape
+) -> _ChanceTable:
     """Compute the chances of a decision by each look from `first` to `horizon` items."""
     from scipy.interpolate import CubicSpline  # takes long to import, and few commands need it
 
     n, time, nearer = _fewer_looks(first, horizon, n_items, pass_length)
-    c = np.multiply.outer(_KNOTS, (n / horizon) ** (_delta(pass_length) - 0.5)) - nearer
+    # A last look that asks for less finds what was joined to it, too.
+    nearer[-1] *= shape.last_look == 1.0
+    c = np.multiply.outer(_KNOTS, shape.at(n, horizon)) - nearer
     c = np.maximum(c, 1e-3)
     # Beyond `_FAR`, what is outside at a look is nearly all that was ever outside.
     with np.errstate(divide="ignore"):
@@ -226,8 +254,7 @@ class Horizon(NamedTuple):
     log_level, constants : ndarray of shape (n_levels,)
         Logs of error levels of the whole ranking, ascending, and the stretched constant ``w C`` at
         each.
-    delta : float
-        Exponent of the boundary.
+    shape : Shape
     """
 
     first: int
@@ -235,16 +262,20 @@ class Horizon(NamedTuple):
     horizon: int
     log_level: Floats
     constants: Floats
-    delta: float
+    shape: Shape
 
-    def shape(self, n: Floats) -> Floats:
-        """Return the boundary in units of C."""
-        return np.asarray(np.minimum(n / self.horizon, 1.0) ** (self.delta - 0.5))
+    def per_constant(self, n: Floats) -> Floats:
+        """Return the boundary after `n` items of each model, in units of C."""
+        return self.shape.at(n, self.horizon)
 
 
 @lru_cache(maxsize=1024)  # small, where a table is large; a forecast goes through 40 horizons
 def governing_horizons(
-    horizons: tuple[int, ...], starts: tuple[int, ...], n_items: float, pass_length: int = 0
+    horizons: tuple[int, ...],
+    starts: tuple[int, ...],
+    n_items: float,
+    pass_length: int = 0,
+    with_bank: bool = True,
 ) -> tuple[Horizon, ...]:
     """Return the horizons of a ranking, each with its looks and its boundary for every level.
 
@@ -258,6 +289,8 @@ def governing_horizons(
     n_items : float
     pass_length : int, optional
         Items of a pass where answers are repeated in passes; 0 where they are not.
+    with_bank : bool, optional
+        Whether estimates rest on a bank.
 
     Examples
     --------
@@ -266,13 +299,14 @@ def governing_horizons(
     >>> [round(float(np.interp(log_level, h.log_level, h.constants)), 2) for h in (early, late)]
     [2.45, 3.6]
     """
+    shape = OF_PASSES if pass_length else WITH_BANK if with_bank else WITHOUT_BANK
     governing: list[Horizon] = []
     for k, (horizon, first) in enumerate(zip(horizons, starts)):
         last = int(max(min(horizon, n_items - 1), 1))
         first = min(first, last) if k == 0 else first
         if last < first:  # after the last item everything is known: no level is needed
             break
-        table = _table(first, last, n_items, pass_length)
+        table = _table(first, last, n_items, pass_length, shape)
         log_chance = table.log_chance[:, -1]
         # The first horizon has all of each level; later ones have what is left of it.
         if k == 0:
@@ -287,7 +321,7 @@ def governing_horizons(
         strict = np.r_[(np.diff(level[:end]) > 0.0) & (np.diff(c[:end]) < 0.0), True]
         last_look = min(starts[k + 1] - 1, last) if k + 1 < len(starts) else last
         log_level, constants = np.log(level[:end][strict]), c[:end][strict]
-        governing.append(Horizon(first, last_look, last, log_level, constants, _delta(pass_length)))
+        governing.append(Horizon(first, last_look, last, log_level, constants, shape))
         # What the horizon has spent when the next one takes over, at the constant of each level.
         log_spent = table.log_chance[:, np.searchsorted(table.looks, last_look)]
         spent = np.exp(np.interp(-c, -table.constants, log_spent))

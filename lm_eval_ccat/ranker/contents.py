@@ -384,6 +384,11 @@ class Contents:
             return 0
         return sum(int(n) // task.repeats for n, task in zip(self.n_kept, self.tasks))
 
+    @property
+    def with_bank(self) -> bool:
+        """Whether the method's estimates rest on what a bank says of the items."""
+        return method_of(self.tasks[0].bank).calibrates
+
     def _place_tasks(self) -> None:
         """Number the items of all tasks, task after task; called again once a task has more."""
         self._starts = [task.positions.start for task in self.tasks]

@@ -83,6 +83,8 @@ class Looks:
         The number of items of a pair from which each of `horizons` applies.
     pass_length : int
         Items of a pass where answers are repeated in passes, whose boundary then holds; else 0.
+    with_bank : bool
+        Whether estimates rest on a bank, which may mislead the first looks.
     evidence : PairEvidence, optional
         The largest evidence of the looks so far, in arrays of shape (n_tested, n_models); 0 where
         it decides nothing. Only `after` changes it, which only the ranker calls: reading a result
@@ -103,13 +105,16 @@ class Looks:
     horizons: tuple[int, ...] = ()
     starts: tuple[int, ...] = (FIRST_LOOK,)
     pass_length: int = 0
+    with_bank: bool = True
     evidence: PairEvidence | None = None
     last: Belief | None = None
 
     # -- the boundary -------------------------------------------------------------------------
 
     def _governing_horizons(self, n_items: float) -> tuple[Horizon, ...]:
-        return governing_horizons(self.horizons, self.starts, n_items, self.pass_length)
+        return governing_horizons(
+            self.horizons, self.starts, n_items, self.pass_length, self.with_bank
+        )
 
     @property
     def _weighs_noise_to_come(self) -> bool:
@@ -147,7 +152,9 @@ class Looks:
             log = np.zeros(n.shape)
             for horizon in self._governing_horizons(n_items):
                 log_level = np.interp(
-                    -deviations / horizon.shape(n), -horizon.constants, horizon.log_level
+                    -deviations / horizon.per_constant(n),
+                    -horizon.constants,
+                    horizon.log_level,
                 )
                 log = np.where((n >= horizon.first) & (n <= horizon.last), log_level, log)
             log = np.where(n >= n_items, math.log(_LEAST_P), log)
@@ -165,7 +172,9 @@ class Looks:
             for horizon in self._governing_horizons(n_items):
                 scale = np.interp(np.log(level), horizon.log_level, horizon.constants)
                 limit = np.where(
-                    (n >= horizon.first) & (n <= horizon.last), scale * horizon.shape(n), limit
+                    (n >= horizon.first) & (n <= horizon.last),
+                    scale * horizon.per_constant(n),
+                    limit,
                 )
             limit = np.where(n >= n_items, 0.0, limit)
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), np.inf, limit))
@@ -386,7 +395,9 @@ class Looks:
     @property
     def before_first_look(self) -> Looks:
         """The same rule before its first look."""
-        return Looks(self.single_look, self.horizons[-1:], pass_length=self.pass_length)
+        return replace(
+            self, horizons=self.horizons[-1:], starts=(FIRST_LOOK,), evidence=None, last=None
+        )
 
     def with_horizon(self, horizon: int, n: float) -> Looks:
         """Return these looks with a later horizon, for pairs of more than `n` items.

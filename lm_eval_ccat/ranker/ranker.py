@@ -356,7 +356,13 @@ class Ranker:
         # single look is taken when a result is read and spends nothing before.
         if standing.looks.evidence is None or (standing.looks.single_look and not single_look):
             horizons = () if single_look or not standing.horizon else (standing.horizon,)
-            standing.looks = Looks(single_look, horizons, pass_length=self._contents.pass_length)
+            contents = self._contents
+            standing.looks = Looks(
+                single_look,
+                horizons,
+                pass_length=contents.pass_length,
+                with_bank=contents.with_bank,
+            )
 
     def _horizon(self) -> int | None:
         """Return the most items that a pair can get; None if that is all of them."""

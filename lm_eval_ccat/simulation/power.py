@@ -137,14 +137,16 @@ class Power:
         Error level of a decision, 0.05 at a confidence of 95%.
     sampled : bool
         Whether answers are draws, so that all items do not make a difference exact.
+    with_bank : bool
+        Whether rankings rest on a bank, as `Looks.with_bank` has it.
 
     Examples
     --------
     >>> power = Power.of_random_items(Spreads.constant(0.4, 0.5), 1000)
     >>> [round(power.smallest_difference(n), 3) for n in (50, 200, 1000)]
-    [0.182, 0.083, 0.0]
+    [0.174, 0.079, 0.0]
     >>> power.items_for_difference(0.1), power.items_for_difference(0.001)
-    (146, 1000)
+    (135, 1000)
     """
 
     spreads: Spreads
@@ -156,6 +158,7 @@ class Power:
     n_items: int
     level: float = 0.05
     sampled: bool = False
+    with_bank: bool = True
 
     @property
     def _exact_at(self) -> float:
@@ -188,6 +191,7 @@ class Power:
             n_items=n_items,
             level=level,
             sampled=sampled,
+            with_bank=False,
         )
 
     @classmethod
@@ -280,7 +284,8 @@ class Power:
             _interpolated(n_items, self.n, rows) for rows in (self.effect, self.df, self.zeros)
         )
         n, df = np.full(len(effect), float(n_items)), np.broadcast_to(df, len(effect))
-        half_width = Looks(horizons=(n_items,)).half_width(self.level, df, n, self._exact_at)
+        looks = Looks(horizons=(n_items,), with_bank=self.with_bank)
+        half_width = looks.half_width(self.level, df, n, self._exact_at)
         # In standard deviations of the difference on a single item.
         error = np.sqrt(effect * (1.0 / n_items - 1.0 / self._exact_at))
         zeros /= as_of_many(n, self._exact_at)

@@ -30,15 +30,16 @@ def stopped(bank: ItemBank, scores: np.ndarray, seed: int, horizon: int) -> tupl
 
 
 @pytest.mark.long
-def test_the_rankers_rule_stops_a_path_where_the_ranker_stops() -> None:
+@pytest.mark.parametrize("method", ["default", "sample"])
+def test_the_rankers_rule_stops_a_path_where_the_ranker_stops(method: str) -> None:
     held = [TABLE.models[j] for pair in PAIRS for j in pair]
-    bank, horizons = calibrate(TABLE.without(held)), (25, LONGEST)
+    bank, horizons = calibrate(TABLE.without(held), method), (25, LONGEST)
     decided = dict.fromkeys(horizons, 0)
     for seed, pair in enumerate(PAIRS):
         scores = scores_of(pair)
         looks = worlds.played({"made": bank}, {"made": scores}, seed, LONGEST)
         truth = scores.mean(axis=1)
-        path = worlds.Path("made", "made", 0, False, TABLE.n_items, truth, looks)
+        path = worlds.Path(method, "made", "made", 0, False, TABLE.n_items, truth, looks)
         for horizon in horizons:
             found = paths.stop(paths.ranker, path, horizon)
             items, sign = stopped(bank, scores, seed, horizon)
@@ -55,7 +56,7 @@ def test_a_real_pair_says_whether_a_rule_ever_rules_out_its_true_difference() ->
     for gap, error, expected in ((0.4, 0.1, True), (0.4, 0.4, False), (0.1, 0.01, False)):
         figures = {**rows, "gap": gap, "variance": error**2}
         looks = np.column_stack([figures.get(c, 0.0) * np.ones(21) for c in worlds.COLUMNS])
-        path = worlds.Path("made", "made", 0, False, 400, np.array([0.6, 0.5]), looks)
+        path = worlds.Path("default", "made", "made", 0, False, 400, np.array([0.6, 0.5]), looks)
         off = paths.stop(paths.one, paths.less_the_truth(path), 30)
         assert off.decided == expected
         assert paths.stop(paths.one, path, 30).decided == (gap > 1.96 * error)

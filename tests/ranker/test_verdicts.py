@@ -60,6 +60,7 @@ LOOKS = [
     Looks(),
     Looks(horizons=(150,)),
     Looks(horizons=(60, 200), starts=(10, 40)),
+    Looks(horizons=(150,), with_bank=False),
 ]
 
 
@@ -444,6 +445,7 @@ def false_share(looks: Looks, most: int, size: int, paths: int, level: float = 0
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("with_bank", [True, False])
 @pytest.mark.parametrize(
     ("horizons", "most", "size"),
     [
@@ -453,9 +455,12 @@ def false_share(looks: Looks, most: int, size: int, paths: int, level: float = 0
         ((60, 200), 200, 800),
     ],
 )
-def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(horizons, most, size):
+def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(
+    horizons, most, size, with_bank
+):
     """The level is used up but for the stretch: the error of a share of 20,000 is 0.0015."""
-    looks = Looks(horizons=horizons, starts=(10, 30)[: len(horizons)])
+    starts = (10, 30)[: len(horizons)]
+    looks = Looks(horizons=horizons, starts=starts, with_bank=with_bank)
     found = false_share(looks, most, size, 20000)
     assert (0.037 if len(horizons) == 1 else 0.03) < found < 0.053
     assert 0.1 < false_share(looks, most, size, 20000, level=0.2) < 0.205
