@@ -242,6 +242,9 @@ def _options_of_board(board: Board, spec: Spec, resumed: Path | None) -> dict[st
         # Items at random can be guessed by nobody, so that none need be spared.
         "exposure": 1 if board.draws_at_random else board.rules.exposure,
         "seed": seed,
+        # A board compares intervals, which need more items than the pairs of one run, and no model
+        # is placed twice to get them.
+        "stop": "limits" if spec.stop == "decided" else spec.stop,
     }
     if len(banks) > 1:
         options["weights"] = board.rules.weights

@@ -727,6 +727,17 @@ def test_a_board_begins_by_saying_who_lacks_documents(tmp_path, ccat):
 
 
 @pytest.mark.long
+@pytest.mark.long
+def test_a_model_is_asked_as_many_items_as_the_board_says_though_its_pairs_are_decided(
+    world, board
+):
+    """Every pair is equivalent at once; the intervals that the board compares are still wide."""
+    [row] = place(board, world.config(["m11"], min_difference=0.9)).rows
+    assert row.items == board.rules.max_items == 40
+    [early] = place(board, world.config(["m09"], stop="se 0.4")).rows
+    assert early.items < 40
+
+
 def test_new_banks_wait_for_whoever_writes_to_the_board(tmp_path, monkeypatch):
     monkeypatch.setattr("lm_eval_ccat.board.folder._LOCK_SECONDS", 0.05)
     ItemBank.blank(range(9), task="t", metric="acc").save(tmp_path / "t.bank.json")
