@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..content import document_of
+from ..content import RESULT, RankingContent, document_of
 from ..errors import CcatError
 from ..files import safe_name
 from ..journal import read_journal
@@ -20,7 +20,7 @@ from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.logged_runs import can_read, results_files
 from ..scores.reading import Logged
 from ..scores.table import read_beside
-from .stored import StoredRanking, stored_rankings
+from .stored import StoredRanking, rankings_in, stored_rankings
 
 #: Name of the outcome of an answer that is scored by one metric alone.
 _ONLY_OUTCOME = ""
@@ -38,7 +38,7 @@ class _Scored(NamedTuple):
 _Scores = dict[_Scored, list[float]]
 
 
-def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
+def contradictions_in_logs(folder: Path, result: RankingContent, tolerance: float) -> list[str]:
     """Return a sentence on each place where the logs of a run's models contradict its journal.
 
     Scores, texts of answers and estimates are compared.
@@ -47,6 +47,8 @@ def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
     ----------
     folder : Path
         A run directory.
+    result : dict
+        What its result is.
     tolerance : float
         Difference up to which figures count as equal.
     """
@@ -65,7 +67,9 @@ def contradictions_in_logs(folder: Path, tolerance: float) -> list[str]:
             for outcome, raw in by_outcome.items():
                 model_answers.setdefault(_Scored(task, outcome, doc_id), []).append(raw)
     # Logs hold scores of single outcomes, and none of a weighted mean.
-    rankings = [ranking for ranking in stored_rankings(folder) if not ranking.terms]
+    rankings = [
+        ranking for ranking in rankings_in(folder / RESULT, result) if not ranking.terms
+    ]
     texts: list[str] = []
     for model, model_answers in answers.items():
         logs = folder / safe_name(model)

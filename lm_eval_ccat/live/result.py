@@ -368,7 +368,9 @@ def _signature(
     return signature
 
 
-def state(folder: str | Path, lines: int | None = None) -> Result:
+def state(
+    folder: str | Path, lines: int | None = None, recorded: RankingContent | None = None
+) -> Result:
     """Return a ranking's state from its run directory, without loading or asking anything.
 
     Parameters
@@ -376,6 +378,8 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
     folder : path
     lines : int, optional
         Number of journal lines after which to take the state; default: all.
+    recorded : dict, optional
+        The content of its ``result.json``, if that is read already.
 
     Raises
     ------
@@ -396,7 +400,7 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
         ],
         # Pairs that are decided now may be reopened.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,
-        further=_further(path, result.journal_sha256),
+        further=_further(path, result.journal_sha256, recorded),
     )
 
 
@@ -451,10 +455,12 @@ def is_of_journal(
     return last_of_ranking <= stated["last_line"] and digest == stated.get("journal_sha256")
 
 
-def _further(folder: Path, digest: str) -> Mapping[str, RankingContent]:
-    """Read the further scores of ``result.json``, if it is up to date; the journal lacks them."""
+def _further(
+    folder: Path, digest: str, recorded: RankingContent | None
+) -> Mapping[str, RankingContent]:
+    """Return the further scores of ``result.json``, if up to date; the journal lacks them."""
     with suppress(RunError):
-        stored = read_result(folder / RESULT)
+        stored = recorded or read_result(folder / RESULT)
         return stored.get("further", {}) if stored.get("journal_sha256") == digest else {}
     return {}
 

@@ -286,7 +286,7 @@ class Run:
         CcatError
             The journal cannot be written, or no answer can ever be scored.
         """
-        sender, is_out_of_time = self._sender(), False
+        sender, is_out_of_time = self._sender(self.models), False
         line, interrupts = sender.line, self.interrupts
         self.observer.begin(self.plan, self.book)
         try:
@@ -319,12 +319,12 @@ class Run:
 
     def ask_beyond(self, model: str, items: Sequence[Item]) -> None:
         """Ask an open model items that the Ranker does not offer; see `Sender.ask_beyond_bank`."""
-        self._sender().ask_beyond_bank(model, items)
+        # What serves all models takes longer the more there are, and this is done for each of them.
+        asked = [candidate for candidate in self.models if candidate.name == model]
+        self._sender(asked).ask_beyond_bank(model, items)
 
-    def _sender(self) -> Sender:
-        models = (
-            self.models
-        )  # made before the book, because a refusal should leave no run directory
+    def _sender(self, models: Sequence[HarnessModel]) -> Sender:
+        """Return what serves some models; a refusal of one comes before the book is begun."""
         return Sender(self.plan, self.book, models, self.observer, self.interrupts)
 
     def state(self) -> Result:

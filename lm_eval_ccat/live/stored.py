@@ -191,15 +191,28 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
     file = existing(path, "run directory or file of results")
     if file.is_dir():
         file = _results_file_in(file)
+    # The journal is what is true; a result file beside it may be older, or edited.
+    has_journal = file.name == RESULT and RunDirectory(file.parent).journal.exists()
+    content = dict(latest_content(file.parent)) if has_journal else read_object(file)
+    if not (file.is_file() or content.get("finished", True)):
+        raise RunError(
+            f"{file.parent}: no {RESULT}; the run has not ended: go on with its command and "
+            "--resume"
+        )
+    return rankings_in(file, content, model)
+
+
+def rankings_in(
+    file: Path, content: Mapping[str, Any], model: str | None = None
+) -> list[StoredRanking]:
+    """Return the rankings that the content of a file states; see `stored_rankings`.
+
+    Raises
+    ------
+    RunError
+        It does not state a ranking with its scale.
+    """
     try:
-        # The journal is what is true; a result file beside it may be older, or edited.
-        has_journal = file.name == RESULT and RunDirectory(file.parent).journal.exists()
-        content = dict(latest_content(file.parent)) if has_journal else read_object(file)
-        if not (file.is_file() or content.get("finished", True)):
-            raise RunError(
-                f"{file.parent}: no {RESULT}; the run has not ended: go on with its command and "
-                "--resume"
-            )
         if isinstance(content.get("adaptive"), dict):
             rankings = list(_rankings_of_results_file(file, content, model))
         elif "models" in content and "pairwise" in content:

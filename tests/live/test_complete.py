@@ -11,6 +11,7 @@ from lm_eval.tasks import TaskManager
 from worlds.bench import TASK
 from worlds.server import trouble
 
+from lm_eval_ccat.live import result, sender
 from lm_eval_ccat.live.adaptive import simple_evaluate
 from lm_eval_ccat.live.result import state
 
@@ -56,6 +57,22 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path,
     assert state(run).content["seconds"] == pytest.approx(seconds, abs=0.5)
     # What the full run cost is no part of the ranking's result, which stands.
     ccat("verify", run)
+
+
+@pytest.mark.long
+def test_many_models_take_as_long_as_each_of_them_by_itself(bench, server, ccat, monkeypatch):
+    """What serves a model is made once for it, and `verify` computes the ranking once."""
+    models = ["m01", "m05", "m07", "m11"]
+    bench.ranked(server, models, bank=None, max_items=10, stop="limits", code=(0, 3))
+    made, channel, rebuild = [], sender.Channel, result.rebuild
+    monkeypatch.setattr(
+        sender, "Channel", lambda model, *a: made.append(model) or channel(model, *a)
+    )
+    monkeypatch.setattr(result, "rebuild", lambda *a: made.append("ranking") or rebuild(*a))
+    ccat("verify", bench.run())
+    assert made == ["ranking"]
+    ccat("complete", bench.run())
+    assert [model.name for model in made[1:]] == models
 
 
 @pytest.mark.long
