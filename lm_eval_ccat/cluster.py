@@ -6,14 +6,16 @@ processes rather than threads because they hold the interpreter lock.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any, TypeVar
 
 from .errors import CcatError, UsageError
@@ -22,6 +24,7 @@ from .plugins import needed, our_extra
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
+_LOG = logging.getLogger(__name__)
 #: Pieces submitted ahead per CPU of a cluster; more would only hold memory here.
 _AHEAD = 2
 _inside_worker = False
@@ -142,11 +145,30 @@ def connect(address: str | None) -> None:
         ray.init(
             address=address,
             include_dashboard=None if address else False,
-            log_to_driver=False,
+            log_to_driver=_logs_what_nodes_print(),
             configure_logging=False,
         )
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(f"cannot connect to Ray at {address or 'this machine'}: {error}") from None
+
+
+def _logs_what_nodes_print() -> bool:
+    """Make what Ray, its nodes and actors say lines of the log; return whether Ray lets us."""
+    logging.getLogger("ray").propagate = True
+    worker: Any = import_module("ray._private.worker")
+    # Ray names to its own tools alone what prints on the terminal.
+    if not hasattr(worker, "print_to_stdstream"):
+        return False
+    worker.print_to_stdstream = _log_printed
+    return True
+
+
+def _log_printed(printed: Mapping[str, Any], ignore_prefix: str = "") -> None:
+    """Log lines that a process of the cluster has printed."""
+    for line in printed["lines"]:
+        # The autoscaler prints a page every few seconds; only what it did is news.
+        if printed["pid"] != "autoscaler" or ":event_summary:" in line:
+            _LOG.info("%s: %s", printed["pid"], line)
 
 
 def address_of(executor: str) -> str | None:

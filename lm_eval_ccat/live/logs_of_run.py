@@ -67,9 +67,7 @@ def contradictions_in_logs(folder: Path, result: RankingContent, tolerance: floa
             for outcome, raw in by_outcome.items():
                 model_answers.setdefault(_Scored(task, outcome, doc_id), []).append(raw)
     # Logs hold scores of single outcomes, and none of a weighted mean.
-    rankings = [
-        ranking for ranking in rankings_in(folder / RESULT, result) if not ranking.terms
-    ]
+    rankings = [ranking for ranking in rankings_in(folder / RESULT, result) if not ranking.terms]
     texts: list[str] = []
     for model, model_answers in answers.items():
         logs = folder / safe_name(model)

@@ -171,6 +171,10 @@ class Model(ABC):
         """Whether it can be open together with some others, where not all models can."""
         return not others
 
+    def may_come_to_fit(self, others: Sequence[Model]) -> bool | None:
+        """Whether it may come to fit beside others, as nodes join; None if nobody knows."""
+        return False
+
     @abstractmethod
     def ask(self, items: Sequence[Item]) -> list[Answer]:
         """Ask the model items of one task; block until it has answered, and pass on its errors."""

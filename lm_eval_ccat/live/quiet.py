@@ -121,8 +121,8 @@ class _WarningHandler(logging.Handler):
         self._warned: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        # The harness's line about a failed request; ours says the same and more.
-        if record.name.startswith("lm_eval.models.api_models"):
+        # Lines about a failed request, or a lost node; ours say the same and more.
+        if record.name.startswith(("lm_eval.models.api_models", "ray.")):
             return
         text = record.getMessage()
         # A line for each document would hide all others.

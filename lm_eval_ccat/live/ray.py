@@ -29,6 +29,8 @@ OPEN_SECONDS = 1800.0
 POLL_SECONDS = 0.5
 #: Most losses of one model's actor.
 LOSSES = 5
+#: Nodes of a kind that may join where an autoscaler states no maximum: more than there are models.
+MOST_NODES = 1000
 #: Threads of an actor; a run never makes more concurrent calls than the model has slots.
 ACTOR_THREADS = 256
 
@@ -79,36 +81,51 @@ class Nodes:
 
     @property
     def addable_nodes(self) -> list[dict[str, float]] | None:
-        """Amounts of each resource, by kind of node that an autoscaler may add, if there is one."""
+        """Amounts of each resource, by node that an autoscaler may still add; None without one."""
         with suppress(ImportError, AttributeError):  # Ray tells it to its own libraries alone
             state = import_module("ray._private.state").state
             if config := state.get_cluster_config():
-                groups = [group for group in config.node_group_configs if group.max_count]
-                return [dict(group.resources) for group in groups]
+                return [
+                    dict(group.resources)
+                    for group in config.node_group_configs
+                    for _ in range(self._n_to_come(group.resources, group.max_count))
+                ]
         return None
 
-    def may_ever_hold(self, bundle: Mapping[str, float]) -> bool:
-        """Whether a node holds it, or may join that does: without an autoscaler, any may."""
+    def _n_to_come(self, amounts: Mapping[str, float], stated: int) -> int:
+        """Return how many nodes of these amounts may still join, up to a stated number of them."""
+        if stated < 0:  # no limit
+            return MOST_NODES
+        n_present = sum(
+            all(node.get(kind, 0.0) == amounts.get(kind, 0.0) for kind in ("CPU", "GPU"))
+            for node in self.amounts
+        )
+        return max(stated - n_present, 0)
+
+    def may_hold(self, bundles: Sequence[Mapping[str, float]]) -> bool:
+        """Whether each bundle finds a node, or one that may join: without an autoscaler, any."""
         addable_nodes = self.addable_nodes
         # Without an autoscaler's word people may add nodes by hand.
-        return addable_nodes is None or any(
-            all(node.get(kind, 0.0) >= amount for kind, amount in bundle.items())
-            for node in (*self.amounts, *addable_nodes)
-        )
+        return addable_nodes is None or _hold([*self.amounts, *addable_nodes], bundles)
 
     def hold(self, bundles: Sequence[Mapping[str, float]]) -> bool:
-        """Whether each bundle finds a node, the largest first."""
-        free = [dict(amounts) for amounts in self.amounts]
-        sizes = [(bundle.get("GPU", 0.0), bundle.get("CPU", 0.0)) for bundle in bundles]
-        for size in sorted(sizes, reverse=True):
-            bundle = dict(zip(("GPU", "CPU"), size))
-            able = (
-                node for node in free if all(node.get(kind, 0.0) >= bundle[kind] for kind in bundle)
-            )
-            if (node := next(able, None)) is None:
-                return False
-            node.update({kind: node.get(kind, 0.0) - bundle[kind] for kind in bundle})
-        return True
+        """Whether each bundle finds a node that is there."""
+        return _hold(self.amounts, bundles)
+
+
+def _hold(nodes: Sequence[Mapping[str, float]], bundles: Sequence[Mapping[str, float]]) -> bool:
+    """Whether each bundle finds one of the nodes, the largest first."""
+    free = [dict(amounts) for amounts in nodes]
+    sizes = [(bundle.get("GPU", 0.0), bundle.get("CPU", 0.0)) for bundle in bundles]
+    for size in sorted(sizes, reverse=True):
+        bundle = dict(zip(("GPU", "CPU"), size))
+        able = (
+            node for node in free if all(node.get(kind, 0.0) >= bundle[kind] for kind in bundle)
+        )
+        if (node := next(able, None)) is None:
+            return False
+        node.update({kind: node.get(kind, 0.0) - bundle[kind] for kind in bundle})
+    return True
 
 
 class RayModel(HarnessModel):
@@ -137,6 +154,12 @@ class RayModel(HarnessModel):
         """Whether the nodes hold it together with these models."""
         return self._nodes.hold([model.bundle for model in (self, *others) if model.bundle])
 
+    def may_come_to_fit(self, others: Sequence[Model]) -> bool | None:
+        """Whether it may come to fit beside others, as an autoscaler adds nodes; None without."""
+        if self._nodes.addable_nodes is None:
+            return None
+        return self._nodes.may_hold([model.bundle for model in (self, *others) if model.bundle])
+
     @property
     def missing(self) -> str:
         """What it waits for; "" once it has a node."""
@@ -151,7 +174,7 @@ class RayModel(HarnessModel):
     @property
     def too_large(self) -> bool:
         """Whether neither a node of the cluster nor one that its autoscaler may add holds it."""
-        return bool(self.bundle) and not self._nodes.may_ever_hold(self.bundle)
+        return bool(self.bundle) and not self._nodes.may_hold([self.bundle])
 
     def ready(self) -> bool:
         """Reserve a place, start the actor there and let it load; return whether it has."""

@@ -123,10 +123,10 @@ class Sender:
         self.observer = observer
         self.failure_rule = plan.spec.failures
         # The models that take turns, those of them that hold a place (they are open, or to be
-        # opened), and the one for which a further place is reserved on a cluster.
+        # opened), and those for which a further place is reserved on a cluster.
         self._taking_turns: list[Channel] = []
         self._holders: list[Channel] = []
-        self._reserved_for: Channel | None = None
+        self._reserved_for: list[Channel] = []
         self.line = new_line(
             plan, book, {model.name: model.slots * model.batch for model in models}
         )
@@ -279,6 +279,7 @@ class Sender:
             if others and not holder.model.fits_beside(others):
                 self._take_place(holder)
         waiting = list(dict.fromkeys(ask.model for ask in self.book.unanswered))
+        without_place: list[Channel] = []
         for position, name in enumerate(waiting):
             channel = self.channels[name]
             if channel in self._taking_turns and channel not in self._holders:
@@ -287,9 +288,11 @@ class Sender:
                     for holder in self._holders
                     if not self._is_busy(holder) and (position == 0 or holder.name not in waiting)
                 ]
-                if not self._give_place(channel, idle):
-                    self._reserve_place(channel, clock())
-                    return
+                # A model must not take a place for which one before it waits.
+                if without_place or not self._give_place(channel, idle):
+                    without_place.append(channel)
+        if without_place and without_place[0].model.bundle:
+            self._reserve_places(without_place, clock())
 
     def _give_place(self, channel: Channel, idle: list[Channel]) -> bool:
         """Give a model a place, if there is one or idle models leave one."""
@@ -298,8 +301,13 @@ class Sender:
             return False
         while idle and not channel.model.fits_beside([holder.model for holder in self._holders]):
             self._take_place(idle.pop(0))
-        self._free_reserved_place(channel)
         self._holders.append(channel)
+        # What is reserved for it is now its own, and others keep theirs where there is room.
+        reserved = self._reserved_for = [other for other in self._reserved_for if other != channel]
+        holders = [holder.model for holder in self._holders]
+        self._free_reserved_places(
+            [other for other in reserved if other.model.fits_beside(holders)]
+        )
         channel.to_open = True
         return True
 
@@ -315,23 +323,37 @@ class Sender:
             return True
         return holder.opened and bool(holder.retries or self.line.has_next(holder.name))
 
-    def _reserve_place(self, channel: Channel, moment: float) -> None:
-        """Reserve a further place for a model: an autoscaler may add a node for it."""
-        if not channel.model.bundle:
-            return
-        self._free_reserved_place(channel)
-        self._reserved_for = channel
-        channel.model.ready()
-        if channel.model.fits_beside([]):
-            self._waiting_for_node.pop(channel.name, None)  # another model will leave it a place
-        else:
-            self._wait_for_node(channel, moment)
+    def _reserve_places(self, channels: Sequence[Channel], moment: float) -> None:
+        """Reserve further places for models without one: an autoscaler may add nodes for them.
 
-    def _free_reserved_place(self, channel: Channel) -> None:
-        """Free what is reserved for another model than this one."""
-        if self._reserved_for is not None and self._reserved_for is not channel:
-            self._reserved_for.model.close()
-        self._reserved_for = None
+        It may add as many as it states; models beyond them take turns. Where nobody states how
+        many, a place is reserved for the first alone.
+        """
+        first, reserved = channels[0], list[Channel]()
+        models = [holder.model for holder in self._holders]
+        for channel in channels:
+            may_fit = channel.model.may_come_to_fit(models)
+            fits_alone = channel.model.fits_beside([])
+            # A model that no node of now holds waits for one, whatever others hold.
+            if may_fit or (channel is first and (may_fit is None or not fits_alone)):
+                reserved.append(channel)
+                models.append(channel.model)
+        self._free_reserved_places(reserved)
+        self._reserved_for = reserved
+        for channel in reserved:
+            channel.model.ready()
+        for channel in channels:
+            if channel.model.fits_beside([]):
+                self._waiting_for_node.pop(channel.name, None)  # others will leave it a place
+            else:
+                self._wait_for_node(channel, moment)
+
+    def _free_reserved_places(self, keep: Sequence[Channel]) -> None:
+        """Free what is reserved for other models than these."""
+        for channel in self._reserved_for:
+            if channel not in keep:
+                channel.model.close()
+        self._reserved_for = [channel for channel in self._reserved_for if channel in keep]
 
     def _wait_for_node(self, channel: Channel, moment: float) -> None:
         """Say what a model waits for, and set it aside once it has waited too long."""

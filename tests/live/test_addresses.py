@@ -71,6 +71,26 @@ def test_an_untrusted_certificate_ends_its_model_at_once(bench, server, tls_serv
     assert content["order"] == ["m11", "m01"]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "address", ["{closed}", "http://nowhere.invalid/v1/completions", "{plain}", "{tls}"]
+)
+def test_a_wrong_address_is_told_before_the_other_model_spends(
+    bench, server, closed, tls_server, address
+):
+    plain = server.url.replace("http:", "https:")
+    url = address.format(closed=closed, plain=plain, tls=tls_server)
+    server.latency = 0.2
+    config = bench.config(
+        server.url, ["m11", "m05"], bank=None, of={"m05": {"model_args": {"model": "m05",
+        "base_url": url, "tokenizer_backend": "none"}}}, entry={"concurrency": 64},
+    )  # fmt: skip
+    result = rank(config)
+    assert result.content["models"]["m05"]["set_aside"].startswith(f"wrong address {url}: ")
+    assert "only m11 is left" in result.content["stopped_because"] and result.exit_code == 4
+    assert server.requests("m11") <= 1  # its first item, which tells whether its own address is
+
+
 @pytest.mark.parametrize("remedy", ["ca_cert_path", "verify_certificate"])
 def test_a_certificate_that_changes_later_is_no_other_run(remedy):
     assert may_change().fullmatch(f"config.models[m05].model_args.{remedy}")

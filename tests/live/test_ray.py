@@ -100,7 +100,7 @@ def told(bench) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("event", [lose_a_node, kill_an_actor])
-def test_a_lost_node_or_actor_costs_only_what_was_in_flight(bench, server, cluster, event):
+def test_a_lost_node_or_actor_costs_only_what_was_in_flight(bench, server, cluster, event, capfd):
     server.latency = 0.1
     with_nodes(cluster, 2, 2)
     content = ranked_on(cluster, bench, server, TWO, lambda: event(cluster))
@@ -109,6 +109,9 @@ def test_a_lost_node_or_actor_costs_only_what_was_in_flight(bench, server, clust
     repeated = Counter(server.asked) - Counter(set(server.asked))
     assert sum(repeated.values()) <= 2  # one of each model
     assert "its node was lost; starting it again" in log_of(bench)
+    # What nodes say of it is kept beside, and no line of it is on the terminal.
+    assert "lm_eval_ccat.cluster raylet: " in log_of(bench)
+    assert "raylet" not in "".join(capfd.readouterr())
     server.latency = 0.0
     assert facts(content) == local(bench, server, TWO)
 
@@ -204,9 +207,46 @@ def test_the_nodes_that_may_join_are_those_that_the_autoscaler_states(monkeypatc
     monkeypatch.setattr(Nodes, "amounts", [{"CPU": 16.0}])
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: config)
     sizes = [{"CPU": 16.0}, {"GPU": 1.0, "CPU": 8.0}, {"CPU": 17.0}, {"GPU": 2.0}]
-    assert [nodes.may_ever_hold(size) for size in sizes] == [True, True, False, False]
+    assert [nodes.may_hold([size]) for size in sizes] == [True, True, False, False]
+    large, small = {"CPU": 16.0}, {"GPU": 1.0}
+    assert nodes.may_hold([large, small, small]) and not nodes.may_hold([large, *[small] * 3])
+    monkeypatch.setattr(Nodes, "amounts", [{"CPU": 8.0, "GPU": 1.0, "memory": 1e9}])
+    assert len(nodes.addable_nodes) == 1  # one of two is there
+    groups[0].max_count = -1  # no maximum
+    assert nodes.may_hold([small] * 50) and not nodes.may_hold([large])
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
-    assert all(map(nodes.may_ever_hold, sizes))  # without an autoscaler any node may join
+    assert all(nodes.may_hold([size]) for size in sizes)  # without an autoscaler any node may join
+
+
+@pytest.mark.slow
+def test_places_are_asked_for_at_once_as_far_as_an_autoscaler_states(
+    bench, server, cluster, ray, monkeypatch
+):
+    """Of four models, two on the two nodes that may join, and the others take turns with them."""
+    states = []
+
+    def addable(nodes):
+        return [{"CPU": 1.0}] * (2 - sum(node.get("CPU", 0.0) == 1.0 for node in nodes.amounts))
+
+    def join():
+        while not ray.is_initialized():
+            time.sleep(0.05)
+        from ray.util import placement_group_table
+
+        while states[-3:] != [2, 2, 2]:
+            places = placement_group_table().values()
+            states.append(sum(place["state"] == "PENDING" for place in places))
+            time.sleep(0.2)
+        with mock.patch("signal.signal"):
+            with_nodes(cluster, 1, 1)
+        while ray.is_initialized():  # nodes end with the thread that began them
+            time.sleep(0.1)
+
+    monkeypatch.setattr(Nodes, "addable_nodes", property(addable))
+    threading.Thread(target=join, daemon=True).start()
+    content = ranked_on(cluster, bench, server, FOUR)
+    assert max(states) == 2
+    assert facts(content) == local(bench, server, FOUR)
 
 
 def test_a_node_that_is_gone_has_nothing_to_give(monkeypatch, ray):
