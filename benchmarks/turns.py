@@ -4,7 +4,7 @@ Models of random weights answer 1,000 multiple-choice documents, so they are abo
 another; for the ranking of models apart, the right choice of most documents is what the first one
 prefers. Their memory lets only one be loaded at a time. Printed: seconds of the harness's own full
 runs of all models without the search for tasks, seconds until the result, their ratio, answers
-used, and loads.
+used, those asked beside them (the window is to keep this below 1.5), and loads.
 
     python benchmarks/turns.py [--models 2,4,8] [--items 1000] [--batch 8] [--max_items 200]
 """
@@ -95,7 +95,8 @@ def main() -> None:
 
     HarnessModel.open = opened  # type: ignore[method-assign]
     print(
-        f"{'models':>6} {'':<8}{'full runs':>10}{'result':>9}{'ratio':>7}{'used':>16}{'loads':>7}"
+        f"{'models':>6} {'':<8}{'full runs':>10}{'result':>9}{'ratio':>7}{'used':>16}"
+        f"{'asked/used':>12}{'loads':>7}"
     )
     with tempfile.TemporaryDirectory() as place:
         root, rng = Path(place), np.random.default_rng(1)
@@ -122,10 +123,12 @@ def main() -> None:
                     harness={"include_path": str(root / kind)}, max_items=args.max_items,
                 )  # fmt: skip
                 seconds, full = time.perf_counter() - began, sum(run[0] for run in runs[:n])
-                used = f"{result.content['items_administered']:,} of {n * args.items:,}"
+                n_used = result.content["items_administered"]
+                used = f"{n_used:,} of {n * args.items:,}"
+                asked = result.content["asked"] / n_used
                 print(
                     f"{n:>6} {kind:<8}{full:>9.1f}s{seconds:>8.1f}s{seconds / full:>7.2f}"
-                    f"{used:>16}{len(loads):>7}  {result.content['ranking']}", flush=True,
+                    f"{used:>16}{asked:>12.2f}{len(loads):>7}  {result.content['ranking']}", flush=True,
                 )  # fmt: skip
 
 

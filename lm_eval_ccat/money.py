@@ -79,7 +79,11 @@ class Price:
     """
 
     EXAMPLE: ClassVar = "a mapping with input: and output: ($ per million tokens), item: or hour:"
-    input: float | None = option(None, AT_LEAST_0, "Dollars per million prompt tokens.")
+    input: float | None = option(
+        None,
+        AT_LEAST_0,
+        "Dollars per million prompt tokens, of the batch or service tier that you use.",
+    )
     output: float | None = option(None, AT_LEAST_0, "Dollars per million generated tokens.")
     cached: float | None = option(
         None, AT_LEAST_0, "Dollars per million prompt tokens that the server had cached. Default: "

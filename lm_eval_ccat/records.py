@@ -300,6 +300,7 @@ class ServedContent(TypedDict, total=False):
     finish: list[str]
     null: bool
     instead_of: str
+    tier: str
     outside: int
     refused_usage: str
     sent: dict[str, Any]

@@ -49,6 +49,8 @@ class Served:
         Tokens that the server bills for the request; None if it states none, or impossible ones.
     instead_of : str
         The model that was asked for, if the name of the one that answered is another; else "".
+    tier : str
+        The ``service_tier`` of the answer, if the request asked for another; else "".
     outside : int
         Tokens that the server counts in the total alone (reasoning, say); `usage` has them as
         generated tokens.
@@ -73,6 +75,7 @@ class Served:
     null: bool = False
     usage: Tokens | None = None
     instead_of: str = ""
+    tier: str = ""
     outside: int = 0
     refused_usage: str = ""
     sent: Mapping[str, Any] = field(default_factory=dict)
@@ -106,6 +109,7 @@ class Served:
             null=any(_content(choice) is None for choice in choices),
             usage=stated.usage,
             instead_of=_instead_of((body or {}).get("model"), content.get("model")),
+            tier=_other_tier((body or {}).get("service_tier"), content.get("service_tier")),
             outside=stated.outside,
             refused_usage=stated.refused,
             sent={key: value for key, value in (body or {}).items() if key not in _ASKED},
@@ -234,6 +238,17 @@ def _instead_of(asked: Any, served: Any) -> str:
     names = [str(name).lower().rpartition("/")[2] for name in (asked, served) if name]
     same = len(names) < 2 or names[0] in names[1] or names[1] in names[0]
     return "" if same else str(asked)[:200]
+
+
+def _other_tier(asked: Any, served: Any) -> str:
+    """Return the service tier of an answer, if the request asked for another; else "".
+
+    >>> _other_tier(None, "default"), _other_tier("flex", "default"), _other_tier(None, "priority")
+    ('', 'default', 'priority')
+    """
+    usual, stated = {"auto", "default", "standard"}, _text(served)
+    same = stated is None or stated == asked or (stated in usual and (asked or "auto") in usual)
+    return "" if same else str(stated)
 
 
 def _is_count(value: Any) -> bool:

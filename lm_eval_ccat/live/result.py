@@ -702,6 +702,12 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
         for name, (asked, served) in tally.instead_of.items()
     ]
     sentences += [
+        f"the server of {name} served {n:,} answers at the tier {tier!r}, which was not asked for; "
+        "the bill has the price that you state"
+        for name, n_by_tier in tally.tiers.items()
+        for tier, n in n_by_tier.items()
+    ]
+    sentences += [
         f"the server of {name} counts {n:,} tokens in its total alone (reasoning, say); they are "
         "paid as generated tokens"
         for name, n in tally.outside.items()

@@ -88,6 +88,14 @@ class ModelCells:
         return "" if chance is None else f"{whole_percent(chance)}%"
 
     @property
+    def asked_beyond(self) -> str:
+        """How many were asked, and paid, where that is more than those that count."""
+        asked = self.row.get("asked", 0)
+        # While a ranking runs, a column of its own has what is under way.
+        unused = self.waiting is None and asked > self.row["n_items"]
+        return f" of {asked} asked" if unused else ""
+
+    @property
     def note(self) -> str:
         """Why the model was not asked, or not any more."""
         aside = self.row.get("set_aside")
@@ -287,9 +295,17 @@ COLUMNS = (
     Column(
         name="items",
         value=lambda model: model.row["n_items"],
-        text=lambda model: "known" if model.known else str(model.row["n_items"]),
+        text=lambda model: (
+            "known" if model.known else f"{model.row['n_items']}{model.asked_beyond}"
+        ),
         title="{asked}",
         leaves=3,
+    ),
+    Column(
+        name="items_asked",
+        value=lambda model: model.row.get("asked"),
+        places=GRID,
+        applies=lambda content, models: any(model.asked_beyond for model in models),
     ),
     Column(
         name="scatter",

@@ -139,6 +139,8 @@ class Tally:
     refusals : dict of model to int
         Answers that begin as a refusal does.
     instead_of : dict of model to OtherModel
+    tiers : dict of model to dict of str to int
+        Requests by their service tier, where that is another than was asked for.
     sent : dict of model to dict
         Generation settings as sent with the first answered request.
     refused_usage : dict of model to str
@@ -182,6 +184,7 @@ class Tally:
     finished: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
     refusals: dict[str, int] = _by_model(int)
     instead_of: dict[str, OtherModel] = field(default_factory=dict)
+    tiers: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
     sent: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     refused_usage: dict[str, str] = field(default_factory=dict)
     failures: dict[str, list[tuple[Any, str]]] = _by_model(list)
@@ -343,6 +346,8 @@ class Tally:
             self.finished[model][reason] += 1
         for request in answer.served:
             self.outside[model] += request.get("outside", 0)
+            if request.get("tier"):
+                self.tiers[model][request["tier"]] += 1
             if request.get("instead_of"):
                 answered = request.get("model", "")
                 self.instead_of[model] = OtherModel(request["instead_of"], answered)

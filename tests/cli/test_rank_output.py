@@ -77,6 +77,19 @@ def test_a_model_costs_what_all_its_attempts_cost():
     assert re.search(r"^ 1 .* \$0\.07 *$", printed(found, 120), re.M)
 
 
+def test_the_table_says_how_many_items_were_asked_only_where_more_were_than_count():
+    found = content("ab")
+    found["models"]["a"]["asked"] = found["models"]["b"]["asked"] = 5
+    assert "items_asked" not in ranking_grid(found, "").columns
+    assert re.search(r"^ 1 .* 5 +\$0", printed(found, 120), re.M)
+    found["models"]["a"]["asked"] = 8
+    assert re.search(r"^ 1 .* 5 of 8 asked +\$0", printed(found, 120), re.M)
+    assert re.search(r"^ 2 .* 5 +\$0", printed(found, 120), re.M)
+    grid = ranking_grid(found, "")
+    used, asked = (grid.columns.index(name) for name in ("items", "items_asked"))
+    assert [(row[used], row[asked]) for row in grid.rows] == [(5, 8), (5, 5)]
+
+
 @pytest.mark.parametrize("json", [None, "all.json", "-"])
 def test_a_late_warning_is_said_once(json, tmp_path, capsys):
     found = content(warnings=["the server changed"], finished=True)

@@ -57,6 +57,19 @@ def test_reasoning_outside_the_completion_is_billed_and_told(bench, billing, cap
 
 
 @pytest.mark.long
+def test_answers_at_another_tier_than_was_asked_for_are_told(bench, server):
+    """Half of them come at a tier of their own, whose price nobody stated."""
+    server.says = lambda model, n: {"service_tier": "priority" if n % 2 else "default"}
+    content = bench.ranked(server, ["m01", "m11"], entry={"price": PRICE}, **LIMITS)
+    told = [text for text in content["warnings"] if "tier" in text]
+    assert told == [
+        f"the server of {name} served 10 answers at the tier 'priority', which was not asked for; "
+        "the bill has the price that you state"
+        for name in ("m01", "m11")
+    ]
+
+
+@pytest.mark.long
 def test_a_budget_holds_where_reasoning_is_outside_the_completion(bench, billing):
     budget = 24.0
     content = bench.ranked(
