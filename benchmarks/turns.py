@@ -128,7 +128,8 @@ def main() -> None:
                 asked = result.content["asked"] / n_used
                 print(
                     f"{n:>6} {kind:<8}{full:>9.1f}s{seconds:>8.1f}s{seconds / full:>7.2f}"
-                    f"{used:>16}{asked:>12.2f}{len(loads):>7}  {result.content['ranking']}", flush=True,
+                    f"{used:>16}{asked:>12.2f}{len(loads):>7}  "
+                    f"{result.content['ranking']}", flush=True,
                 )  # fmt: skip
 
 
