@@ -154,7 +154,8 @@ def executor(text: str) -> str:
 
 EXECUTOR: Options = {
     "--executor PLACE": Opt(
-        "'local', 'ray' (a Ray cluster on this machine) or 'ray:ADDRESS' (another)",
+        "'local', 'ray' (a Ray cluster on this machine) or 'ray:ADDRESS' (another); a model waits "
+        "for a node as long as `failures: {outage_minutes: n}` of its file says",
         "local",
         executor,
     )

@@ -158,7 +158,8 @@ class FailureRule:
         "given up.",
     )
     outage_minutes: float = option(
-        15.0, AT_LEAST_0, "Set a model aside if its server is away for longer, in minutes.",
+        15.0, AT_LEAST_0, "Set a model aside if its server is away for longer, in minutes, or no "
+        "node of a Ray cluster has room for it.",
     )
     # fmt: on
 

@@ -56,6 +56,15 @@ class Terminal:
         return True
 
 
+def test_lines_of_ray_stand_in_the_log_and_not_on_the_terminal(tmp_path):
+    told: list[str] = []
+    with quiet_harness(tmp_path / "run.log", told.append):
+        logging.getLogger("ray._private.worker").warning("a raylet died")
+        logging.getLogger("any").warning("a model died")
+    log = (tmp_path / "run.log").read_text()
+    assert "a raylet died" in log and told == ["a model died"]
+
+
 def test_what_the_hubs_library_prints_itself_is_told_once(capsys):
     pytest.importorskip("huggingface_hub.utils.logging")
     hub, told = logging.getLogger("huggingface_hub"), []
