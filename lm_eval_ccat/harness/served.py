@@ -246,9 +246,9 @@ def _other_tier(asked: Any, served: Any) -> str:
     >>> _other_tier(None, "default"), _other_tier("flex", "default"), _other_tier(None, "priority")
     ('', 'default', 'priority')
     """
-    usual, stated = {"auto", "default", "standard"}, _text(served)
-    same = stated is None or stated == asked or (stated in usual and (asked or "auto") in usual)
-    return "" if same else str(stated)
+    usual, tier = {"auto", "default", "standard"}, _text(served)
+    same = tier is None or tier == asked or (tier in usual and (asked or "auto") in usual)
+    return "" if same else str(tier)
 
 
 def _is_count(value: Any) -> bool:

@@ -171,7 +171,7 @@ class Model(ABC):
         """Whether it can be open together with some others, where not all models can."""
         return not others
 
-    def may_come_to_fit(self, others: Sequence[Model]) -> bool | None:
+    def may_come_to_fit(self, models: Sequence[Model]) -> bool | None:
         """Whether it may come to fit beside others, as nodes join; None if nobody knows."""
         return False
 

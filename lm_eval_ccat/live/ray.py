@@ -92,15 +92,15 @@ class Nodes:
                 ]
         return None
 
-    def _n_to_come(self, amounts: Mapping[str, float], stated: int) -> int:
-        """Return how many nodes of these amounts may still join, up to a stated number of them."""
-        if stated < 0:  # no limit
+    def _n_to_come(self, amounts: Mapping[str, float], maximum: int) -> int:
+        """Return how many nodes of these amounts may still join, up to a maximum of them in all."""
+        if maximum < 0:  # no limit
             return MOST_NODES
         n_present = sum(
             all(node.get(kind, 0.0) == amounts.get(kind, 0.0) for kind in ("CPU", "GPU"))
             for node in self.amounts
         )
-        return max(stated - n_present, 0)
+        return max(maximum - n_present, 0)
 
     def may_hold(self, bundles: Sequence[Mapping[str, float]]) -> bool:
         """Whether each bundle finds a node, or one that may join: without an autoscaler, any."""
@@ -154,11 +154,11 @@ class RayModel(HarnessModel):
         """Whether the nodes hold it together with these models."""
         return self._nodes.hold([model.bundle for model in (self, *others) if model.bundle])
 
-    def may_come_to_fit(self, others: Sequence[Model]) -> bool | None:
+    def may_come_to_fit(self, models: Sequence[Model]) -> bool | None:
         """Whether it may come to fit beside others, as an autoscaler adds nodes; None without."""
         if self._nodes.addable_nodes is None:
             return None
-        return self._nodes.may_hold([model.bundle for model in (self, *others) if model.bundle])
+        return self._nodes.may_hold([model.bundle for model in (self, *models) if model.bundle])
 
     @property
     def missing(self) -> str:

@@ -303,10 +303,10 @@ class Sender:
             self._take_place(idle.pop(0))
         self._holders.append(channel)
         # What is reserved for it is now its own, and others keep theirs where there is room.
-        reserved = self._reserved_for = [other for other in self._reserved_for if other != channel]
+        self._reserved_for = [waiting for waiting in self._reserved_for if waiting != channel]
         holders = [holder.model for holder in self._holders]
         self._free_reserved_places(
-            [other for other in reserved if other.model.fits_beside(holders)]
+            [waiting for waiting in self._reserved_for if waiting.model.fits_beside(holders)]
         )
         channel.to_open = True
         return True
