@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 from scipy.special import expit, logit
 
 from ..bank import ItemBank, SuiteBank
@@ -531,6 +530,8 @@ def _fitted(
             all_predictors.append(predictors)
             all_profiles.append(_profile(scores[order[n_own_runs:]]))
         predictors_of[name] = predictors
+    from scipy.optimize import nnls  # takes long to import, and few commands borrow
+
     weights, _ = nnls(np.vstack(all_predictors), np.concatenate(all_profiles))
     return weights, {name: predictors @ weights for name, predictors in predictors_of.items()}
 

@@ -24,7 +24,7 @@ from lm_eval_ccat.cli.rank import _layers
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.masking import MASK, forget
 
-HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
+HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "scipy.optimize", "lm_eval", "transformers")
 
 
 @pytest.mark.long
