@@ -946,7 +946,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "if model in self.names and model_by_user in (ANY, model):",
             "if model in self.names:",
         ),
-        ("a model that is ranked is known as well", "if name not in ranked})", "})"),
+        ("a model that is ranked is known as well", "if name not in ranked]\n", "]\n"),
     ),
     "live/result": (
         ("known models have too few items", "and model not in known\n", "and model in known\n"),
@@ -1515,8 +1515,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "runs/differences": (
         (
             "a setting may change whose path begins like one that may",
-            "(changes if joins or may_change.fullmatch(path) else refused)",
-            "(changes if joins or may_change.match(path) else refused)",
+            "allowed = joins or may_change.fullmatch(change.path)",
+            "allowed = joins or may_change.match(change.path)",
         ),
         (
             "a lifted limit of items leaves the old rule",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -87,10 +87,33 @@ def compare(args: argparse.Namespace) -> int:
     3: not known. docs/howto/recipes.md has a workflow for CI.
     """
     format_of_file = {Path(name): format_of(Path(name)) for name in args.output}
-    sides = _two_sides(args)
-    query, options = reading_of(args), given_by_flags(args, "compare")
+    sides, options = _two_sides(args), given_by_flags(args, "compare")
     # What a comparison comes to is printed below, in the form that is asked for.
     display = Display(quiet=True)
+    compared = _compared(args, sides, options, display)
+    pages = [path for path in format_of_file if path.suffix == ".html"]
+    # Only logs hold answers, and reading them again pays where a page shows them.
+    if pages and not sides.are_live:
+        compared = _with_answers(compared, sides)
+    for path, text in format_of_file.items():
+        write_file(path, text(compared))
+    next_step = after_comparison(
+        compared,
+        pages,
+        live=sides.are_live,
+        max_items=options.get("max_items"),
+        keeps_answers=not sides.are_live or args.run_dir is not None,
+    )
+    emit(args.json, compared.to_dict(), [*lines(compared), next_step])
+    warn(*(warning for warning in compared.warnings if warning not in display.warned))
+    return compared.exit_code
+
+
+def _compared(
+    args: argparse.Namespace, sides: _TwoSides, options: Mapping[str, Any], display: Display
+) -> Comparison:
+    """Return the comparison that the arguments ask for, with every warning that was printed."""
+    query = reading_of(args)
     compared = comparing.compare(
         sides.baseline,
         sides.candidate,
@@ -111,24 +134,9 @@ def compare(args: argparse.Namespace) -> int:
         for doubt in doubts_of_range(args, outcome.metric, outcome.higher_is_better)
     ]
     # What was printed while live models were asked stands in every form of the result.
-    warnings = list(dict.fromkeys([*display.warned, *compared.warnings, *doubts]))
-    compared = replace(compared, warnings=warnings)
-    pages = [path for path in format_of_file if path.suffix == ".html"]
-    # Only logs hold answers, and reading them again pays where a page shows them.
-    if pages and not sides.are_live:
-        compared = _with_answers(compared, sides)
-    for path, text in format_of_file.items():
-        write_file(path, text(compared))
-    next_step = after_comparison(
-        compared,
-        pages,
-        live=sides.are_live,
-        max_items=options.get("max_items"),
-        keeps_answers=not sides.are_live or args.run_dir is not None,
+    return replace(
+        compared, warnings=list(dict.fromkeys([*display.warned, *compared.warnings, *doubts]))
     )
-    emit(args.json, compared.to_dict(), [*lines(compared), next_step])
-    warn(*(warning for warning in warnings if warning not in display.warned))
-    return compared.exit_code
 
 
 def _with_answers(compared: Comparison, sides: _TwoSides) -> Comparison:

@@ -407,6 +407,7 @@ def known_means(
         table = read_known(source, outcome.bank, model)
         for line in table.warnings:
             warn(f"known: {line}")
+        # Models to be ranked are asked; their logged results may not count a second time.
         others = [name for name in table.models if name not in ranked]
         scores = _ScoresOnBank(table, outcome.bank)
         if session := sessions.get(task):
@@ -418,8 +419,7 @@ def known_means(
                 warn(doubt)
             for difference in compared.accepted:
                 accept(difference)
-        means = scores.means(others, spec.question, sampled)
-        by_task.append({name: mean for name, mean in means.items() if name not in ranked})
+        by_task.append(scores.means(others, spec.question, sampled))
     overall = _means_over_tasks(by_task, [weights.get(task, 1.0) for task in outcomes_by_task])
     if not overall and len(by_task) > 1:
         raise UsageError("no model of `known:` has results on every task of the ranking")
@@ -451,9 +451,9 @@ class _ScoresOnBank(NamedTuple):
         return _ScoresOnBank(table, replace(self.bank, doc_hashes=doc_hashes))
 
     def means(self, models: Sequence[str], question: str, sampled: bool) -> dict[str, KnownMean]:
-        """Return the means of all models of the table.
+        """Return the means of models of the table, as far as it has scores of them.
 
-        The errors of those among `models` whose answers are sampled include the noise of sampling.
+        Their errors include the noise of sampling where answers are sampled.
         """
         population = question == POPULATION
         means = means_of_known(self.table, self.bank, population, sampled=sampled)
@@ -462,7 +462,7 @@ class _ScoresOnBank(NamedTuple):
         if drawn and not sampled and question != RUN:
             with_noise = means_of_known(self.table, self.bank, population, sampled=True)
             means |= {name: with_noise[name] for name in drawn & with_noise.keys()}
-        return means
+        return {name: means[name] for name in models if name in means}
 
 
 def _means_over_tasks(

@@ -236,7 +236,18 @@ class _ObservedScore(NamedTuple):
 def _observed(
     plan: Plan, book: Book, task: str, outcome: str, bank: ItemBank, names: Mapping[str, str]
 ) -> list[Observation]:
-    """Return what a run observed on one outcome, one observation per model."""
+    """Return what a run observed on one outcome, one observation of each model that scored.
+
+    Parameters
+    ----------
+    plan : Plan
+    book : Book
+    task, outcome : str
+    bank : ItemBank
+        Scores on other items than its own are left out.
+    names : mapping of str to str
+        Names of models in the bank, where they are others than in the run.
+    """
     by_model: dict[str, list[_ObservedScore]] = {entry.name: [] for entry in plan.spec.models}
     for (model, item), answer in book.answers.items():
         # A bank holds one answer of each item.

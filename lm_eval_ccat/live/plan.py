@@ -311,45 +311,73 @@ def make_plan(spec: Spec) -> Plan:
     if isinstance(bank, Donors):
         bank = _borrowed(bank, spec, list(sessions))
     _require_sense_for_tasks(spec, list(sessions))
-    names = [model.name for model in spec.models]
-    outcomes_by_task: dict[str, dict[str, Outcome]] = {}
-    tasks_by_warning: dict[str, list[str]] = {}
-    # Several tasks may give rise to the same doubt; it is told once.
-    doubts: dict[str, None] = dict.fromkeys(_listed_twice(spec.models))
-    accepted: list[Discrepancy] = []
+    measured = _MeasuredTasks({}, dict.fromkeys(_listed_twice(spec.models)), {}, [])
     for task, session in sessions.items():
+        measured.add(spec, bank, task, session, only_task=len(sessions) == 1)
+    outcomes_by_task = measured.outcomes_by_task
+    weights, reported_groups = _weights(spec, outcomes_by_task, groups)
+    known = known_means(
+        spec, outcomes_by_task, [model.name for model in spec.models], weights,
+        sampled=is_sampled(spec, sessions.values()), sessions=sessions,
+        warn=measured.doubts.setdefault, accept=measured.accepted.append,
+    )  # fmt: skip
+    return plan_of(
+        spec, outcomes_by_task, sessions, known, weights,
+        groups=reported_groups, accepted=tuple(measured.accepted),
+        warnings=tuple(measured.warnings()), harness_groups=dict(groups),
+    )  # fmt: skip
+
+
+@dataclass
+class _MeasuredTasks:
+    """By what the tasks of a ranking are measured, and what its user has to know of them.
+
+    Attributes
+    ----------
+    outcomes_by_task : dict of task to (dict of name to Outcome)
+    doubts : dict of str to None
+        Sentences, which are told once although several tasks may give rise to them; or "".
+    tasks_by_warning : dict of str to list of str
+        Warnings of banks, each with the tasks whose banks it is about.
+    accepted : list of Discrepancy
+        Differences from the banks that the user accepts.
+    """
+
+    outcomes_by_task: dict[str, dict[str, Outcome]]
+    doubts: dict[str, None]
+    tasks_by_warning: dict[str, list[str]]
+    accepted: list[Discrepancy]
+
+    def add(
+        self, spec: Spec, bank: Bank, task: str, session: TaskSession, *, only_task: bool
+    ) -> None:
+        """Add a task's outcomes; refuse a task that cannot be scored, or that no bank fits."""
         # Else answers would be paid before the first of them cannot be scored.
         if reason := why_not_scored(session.task):
             raise MetricError(reason)
-        outcomes, warnings = measure(bank, spec.metrics, session, names, len(sessions) == 1)
-        outcomes_by_task[task] = outcomes
+        names = [model.name for model in spec.models]
+        outcomes, warnings = measure(bank, spec.metrics, session, names, only_task)
+        self.outcomes_by_task[task] = outcomes
         # Each model is checked again, with its own chat template, once it is open. A bank that
         # cannot fit is refused here, before any weights are loaded.
         if bank:
             check_session(outcomes, session, PROMPTS in spec.accept_change)
         asked = compare_with_banks(outcomes, session, spec.accept_change)
-        accepted += asked.accepted
+        self.accepted += asked.accepted
         for warning in warnings:
             # One per task of a group would hide all other warnings.
             warning = warning.replace(f"the bank of {task} was", "the bank was")
-            tasks_by_warning.setdefault(warning, []).append(task)
+            self.tasks_by_warning.setdefault(warning, []).append(task)
         metrics = [outcome.metric.name for outcome in outcomes.values()]
         scripts = [writing_system_note(session.task, metric) for metric in metrics]
-        doubts |= dict.fromkeys((*asked.doubts, _repeated_documents(session), *scripts))
-    weights, reported_groups = _weights(spec, outcomes_by_task, groups)
-    known = known_means(
-        spec, outcomes_by_task, names, weights,
-        sampled=is_sampled(spec, sessions.values()), sessions=sessions,
-        warn=doubts.setdefault, accept=accepted.append,
-    )  # fmt: skip
-    bank_warnings = [f"{first_of(t, 3)}: {text}" for text, t in tasks_by_warning.items()]
-    accepted_in_words = [difference.text for difference in accepted]
-    return plan_of(
-        spec, outcomes_by_task, sessions, known, weights,
-        groups=reported_groups, accepted=tuple(accepted),
-        warnings=(*bank_warnings, *filter(None, doubts), *accepted_in_words),
-        harness_groups=dict(groups),
-    )  # fmt: skip
+        self.doubts |= dict.fromkeys((*asked.doubts, _repeated_documents(session), *scripts))
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what the user is told before the first answer."""
+        for text, tasks in self.tasks_by_warning.items():
+            yield f"{first_of(tasks, 3)}: {text}"
+        yield from filter(None, self.doubts)
+        yield from (difference.text for difference in self.accepted)
 
 
 def _require_sense_for_tasks(spec: Spec, tasks: Sequence[str]) -> None:

@@ -274,7 +274,11 @@ class _Ceiling(NamedTuple):
 
 
 def _ceiling(plan: Plan) -> _Ceiling:
-    """Return what a run asks that decides nothing before its end."""
+    """Return what a run asks that decides nothing before its end, and what that costs.
+
+    Answers that are paid by the token are taken to be as long as those of the models that the banks
+    were calibrated on, else as the references; a model that is paid by the hour to take a second.
+    """
     spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.warmup_items)
     costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     answers = f"at most {cap * len(costs)} answers ({cap} of each model)"
@@ -292,7 +296,9 @@ def _ceiling(plan: Plan) -> _Ceiling:
             read, written = (fmean(counts) for counts in zip(*known_means))
             tokens = Tokens(read, written, "estimate")
             judge_usd = spec.judge.item or 0.0
-            usd = cap * sum(entry.price.cost(tokens, 1.0) + judge_usd for entry in spec.models)
+            usd = cap * sum(
+                entry.price.cost(tokens, seconds=1.0) + judge_usd for entry in spec.models
+            )
         lengths = f" if answers are as long as {whose}, {dearest} at the token limit"
     return _Ceiling(f"{answers}, about {dollars(usd)}{lengths}", usd, lengths)
 

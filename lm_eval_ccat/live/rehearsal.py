@@ -136,7 +136,7 @@ def _play(
     book = Book(plan.new_ranker(), journal)
     line = new_line(plan, book, slots)
     played = Played(dict.fromkeys(slots, 0))
-    most_answers = MOST_ANSWERS // len(plan.outcomes_by_task)
+    most_answers = MOST_ANSWERS // len(plan.outcomes_by_task)  # an answer to more tasks is slower
     line.start()
     while line.end_reason is None and _total(played) < most_answers:
         asks = [ask for model, n in slots.items() for ask in line.next(model, n)]

@@ -297,6 +297,7 @@ def result_of(
     header : Header
         As `header_of_plan` returns it.
     scorer : mapping or None
+        By what code and models answers are scored, for the signature.
     book : Book
     run_dir : Path or None
     seconds : float, optional
@@ -305,32 +306,14 @@ def result_of(
         Largest share of a model's answers that may be empty: above it the run counts as partial.
     """
     ranking, tally = with_scales_of_header(book.ranker.result(), header.report), book.tally
-    share_empty = {
-        name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()
-    }
     most_empty = math.inf if fail_on_empty is None else fail_on_empty
     # A model that the user has taken out of the configuration leaves no gap.
     failed_models = set(ranking.set_aside) - tally.leaving_models
-    partial = (
-        book.interrupted
-        or failed_models
-        or any(share > most_empty for share in share_empty.values())
-    )
-    stated_before = chain(
-        header.report.get("warnings", ()), *header.report.get("accepted", {}).values()
-    )
+    mostly_empty = any(share > most_empty for share in _shares_empty(tally).values())
+    partial = book.interrupted or failed_models or mostly_empty
+    accepted_changes = header.report.get("accepted", {}).values()
+    stated_before = [*header.report.get("warnings", ()), *chain(*accepted_changes)]
     early_warnings = [*stated_before, *tally.warnings]
-    held_up = book.held_up()
-    by_clock = f"{tally.by_clock}, so another run with the same seed may ask other items"
-    warnings = [
-        # Else a reader takes the answers that were paid, and do not count yet, for lost.
-        *([held_up] if book.interrupted and held_up else ()),
-        *_doubts_of_empty_answers(tally, share_empty, most_empty),
-        *doubts(tally, book.ranker.bank.settings.get("generation_kwargs"), book.accepted),
-        *doubts_of_repeats(book, tally.answered),
-        *early_warnings,
-        *([by_clock] if tally.by_clock else ()),
-    ]
     return Result(
         ranking,
         header,
@@ -340,14 +323,33 @@ def result_of(
         seconds=book.elapsed() if seconds is None else seconds,
         interrupted=book.interrupted,
         changes=[text for change in tally.changes for text in change.settings],
-        warnings=list(dict.fromkeys(warnings)),
+        warnings=list(dict.fromkeys(_warnings(book, early_warnings, most_empty))),
         early_warnings=early_warnings,
         exit_code=PARTIAL if partial else MET if ranking.goal_met else TIES,
         signature=_signature(ranking, header, scorer, book),
         last_line=book.journal.count,
         journal_sha256=book.journal.digest,
-        held_up=held_up,
+        held_up=book.held_up(),
     )
+
+
+def _shares_empty(tally: Tally) -> dict[str, float]:
+    """Return the share of each model's answers that are empty, if any is."""
+    return {name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()}
+
+
+def _warnings(book: Book, early_warnings: Iterable[str], most_empty: float) -> Iterator[str]:
+    """Yield all that may be doubted of a result; some of it may come twice."""
+    tally = book.tally
+    # Else a reader takes the answers that were paid, and do not count yet, for lost.
+    if book.interrupted and (held_up := book.held_up()):
+        yield held_up
+    yield from _doubts_of_empty_answers(tally, most_empty)
+    yield from doubts(tally, book.ranker.bank.settings.get("generation_kwargs"), book.accepted)
+    yield from doubts_of_repeats(book, tally.answered)
+    yield from early_warnings
+    if tally.by_clock:
+        yield f"{tally.by_clock}, so another run with the same seed may ask other items"
 
 
 def _signature(
@@ -697,29 +699,33 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
         for name, n in tally.refusals.items()
         if n >= max(1.0, MANY_EMPTY * tally.answered[name])
     ]
-    sentences += [
-        f"the server of {name} was asked for {asked}, and says that {served} answered"
-        for name, (asked, served) in tally.instead_of.items()
-    ]
-    sentences += [
-        f"the server of {name} served {n:,} answers at the tier {tier!r}, which was not asked for; "
-        "the bill has the price that you state"
-        for name, n_by_tier in tally.tiers.items()
-        for tier, n in n_by_tier.items()
-    ]
-    sentences += [
-        f"the server of {name} counts {n:,} tokens in its total alone (reasoning, say); they are "
-        "paid as generated tokens"
-        for name, n in tally.outside.items()
-        if n
-    ]
+    sentences += _doubts_of_what_servers_state(tally)
     for (task, outcome), by_model in tally.scores.items():
         sentences += warnings_of_equal_scores(by_model, f"{task}/{outcome}" if outcome else task)
-    return sentences + [
-        f"the server of {name} reports impossible token counts ({counts}); they are estimated from "
-        "the texts"
-        for name, counts in tally.refused_usage.items()
-    ]
+    return sentences
+
+
+def _doubts_of_what_servers_state(tally: Tally) -> Iterator[str]:
+    """Yield a sentence for each server that states another model or tier, or tokens that do not add up."""
+    for name, (asked, served) in tally.instead_of.items():
+        yield f"the server of {name} was asked for {asked}, and says that {served} answered"
+    for name, n_by_tier in tally.tiers.items():
+        for tier, n in n_by_tier.items():
+            yield (
+                f"the server of {name} served {n:,} answers at the tier {tier!r}, which was not "
+                "asked for; the bill has the price that you state"
+            )
+    for name, n in tally.outside.items():
+        if n:
+            yield (
+                f"the server of {name} counts {n:,} tokens in its total alone (reasoning, say); "
+                "they are paid as generated tokens"
+            )
+    for name, counts in tally.refused_usage.items():
+        yield (
+            f"the server of {name} reports impossible token counts ({counts}); they are estimated "
+            "from the texts"
+        )
 
 
 def _doubts_of_changed_servers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:
@@ -733,14 +739,12 @@ def _doubts_of_changed_servers(tally: Tally, accepted: Collection[str]) -> Itera
         yield _unless_accepted(SERVER, change, f"with {name}", accepted)
 
 
-def _doubts_of_empty_answers(
-    tally: Tally, share_empty: Mapping[str, float], most_empty: float
-) -> Iterator[str]:
+def _doubts_of_empty_answers(tally: Tally, most_empty: float) -> Iterator[str]:
     """Yield a sentence for each model of whose answers many are empty.
 
     Many are a tenth, or more than the share that the user allows, `most_empty`.
     """
-    for name, share in share_empty.items():
+    for name, share in _shares_empty(tally).items():
         if share > most_empty or share >= MANY_EMPTY:
             yield (
                 f"{tally.empty_outputs[name]} of {tally.answered[name]} answers of {name} are "

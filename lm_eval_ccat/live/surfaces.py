@@ -88,22 +88,28 @@ STARTER: dict[str, object] = {
 
 def starter(spec: Spec) -> str:
     """Return a YAML file of a run's options, each below its help; unset ones as comments."""
-    known, default = options_of(Spec), Spec()
-    changed = [n for n in known if n != "models" and getattr(spec, n) != getattr(default, n)]
+    options, default = options_of(Spec), Spec()
+    stated = {
+        name: getattr(spec, name)
+        for name in options
+        if name != "models" and getattr(spec, name) != getattr(default, name)
+    }
     lines = ["# lm-eval-ccat rank THIS_FILE; docs/config.schema.json has all keys", ""]
-    for name in dict.fromkeys([*STARTER, *changed]):
-        value: Any = getattr(spec, name) if name in changed else STARTER[name]
+    for name, value in {**STARTER, **stated}.items():
         key = "task" if name == "tasks" else name
         value = value[0] if name == "tasks" and len(value) == 1 else value
         text = _yaml({key: value.stated if isinstance(value, Price) else value})
-        lines += [*_comment(known[name].help), *_comment(text, commented=name not in changed), ""]
-    parts = {n: option for n, option in options_of(ModelSpec).items() if "rank" in option.flags}
+        lines += [*_comment(options[name].help), *_comment(text, commented=name not in stated), ""]
+    # The keys of a model that can be stated by flags are those that most files need.
+    model_options = {
+        name: option for name, option in options_of(ModelSpec).items() if "rank" in option.flags
+    }
     lines += ["# Each model:"]
-    for name, option in parts.items():
+    for name, option in model_options.items():
         lines += _comment(f"{name}: {option.help}", indent="  ")
     entries = []
     for model in spec.models:
-        values = {name: getattr(model, name) for name in parts}
+        values = {name: getattr(model, name) for name in model_options}
         values["price"] = model.price.stated
         entries.append({name: value for name, value in values.items() if value})
     return "\n".join([*lines, _yaml({"models": entries})])

@@ -164,18 +164,14 @@ def _recomputed(
     last_line = (recorded or cast(RankingContent, {})).get("last_line") or 0
     is_longer = 0 < last_line < condition.records
     result_content = state(folder, last_line, recorded).content if is_longer else result.content
-    contradictions = _Contradictions([], [])
+    counted, judged = list[str](), list[str]()
     if recorded is not None:
-        contradictions = _contradictions(recorded, mask_values(result_content), made_by)
+        counted, judged = _contradictions(recorded, mask_values(result_content), made_by)
         # The logs of another version's run hold the estimates of that version.
         written = result_content if made_by == __version__ else recorded
-        contradictions.judged.extend(contradictions_in_logs(folder, written, CLOSE))
-    counted, judged = contradictions
+        judged += contradictions_in_logs(folder, written, CLOSE)
     judged += _differences_of_config(directory)
-    answers_came_later = 0 < last_line and any(
-        not isinstance(record, NOT_OF_THE_RANKING)
-        for record in itertools.islice(read_journal(directory.journal.path)[1], last_line, None)
-    )
+    answers_came_later = 0 < last_line and _has_answers_after(directory, last_line)
     # The result is out of date, or lines that it counts are gone from the journal.
     if answers_came_later or last_line > condition.records:
         counted.insert(0, f"lines of the journal: recorded {last_line}, now {condition.records}")
@@ -199,6 +195,13 @@ def _recomputed(
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)
+
+
+def _has_answers_after(directory: RunDirectory, last_line: int) -> bool:
+    """Whether a journal goes on after a line with records that change the ranking."""
+    _, records = read_journal(directory.journal.path)
+    later_records = itertools.islice(records, last_line, None)
+    return any(not isinstance(record, NOT_OF_THE_RANKING) for record in later_records)
 
 
 def _differences_of_config(directory: RunDirectory) -> list[str]:
@@ -268,6 +271,7 @@ def self_contradictions(result: RankingContent) -> list[str]:
 
 
 def _self_contradictions(result: RankingContent) -> Iterator[str]:
+    """Yield where figures contradict each other; an incomplete result raises a `KeyError`."""
     models, order, pairs = result["models"], result["order"], result["pairwise"]
     for name, model in models.items():
         if model["interval"] and not model.get("known"):

@@ -87,17 +87,14 @@ def differences(old: Header, new: Header, may_change: re.Pattern[str]) -> Differ
     _compare(currency, new_currency, "report.currency", changed)
     refused: list[str] = []
     changes: list[str] = []
-    for path, old_value, new_value in changed:
-        joins = old_value is None and re.fullmatch(MODEL, path)
-        leaves = new_value is None and re.fullmatch(MODEL, path)
-        became = f"{_text(old_value)} -> {_text(new_value)}"
-        if joins or leaves:
-            became = "joins" if joins else LEAVES
-        line = f"{path}: {became}"
-        (changes if joins or may_change.fullmatch(path) else refused).append(line)
+    for change in changed:
+        # A model may always join; whether one may leave is for the caller to say.
+        joins = change.of_model and change.old is None
+        allowed = joins or may_change.fullmatch(change.path)
+        (changes if allowed else refused).append(f"{change.path}: {change.in_words}")
     arguments = _for_the_ranker(before.get("ranker"), after.get("ranker"))
-    if any(value.path.startswith("config.budget") for value in changed) and new.ranker:
-        # Even if only the time has changed: a new budget lets an ended ranking go on.
+    # Even if only the time has changed: a new budget lets an ended ranking go on.
+    if any(change.path.startswith("config.budget") for change in changed) and new.ranker:
         arguments.setdefault("budget", _json_of_limit(new.ranker.get("budget")))
     return Differences(refused, changes, arguments)
 
@@ -136,11 +133,25 @@ def _by_name(part: Any) -> Any:
 
 
 class _Changed(NamedTuple):
-    """A value of two headers that differs."""
+    """A value of two headers that differs; None where a header has none."""
 
     path: str
     old: Any
     new: Any
+
+    @property
+    def of_model(self) -> bool:
+        """Whether it is a model's whole entry, and not a value within it."""
+        return re.fullmatch(MODEL, self.path) is not None
+
+    @property
+    def in_words(self) -> str:
+        """What became of the value, after its path and a colon."""
+        if self.of_model and self.old is None:
+            return "joins"
+        if self.of_model and self.new is None:
+            return LEAVES
+        return f"{_text(self.old)} -> {_text(self.new)}"
 
 
 def _compare(old: Any, new: Any, path: str, changed: list[_Changed]) -> None:

@@ -239,17 +239,13 @@ class ScoreGrid:
         ScaleError
             The scale is not known, or a score lies outside it.
         """
-        if len({type(doc_id) for doc_id in self._items}) > 1:
-            raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
-        # In logs the newer score counts. In a table that somebody wrote neither is newer.
-        if unique and self._repeated is not None:
-            raise self._two_scores(path, *self._repeated)
+        self._require_sound(path, unique)
         labels, ids = list(self.rows), sorted(self._items)
         order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
         raw = self._scores.finish(len(labels), order)
         prompts = self._prompts(order)
+        # Scores of other documents leave `raw`, maybe the last one of a model.
         hashes, notes = self._join_documents(raw, None if prompts is None else prompts.codes, order)
-        # Counted after documents were joined, as that may take the last score of a model.
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
             raise _all_missing(path, metric, known.get("filter"))
@@ -289,6 +285,14 @@ class ScoreGrid:
         # The grid numbers marks from 1, with 0 for none; `Prompts` numbers them from 0.
         codes -= 1
         return Prompts(tuple(self._marks)[1:], codes)
+
+    def _require_sound(self, path: Path, unique: bool) -> None:
+        """Refuse doc_ids of several types and, with `unique`, two scores of a cell."""
+        if len({type(doc_id) for doc_id in self._items}) > 1:
+            raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
+        # In logs the newer score counts. In a table that somebody wrote neither is newer.
+        if unique and self._repeated is not None:
+            raise self._two_scores(path, *self._repeated)
 
     def _two_scores(self, path: Path, row: int, column: int) -> ScoreTableError:
         """Return the error of a cell that has two scores."""

@@ -262,22 +262,25 @@ def outcomes_meant(
         which one is to be named.
     """
     logged = reader_of(path).outcomes(path)
-    recorded = list(dict.fromkeys(outcome.task or "" for outcome in logged))
+    # A table that names no task has outcomes of the task "".
+    outcomes_by_task: dict[str, list[Logged]] = {}
+    for outcome in logged:
+        outcomes_by_task.setdefault(outcome.task or "", []).append(outcome)
+    # A filter may be named among the metrics, as in ``--metric exact_match,strict-match``.
     query = _MetricQuery(metrics, {filter, *(metrics or ())}, single)
     meant: list[Logged] = []
     lacking: list[str] = []
-    must_report = _tasks_meant(path, recorded, tasks) if recorded else {}
+    must_report = _tasks_meant(path, list(outcomes_by_task), tasks) if logged else {}
     for task, must in must_report.items():
-        reported = [outcome for outcome in logged if (outcome.task or "") == task]
-        outcomes = query.among(reported)
-        if query.asks_one and len(outcomes) > 1:
+        outcomes = query.among(outcomes_by_task[task])
+        if query.takes_only_one and len(outcomes) > 1:
             raise _ambiguous(path, task, outcomes)
+        # A pattern passes over tasks without the metric; a task that the user names must have it.
         if must and not outcomes:
-            names = dict.fromkeys(outcome.metric for outcome in reported)
-            lacking.append(f"{task} reports {' and '.join(names)}")
+            lacking.append(f"{task} reports {' and '.join(_metrics_of(outcomes_by_task[task]))}")
         meant += outcomes
     if not meant:
-        known = some(list(dict.fromkeys(outcome.metric for outcome in logged)))
+        known = some(_metrics_of(logged))
         named = f" of metric {', '.join(metrics)}; its metrics are {known}" if metrics else ""
         raise UsageError(f"{path}: no results{named}")
     if lacking:
@@ -307,8 +310,8 @@ class _MetricQuery(NamedTuple):
     single: bool
 
     @property
-    def asks_one(self) -> bool:
-        """Whether a task with several outcomes leaves open which one is meant."""
+    def takes_only_one(self) -> bool:
+        """Whether two matching outcomes of a task are one too many, as nothing says which."""
         return self.metrics is None or self.single
 
     def among(self, outcomes: Sequence[Logged]) -> list[Logged]:
@@ -333,9 +336,13 @@ class _MetricQuery(NamedTuple):
         ]
 
 
+def _metrics_of(outcomes: Sequence[Logged]) -> list[str]:
+    return list(dict.fromkeys(outcome.metric for outcome in outcomes))
+
+
 def _ambiguous(path: Path, task: str, outcomes: Sequence[Logged]) -> UsageError:
     """Return the error of a task with several outcomes, of which none is named."""
-    metrics = list(dict.fromkeys(outcome.metric for outcome in outcomes))
+    metrics = _metrics_of(outcomes)
     filters = [str(outcome.filter) for outcome in outcomes]
     # What tells them apart is what has to be named.
     if len(metrics) > 1:

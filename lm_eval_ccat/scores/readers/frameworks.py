@@ -215,6 +215,22 @@ def _metric_meant(path: Path, rows: list[Row], query: Query, notes: list[str]) -
     return metric
 
 
+def _grid_of(rows: Sequence[Row]) -> ScoreGrid:
+    """Return the scores of rows of one task and metric by model, configuration and item."""
+    # What all rows have in common tells no configurations apart.
+    several = len({row.config for row in rows}) > 1
+    # Numbers and texts cannot be sorted together.
+    as_text = len({type(row.doc_id) for row in rows}) > 1
+    grid = ScoreGrid()
+    grid.lay(
+        [(row.model.strip(), row.config if several else "") for row in rows],
+        [str(row.doc_id) if as_text else row.doc_id for row in rows],
+        [row.score for row in rows],
+        [row.doc_hash for row in rows],
+    )
+    return grid
+
+
 def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> ScoreTable:
     """Return the scores of the task and the metric that are asked for, of all their rows."""
     if not rows:
@@ -228,6 +244,7 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
     models = {row.model.strip() for row in rows}
     # The grid keeps the last score of an item: that of the latest run.
     rows = sorted((row for row in rows if row.metric == metric), key=lambda row: row.date)
+    # Metrics that are no numbers are told of only where one of them is asked for.
     warnings = [note for note in notes if _NO_NUMBER not in note]
     # A model without the metric would be missing from a ranking in silence.
     if without := models - {row.model.strip() for row in rows}:
@@ -235,17 +252,7 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
             f"{path}: models without a score of {metric} are left out: "
             f"{first_of(sorted(without), 5)}"
         )
-    # What all rows have in common tells no configurations apart.
-    several = len({row.config for row in rows}) > 1
-    as_text = len({type(row.doc_id) for row in rows}) > 1
-    grid = ScoreGrid()
-    grid.lay(
-        [(row.model.strip(), row.config if several else "") for row in rows],
-        [str(row.doc_id) if as_text else row.doc_id for row in rows],
-        [row.score for row in rows],
-        [row.doc_hash for row in rows],
-    )
-    return grid.finish(
+    return _grid_of(rows).finish(
         path,
         query,
         metric,

@@ -110,8 +110,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     if contents.filters:
         filter = one_of(path, "filter", None, contents.filters)
     latest_run, _ = labelled_runs[-1]
-    first_rows = islice(sound_rows(latest_run.samples), _N_ROWS)
-    script_doubt = script_warning(name, [str(row.get("target") or "") for row in first_rows])
+    warnings += _doubts_of_script(latest_run, name)
     higher_is_better = _stated_direction(metric_as_stated)
     scores = grid.finish(
         path,
@@ -122,7 +121,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         # A scale that takes any number is none; the scores have to suggest one.
         stated_scale=None if metric.scale is _ANY_NUMBER else metric.scale,
         lower_is_better=None if higher_is_better is None else not higher_is_better,
-        warnings=[*warnings, *([script_doubt] if script_doubt else ())],
+        warnings=warnings,
         say_missing=True,
         settings=shared_settings(runs),
         configurations=configurations_of(runs, contents.sent),
@@ -369,31 +368,54 @@ def _source(samples: Path) -> Path:
     return samples.parent / samples.readlink() if samples.is_symlink() else samples
 
 
+def _doubts_of_script(run: LoggedRun, metric: str) -> list[str]:
+    """Warn of a metric that is noise on targets in the writing system of a run's first ones."""
+    first_rows = islice(sound_rows(run.samples), _N_ROWS)
+    doubt = script_warning(metric, [str(row.get("target") or "") for row in first_rows])
+    return [doubt] if doubt else []
+
+
 def _choose_metric(
     path: Path, runs: Sequence[LoggedRun], metric: str | None, filter: str | None
 ) -> tuple[str, str | None]:
-    """Return metric and filter: the given ones, else the only ones; None for an unknown filter."""
+    """Return metric and filter: the stated ones, else the only ones; None for an unknown filter.
+
+    Raises
+    ------
+    ScoreTableError
+        No metric is stated, and no row can be read.
+    UnknownScoresError
+        No run reports the metric; or none is stated where there are several; the filter likewise.
+    """
     keys = list(dict.fromkeys(key for run in runs for key in run.metric_keys))
-    # The names that a metric may have in the rows, where one is given.
-    meant = {parts_of(name).base for name in (metric or "", (metric or "").removeprefix(SENTENCE))}
-    metrics: dict[str, None] = {}
-    # The first run tells, unless it lacks a metric that others may have.
-    for run in runs:
-        metrics |= dict.fromkeys(next(sound_rows(run.samples), {}).get("metrics") or ())
-        if metrics and (metric is None or meant & metrics.keys()):
-            break
-    reported = list(metrics or dict.fromkeys(name for name, _ in keys))
+    # Users may name a mean as this package's own results do: ``sentence_bleu`` of rows with `bleu`.
+    names_in_rows = [] if metric is None else [metric, metric.removeprefix(SENTENCE)]
+    reported = _metrics_in_rows(runs, names_in_rows) or list(dict.fromkeys(key[0] for key in keys))
     if metric is None and not reported:
         raise ScoreTableError(f"{path}: no readable rows in the logs of {runs[0].task}")
-    name = metric or one_of(path, "metric", None, reported)
-    # Users may name a mean as this package's own results do.
-    if parts_of(name).base not in reported:
-        name = name.removeprefix(SENTENCE)
+    if metric is None:
+        names_in_rows = [one_of(path, "metric", None, reported)]
+    name = next(
+        (named for named in names_in_rows if parts_of(named).base in reported), names_in_rows[-1]
+    )
     base = parts_of(name).base
     if reported and base not in reported:
-        one_of(path, "metric", metric, reported)
-    filters = dict.fromkeys(filter_ for metric, filter_ in keys if metric == base)
+        one_of(path, "metric", metric, reported)  # raises the error, which lists the metrics
+    filters = dict.fromkeys(filter_of_key for metric_of_key, filter_of_key in keys
+                            if metric_of_key == base)  # fmt: skip
     return name, one_of(path, "filter", None, filters) if filter is None and filters else filter
+
+
+def _metrics_in_rows(runs: Sequence[LoggedRun], names: Sequence[str]) -> list[str]:
+    """Return the metrics that rows report: those of the first run that tells, by one of `names`."""
+    bases = {parts_of(name).base for name in names}
+    metrics: dict[str, None] = {}
+    for run in runs:
+        metrics |= dict.fromkeys(next(sound_rows(run.samples), {}).get("metrics") or ())
+        # A run may lack a metric that the others have.
+        if metrics and (not names or bases & metrics.keys()):
+            break
+    return list(metrics)
 
 
 READER = Reader(

@@ -372,13 +372,13 @@ def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
     file_scores, n_unnamed, path = FileScores(), Counter[Any](), file.path
     lines: dict[Any, _Line] = {}  # the first one of each document and filter
     metric, key, scorer = query.metric, query.metric.source, _Scorer(query)
-    n_unreadable = n_unusable = n_unreported = 0
+    n_left_out = Counter[str]()
     # With a key, only the end of each row is parsed, where scores stand. If a score is a pair of
     # texts, the answer is needed as well, to tell which of the two it is.
     for number, row in rows_of(path, None if metric.pairs else key):
         if isinstance(row, str):
-            n_unreadable += 1
-            if n_unreadable <= _MAX_LINES:
+            n_left_out["unreadable"] += 1
+            if n_left_out["unreadable"] <= _MAX_LINES:
                 file_scores.notes.append(f"{path}, line {number}: not readable, left out ({row})")
             continue
         name = filter_of(row, file, n_unnamed)
@@ -387,7 +387,7 @@ def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
             continue
         # A task may leave a metric out where it does not apply to a document.
         if key not in row:
-            n_unreported += 1
+            n_left_out["unreported"] += 1
             continue
         try:
             score = scorer.score_of(row)
@@ -395,7 +395,7 @@ def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
             fact, *remedy = error.args
             raise OutsideScaleError(f"{path}, doc_id {row['doc_id']}: {fact}", *remedy) from None
         except MetricError as error:
-            n_unusable += 1
+            n_left_out["unusable"] += 1
             file_scores.unusable = file_scores.unusable or f"line {number}: {error}"
             continue
         line = _Line(number, score, row.get("doc_hash"))
@@ -403,15 +403,20 @@ def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
         first_line.require_same(line, path, f"{key} of document {row['doc_id']!r}")
         file_scores.append(row, score, mark_of_row(row, file.template))
         file_scores.filters[name] = None
-    if (n_more := n_unreadable - _MAX_LINES) > 0:
-        file_scores.notes.append(f"{path}: {n_more} more unreadable lines left out")
-    if n_unusable:
-        file_scores.notes.append(
-            f"{path}: {n_unusable} scores unusable, counted as missing ({file_scores.unusable})"
-        )
-    if n_unreported:
-        file_scores.notes.append(f"{path}: {n_unreported} rows do not report {metric.name}")
+    file_scores.notes += _left_out_in_words(n_left_out, file_scores.unusable, path, metric)
     return file_scores
+
+
+def _left_out_in_words(
+    n_left_out: Mapping[str, int], unusable: str, path: Path, metric: Metric
+) -> Iterator[str]:
+    """Yield how many rows of a file were left out, by each reason."""
+    if (n_more := n_left_out["unreadable"] - _MAX_LINES) > 0:
+        yield f"{path}: {n_more} more unreadable lines left out"
+    if n := n_left_out["unusable"]:
+        yield f"{path}: {n} scores unusable, counted as missing ({unusable})"
+    if n := n_left_out["unreported"]:
+        yield f"{path}: {n} rows do not report {metric.name}"
 
 
 def read_files(
