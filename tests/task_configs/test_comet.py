@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import yaml
 from local_data import CONFIGS, N, run_command
+from scores.test_harness_logs import sample_row, write_run
 from worlds import comet_checkpoint
 from worlds.logs import logged
 
@@ -27,6 +28,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import MetricError
 from lm_eval_ccat.harness import comet
 from lm_eval_ccat.harness.comet import comet_scores
+from lm_eval_ccat.upkeep.rescore import rescore
 
 TASK = "ccat_flores200_tur_eng_comet"
 RANKED = ("m1", "m3", "m5")
@@ -94,6 +96,15 @@ def test_the_model_is_loaded_once_and_a_failed_call_does_not_end_it(loaded, monk
     assert score("b") == [0.51]
     trained = tmp_path / "trained" / "checkpoints" / "model.ckpt"
     assert loaded.read_text().splitlines()[-1] == str(trained)
+
+
+@pytest.mark.parametrize("model", [None, "another"])
+def test_scores_of_logs_name_the_checkpoint_that_made_them(loaded, tmp_path, model):
+    rows = [sample_row(k, {"acc": 1.0}, doc={"source": f"s {k}"}, answer="a") for k in range(2)]
+    write_run(tmp_path / "logs", "m", rows)
+    table = rescore(tmp_path / "logs", "comet", source_field="source", model=model)
+    assert loaded.read_text().split() == [model or "Unbabel/wmt22-comet-da"]
+    assert table.settings["scorer"] == {"comet": {"checkpoint": loaded.read_text().strip()}}
 
 
 def test_what_a_failed_worker_wrote_is_quoted_in_whatever_encoding(tmp_path):

@@ -36,6 +36,9 @@ def test_a_judge_rates_logged_answers_once(logs_of, tmp_path, capsys):
         assert len(server.requests) == asked  # all from the cache
         printed = capsys.readouterr()
         assert "$0.0000" in printed.err
+        # In portions, of which the last ends with the last answer.
+        portions = [int(n) for n in re.findall(rf"rated (\d+) of {len(LOGGED) * N}", printed.err)]
+        assert portions[-1] == len(LOGGED) * N and portions[0] == 16
         assert printed.out.endswith(f"Next: lm-eval-ccat calibrate {out} -o bank.json\n")
         path.write_text(yaml.safe_dump({**settings, "model": "m3"}))
         assert main([*command, "--judge", str(path)]) == 2

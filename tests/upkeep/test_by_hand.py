@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE, Observation
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.scores.item_scaling import CONSTANT
 from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.testing.methods import example_table
-from lm_eval_ccat.upkeep.borrow import _moved, _profile, donors_of
+from lm_eval_ccat.upkeep.borrow import _moved, _profile, _scores_on, donors_of
 from lm_eval_ccat.upkeep.check import check_scores
 from lm_eval_ccat.upkeep.forms import Form, _Covariance, _filled, _write_task, make_form, score_form
 from lm_eval_ccat.upkeep.score_tables import make_bank, scores_for, table_of
@@ -47,6 +47,23 @@ def test_items_that_stay_keep_their_own_parameters():
     for name, values in left.parameters.items():
         for item, value in zip(left.doc_ids, values):
             assert value == bank.parameters[name][bank.index[item]], name
+
+
+def test_items_that_calibration_removed_are_none_that_a_bank_could_go_on_with():
+    bank = replace(ItemBank.blank(range(3)), kept=np.array([True, True, False]))
+    left = retire(bank, [0], "leaked")
+    assert left.doc_ids == (1, 2)
+    with pytest.raises(BankError, match="no item of the bank would be left"):
+        retire(left, [1], "leaked")
+
+
+def test_a_bank_knows_every_time_that_items_left_it():
+    bank = ItemBank.blank(range(5))
+    left = retire(retire(bank, [0], "leaked"), [3, 4], "wrong")
+    assert [(part["items"], part["why"]) for part in left.provenance["retired"]] == [
+        ([0], "leaked"), ([3, 4], "wrong"),
+    ]  # fmt: skip
+    assert left.provenance["retired"][0]["previous"] == bank.sha256
 
 
 def versions(n_models):
@@ -201,6 +218,20 @@ def test_the_new_task_is_no_donor(tmp_path):
     banks = {task: replace(bank, task=task) for task in ("de", "es")}
     SuiteBank({**banks, "new": replace(own, task="new")}).save(tmp_path / "s")
     assert list(donors_of([tmp_path / "s"], Query(task="new"))) == ["de", "es"]
+
+
+@pytest.mark.long
+def test_a_suite_lends_by_another_filter_where_it_has_none_of_that_name(tmp_path):
+    bank = calibrate(example_table(12, 30), "paper", keep_scores=True)
+    SuiteBank({"de": replace(bank, task="de", filter="strict")}).save(tmp_path / "s")
+    assert [*donors_of([tmp_path / "s"], Query(task="new"))] == ["de"]
+    assert [*donors_of([tmp_path / "s"], Query(task="new", filter="loose"))] == ["de"]
+
+
+def test_a_donor_may_have_many_more_documents_than_the_new_task():
+    own = ScoreTable.from_arrays(np.zeros((1, 4)), ["own"], [1, 3, 5, 39])
+    donor = ScoreTable.from_arrays([np.arange(40) / 40], ["m"])
+    assert _scores_on(own, "de", donor).tolist() == [[1 / 40, 3 / 40, 5 / 40, 39 / 40]]
 
 
 def test_covariances_of_items_are_those_of_the_sample_but_for_what_is_shrunk():

@@ -135,6 +135,7 @@ def test_one_task_is_one_bank_without_the_models_that_are_excluded(place, capsys
         ("suite_*", [], 2, "task suite_c reports acc, flat; name one (--metric)"),
         ("suite*", ["--metric", "flat"], 2, "no outcome could be calibrated"),
         ("suite*,suite_a", ["--metric", "flat"], 2, "of 1 task (suite_a reports acc)"),
+        ("suite_a,suite*", ["--metric", "flat"], 2, "of 1 task (suite_a reports acc)"),
         ("suite", ["--metric", "flat"], 2, "of 2 tasks (suite_a reports acc, suite_b reports acc)"),
     ],
 )
