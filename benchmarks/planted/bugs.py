@@ -3562,6 +3562,13 @@ BUGS: tuple[Bug, ...] = (
         ),
     ),
     Bug(
+        "a pair that is open on these documents is decided of others",
+        "lm_eval_ccat/ranker/builder",
+        "same_sign & (wider.state == DECIDED)",
+        "wider.state == DECIDED",
+        ("tests/ranker/test_result.py",),
+    ),
+    Bug(
         "Enter starts a run that costs money",
         "lm_eval_ccat/cli/live",
         'in ("y", "yes")',

@@ -26,6 +26,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/board/test_cheats.py",
         "tests/board/test_board_tasks.py",
     ),
+    "board/adding": (
+        "tests/board/test_configurations.py",
+        "tests/board/test_board.py",
+        "tests/board/test_board_tasks.py",
+    ),
+    "board/scoring": ("tests/board/test_scored_alike.py",),
     "board/ledger": ("tests/board/test_chances.py", "tests/board/test_board.py"),
     "upkeep": ("tests/upkeep/test_suites.py", "tests/upkeep/test_any_table.py"),
     "upkeep/check": (
@@ -35,7 +41,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "upkeep/forms": ("tests/upkeep/test_by_hand.py", "tests/upkeep/test_forms.py"),
     "upkeep/borrow": ("tests/upkeep/test_by_hand.py", "tests/upkeep/test_borrow.py"),
-    "upkeep/rescore": ("tests/task_configs/test_score_command.py",),
+    "upkeep/rescore": (
+        "tests/task_configs/test_score_command.py",
+        "tests/task_configs/test_comet.py",
+    ),
     "upkeep/update": (
         "tests/upkeep/test_by_hand.py",
         "tests/upkeep/test_update.py",
@@ -68,6 +77,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_bill.py",
         "tests/live/test_rank.py",
     ),
+    "live/forecast": ("tests/live/test_prospects.py",),
     "live/complete": ("tests/live/test_complete.py",),
     "live/verify": ("tests/cli/test_verify_command.py", "tests/runs/test_salvage.py"),
     "live/quiet": ("tests/live/test_quiet.py", "tests/live/test_secrets.py"),
@@ -261,6 +271,16 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "report/trust": (
         (
+            "a bank's warning is told twice",
+            'if f"bank: {text}" not in doubts',
+            "if text not in doubts",
+        ),
+        (
+            "a run without answers is contradicted by another version",
+            "elif run.answers and not with_course:",
+            "elif not with_course:",
+        ),
+        (
             "a model that was set aside has failed as well",
             'elif failed := row.get("failed"):',
             'if failed := row.get("failed"):',
@@ -277,6 +297,21 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "report/following": (
+        (
+            "the limit of answers of a run with repeats is that of its items",
+            "min(largest, answers_in_full)",
+            "min(largest, n_items)",
+        ),
+        (
+            "the budget of a run with repeats is that of its items",
+            "answers_of_all = answers_in_full * len(models)",
+            "answers_of_all = n_items * len(models)",
+        ),
+        (
+            "a budget of seconds is raised by a number of answers",
+            'if "budget" in stopped and "seconds" not in stopped:',
+            'if "budget" in stopped:',
+        ),
         (
             "a pair that is to be decided gets the items of its cheaper model",
             'largest = max(models[name]["n_items"] + n for',
@@ -360,6 +395,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "report/plots": (
         (
+            "the centre of abilities is taken off twice",
+            'of_models + bank.constants.get("centre", 0.0)',
+            'of_models - bank.constants.get("centre", 0.0)',
+        ),
+        (
             "an undecided model's background is not shaded",
             "        if model.tie is not None:\n            y = lines",
             "        if model.tie is None:\n            y = lines",
@@ -399,6 +439,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("known models are asked", 'if not self.result["models"][model].get("known")]', "]"),
     ),
     "board/adding": (
+        (
+            "two configurations of one source get one name",
+            "            configurations_on_board[names[model]] = configurations\n",
+            "",
+        ),
         (
             "full results on another version stand in the ledger already",
             "and task_score.version in (None, earlier.tasks[task].version)",
@@ -517,6 +562,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "board/checking": (
         (
+            "only the newest hash of a ledger counts as published",
+            "not any(line.link.startswith(head) for line in lines)",
+            "not (lines and lines[-1].link.startswith(head))",
+        ),
+        (
             "a file outside the board proves a row",
             "if not (board.path / file).resolve().is_relative_to(root):",
             "if not (board.path / file).is_relative_to(board.path):",
@@ -569,6 +619,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "board/folder": (
         (
+            "a row that states no weights has those of the board",
+            "row.shares.get(task, 1.0) - share",
+            "row.shares.get(task, share) - share",
+        ),
+        (
             "a board whose lower scores are better has its worst first",
             "sign = 1.0 if higher_is_better else -1.0",
             "sign = 1.0",
@@ -619,6 +674,16 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "upkeep/update": (
+        (
+            "items that calibration removed are enough for a bank to go on with",
+            "if not (stays & bank.kept).any():",
+            "if not stays.any():",
+        ),
+        (
+            "a bank forgets the items that were retired before",
+            '"retired": [*earlier_retirements, retirement]',
+            '"retired": [retirement]',
+        ),
         (
             "a union takes a document for another with its number",
             "if None not in (hash_, known) and hash_ != known:",
@@ -753,6 +818,16 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "upkeep/borrow": (
         (
+            "a bank of another filter lends nothing",
+            "if bank.filter == query.filter] or banks",
+            "if bank.filter == query.filter]",
+        ),
+        (
+            "a donor must have half of its own documents in the new task",
+            "_LEAST_SHARE * own_scores.n_items:",
+            "_LEAST_SHARE * donor.n_items:",
+        ),
+        (
             "a donor's documents are those of another data set",
             "if len(data_sets) < 2 else {}",
             "if data_sets else {}",
@@ -785,12 +860,27 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "upkeep/rescore": (
         (
+            "the last answers that were rated are not counted",
+            'f"rated {len(scores)} of',
+            'f"rated {start} of',
+        ),
+        (
+            "scores of logs name no checkpoint where none is stated",
+            'scorer = {"checkpoint": model} if model else None',
+            'scorer = {"checkpoint": model}',
+        ),
+        (
             "a judge's list of answers has the last batch alone",
             "scores += [rating.score",
             "scores = [rating.score",
         ),
     ),
     "upkeep/score_tables": (
+        (
+            "a pattern named after a task no longer lets that task be required",
+            "must_report.get(task, False) or not is_pattern",
+            "not is_pattern",
+        ),
         (
             "the middle of the range is chosen first",
             "key=lambda value: -abs(value",
@@ -2005,6 +2095,32 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "further metrics of a completed run are not printed",
             "for outcome_run in (run, *run.further)\n",
             "for outcome_run in (run,)\n",
+        ),
+    ),
+    "board/scoring": (
+        (
+            "four models are named where three are meant",
+            "first_of(models, 3)",
+            "first_of(models, 4)",
+        ),
+    ),
+    "board/publish": (
+        (
+            "a model that states how one of its tasks was drawn counts as if it stated all",
+            "if all(score.configuration for score in place.row",
+            "if any(score.configuration for score in place.row",
+        ),
+    ),
+    "live/forecast": (
+        (
+            "expected items are stated for differences on [0, 1]",
+            '{gap * plan.scale.span:g}"',
+            '{gap:g}"',
+        ),
+        (
+            "expected items are those of twice the difference",
+            "needed = [power.items_for_difference(gap) for power in ways]",
+            "needed = [power.items_for_difference(2 * gap) for power in ways]",
         ),
     ),
 }

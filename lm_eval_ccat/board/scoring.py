@@ -13,7 +13,7 @@ from ..live.scored import LoggedDocuments, Scoring, runs_by_model
 from ..runs.differences import CUT_SHORT, SCORING_CODE
 from ..scores import ScoreTable
 from ..scores.reading import Logged
-from ..shown import one_line_per_kind, some
+from ..shown import first_of, one_line_per_kind
 from .folder import SCORING, Board, keep_hashes
 
 _REMEDY = "score it alike, or begin a board of it: `lm-eval-ccat board init NEW_DIR --from LOGS`"
@@ -106,7 +106,7 @@ def other_scoring(
                 # What nobody has to accept is only told.
                 elif not difference.change:
                     models_of_note.setdefault(difference.text, []).append(model)
-        notes[task] = [f"{some(models, 3)}: {text}" for text, models in models_of_note.items()]
+        notes[task] = [f"{first_of(models, 3)}: {text}" for text, models in models_of_note.items()]
     # The board's file was lost. To write a new one from these logs would hide that.
     if missing := unknown_scoring(board):
         return ScoringComparison(refused, [*one_line_per_kind(notes), missing], {})

@@ -31,9 +31,17 @@ from lm_eval_ccat.board import (
 )
 from lm_eval_ccat.board.cheats import copies
 from lm_eval_ccat.board.checking import _sample, rows_of_journal
-from lm_eval_ccat.board.folder import HASHES, Reserve, keep_hashes, without_reserve
+from lm_eval_ccat.board.folder import (
+    HASHES,
+    OTHER_WEIGHTS,
+    Reserve,
+    keep_hashes,
+    why_not_comparable,
+    without_reserve,
+)
+from lm_eval_ccat.board.ledger import FULL, BoardRow, TaskScore
 from lm_eval_ccat.board.placing import _reserve_of
-from lm_eval_ccat.board.publish import _metrics_in_words, _score_in_words
+from lm_eval_ccat.board.publish import _drawn_otherwise, _metrics_in_words, _score_in_words
 from lm_eval_ccat.board.scoring import unknown_scoring
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.journal import JournalFile
@@ -343,6 +351,31 @@ def test_files_that_are_gone_have_no_hash_and_others_keep_theirs(tmp_path):
     keep_hashes(tmp_path, [tmp_path / "new", tmp_path / "gone"])
     known = json.loads((tmp_path / HASHES).read_text())
     assert known == {name: hashlib.sha256(name.encode()).hexdigest() for name in ("kept", "new")}
+
+
+def test_only_models_that_state_how_every_task_was_drawn_are_said_to_be_drawn_otherwise():
+    def place_of(model, *configurations):
+        tasks = {str(n): SimpleNamespace(configuration=c) for n, c in enumerate(configurations)}
+        return SimpleNamespace(row=SimpleNamespace(model=model, tasks=tasks))
+
+    greedy, drawn = {"model": "m"}, {"model": "m", "temperature": 0.7}
+    usual = [place_of(name, greedy, greedy) for name in "abc"]
+    for place_of_other, said in ((place_of("x", drawn, {}), 0), (place_of("x", drawn, drawn), 1)):
+        notes = _drawn_otherwise(SimpleNamespace(placed=[*usual, place_of_other]))
+        assert len(notes) == said and all("x (temperature 0.7)" in note for note in notes)
+
+
+def test_a_row_that_states_no_weights_is_of_its_task_alone():
+    banks = {task: ItemBank.blank(range(4), task=task, metric="acc") for task in "tu"}
+    score = TaskScore(0.5, 0.4, 0.6, items=4, documents=4, metric="acc,none")
+    for tasks, shares, why in (
+        ("t", {"t": 1.0}, ""),
+        ("tu", {"t": 0.5, "u": 0.5}, OTHER_WEIGHTS),
+    ):
+        row = BoardRow("m", FULL, 0.5, 0.4, 0.6, dict.fromkeys(tasks, score), "2026-01-31")
+        of_tasks = {task: banks[task] for task in tasks}
+        assert why_not_comparable(row, of_tasks, shares) == why
+        assert why_not_comparable(replace(row, shares=shares), of_tasks, shares) == ""
 
 
 def test_a_model_is_silent_of_its_configuration_unless_every_task_states_it():

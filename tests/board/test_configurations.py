@@ -133,6 +133,16 @@ def test_a_template_that_is_not_known_is_no_other_than_one_that_is(board, tmp_pa
     assert row.model == "org/m+chat_template=none"
 
 
+def test_of_two_templates_only_one_can_be_the_one_that_is_not_known(board, tmp_path):
+    add(board, logs(tmp_path, written={"chat_template": ""}))
+    folder = logs(tmp_path, written=TEMPLATE)
+    config = {"model_args": "pretrained=org/m"}
+    other = {"chat_template": "{{other}}", "chat_template_sha": "feedbeef0000"}
+    write_run(folder, "org/m", rows_of(OTHER), day=2, config=config, **other)
+    [row] = add(board, folder).rows
+    assert row.model.startswith("org/m+chat_template=") and names(board) == ["org/m", row.model]
+
+
 def test_two_ways_of_asking_a_model_in_one_source_are_two_configurations(board, tmp_path):
     folder = logs(tmp_path)
     config = {"model_args": "pretrained=org/m"}

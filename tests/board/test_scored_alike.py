@@ -109,6 +109,18 @@ def test_results_of_another_temperature_are_marked_by_name(board, tmp_path, ccat
     assert "alike (" not in text
 
 
+@pytest.mark.parametrize(("n", "named"), [(3, "a, b, c"), (5, "a, b, c and 2 more")])
+def test_what_is_told_of_many_models_names_the_first_and_counts_the_others(tmp_path, n, named):
+    ItemBank.blank(range(12), task="demo", metric="exact_match").save(tmp_path / "bank.json")
+    board = init(tmp_path / "board", tmp_path / "bank.json")
+    for model in "uvwxyz":
+        logs(tmp_path / "logs", model)
+    for model in "abcde"[:n]:
+        logs(tmp_path / "logs", model, generation_kwargs={"temperature": 0.9})
+    words = "generation setting temperature is 0.0 in the board and 0.9 in the source"
+    assert f"{named}: {words}" in add(board, tmp_path / "logs").notes
+
+
 @pytest.mark.long
 def test_a_board_without_its_scoring_tells_that_and_takes_no_other_as_its_measure(
     board, tmp_path, ccat

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from worlds.boards import bank_of, draw, drive, of
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.ranker.builder import _repeats
+from lm_eval_ccat.ranker.builder import RankingBuilder, _repeats
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.ranker.rows import Estimate, PairColumns
 from lm_eval_ccat.shown import rounded
@@ -243,6 +244,22 @@ def test_what_these_documents_decide_of_a_pair_need_not_hold_of_others(max_items
     assert found["a", "b"] == found["b", "a"] == (decision, False)
     assert found["a", "c"] == found["b", "c"] == ("decided", True)
     assert ttest_rel(rows["a"], rows["b"]).pvalue > 0.05 > ttest_rel(rows["b"], rows["c"]).pvalue
+
+
+def test_a_pair_holds_beyond_these_documents_only_with_the_sign_that_it_has_on_them():
+    """What was decided stays so, although answers to come may say the contrary."""
+    better, worse, is_open = ([[0, 1], [-1, 0]], [[0, -1], [1, 0]], [[0, 0], [0, 0]])
+    for here, beyond, holds in (
+        (better, better, True), (better, worse, False), (is_open, better, False),
+        (better, is_open, False),
+    ):  # fmt: skip
+        wider = SimpleNamespace(sign=np.array(beyond), state=np.abs(beyond))
+        standing = SimpleNamespace(first_look=lambda question, wider=wider: wider)
+        verdicts = SimpleNamespace(
+            tested=[0, 1], sign=np.array(here), belief=SimpleNamespace(question="benchmark")
+        )
+        found = RankingBuilder._beyond(SimpleNamespace(_standing=standing), verdicts)
+        assert (found[0, 1], found[1, 0]) == (holds, holds)
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from synthetic import make_run
 
-from lm_eval_ccat import ItemBank, calibrate
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.methods.method import method_of
 from lm_eval_ccat.ranker.columns import model_cells
 from lm_eval_ccat.records import Header, Item, Tell
@@ -64,6 +64,19 @@ def test_the_information_of_a_bank_is_that_of_its_curves(method):
     here = by_item[np.searchsorted(grid, location[bank.kept]), np.flatnonzero(bank.kept)]
     assert here == pytest.approx(best, rel=1e-6)
     assert np.isnan(location[~bank.kept]).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("easier", [-2.0, 2.0])
+def test_a_curve_goes_from_the_weakest_to_the_strongest_model_of_the_bank(easier):
+    scores = example_table(14, 60, seed=3).scores
+    scores = 1.0 / (1.0 + np.exp(-easier) * (1.0 / scores.clip(0.01, 0.99) - 1.0))
+    bank = calibrate(ScoreTable.from_arrays(scores, [f"m{n}" for n in range(14)]), "default")
+    curves, _, _ = curves_of(bank)
+    grid, *_ = information_curve(bank, np.array([]))
+    low, high = curves.expected(grid[[0, -1]] - curves.origin)[:, bank.kept].mean(axis=1)
+    means = scores[:, bank.kept].mean(axis=1)
+    assert low < means.min() < means.max() < high
 
 
 @pytest.mark.long

@@ -415,6 +415,43 @@ def test_the_budget_that_decides_a_pair_holds_what_was_spent_and_is_rounded_up(s
     assert to_decide(content).endswith("--resume --budget_items 198")  # 2 models, 99 documents
 
 
+def test_what_is_asked_repeatedly_is_counted_in_answers():
+    content = ranking(
+        "ab", open_pairs=[open_pair(a=100, b=10)], items_of_benchmark=60, answers_of_benchmark=240,
+        stopped_because="the limit of 9 items per model is reached",
+    )  # fmt: skip
+    assert to_decide(content).endswith("--resume --max_items 109")  # of 4 answers to 60 items
+    content |= {"cost": 18.0, "stopped_because": "the budget is used up"}
+    assert to_decide(content).endswith("--resume --budget_items 128")
+    content["open_pairs"] = [open_pair(a=30, b=10_324)]
+    assert to_decide(content).endswith("--resume --budget_items 480")
+
+
+def test_nobody_knows_in_how_many_seconds_a_pair_is_decided():
+    content = ranking("ab", open_pairs=[open_pair(a=30, b=10)], cost=18.0)
+    content["stopped_because"] = "the budget of 60 seconds is used up"
+    assert to_decide(content) == ""
+
+
+def test_a_warning_of_a_bank_that_the_result_has_is_told_once():
+    bank = SimpleNamespace(warnings=("few models", "no settings"))
+    run = SimpleNamespace(
+        finished=True, result=ranking("ab", warnings=["bank: few models"]), models=list("ab"),
+        torn=False, bank_of={"t": bank}, banks={"t": bank}, answers=[],
+    )  # fmt: skip
+    assert [*warnings(run)] == [("Doubt", "bank: few models."), ("Items", "t: no settings")]
+
+
+@pytest.mark.parametrize("answers", [[], ["an answer"]])
+def test_a_run_without_answers_has_no_course_that_another_version_could_contradict(answers):
+    run = SimpleNamespace(
+        finished=True, result=ranking("ab"), models=list("ab"), torn=False, bank_of={}, banks={},
+        answers=answers,
+    )  # fmt: skip
+    said = [topic for topic, _ in warnings(run, with_course=False)]
+    assert said == ["Version"] * len(answers) and not [*warnings(run)]
+
+
 def test_what_set_a_model_aside_is_corrected_before_a_pair_is_decided():
     content = ranking("ab", open_pairs=[open_pair(a=30, b=10)], finished=True, exit_code=4)
     content["stopped_because"] = "the limit of 9 items per model is reached"
