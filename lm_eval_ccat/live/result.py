@@ -706,7 +706,7 @@ def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = 
 
 
 def _doubts_of_what_servers_state(tally: Tally) -> Iterator[str]:
-    """Yield a sentence for each server that states another model or tier, or tokens that do not add up."""
+    """Yield a sentence for each server that states another model, or tokens that do not add up."""
     for name, (asked, served) in tally.instead_of.items():
         yield f"the server of {name} was asked for {asked}, and says that {served} answered"
     for name, n_by_tier in tally.tiers.items():
