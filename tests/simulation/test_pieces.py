@@ -344,6 +344,18 @@ def test_claims_are_held_against_full_results_and_a_model_set_aside_has_no_place
         audit(unasked, table)
 
 
+def test_an_interval_that_holds_is_nowhere_said_to_fail():
+    """It holds at every look, so that it may be wider than two standard errors: here z is -3."""
+    table = ScoreTable.from_arrays(np.full((1, 20), 0.8), models=["a"], metric="my")
+    ranking = {
+        "terms": [{"task": "t", "metric": "my", "filter": None, "weight": 1.0}],
+        "models": {"a": {**SAID, "interval": [0.1, 0.9]}}, "order": ["a"], "pairwise": [],
+        "scale": Scale().to_dict(), "confidence": 0.95, "items_of_benchmark": 20,
+    }  # fmt: skip
+    text = audit(ranking, table).to_text()
+    assert "-3.00  yes" in text and "1 of 1 hold" in text and "fail" not in text
+
+
 def test_pairs_are_covered_by_students_quantiles():
     wanted = [t.ppf(0.95, 2), norm.ppf(0.95)]
     assert quantiles(0.9, np.array([2.0, np.inf])) == pytest.approx(wanted)
