@@ -257,12 +257,11 @@ class Turns:
         all: the item then waits for a model that is busy.
         """
         candidates = self.candidates()
-        # Positions among the candidates of those that may be asked now.
-        askable = [
-            position
-            for position, model in enumerate(candidates.models)
-            if models is None or model in models
-        ]
+        # Positions among the candidates of those that may be asked now. All of hundreds of models
+        # are not gone through one by one, which would take as long as all else here.
+        askable: Sequence[int] = range(len(candidates.models))
+        if models is not None:
+            askable = [n for n, model in enumerate(candidates.models) if model in models]
         if not askable:
             return None
         # What an item is worth matters only beside others; in the warm-up all are worth the same,
@@ -271,26 +270,41 @@ class Turns:
         if candidates.in_warmup or alone:
             return candidates.turn(askable[0])
         prices = self.accounts.prices[candidates.models].tolist()
-        # For its price, a free item is worth more than any other, however informative these are.
-        rivals = [position for position, price in enumerate(prices) if price == 0.0]
-        if rivals:
+        if 0.0 in prices:
             askable_free = [position for position in askable if prices[position] == 0.0]
             # The item waits for a free model that is busy.
             if least_share and not askable_free:
                 return None
-            rivals, askable = (rivals, askable_free) if askable_free else (askable, askable)
+            askable = askable_free or askable
+            worth = self._worth_beside_free(candidates.models, prices, askable)
         else:
-            rivals = list(range(len(prices)))
-        worth = np.zeros(len(prices))
-        # Among free models alone the price decides nothing, so that any one will do.
-        worth[rivals] = self._worth(
-            [candidates.models[position] for position in rivals],
-            [prices[position] or 1.0 for position in rivals],
-        )
-        best = askable[int(worth[askable].argmax())]
+            worth = self._worth(candidates.models, prices)
+        best = int(worth.argmax())
+        if best not in askable:
+            best = askable[int(worth[askable].argmax())]
         if least_share and worth[best] < least_share * worth.max():
             return None
         return candidates.turn(best)
+
+    def _worth_beside_free(
+        self, models: Sequence[int], prices: Sequence[float], askable: Sequence[int]
+    ) -> Floats:
+        """Return what the next item of each model is worth where some are free; see `_worth`.
+
+        For its price, a free item is worth more than any other, however informative these are: of
+        models that may be asked, those count alone that are free, if any is.
+        """
+        # Positions of models that compete.
+        rivals = askable
+        if prices[askable[0]] == 0.0:
+            rivals = [position for position, price in enumerate(prices) if price == 0.0]
+        worth = np.zeros(len(prices))
+        # Among free models alone the price decides nothing, so that any one will do.
+        worth[rivals] = self._worth(
+            [models[position] for position in rivals],
+            [prices[position] or 1.0 for position in rivals],
+        )
+        return worth
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:
         """Return how much the next item of each model is worth for its price; only ratios count.

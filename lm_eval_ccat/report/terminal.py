@@ -674,6 +674,12 @@ def _rehearsal_lines(rehearsal: RehearsalContent | None) -> Iterator[str]:
         f"answers{costs_range}; {rehearsal['decided']:.0%} met the goal (every pair decided, or "
         "`stop:`)."
     )
+    # Readers take the expected number for a quote.
+    if answers["high"] > 2.0 * answers["low"]:
+        yield (
+            "It depends on how far apart the models are, which nobody knows before they are asked: "
+            "one run in four takes less than half of what is expected, or more than twice as much."
+        )
 
 
 def _power_lines(content: ForecastContent) -> Iterator[str]:

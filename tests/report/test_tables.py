@@ -288,6 +288,7 @@ def test_a_cost_that_is_not_known_is_never_called_nothing():
     played["answers"] = {"expected": 272.0, "low": 272.0, "high": 272.4}
     words = "\n".join(forecast_lines(forecast(rehearsal=played)))
     assert "8 in 10 took 272 answers, ~$2.00; 0% met" in words
+    assert "more than twice" not in words
 
 
 def test_remarks_on_costs_name_whose_are_unknown_and_tell_what_the_mark_means():
@@ -579,6 +580,7 @@ def test_a_plan_tells_full_runs_expectations_and_levels_apart():
         [expected] = [line for line in lines if line.startswith("Expected")]
         assert expected.startswith("Expected: 272 answers, ~$2.00. Of 8 rankings")
         assert "8 in 10 took 100 to 400 answers, ~$1.00 to $3.00; 75% met" in expected
+        assert sum("more than twice as much" in line for line in lines) == 1
         assert any(line.endswith(f"of rankings, at {level}") for line in lines)
 
 
