@@ -370,6 +370,21 @@ def test_what_a_row_says_is_in_view_and_the_rest_is_plainly_scrolled_to(browser,
     assert "less than 0.0001" in column(browser, "#board", 5)[7] or n_tasks == 14
 
 
+def test_a_score_near_0_is_shown_without_digits_of_noise(browser, tmp_path):
+    bank = ItemBank.blank(range(100), task="t", metric="acc")
+    SuiteBank({"t": bank}).save(tmp_path / "suite")
+    board = init(tmp_path / "board", tmp_path / "suite")
+    (board.path / "evidence.txt").write_text("scores")
+    ends = 3.907e-6, 1.2e-7, 0.0123
+    file = "evidence.txt", sha256_of(board.path / "evidence.txt")
+    scores = {"t": TaskScore(*ends, 40, 100, "acc,none", *file, bank=bank.sha256)}
+    about = {"date": "2026-02-01", "made_by": __version__, "shares": board.shares}
+    board.ledger.append([BoardRow("weak", "estimate", *ends, scores, confidence=0.95, **about)])
+    browser.get(publish(board, tmp_path / "site")[0].as_uri())
+    text = run(browser, "return document.getElementById('board').innerText")
+    assert "≈ 0.0000" in text and "0.0000 to 0.0123, 95%" in text and "0.00000" not in text
+
+
 def test_a_search_of_a_thousand_models_takes_under_a_second(browser, site):
     show(browser, site)
     took = run(

@@ -16,7 +16,9 @@
     for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
     return e;
   };
-  const figure = (v) => v.toPrecision(4);
+  // Near 0 four digits would be digits of noise, so four decimals are shown.
+  const figure = (v, digits = 4) => Math.abs(v) < 0.001
+    ? (Math.round(v * 1e4) / 1e4 || 0).toFixed(4) : v.toPrecision(digits);
   const names = data.rows.map((r) => r[MODEL].toLowerCase());
   const hidden = new Set(), picks = [];
   let order = data.rows.map((_, i) => i), shown = [], drawn = 0;
@@ -76,7 +78,7 @@
     (r[ESTIMATED] ? "" : from < to ? "full results, " : "full results") +
     (from < to || r[ESTIMATED] ? `${r[CONFIDENCE]}% interval ${figure(from)} to ${figure(to)}` : "");
   const briefly = (r) => (r[LOW] < r[HIGH] || r[ESTIMATED]
-    ? `${r[LOW].toPrecision(3)} to ${r[HIGH].toPrecision(3)}, ${r[CONFIDENCE]}%` : "full results");
+    ? `${figure(r[LOW], 3)} to ${figure(r[HIGH], 3)}, ${r[CONFIDENCE]}%` : "full results");
   const interval = (r) => {
     const e = svg("svg", { class: "iv", width: "100%", height: "18", role: "img",
       "aria-label": `${figure(r[SCORE])}, from ${figure(r[LOW])} to ${figure(r[HIGH])}` });
