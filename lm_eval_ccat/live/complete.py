@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import RunError, UsageError
+from ..errors import OtherSettingsError, RunError, UsageError
 from ..harness.estimates import TaskRun
 from ..harness.evaluation import save_model
 from ..masking import MASK, mask
@@ -92,7 +92,11 @@ def complete(
         # is a ranking that ends at once, so that no document is asked adaptively.
         if not is_run_directory:
             open_book(run).event(End(reason="every document is asked"))
-        run.require_same()
+        try:
+            run.require_same()
+        except OtherSettingsError as error:
+            # A new run that takes over the answers, as `rank` advises, does not complete this one.
+            raise RunError(f"{error.args[0]}. Use those: `complete` asks as the run did") from None
         book = rebuild(folder)
         if not book.done:
             raise RunError(f"{folder} is not finished; finish it with `rank --resume` first")

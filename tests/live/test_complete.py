@@ -7,6 +7,7 @@ import shutil
 import time
 
 import pytest
+import yaml
 from lm_eval.tasks import TaskManager
 from worlds.bench import TASK
 from worlds.server import trouble
@@ -109,6 +110,18 @@ def test_credentials_that_the_run_does_not_keep_are_asked_for(bench, server, cca
     assert "give the configuration: --config FILE" in ccat("complete", run, code=2).err
     err = ccat("complete", run, "--config", config, "--name", "nobody", code=2).err
     assert "no model named 'nobody'" in err
+
+
+@pytest.mark.long
+def test_other_settings_are_refused_with_a_remedy_that_complete_has(bench, server, ccat):
+    bench.ranked(server, ["m05", "m07"], budget={"items": 30})
+    file = bench.run().with_suffix(".yaml")
+    changed = yaml.safe_load(file.read_text())
+    changed.setdefault("harness", {})["gen_kwargs"] = {"max_gen_toks": 7}
+    file.write_text(yaml.safe_dump(changed))
+    err = ccat("complete", bench.run(), "--config", file, code=1).err
+    assert "7" in err and "Use those" in err and "`complete` asks as the run did" in err
+    assert "--prior" not in err and "--resume" not in err
 
 
 @pytest.mark.long
