@@ -5036,6 +5036,13 @@ BUGS: tuple[Bug, ...] = (
         ),
     ),
     Bug(
+        "while free models are busy, they alone compete",
+        "lm_eval_ccat/ranker/turns",
+        "if prices[askable[0]] == 0.0:",
+        "if True:",
+        ("tests/ranker/test_turns.py::test_while_free_models_are_busy_the_others_take_turns",),
+    ),
+    Bug(
         "an item is worth its share of the best that may be asked now",
         "lm_eval_ccat/ranker/turns",
         "worth[best] < least_share * worth.max()",

@@ -49,6 +49,16 @@ def test_four_times_the_worth_takes_a_turn_away(price, n):
     assert len(ranker.ask(1, model="b")) == n
 
 
+def test_while_free_models_are_busy_the_others_take_turns():
+    ranker = Ranker(
+        ItemBank.blank(range(60)), {"free": 0.0, "b": 1.0, "c": 1.0}, warmup=2, stop="limits"
+    )
+    for model in ("free", "b", "c"):
+        for _, item in ranker.ask(4 if model == "b" else 2, model=model):
+            ranker.tell(model, item, 0.5)
+    assert [model for model, _ in ranker.ask(2, among=["b", "c"])] == ["c", "c"]
+
+
 def test_free_models_come_first():
     ranker = Ranker(
         bank_of("default"), {"a": 1.0, "b": 0.0, "c": 0.0}, warmup=2, max_items=10,
