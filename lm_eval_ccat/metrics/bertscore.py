@@ -15,7 +15,7 @@ harness passes only the document and the answer to a task's ``process_results``:
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -59,7 +59,7 @@ class BertScoreSettings:
     device: str | None = None
 
     @classmethod
-    def from_environment(cls) -> BertScoreSettings:
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> BertScoreSettings:
         """Read the settings from environment variables (see the module's docstring).
 
         Raises
@@ -67,9 +67,10 @@ class BertScoreSettings:
         UsageError
             A value that must be a number is not one.
         """
+        values = os.environ if environment is None else environment
 
         def stated(name: str, kind: Kind = TEXT) -> Any:
-            text, place = os.environ.get(name), OptionPlace(name)
+            text, place = values.get(name), OptionPlace(name)
             return kind.read(text, place) if text else None
 
         baseline = stated("CCAT_BERTSCORE_BASELINE")
