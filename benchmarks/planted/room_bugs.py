@@ -80,6 +80,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "live/forecast": ("tests/live/test_prospects.py",),
     "live/rehearsal": ("tests/live/test_prospects.py",),
     "live/ranking_run": ("tests/live/test_prospects.py",),
+    "live/shared_documents": ("tests/live/test_compare_documents.py",),
     "live/keep": ("tests/live/test_save_bank.py",),
     "live/complete": ("tests/live/test_complete.py",),
     "live/verify": ("tests/cli/test_verify_command.py", "tests/runs/test_salvage.py"),
@@ -523,6 +524,16 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "board/cheats": (
+        (
+            "a model may have learned what itself was shown",
+            "shown_items(rows[:line])",
+            "shown_items(rows[: line + 1])",
+        ),
+        (
+            "a model knew a document if its last answer says so",
+            "            if item.is_repeat:\n                continue\n",
+            "",
+        ),
         (
             "relatives that share half of their errors are alike",
             "n_unequal <= _MAX_UNEQUAL * expected_unequal",
@@ -1107,6 +1118,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "live/complete": (
+        (
+            "a run that has answers is refused where no further stored answer fits",
+            "if run.spec.prior and not answered and not fitting:",
+            "if run.spec.prior and not fitting:",
+        ),
         ("a completion asks what was answered", "if item not in answered]", "]"),
         (
             "a ranking that goes on is completed",
@@ -2206,6 +2222,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "the most that a run costs has no judge",
             "entry.price.cost(tokens, seconds=1.0) + judge_usd for",
             "entry.price.cost(tokens, seconds=1.0) for",
+        ),
+    ),
+    "live/shared_documents": (
+        (
+            "several answers to a document are no draws",
+            "sampled = repeated or any(side",
+            "sampled = any(side",
         ),
     ),
 }
