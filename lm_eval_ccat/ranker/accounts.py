@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -295,6 +295,10 @@ class Accounts:
     def mean_price(self, account: Account, task: int | None = None) -> float:
         """Return the mean price of an item (of `task`) over the items that may be asked."""
         return self.price(account) * (self._kept_units if task is None else self._task_units[task])
+
+    def price_to_cap(self, models: Sequence[int], cap: int) -> float:
+        """Return what so many items of each of some models cost beyond those that they have."""
+        return float(self.prices[models] @ (cap - self.n[models])) * self._kept_units
 
     def items_affordable(self, warmup: int, n_payers: int) -> int:
         """Return how many items each of `n_payers` models can get if the others get the warm-up."""

@@ -58,6 +58,11 @@ class StoppingRule(ABC):
     def wants(self, standing: Standing) -> Mask:
         """Return the models that this rule would give more items; shape (n_tested,)."""
 
+    def open_pairs(self, standing: Standing) -> tuple[Ints, Ints]:
+        """Return the pairs that the rule wants decided: their rows and columns in the verdicts."""
+        none = np.zeros(0, dtype=np.intp)
+        return none, none
+
     def why(self, standing: Standing) -> str:
         """Return why the rule stopped the ranking, in words; empty if it has no reason to give."""
         return ""
@@ -100,6 +105,9 @@ class AllDecided(StoppingRule):
         if len(verdicts.names) == 1:
             return standing.nobody | self.alone
         return verdicts.unsettled
+
+    def open_pairs(self, standing: Standing) -> tuple[Ints, Ints]:
+        return standing.verdicts.open_neighbours
 
     def why(self, standing: Standing) -> str:
         if standing.verdicts.belief.references is not None:
@@ -166,6 +174,11 @@ class RankGoal(_NumberRule):
             self.misses(standing) & ((verdicts.state == OPEN) & ~verdicts.barred).any(axis=1)
         )
 
+    def open_pairs(self, standing: Standing) -> tuple[Ints, Ints]:
+        verdicts, misses = standing.verdicts, self.misses(standing)
+        rows, columns = ((verdicts.state == OPEN) & ~verdicts.barred & misses[:, None]).nonzero()
+        return rows, columns
+
     def met(self, standing: Standing) -> bool:
         return not self.misses(standing).any()
 
@@ -192,6 +205,15 @@ class TopDecided(RankGoal):
         open_ = verdicts.state[np.ix_(inside, outside)] == OPEN
         out[inside[open_.any(axis=1)]] = out[outside[open_.any(axis=0)]] = True
         return out
+
+    def open_pairs(self, standing: Standing) -> tuple[Ints, Ints]:
+        rows, columns = super().open_pairs(standing)
+        if standing.verdicts.belief.references is not None:
+            return rows, columns
+        inside = np.zeros(len(standing.nobody), dtype=bool)
+        inside[standing.verdicts.best_first[: self.k]] = True
+        across = inside[rows] != inside[columns]
+        return rows[across], columns[across]
 
     @property
     def goal_in_words(self) -> str:
@@ -329,6 +351,10 @@ class _CombinedRules(StoppingRule):
 
     def parts(self) -> tuple[StoppingRule, ...]:
         return tuple(part for rule in self.rules for part in rule.parts())
+
+    def open_pairs(self, standing: Standing) -> tuple[Ints, Ints]:
+        rows, columns = zip(*(part.open_pairs(standing) for part in self.parts()))
+        return np.concatenate(rows), np.concatenate(columns)
 
     @property
     def _with_goal(self) -> list[StoppingRule]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..methods.belief import Belief
 from ..methods.policy import Choice, Mask, rounded
 from ..metrics.scale import Floats
 from .accounts import Account
@@ -24,6 +25,9 @@ _PATIENCE = 4.0
 #: than `FEW` it is after as many as a fifth of them: it takes as long as there are pairs, a quarter
 #: of a million with 500 models.
 FEW, SHARE_PER_LOOK = 50, 5
+#: Models of a pair go ahead if so many more items decide it, as a part of those that it has: where
+#: farther ones do, other pairs lose more than these gain (`benchmarks/allocation.py`).
+_SOON = 0.5
 #: Items of a single task that every model answers before models are compared, by default.
 WARMUP = 10
 #: The same of several tasks together.
@@ -91,6 +95,7 @@ class Turns:
     stopped: str | None = None
     _cached: tuple[int, Candidates] | None = None
     _warming: tuple[int, Mask] | None = None
+    _soon: tuple[Belief | None, Mask] | None = None
     _answers: int = 0  # since the last look
     _answers_per_look: int = 1
 
@@ -237,18 +242,21 @@ class Turns:
 
         It does not while what is left takes all models to the cap, nor if its own items are free.
         """
-        if math.isinf(left):
-            return False
         warming = np.flatnonzero(ahead.any(axis=1)).tolist()
         models = sorted({*self.candidates().models, *warming, account.number})
-        rivals, accounts = [self.accounts[model] for model in models], self.accounts
-        if sum(accounts.mean_price(rival) * (self.cap - rival.n) for rival in rivals) <= left:
+        if not self._is_short(models, left):
             return False
+        accounts = self.accounts
+        rivals = [accounts[model] for model in models]
         prices = {rival.number: price for rival in rivals if (price := accounts.price(rival)) > 0.0}
         if account.number not in prices:
             return False
         worth = dict(zip(prices, self._worth([*prices], [*prices.values()]).tolist()))
         return bool(worth[account.number] * _PATIENCE < max(worth.values()))
+
+    def _is_short(self, models: Sequence[int], left: float) -> bool:
+        """Return whether what is left of the budget does not take these models to the cap."""
+        return math.isfinite(left) and self.accounts.price_to_cap(models, self.cap) > left
 
     def best(self, models: Collection[int] | None = None, least_share: float = 0.0) -> Turn | None:
         """Return the next turn of one of `models` (default all); None if there is none for them.
@@ -311,6 +319,9 @@ class Turns:
 
         Models take turns unless the method says otherwise: a pair knows the items that both of its
         models have, so whoever gives more of them to one model spends them on none of its pairs.
+        Where the budget does not take all to the cap, models of a pair that the stopping rule wants
+        and a few more items decide go ahead: to the end, pairs take as many answers in any order,
+        but a budget that ends before decides more of them.
         """
         outcome = self.standing.score.only_outcome
         if outcome is not None:
@@ -319,7 +330,31 @@ class Turns:
             if (worth := outcome.policy.priorities(models, pending, prices)) is not None:
                 return rounded(worth)
         n_after = self.accounts.n[models] + 1.0
-        return np.asarray(1.0 / (n_after * n_after))
+        worth = 1.0 / (n_after * n_after)
+        if self.standing.belief_at_look is not None and self._is_short(
+            models, self.accounts.left()
+        ):
+            worth[self._soon_decided()[models]] *= _PATIENCE
+        return np.asarray(worth)
+
+    def _soon_decided(self) -> Mask:
+        """Return the models of a pair that the rule wants and a few more items decide.
+
+        Cached, because it depends only on the last look.
+        """
+        look = self.standing.belief_at_look
+        if self._soon is not None and self._soon[0] is look:
+            return self._soon[1]
+        accounts, verdicts = self.accounts, self.standing.verdicts
+        rows, columns = self.rule.open_pairs(self.standing)
+        items = verdicts.belief.gaps_at(rows, columns).n
+        soon = verdicts.items_to_go(rows, columns) <= _SOON * items
+        active = np.flatnonzero(accounts.active)
+        models = np.concatenate([rows[soon], columns[soon]])
+        out = np.zeros(len(accounts), dtype=bool)
+        out[active[models[models < len(active)]]] = True  # known models stand in the last columns
+        self._soon = look, out
+        return out
 
     # -- which item ---------------------------------------------------------------------------
 

@@ -392,10 +392,31 @@ class Verdicts:
     @cached_property
     def unsettled(self) -> Mask:
         """Tested models with an open neighbour that is not barred; shape (n_tested,)."""
-        out, (places, i, j) = np.zeros(len(self.names), dtype=bool), self._neighbours
-        open_ = (self.adjacent[places] == OPEN) & ~self.barred[i, j]
-        out[i[open_]] = out[j[open_]] = True
+        out, (i, j) = np.zeros(len(self.names), dtype=bool), self.open_neighbours
+        out[i] = out[j] = True
         return out[: self.n_tested]
+
+    @property
+    def open_neighbours(self) -> tuple[Ints, Ints]:
+        """Open neighbours of which at least one is tested, in the row, and which are not barred."""
+        places, i, j = self._neighbours
+        open_ = (self.adjacent[places] == OPEN) & ~self.barred[i, j]
+        return i[open_], j[open_]
+
+    def items_to_go(self, rows: Ints, columns: Ints) -> Floats:
+        """Return about how many further items of each model decide some open pairs.
+
+        At least 1 each. The difference stays as it is, and its variance falls as that of a mean of
+        random items; equivalence counts where it is nearer.
+        """
+        gaps, n_items = self.belief.gaps_at(rows, columns), self.belief.n_items
+        size, n = np.abs(gaps.size), np.maximum(gaps.n, 1.0)
+        nearer_goal = np.maximum(size, self.min_difference / gaps.slope - size)
+        boundary = self.looks.boundary(1.0 - self.confidence, n, n_items)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.minimum(nearer_goal**2 / (boundary**2 * gaps.variance), 1.0)
+        of_variance = (1.0 / n - 1.0 / n_items) * np.nan_to_num(share, nan=1.0)
+        return np.asarray(np.maximum(1.0 / (1.0 / n_items + of_variance) - n, 1.0))
 
     @property
     def items_to_wait(self) -> int:

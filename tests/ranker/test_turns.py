@@ -1,6 +1,7 @@
 """Whose turn it is: the warm-up, caps, a model that is asked for by itself, free models."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.standing import Standing
-from lm_eval_ccat.ranker.verdicts import Verdicts
+from lm_eval_ccat.ranker.stopping import AllDecided, TopDecided
+from lm_eval_ccat.ranker.verdicts import OPEN, Verdicts
 
 SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
 TELL = of(SCORES)
@@ -231,3 +233,60 @@ def test_a_pair_waits_only_as_far_as_it_is_from_its_boundary():
     assert 0 < waits[2] <= 100 * (0.6 / 3.0) ** 2
     # Equivalence is as near as its own boundary.
     assert to_wait(0.0, min_difference=0.9 * boundary * error) < to_wait(0.0) == 9
+
+
+@pytest.mark.parametrize(("gap", "near"), [(0.0, 0.0), (0.05, 0.0), (0.09, 0.0), (0.02, 0.11)])
+def test_the_items_to_go_are_those_after_which_the_error_is_small_enough(gap, near):
+    """By trying one more item after the other, as of a mean of random items."""
+    n, n_items, error = 60, 500, 0.03 * 2**0.5
+    belief = Belief.independent([0.5 + gap, 0.5], [0.03] * 2, n=[n] * 2, n_items=n_items)
+    looks = Looks(horizons=(300,)).after(belief, 0.05)
+    boundary = float(looks.boundary(0.05, np.array([60.0]), 500.0)[0])
+    per_item = error**2 / (1 / n - 1 / n_items)
+    goal, more = max(gap, near - gap), 1
+    while boundary * (per_item * (1 / (n + more) - 1 / n_items)) ** 0.5 > goal:
+        more += 1
+    verdicts = Verdicts(belief, looks, "ab", min_difference=near)
+    found = float(verdicts.items_to_go(np.array([0]), np.array([1]))[0])
+    assert more - 1 < found <= more or (more == 1 and found == 1.0)
+
+
+@pytest.mark.parametrize("stop", ["decided", "ranks 1"])
+def test_where_the_budget_is_short_a_pair_that_is_soon_decided_goes_ahead(stop):
+    """Of four models the better two differ, and the other two do not."""
+    noise = np.random.default_rng(4).normal(0.0, 0.2, (4, 400))
+    scores = np.clip(np.array([[0.64], [0.5], [0.25], [0.25]]) + noise, 0.0, 1.0)
+    asked, when_decided = {}, {}
+    for budget in (None, 320.0, 400.0):  # the last takes all models to the limit
+        limits = {"budget": budget, "max_items": 100, "stop": stop}
+        ranker, asked[budget] = Ranker(ItemBank.blank(range(400)), list("abcd"), **limits), []
+        while len(asked[budget]) < 300 and not ranker.done:
+            for model, item in ranker.ask():
+                ranker.tell(model, item, float(scores["abcd".index(model), item]))
+                asked[budget].append(model)
+            if budget not in when_decided and ranker.verdicts.sign[0, 1]:
+                when_decided[budget] = Counter(asked[budget])
+    in_turn, ahead = when_decided[None], when_decided[320.0]
+    assert asked[400.0] == asked[None] and max(in_turn.values()) <= min(in_turn.values()) + 1
+    assert sum(ahead.values()) < sum(in_turn.values())
+    a, b, c, d = (ahead[model] for model in "abcd")
+    assert abs(a - b) <= 1 and abs(c - d) <= 1 and min(c, d) + 1 < min(a, b) <= 2 * max(c, d) + 1
+
+
+@pytest.mark.parametrize("rule", [AllDecided(), TopDecided(1), TopDecided(2), TopDecided(3)])
+def test_the_pairs_that_a_rule_waits_for_are_those_of_the_models_that_it_wants(rule):
+    rng, open_pairs = np.random.default_rng(0), 0
+    for _ in range(20):
+        means = rng.uniform(0.3, 0.7, 5)
+        belief = Belief.independent(means, [0.02] * 5, n=[60] * 5, n_items=500)
+        verdicts = Verdicts(belief, Looks(horizons=(200,)).after(belief, 0.05), "abcde")
+        standing = SimpleNamespace(verdicts=verdicts, nobody=np.zeros(5, dtype=bool))
+        rows, columns = rule.open_pairs(standing)
+        assert {*rows, *columns} == {*np.flatnonzero(rule.wants(standing))}
+        place = {model: k for k, model in enumerate(verdicts.best_first.tolist())}
+        for pair in zip(rows.tolist(), columns.tolist()):
+            first, second = sorted(place[model] for model in pair)
+            assert verdicts.state[pair] == OPEN
+            assert second == first + 1 if rule == AllDecided() else first < rule.k <= second
+            open_pairs += 1
+    assert open_pairs > 20
