@@ -233,7 +233,8 @@ def test_places_are_asked_for_at_once_as_far_as_an_autoscaler_states(
             time.sleep(0.05)
         from ray.util import placement_group_table
 
-        while states[-3:] != [2, 2, 2]:
+        end = time.monotonic() + 20.0
+        while states[-3:] != [2, 2, 2] and time.monotonic() < end:
             places = placement_group_table().values()
             states.append(sum(place["state"] == "PENDING" for place in places))
             time.sleep(0.2)
