@@ -242,6 +242,11 @@ def _complete(
     lacking = [task for task, task_run in runs.items() if not task_run.complete]
     if lacking:
         raise RunError(f"{name} lacks documents of {', '.join(lacking)}; complete it again")
+    # The harness resamples all documents for the errors of corpus metrics, and says nothing.
+    run.observer.note(
+        f"{name}: writing the harness's files; standard errors of corpus metrics, such as BLEU, "
+        "take minutes."
+    )
     entry = plan.spec.model(name)
     for task, task_run in runs.items():
         save_model(

@@ -25,7 +25,9 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path,
     run = bench.run()
     ranking = (run / "result.json").read_text()
     time.sleep(1.5)
-    told = ccat("complete", run, "--name", "m05").out
+    completed = ccat("complete", run, "--name", "m05")
+    told = completed.out
+    assert "standard errors of corpus metrics, such as BLEU, take minutes" in completed.err
     # Every document was asked once, of the one model that was named.
     assert server.requests("m05") == bench.n_docs and max(server.asked.values()) == 1
     assert server.requests("m07") < bench.n_docs
