@@ -186,10 +186,12 @@ def _run_adaptively(command: HarnessCommand, flags: dict[str, Any], name: str | 
     subsets = harness_options.get("limit"), harness_options.get("samples")
     refuse_subsets(*subsets, "--max_items or --budget_items")
     internals.set_up_logging()
-    logged = refuse_early(
+    logged_warnings = refuse_early(
         options, command.kind, harness_options.get("tasks") or [], command.settings
     )
-    with adaptively(options, harness_options.get("num_fewshot"), logged=logged) as blocks:
+    with adaptively(
+        options, harness_options.get("num_fewshot"), logged_warnings=logged_warnings
+    ) as blocks:
         command.execute()
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")

@@ -229,7 +229,7 @@ class JointTasks(NamedTuple):
 
 
 def prepare(
-    session: TaskSession, options: Adaptive, only_task: bool, logged: Collection[str] = ()
+    session: TaskSession, options: Adaptive, only_task: bool, logged_warnings: Collection[str] = ()
 ) -> PreparedTask:
     """Return the plan of one task of a call of the harness; refuse what does not fit the task.
 
@@ -243,7 +243,7 @@ def prepare(
     only_task : bool
         Whether no other task of the call uses this bank; a single bank then counts as this task's,
         whatever task it names.
-    logged : collection of str, optional
+    logged_warnings : collection of str, optional
         Warnings that `refuse_early` has logged, each after the task's name and a colon.
 
     Raises
@@ -273,7 +273,7 @@ def prepare(
     )  # fmt: skip
     warnings = list(dict.fromkeys([*warnings, *(difference.text for difference in accepted)]))
     for warning in warnings:
-        if (text := f"{name}: {warning}") not in logged:
+        if (text := f"{name}: {warning}") not in logged_warnings:
             log.warning(text)
     plan = Plan(
         spec, outcomes_by_task, {name: session}, Charges(spec), known=known,
@@ -307,17 +307,17 @@ def refuse_early(
     sessions, _ = open_sessions(
         names, internals.PlaceholderLM(), **{**session_options(spec), **folder_argument}
     )
-    logged: dict[str, None] = {}
+    logged_warnings: dict[str, None] = {}
     for session in sessions.values():
         only_task = len(sessions) == 1
         outcomes = measure(spec.bank, spec.metrics, session, (), only_task).outcomes
         if spec.bank:
             warnings = check_session(outcomes, session, PROMPTS in spec.accept_change)
             warnings += compare_with_banks(outcomes, session, spec.accept_change).doubts
-            logged |= {f"{session.name}: {warning}": None for warning in warnings}
-    for text in logged:
+            logged_warnings |= {f"{session.name}: {warning}": None for warning in warnings}
+    for text in logged_warnings:
         log.warning(text)
-    return frozenset(logged)
+    return frozenset(logged_warnings)
 
 
 def run_tasks(
@@ -561,7 +561,7 @@ class _Call:
     options: Adaptive
     num_fewshot: int | None = None
     observer: Observer | None = None
-    logged: frozenset[str] = frozenset()
+    logged_warnings: frozenset[str] = frozenset()
     blocks: dict[str, object] = field(default_factory=dict)
 
 
@@ -613,15 +613,17 @@ def adaptive_evaluate(
     names -= {"task", "tasks", "models", "harness"}
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
     positional = {"model": model, "model_args": model_args, "tasks": tasks}
-    logged: frozenset[str] = frozenset()
+    logged_warnings: frozenset[str] = frozenset()
     if "include_path" in arguments:
         # The metadata that the harness would pass to a task manager of its own.
         metadata = {**internals.model_arguments(model_args), **(arguments.get("metadata") or {})}
-        logged = refuse_early(options, model, tasks or [], {**arguments, "metadata": metadata})
+        logged_warnings = refuse_early(
+            options, model, tasks or [], {**arguments, "metadata": metadata}
+        )
         arguments["task_manager"] = internals.task_manager(
             tasks or [], arguments.pop("include_path"), metadata
         )
-    return _call(options, observer, {**positional, **arguments}, logged)
+    return _call(options, observer, {**positional, **arguments}, logged_warnings)
 
 
 def simple_evaluate(
@@ -658,7 +660,7 @@ def _call(
     options: Adaptive | None,
     observer: Observer | None,
     arguments: Mapping[str, Any],
-    logged: frozenset[str] = frozenset(),
+    logged_warnings: frozenset[str] = frozenset(),
 ) -> Results | None:
     """Call the harness's own `simple_evaluate`, adaptively if `options` is not None."""
     if options is not None:
@@ -667,9 +669,11 @@ def _call(
             arguments = {"apply_chat_template": True, "fewshot_as_multiturn": True, **arguments}
         # With a task manager `adaptive_evaluate` did so already, or it is the caller's own.
         if arguments.get("task_manager") is None:
-            logged = refuse_early(options, arguments["model"], arguments["tasks"] or [], arguments)
+            logged_warnings = refuse_early(
+                options, arguments["model"], arguments["tasks"] or [], arguments
+            )
     context = nullcontext() if options is None else adaptively(
-        options, arguments.get("num_fewshot"), observer, logged
+        options, arguments.get("num_fewshot"), observer, logged_warnings
     )  # fmt: skip
     with context:
         results: Results | None = internals.stock_simple_evaluate(**arguments)
@@ -681,7 +685,7 @@ def adaptively(
     options: Adaptive,
     num_fewshot: int | None = None,
     observer: Observer | None = None,
-    logged: frozenset[str] = frozenset(),
+    logged_warnings: frozenset[str] = frozenset(),
 ) -> Iterator[dict[str, Any]]:
     """Make every task adaptive that the harness evaluates in this thread within the context.
 
@@ -691,7 +695,7 @@ def adaptively(
     num_fewshot : int, optional
         Number of few-shot examples requested from the harness; warns of a task that ignores it.
     observer : Observer, optional
-    logged : frozenset of str, optional
+    logged_warnings : frozenset of str, optional
         Warnings that `refuse_early` has logged.
 
     Yields
@@ -700,7 +704,7 @@ def adaptively(
         The ``adaptive`` block of each task, filled in as it is evaluated.
     """
     install_hook()
-    call = _Call(options, num_fewshot, observer, logged)
+    call = _Call(options, num_fewshot, observer, logged_warnings)
     token = _CURRENT.set(call)
     try:
         yield call.blocks
@@ -753,6 +757,7 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
         return None
     subsets = evaluation.arguments["limit"], evaluation.arguments["samples"]
     refuse_subsets(*subsets, '--metadata \'{"adaptive": {"max_items": 50}}\'')
+    logged_warnings = call.logged_warnings if call else frozenset()
     # Every task is prepared before the first request, so that all refusals come first.
     ready = {}
     for name, options in adaptive.items():
@@ -763,9 +768,8 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
             for sharer in adaptive.values()
             if sharer is options or sharer.spec.bank == options.spec.bank
         ]
-        ready[name] = prepare(
-            session, options, only_task=len(sharers) == 1, logged=call.logged if call else ()
-        )
+        only_task = len(sharers) == 1
+        ready[name] = prepare(session, options, only_task, logged_warnings)
         if ignored := ignored_fewshot(tasks[name], call.num_fewshot if call else None):
             log.warning(ignored)
     observer = (call and call.observer) or ProgressBar()

@@ -206,12 +206,12 @@ class _StoredComparison:
             self.warnings.extend(warnings_of_lacking(self.sides, shared))
         outcomes: list[Compared] = []
         models = "", ""
-        warnings_of: dict[str, list[str]] = {}
+        warnings_by_outcome: dict[str, list[str]] = {}
         for held in self._held(shared):
             if outcomes:
                 self._require_one_model(outcomes[-1].metric, models, held)
             models = held.models
-            compared = self._compared(held, warnings_of)
+            compared = self._compared(held, warnings_by_outcome)
             outcomes.append(replace(compared, decisive=self._is_decisive(held)))
         # The other side may lack what steered a run, and something has to decide.
         if not any(compared.decisive for compared in outcomes):
@@ -220,7 +220,7 @@ class _StoredComparison:
         # Two sides of one name are told apart by where they lie.
         if baseline == candidate:
             models = names_by_paths(self.sides[0].source, self.sides[1].source, models)
-        warnings = list(dict.fromkeys([*self.warnings, *_with_outcomes(warnings_of)]))
+        warnings = list(dict.fromkeys([*self.warnings, *_with_outcomes(warnings_by_outcome)]))
         return Comparison(*models, self.gate.margin, self.gate.confidence, outcomes, warnings)
 
     def _held(self, shared: Mapping[Logged, str]) -> Iterator[_HeldOutcome]:
@@ -278,13 +278,13 @@ class _StoredComparison:
                     f"{held.outcome.metric} of {model}: compare one model, by its metric (--metric)"
                 )
 
-    def _compared(self, held: _HeldOutcome, warnings_of: dict[str, list[str]]) -> Compared:
+    def _compared(self, held: _HeldOutcome, warnings_by_outcome: dict[str, list[str]]) -> Compared:
         """Compare two models on an outcome, by what their sides hold of it.
 
-        What is to be said of it goes to `warnings_of`, under the outcome's name.
+        What is to be said of it goes to `warnings_by_outcome`, under the outcome's name.
         """
         outcome, names, sources = held.outcome, held.models, [side.source for side in self.sides]
-        warnings = warnings_of.setdefault(outcome.name, [])
+        warnings = warnings_by_outcome.setdefault(outcome.name, [])
         first, second = held.sides
         scale = require_one_scale(outcome.metric, first, second)
         require_margin(self.gate.margin, outcome.metric, scale)
@@ -314,14 +314,16 @@ class _StoredComparison:
         return compare_estimates(first, second, names, self.gate)
 
 
-def _with_outcomes(warnings_of: Mapping[str, Sequence[str]]) -> list[str]:
+def _with_outcomes(warnings_by_outcome: Mapping[str, Sequence[str]]) -> list[str]:
     """Return warnings, each with the outcomes that it is about unless it is about all."""
     outcomes_by_text: dict[str, dict[str, None]] = {}
-    for outcome, texts in warnings_of.items():
+    for outcome, texts in warnings_by_outcome.items():
         for text in texts:
             outcomes_by_text.setdefault(text, {})[outcome] = None
     return [
-        text if len(outcomes) == len(warnings_of) else f"{first_of(list(outcomes), 3)}: {text}"
+        text
+        if len(outcomes) == len(warnings_by_outcome)
+        else f"{first_of(list(outcomes), 3)}: {text}"
         for text, outcomes in outcomes_by_text.items()
     ]
 

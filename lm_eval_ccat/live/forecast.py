@@ -137,7 +137,9 @@ def _rehearsal(
         A plan of the same tasks whose banks know such models.
     most_items : sequence of int
         Most items of each model.
-    power_of_bank, on_progress
+    power_of_bank : Power, optional
+        From it `rehearse` calculates the end of a ranking that is too long to be played.
+    on_progress : callable, optional
         See `rehearse`.
     """
     # A bank has one score of each item, and does not say how repeats vary.

@@ -347,8 +347,8 @@ class ModelRuns:
         answers = dict(self.book.answers.of(model.name))
         model.restore(answers)
         draws: dict[str, Draws] = {task: {} for task in self.plan.outcomes_by_task}
-        for ask, probability in self._ranking.draws.get(model.name, ()):
-            item = self.book.journal.item(ask)
+        for ranker_item, probability in self._ranking.draws.get(model.name, ()):
+            item = self.book.journal.item(ranker_item)
             # Estimates are of what the first answer to each item scores.
             if not item.is_repeat:
                 draws[item.task][item.doc_id] = probability

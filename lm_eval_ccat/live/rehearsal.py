@@ -49,7 +49,7 @@ def rehearse(
     newcomers: Newcomers,
     slots: Mapping[str, int],
     most_items: Sequence[int],
-    power: Power | None = None,
+    power_of_bank: Power | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> RehearsalContent:
     """Play rankings of models like those of the banks, and return what they take.
@@ -63,7 +63,7 @@ def rehearse(
         Items of each model in flight at once.
     most_items : sequence of int
         Most items of each model.
-    power : Power, optional
+    power_of_bank : Power, optional
         Of the banks: where a ranking is not played on, its models take the items that decide their
         true differences; without it, all that the limits allow.
     on_progress : callable, optional
@@ -80,7 +80,7 @@ def rehearse(
     while len(rankings) < MOST_RANKINGS:
         if len(rankings) >= FEWEST_RANKINGS and sum(map(_total, rankings)) >= ENOUGH_ANSWERS:
             break
-        rankings.append(_play(plan, newcomers, slots, limits, len(rankings), power))
+        rankings.append(_play(plan, newcomers, slots, limits, len(rankings), power_of_bank))
         if on_progress:
             on_progress(len(rankings), MOST_RANKINGS)
     costs = [ranking.usd for ranking in rankings if ranking.usd is not None]
@@ -113,7 +113,7 @@ def _play(
     slots: Mapping[str, int],
     limits: Mapping[str, int],
     seed: int,
-    power: Power | None,
+    power_of_bank: Power | None,
 ) -> Played:
     """Play one ranking of made-up models up to `MOST_ANSWERS`; return what it takes to its end.
 
@@ -122,7 +122,7 @@ def _play(
 
     Parameters
     ----------
-    plan, newcomers, slots, power
+    plan, newcomers, slots, power_of_bank
         See `rehearse`.
     limits : mapping of model to int
         Most items of each model.
@@ -150,7 +150,8 @@ def _play(
         return replace(played, decided=book.ranker.decided)
     # Only of the rule `decided` is it known from the true differences when it will stop; under
     # another rule, models take all that they may.
-    needed = _needed(plan, scores, power) if power and plan.spec.stop == "decided" else {}
+    decides = plan.spec.stop == "decided"
+    needed = _needed(plan, scores, power_of_bank) if power_of_bank and decides else {}
     for model, limit in limits.items():
         most_items = min(needed.get(model, limit), limit)
         remaining = max(math.ceil(most_items - played.answers[model]), 0)
@@ -184,7 +185,7 @@ def _score(plan: Plan, scores: Mapping[str, Floats], item: Item) -> Any:
 
 
 def _needed(
-    plan: Plan, scores: Mapping[str, Mapping[str, Floats]], power: Power
+    plan: Plan, scores: Mapping[str, Mapping[str, Floats]], power_of_bank: Power
 ) -> dict[str, float]:
     """Return the items of each model that decide its true differences from its neighbours.
 
@@ -207,7 +208,7 @@ def _needed(
     # Models closer than this are equivalent as soon as it would be decided.
     closest = plan.spec.min_difference / float(plan.scale.restore_error(1.0))
     for a, b in pairwise(order):
-        items = power.items_for_difference(max(means[b] - means[a], closest))
+        items = power_of_bank.items_for_difference(max(means[b] - means[a], closest))
         for model in (a, b):
             needed[model] = max(needed[model], math.inf if items is None else items)
     return needed
