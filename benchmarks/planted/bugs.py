@@ -338,6 +338,31 @@ BUGS: tuple[Bug, ...] = (
         ("tests/live/test_compare_looks.py",),
     ),
     Bug(
+        "without a bank the last look has no level of its own",
+        "lm_eval_ccat/ranker/boundary",
+        "Shape(0.4, last_look=0.85)",
+        "Shape(0.4)",
+        (
+            "tests/ranker/test_verdicts.py::test_without_a_bank_more_level_is_spent_early_and_a_fifth_is_left_to_the_last_look",
+        ),
+    ),
+    Bug(
+        "a ranking without a bank takes the boundary of one with a bank",
+        "lm_eval_ccat/ranker/contents",
+        "return method_of(self.tasks[0].bank).calibrates",
+        "return True",
+        ("tests/benchmarks/test_paths.py",),
+    ),
+    Bug(
+        "pairs that are far from a decision go ahead",
+        "lm_eval_ccat/ranker/turns",
+        "soon = verdicts.items_to_go(rows, columns) <= _SOON * items",
+        "soon = verdicts.items_to_go(rows, columns) >= _SOON * items",
+        (
+            "tests/ranker/test_turns.py::test_where_the_budget_is_short_a_pair_that_is_soon_decided_goes_ahead",
+        ),
+    ),
+    Bug(
         "a raised horizon gets the whole level once more",
         "lm_eval_ccat/ranker/boundary",
         "left = np.maximum(left - spent, 0.5 * KEPT * left)",

@@ -467,6 +467,24 @@ def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(
 
 
 @pytest.mark.long
+def test_without_a_bank_more_level_is_spent_early_and_a_fifth_is_left_to_the_last_look():
+    """By simulation of equal models: when the boundary is left, of all times that it is."""
+    n = np.arange(FIRST_LOOK, 201.0)
+    clock = n / (1.0 - n / 1000)
+    steps = np.random.default_rng(2).standard_normal((40_000, len(n)), dtype=np.float32)
+    z = np.cumsum(steps * np.sqrt(np.diff(clock, prepend=0.0)), axis=1) / np.sqrt(clock)
+    shares = {}
+    for with_bank in (True, False):
+        c = Looks(horizons=(200,), with_bank=with_bank).boundary(0.05, n, 1000.0)
+        left = np.abs(z) >= c
+        when = n[left.argmax(axis=1)[left.any(axis=1)]]
+        shares[with_bank] = (when <= 50).mean(), (when == 200).mean()
+        assert 0.04 < left.any(axis=1).mean() < 0.052
+    assert 2.0 * shares[True][0] < shares[False][0]
+    assert shares[True][1] < 0.05 and 0.15 < shares[False][1] < 0.25
+
+
+@pytest.mark.long
 def test_a_horizon_of_thirty_thousand_items_has_its_boundary():
     """Looks at one item in ten or so call fewer than a twentieth of equal models different."""
     n = np.unique(np.geomspace(FIRST_LOOK, 30_000, 1500).round())
