@@ -164,9 +164,24 @@ TESTS: dict[str, tuple[str, ...]] = {
     "cli": ("tests/cli",),
     "cli/rank": ("tests/cli", "tests/live/test_wrong_turns.py", "tests/report/test_watch.py"),
     "cli/calibrate": ("tests/cli", "tests/upkeep/test_suites.py"),
-    "cli/compare": ("tests/live/test_compare.py",),
+    "cli/compare": ("tests/live/test_compare.py", "tests/live/test_versus.py"),
     "integrations/helm": ("tests/integrations/test_helm.py",),
     "cli/complete": ("tests/live/test_several_metrics.py",),
+    "board/placing": (
+        "tests/board/test_board_tasks.py",
+        "tests/board/test_without_answers.py",
+        "tests/board/test_board.py",
+    ),
+    "harness/evaluation": ("tests/harness/test_harness_protocol.py",),
+    "live/plan": (
+        "tests/live/test_sampled_answers.py",
+        "tests/live/test_known_logs.py",
+        "tests/live/test_several_tasks.py",
+    ),
+    "live/adaptive": (
+        "tests/harness/test_harness_partial.py",
+        "tests/harness/test_harness_together.py",
+    ),
 }
 
 _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -477,6 +492,16 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "board/placing": (
         (
+            "an empty folder stays of a placing without rows",
+            "if added.rows or not _tally_of(run_dir).answered:",
+            "if added.rows:",
+        ),
+        (
+            "logs of all documents of a board are limited ones",
+            "if model not in refused.left_out and asked.n_items < bank.n_items:",
+            "if model not in refused.left_out:",
+        ),
+        (
             "a model that stands on the board is placed again",
             "if same_name or (",
             "if (",
@@ -742,6 +767,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "upkeep/check": (
+        (
+            "what a weak model is expected to get right is contaminated",
+            " & (expected < 0.5)",
+            "",
+        ),
         (
             "a document that changed has scores",
             "scores[:, [bank.index[doc_id] for doc_id in changed]] = np.nan",
@@ -1253,6 +1283,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "harness/session": (
+        (
+            "the prompt's hash is that of the last request",
+            "internals.hash_text(group[0].arguments[0])",
+            "internals.hash_text(group[-1].arguments[0])",
+        ),
         (
             "a cached answer takes a share of the time",
             "0 if is_cached else sum(request.repeats for request in group)",
@@ -2044,6 +2079,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "cli/compare": (
         (
+            "a warning that was printed is printed again at the end",
+            "if warning not in display.warned))",
+            "))",
+        ),
+        (
             "the second name of one folder is not looked for",
             "zip(pair, known * 2)",
             "zip(pair, known)",
@@ -2121,6 +2161,32 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "expected items are those of twice the difference",
             "needed = [power.items_for_difference(gap) for power in ways]",
             "needed = [power.items_for_difference(2 * gap) for power in ways]",
+        ),
+    ),
+    "harness/evaluation": (
+        (
+            "tasks of results stand in the order in which they were run",
+            "for name in order if name in merged}",
+            "for name in merged}",
+        ),
+    ),
+    "live/adaptive": (
+        (
+            "a bank that several tasks name is meant for any one of them",
+            "only_task=len(sharers) == 1,",
+            "only_task=True,",
+        ),
+    ),
+    "live/plan": (
+        (
+            "a forecast takes a bank of one task for that of another",
+            "if not (banks := banks_of(bank, task, only_task=False)):",
+            "if not (banks := banks_of(bank, task)):",
+        ),
+        (
+            "known means have no noise of sampling",
+            "sampled=is_sampled(spec, sessions.values()), sessions",
+            "sampled=False, sessions",
         ),
     ),
 }

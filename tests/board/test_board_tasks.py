@@ -276,6 +276,21 @@ def test_the_first_documents_do_not_stand_for_the_others(tmp_path, ccat):
 
 
 @pytest.mark.long
+def test_who_was_limited_to_exactly_the_documents_of_the_board_is_placed(tmp_path):
+    """The board is of the first 60 documents of 100, and so is the model's log."""
+    part = {"limit": 60.0, "samples": {"original": 100, "effective": 60}}
+    chances = draw(np.linspace(-1, 1.5, 12), 60, seed=3)
+    scores = (np.random.default_rng(0).random(chances.shape) < chances).astype(int).tolist()
+    for name, row in zip(NAMES, scores):
+        write_run(tmp_path / "full", name, rows_of(row))
+    board = init(tmp_path / "board", tmp_path / "full")
+    write_run(tmp_path / "limited", "new", rows_of(scores[4][::-1]), **part)
+    added = place(board, tmp_path / "limited")
+    assert not added.left_out
+    assert [(row.model, row.items) for row in added.rows] == [("new", 60)]
+
+
+@pytest.mark.long
 def test_models_are_not_placed_beside_rows_of_other_weights(board, tables, tmp_path, ccat):
     logs = written(tmp_path / "some", *(some(table, ["m6"]) for table in tables.values()))
     rules, before = board.path / "board.json", board.ledger.rows()

@@ -74,3 +74,13 @@ def test_answers_of_a_model_whose_server_ends_are_paid_once(world, board):
         [row] = place(board.path, config).rows
         assert sum(server.answered.values()) == row.items
     assert not list((board.path / ".runs").iterdir())
+
+
+@pytest.mark.long
+def test_a_placing_without_any_answer_leaves_no_folder(world, board):
+    with CompletionsServer(world.bench.outputs) as server:
+        world.server = server
+        server.mood = lambda *_: ("status", 400)
+        added = place(board.path, world.config(["m03"]))
+        assert list(added.left_out) == ["m03"] and not sum(server.answered.values())
+    assert not list((board.path / ".runs").iterdir())

@@ -194,6 +194,17 @@ def test_what_cannot_be_is_refused_before_any_model_call(
 
 
 @pytest.mark.long
+def test_a_bank_that_two_tasks_name_is_that_of_one_and_may_be_used_by_another_alone(bench):
+    bench.variant("twin")
+    bank, lm = bench.bank("choices", "acc"), Copyist()
+    with pytest.raises(UsageError, match="no bank of task twin"):
+        bench.adaptive(["choices", "twin"], bank, lm)
+    assert not lm.calls
+    block = bench.adaptive(["twin"], bank, lm, max_items=4)["adaptive"]["twin"]
+    assert any("the bank is of task choices" in warning for warning in block["warnings"])
+
+
+@pytest.mark.long
 def test_documents_for_which_the_task_leaves_the_metric_out_are_passed_over(bench):
     (bench.tasks / "patchy.py").write_text(
         "def score(doc, results):\n"

@@ -37,6 +37,26 @@ def test_any_order_of_documents_gives_the_rows_of_the_harness(bench):
     assert session(bench, "sums", num_fewshot=2).settings["num_fewshot"] == 0  # fixed by its YAML
 
 
+def test_the_prompt_of_a_blank_to_fill_is_the_one_whose_hash_the_harness_writes(bench):
+    """Each choice makes a prompt of its own, and one ending follows (as in winogrande)."""
+    text = (bench.tasks / "choices.yaml").read_text()
+    for old, new in (
+        ("task: choices", "task: blanks"),
+        ("num_fewshot: 3", "num_fewshot: 0"),
+        ('doc_to_text: "{{source}} ->"', 'doc_to_text: "{{gold}}"'),
+        ('"{{options}}"', "\"{{[source ~ ' says', source ~ ' means']}}\""),
+        ('doc_to_target: "{{gold}}"', 'doc_to_target: "{{target}}"'),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (bench.tasks / "blanks.yaml").write_text(text)
+    stock = {row["doc_id"]: row for row in bench.stock(["blanks"])["samples"]["blanks"]}
+    for answer in session(bench, "blanks").administer([5, 2]):
+        assert answer.samples == {"none": stock[answer.doc_id]}
+        contexts = [arguments[0] for arguments in stock[answer.doc_id]["arguments"]]
+        assert len(set(contexts)) == 2
+
+
 def test_a_model_without_a_chat_template_is_named_with_the_remedy(bench):
     from lm_eval.api.model import LM
 

@@ -37,6 +37,22 @@ def test_the_error_of_a_weighted_mean_of_tasks_is_that_of_a_sum_of_independent_m
     assert others is not None and list(others) == ["other"]
 
 
+@pytest.mark.parametrize(("question", "sampled", "exact"), [
+    ("benchmark", False, True), ("benchmark", True, False), ("population", False, False),
+])  # fmt: skip
+def test_a_known_mean_over_all_items_is_exact_unless_answers_or_items_are_drawn(
+    tmp_path, question, sampled, exact
+):
+    scores = np.random.default_rng(1).random(40)
+    ScoreTable.from_arrays([scores], ["known"], metric="acc").write(tmp_path / "t.csv")
+    outcomes = {"acc": Outcome.of(ItemBank.blank(range(40), task="t", metric="acc"))}
+    spec = Spec(known=str(tmp_path / "t.csv"), question=question)
+    means = known_means(spec, {"t": outcomes}, ["new"], {}, sampled=sampled)
+    assert means is not None
+    error = 0.0 if exact else float((scores.var(ddof=1) / 40) ** 0.5)
+    assert means["known"].error == pytest.approx(error, rel=0.05)
+
+
 def test_answers_of_logs_are_those_of_the_model_that_they_are_named_for(tmp_path):
     for model, scores in (("a", [1, 0, 1]), ("b", [0, 0, 1])):
         write_run(tmp_path, model, rows_of(scores, answer=f"says {model}"))

@@ -11,6 +11,8 @@ from worlds.boards import drive, of
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, compare
 from lm_eval_ccat.live.copies import _Repeated
+from lm_eval_ccat.live.plan import make_plan
+from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.records import Item
 from lm_eval_ccat.report.plain import lines
 
@@ -94,6 +96,19 @@ def test_a_ranking_at_a_temperature_is_about_expected_scores(bench, server) -> N
     assert header["ranker"]["sampled"] is True
     plain = bench.ranked(server, TWO, bank=None, name="greedy", max_items=30)
     assert "sampled" not in plain and "expected" not in plain["estimand"]
+
+
+@pytest.mark.long
+def test_known_results_of_a_ranking_at_a_temperature_have_the_noise_of_draws(bench, server):
+    """A table does not say how its answers were drawn: as those of the ranking are."""
+    table = ScoreTable.read(bench.folder / "known.parquet")
+    for kwargs, is_exact in (({}, True), ({"gen_kwargs": {"temperature": 0.7}}, False)):
+        harness = {"include_path": "tasks", **kwargs}
+        config = bench.config(server.url, TWO, known="known.parquet", harness=harness)
+        known = make_plan(Spec.read(config)).known
+        for model, scores in zip(table.models, table.model_scores()):
+            error = 0.0 if is_exact else float(np.sqrt(scores.var(ddof=1) / len(scores)))
+            assert known[model].error == pytest.approx(error, rel=0.05)
 
 
 @pytest.mark.long

@@ -18,8 +18,8 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.live.charges import Charges
 from lm_eval_ccat.live.identity import estimand_of
-from lm_eval_ccat.live.outcomes import task_weights
-from lm_eval_ccat.live.plan import Plan, make_plan
+from lm_eval_ccat.live.outcomes import banks_of, task_weights
+from lm_eval_ccat.live.plan import Plan, make_plan, plan_of_banks
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
 
@@ -48,6 +48,21 @@ def suite(bench: Bench, tmp_path: Path) -> Bench:
     SuiteBank({n: replace(bank, task=n) for n in NAMES}).save(tmp_path / "suite.banks")
     base = {"task": None, "bank": "suite.banks", "budget": {"items": 90}}
     return replace(bench, base={**base, "harness": {"include_path": "suite"}})
+
+
+def test_a_bank_that_several_tasks_share_is_that_of_the_task_it_names(tmp_path):
+    """A cost before anything is asked is not stated where a task has no bank."""
+    bank = ItemBank.blank(range(20), task="first", metric="acc")
+    bank = replace(bank, provenance={"tokens": {"input": 70.0, "output": 7.0}})
+    bank.save(tmp_path / "first.bank.json")
+    file = str(tmp_path / "first.bank.json")
+    for source in (bank, file, {"acc": bank}):
+        assert list(banks_of(source, "first", only_task=False)) == ["acc"]
+        assert banks_of(source, "second", only_task=False) == {}
+        assert list(banks_of(source, "second")) == ["acc"], "a bank is meant for the only task"
+    spec = Spec.read({"bank": file, "models": [{"model": "dummy"}], "budget": {"items": 9}})
+    assert plan_of_banks(replace(spec, tasks=("first",))) is not None
+    assert plan_of_banks(replace(spec, tasks=("first", "second"))) is None
 
 
 @pytest.mark.long

@@ -184,7 +184,20 @@ def test_logs_of_some_documents_say_that_the_live_comparison_is_of_these(
     typed = ("compare", tmp_path / "logs", "--task", TASK, "--include_path", tmp_path / "tasks")
     told = ccat(*typed, *flags(server, "m09"), "-o", tmp_path / "c.md", code=(0, 3, 5))
     warning = f"logs: the logs hold 30 of the task's {bench.n_docs} documents, so the comparison is"
-    assert warning in told.err and warning in (tmp_path / "c.md").read_text()
+    assert told.err.count(warning) == 1 and warning in (tmp_path / "c.md").read_text()
+
+
+@pytest.mark.long
+def test_what_is_told_while_models_are_asked_is_not_told_again_at_the_end(
+    bench, server, tmp_path, ccat
+):
+    failing = {PROMPT.format(id=doc_id) for doc_id in range(0, bench.n_docs, 6)}
+    server.mood = lambda model, prompt, before: ("status", 400) if prompt in failing else None
+    typed = ("compare", "--task", TASK, "--include_path", tmp_path / "tasks", "--max_items", 12)
+    told = ccat(*typed, *flags(server, "m01", "m09"), code=(0, 3, 5))
+    warnings = [line for line in told.err.splitlines() if line.startswith("warning: ")]
+    assert any("HTTP 400" in line for line in warnings), told.err
+    assert len(set(warnings)) == len(warnings)
 
 
 @pytest.mark.long

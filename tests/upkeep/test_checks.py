@@ -147,6 +147,16 @@ def test_a_bank_that_is_wrong_in_part_is_found_and_one_of_unlike_models_is_not(s
 
 
 @pytest.mark.long
+def test_a_weak_model_may_get_an_item_right_that_it_is_expected_to_get_mostly_right(bank):
+    """Items that the sixth of twelve models gets to .3 and to .62 elsewhere, and to .99 here."""
+    raw, skill = scores(seed=5), np.linspace(-1.5, 1.5, 12)[5]
+    chances = 1.0 / (1.0 + np.exp(-skill - EASE))
+    hard, easy = (np.argsort(np.abs(chances - usual))[:3] for usual in (0.3, 0.62))
+    raw[5, [*hard, *easy]] = 0.99
+    assert findings(bank, raw)["contamination"].items == tuple(sorted(hard.tolist()))
+
+
+@pytest.mark.long
 def test_zero_one_scores():
     bank = calibrate(as_table(scores(40, seed=7, binary=True), "cal"), "paper")
     assert not findings(bank, scores(40, seed=8, binary=True))
