@@ -2173,8 +2173,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "live/adaptive": (
         (
             "a bank that several tasks name is meant for any one of them",
-            "only_task=len(sharers) == 1,",
-            "only_task=True,",
+            "only_task = len(sharers) == 1",
+            "only_task = True",
         ),
     ),
     "live/plan": (
