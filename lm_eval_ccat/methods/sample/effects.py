@@ -63,19 +63,39 @@ def correction_variances(
 class Effects:
     """The least-squares fit of model and item effects, updated score by score.
 
+    A model's score on an item is its effect ``a_m`` plus the item's ``b_i``. With ``k_i`` models
+    that have item ``i``, and bars for means over these, the effects of items drop out of the normal
+    equations, one for each model, whose sums are over its items:
+
+        sum (a_m - mean of a over i's models) = sum (y_mi - ybar_i).
+
+    The mean of all ``b_i`` is ``(sum ybar_i - sum over m of a_m sum 1 / k_i)`` over the number of
+    items.
+
     Parameters
     ----------
     n_models, n_items : int
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_models, n_items)
+        NaN where there is none.
+    laplacian, right_side : ndarray
+        The normal equations: ``laplacian @ a = right_side``.
+    inverse_counts : ndarray of shape (n_models,)
+        ``sum 1 / k_i`` over each model's items.
+    sum_of_item_means : float
+        ``sum ybar_i``.
+    counts : ndarray of int, shape (n_models,)
+        Items of each model.
+    n_scored_items : int
+        Items that some model has.
     """
 
     def __init__(self, n_models: int, n_items: int) -> None:
         self.scores = np.full((n_models, n_items), np.nan)
-        #: The normal equations of the models' effects: ``laplacian @ effect = right_side``.
         self.laplacian = np.zeros((n_models, n_models))
-        self.right_side = np.zeros(n_models)
-        #: Of each model, one over the number of models that have an item, summed over its items.
-        self.inverse_counts = np.zeros(n_models)
-        #: Items that each model has, and items that any model has.
+        self.right_side, self.inverse_counts = np.zeros((2, n_models))
         self.counts, self.n_scored_items = np.zeros(n_models, dtype=np.intp), 0
         self.sum_of_item_means = 0.0
         self._means: Floats | None = None
@@ -112,14 +132,17 @@ class Effects:
         laplacian[model, model] += 1.0 - share
 
     def _add_item(self, column: Floats, sign: float) -> None:
-        """Add what the scores of one item say of effects; take it away if `sign` is -1."""
+        """Add the part of one item to the sums; with `sign` -1 take it away.
+
+        `column` has the item's score by model, NaN without one. For `laplacian` see `_connect`.
+        """
         models = np.flatnonzero(np.isfinite(column))
-        y, size = column[models], len(models)
-        if not size:
+        scores, n_models = column[models], len(models)
+        if not n_models:
             return
-        mean = float(y.sum()) / size
-        self.right_side[models] += sign * (y - mean)
-        self.inverse_counts[models] += sign / size
+        mean = float(scores.sum()) / n_models
+        self.right_side[models] += sign * (scores - mean)
+        self.inverse_counts[models] += sign / n_models
         self.sum_of_item_means += sign * mean
         self.n_scored_items += int(sign)
 

@@ -24,8 +24,8 @@ class FirstPassPolicy(Policy):
     """A first pass by another policy, then even passes.
 
     Repeat ``r`` of an item is slot ``item + n_items (r - 1)``. A pair of models that have both been
-    through the first pass is compared by all of their answers, any other pair as the first pass
-    compares it.
+    through the first pass is compared by all of their answers, any other pair with the errors of
+    the first pass. A model that has been through it has the mean of all its answers in both.
 
     Parameters
     ----------
@@ -93,9 +93,10 @@ class FirstPassPolicy(Policy):
             name: np.where(complete, getattr(by_answers, name), getattr(first, name))
             for name in ("variance", "df", "n")
         }
-        for name in ("zero_count", "rare_loss"):  # passes count events of noise
-            if (of_first := getattr(first, name)) is not None:
-                parts[name] = np.where(complete, 0.0, of_first)
+        # In passes `zero_loss` is what one more answer that is off by noise loses: no 0 counts.
+        for name in ("zero_count", "rare_loss"):
+            if (single_answers := getattr(first, name)) is not None:
+                parts[name] = np.where(complete, 0.0, single_answers)
         location = np.where(past_first_pass, by_answers.location, first.location)
         pair_zero_loss = np.where(complete, by_answers.zero_loss, first.zero_loss)
         return replace(first, location=location, pair_zero_loss=pair_zero_loss, **parts)
