@@ -110,7 +110,7 @@ def model_cells(
     `waiting` has the number of unanswered items of each model of a running ranking.
     """
     models, order = content["models"], list(content["order"])
-    number = numbers(content)
+    formatted = number_format(content)
     tie_of = {model: position for position, group in enumerate(content["ties"]) for model in group}
     lead_of = leads_of_next(content)
     # A pair stands there in both orders; which model is better is told by `order`.
@@ -130,10 +130,10 @@ def model_cells(
                 row,
                 row["rank"],
                 tie_of.get(name),
-                estimate=number(row["estimate"]),
-                low=number(low),
-                high=number(high),
-                error=number(row.get("standard_error", 0.0)),
+                estimate=formatted(row["estimate"]),
+                low=formatted(low),
+                high=formatted(high),
+                error=formatted(row.get("standard_error", 0.0)),
                 best=best,
                 worst=worst,
                 lead=lead,
@@ -144,7 +144,7 @@ def model_cells(
     return cells
 
 
-def numbers(content: RankingContent) -> Callable[[float], str]:
+def number_format(content: RankingContent) -> Callable[[float], str]:
     """Return a function that formats values with decimals to match the median standard error."""
     # Full results have next to no error, and would ask for decimals that no estimate has.
     asked = [model for model in content["models"].values() if model["n_items"]] or content[

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..content import OpenPairContent, RankingContent
-from ..ranker.columns import ModelCells, model_cells, numbers
+from ..ranker.columns import ModelCells, model_cells, number_format
 from ..ranker.headline import order_parts
 from ..ranker.verdicts import ALL_PAIRS
 from ..shown import plural
@@ -225,11 +225,11 @@ def parts(result: RankingContent) -> list[PartColumn]:
     weights, columns = result.get("weights") or {}, []
     for kind, blocks in kinds:
         for name, block in (blocks or {}).items():
-            number = numbers(block)
+            formatted = number_format(block)
             cells = {
                 model: PartCell(
-                    number(row["estimate"]),
-                    number(row["standard_error"]),
+                    formatted(row["estimate"]),
+                    formatted(row["standard_error"]),
                     str(row["rank"] or ""),
                     row["estimate"],
                 )

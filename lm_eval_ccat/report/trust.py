@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..content import ModelContent, RankingContent
 from ..live.spec import without_unset
 from ..metrics.scale import Scale
-from ..ranker.columns import numbers
+from ..ranker.columns import number_format
 from ..runs.directory import banks_at
 from ..shown import exact_percent, first_of, plural
 from ..upkeep.words import facts_of, in_one_line
@@ -40,14 +40,13 @@ def of_models(content: RankingContent) -> Iterator[Remark]:
     What the random documents say is one remark, the last. It names the first four models of the
     order that were asked some, and says how many more there are.
     """
-    # Formats a figure on the metric's scale.
-    number, samples, models = numbers(content), [], content["models"]
+    formatted, samples, models = number_format(content), [], content["models"]
     for name in dict.fromkeys([*content["order"], *models]):
         row = models[name]
-        yield from _of_model(content, name, number)
+        yield from _of_model(content, name, formatted)
         if (sample := row.get("sample")) and name in content["order"]:
             estimate = on_scale(sample["estimate"], Scale.from_dict(content["scale"]))
-            figures = f"{number(estimate)} ± {number(sample['standard_error'])}"
+            figures = f"{formatted(estimate)} ± {formatted(sample['standard_error'])}"
             samples.append(f"{name} {figures} (from {sample['n']})")
     if samples:
         yield Remark(
@@ -56,7 +55,7 @@ def of_models(content: RankingContent) -> Iterator[Remark]:
 
 
 def _of_model(
-    content: RankingContent, name: str, number: Callable[[float], str]
+    content: RankingContent, name: str, formatted: Callable[[float], str]
 ) -> Iterator[Remark]:
     """Yield remarks on a model, but for what its random documents say.
 
@@ -65,7 +64,7 @@ def _of_model(
     row = content["models"][name]
     if place := row.get("place"):
         yield Remark("Place", f"{name}: {place['in_words']}.")
-    if repeats := "; ".join(_repeats_in_words(row, number)):
+    if repeats := "; ".join(_repeats_in_words(row, formatted)):
         yield Remark("Repeats", f"{name}: {repeats}.")
     for finding in row.get("findings", ()):
         yield Remark("Range", f"{name} {finding}.")
@@ -87,10 +86,10 @@ def _of_model(
         yield Remark("Empty", f"{name} gave {empty}, scored as they are.")
 
 
-def _repeats_in_words(row: ModelContent, number: Callable[[float], str]) -> Iterator[str]:
+def _repeats_in_words(row: ModelContent, formatted: Callable[[float], str]) -> Iterator[str]:
     """Yield what repeats of items tell of a model."""
     if "scatter" in row:
-        yield f"chance moves a full run's mean by {number(row['scatter'])}"
+        yield f"chance moves a full run's mean by {formatted(row['scatter'])}"
     if pass_at := row.get("pass_at"):
         # A share of the items, whatever the metric's scale is.
         yield f"pass@{pass_at['k']} is {100 * pass_at['estimate']:.3g}%"

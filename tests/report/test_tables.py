@@ -16,7 +16,7 @@ from rich.measure import Measurement
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.ranker.columns import TERMINAL, columns_of, model_cells, numbers
+from lm_eval_ccat.ranker.columns import TERMINAL, columns_of, model_cells, number_format
 from lm_eval_ccat.ranker.verdicts import DECIDED
 from lm_eval_ccat.report import terminal
 from lm_eval_ccat.report.following import after_ranking, to_decide
@@ -143,7 +143,7 @@ def test_full_results_beside_a_ranking_ask_for_no_more_decimals():
     content = ranking("abcdef", known="cdef")
     for name in "cdef":
         content["models"][name]["standard_error"] = 1e-5
-    assert numbers(content)(0.123456) == numbers(ranking("ab"))(0.123456)
+    assert number_format(content)(0.123456) == number_format(ranking("ab"))(0.123456)
 
 
 # -- the terminal ---------------------------------------------------------------------------------
