@@ -269,7 +269,8 @@ class Horizon(NamedTuple):
         return self.shape.at(n, self.horizon)
 
 
-@lru_cache(maxsize=1024)  # small, where a table is large; a forecast goes through 40 horizons
+# A forecast goes through 40 horizons. What is cached is small; the table behind it is not.
+@lru_cache(maxsize=1024)
 def governing_horizons(
     horizons: tuple[int, ...],
     starts: tuple[int, ...],

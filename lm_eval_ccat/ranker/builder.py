@@ -257,10 +257,13 @@ class RankingBuilder:
         """Return the interval as if failed items, and all they stand for, had scored 0, or 1."""
         drop = rise = 0.0
         for task, weight in zip(score.tasks, score.weights.tolist()):
-            slots, leader = self._contents.tasks[task].positions, self._contents.tasks[task].leader
+            positions = self._contents.tasks[task].positions
+            leader = self._contents.tasks[task].leader
             # Failed items stand for the same share of the task as of the items that were asked.
             if failed := [
-                item - slots.start for item in account.failed if slots.start <= item < slots.stop
+                item - positions.start
+                for item in account.failed
+                if positions.start <= item < positions.stop
             ]:
                 expected = leader.expected(account.number)[failed]
                 asked = len(failed) + len(leader.scores[account.number])

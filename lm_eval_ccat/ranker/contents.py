@@ -103,9 +103,9 @@ class OutcomeState:
             return None
         n_items = len(self.kept_items) // self._repeats
         answers, right = np.zeros((2, n_items))
-        for slot, score in self.scores[model].items():
-            answers[slot % n_items] += 1.0
-            right[slot % n_items] += score
+        for position, score in self.scores[model].items():
+            answers[position % n_items] += 1.0
+            right[position % n_items] += score
             if score not in (0.0, 1.0):
                 return None
         kept_items = self.kept_items[:n_items]
@@ -325,6 +325,9 @@ def _checked_score(value: Any, model: str, name: Any) -> float:
 class Contents:
     """All tasks of a ranking; translates between names and positions of their items.
 
+    The ranker knows an item by its position among those of all tasks, task after task. Each repeat
+    of an item has a position of its own (`Task`), so that `n_items` counts every repeat.
+
     Parameters
     ----------
     banks : ItemBank, list of Outcome, or mapping of task to ItemBank or {outcome: ItemBank}
@@ -431,11 +434,12 @@ class Contents:
 
         Returns
         -------
-        ndarray of int, shape (n_answers,)
-            By the position of each answer so far, its new one: those of later tasks make room.
+        ndarray of int, shape (n_items,)
+            The new position of every old one: those of later tasks move up to make room.
         """
         self.repeats, moved_to, start = self.checked_repeats(repeats), list[Indices](), 0
         for task in self.tasks:
+            # What a task adds stands behind what it had, so that its first positions stay together.
             moved_to.append(start + np.arange(task.positions.stop - task.positions.start))
             task.raise_repeats(self.repeats[task.name], start, seed)
             start = int(task.positions.stop)
@@ -676,15 +680,15 @@ def shares_of(
 def _shares(
     of_task: Mapping[str, Sequence[Outcome]], user_weights: Weights
 ) -> dict[str, dict[str, float]]:
-    """Return the weights of all outcomes by task and name, summing to 1."""
+    """Return the weights of all outcomes by task and name, which sum to 1 over all tasks."""
     outcome_weights = {
         task: {outcome.name: outcome.weight for outcome in of_task[task]} for task in of_task
     }
     stated = _stated_weights(outcome_weights, user_weights)
     sums = {task: _total(weights.values(), AT_LEAST_0) for task, weights in stated.in_task.items()}
     sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in of_task.items()}
-    metrics = {name for names in outcome_weights.values() for name in names}
-    share = shares_of(sizes, sums if stated.of_tasks is None else stated.of_tasks, metrics)
+    outcome_names = {name for names in outcome_weights.values() for name in names}
+    share = shares_of(sizes, sums if stated.of_tasks is None else stated.of_tasks, outcome_names)
     return {
         task: {name: share[task] * (weight / sums[task]) for name, weight in weights.items()}
         for task, weights in stated.in_task.items()

@@ -377,8 +377,8 @@ class Looks:
             n_references = 0 if references is None else len(references.names)
             return np.ones((n_models, n_models + n_references), dtype=bool)
         models, pairs = np.zeros(n_models, dtype=bool), np.zeros((n_models, n_models), dtype=bool)
-        of_means = "failure_bias", "beyond_banks", "refusal_variance"
-        for name in ("location", "score", "slope", *of_means):
+        of_models = "location", "score", "slope", "failure_bias", "beyond_banks", "refusal_variance"
+        for name in of_models:
             if (value := getattr(belief, name)) is not None:
                 # A model has one figure, or one of each side.
                 models |= np.atleast_2d(value != getattr(last, name)).any(axis=0)

@@ -593,10 +593,11 @@ class Ranker:
         set()
         """
         account, contents = self._accounts.of(model), self._contents
-        answers: Sequence[int] = contents.positions_of(item)
+        positions: Sequence[int] = contents.positions_of(item)
         if repeat is not None:
-            answers = [contents.position(item, repeat)]
-        position = next((slot for slot in answers if slot in account.pending), answers[0])
+            positions = [contents.position(item, repeat)]
+        in_flight = (position for position in positions if position in account.pending)
+        position = next(in_flight, positions[0])
         if position not in account.pending:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
         task, in_task = self._contents.task_and_position(position)

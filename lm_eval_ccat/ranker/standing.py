@@ -154,6 +154,7 @@ class Standing:
         belief, looks = self.belief(), self.looks.with_models(len(self.accounts))
         # A pair may get more items than its limit: scores may be told that nobody asked for. Beyond
         # the horizon no boundary holds, so it is raised to the limit in force, or generously.
+        # A model by itself may have more items than any pair: only then are pairs gone through.
         if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
             if (longest := most_items(belief)) > end:
                 looks = looks.with_horizon(max(self.horizon or 10 * longest, longest + 1), end)

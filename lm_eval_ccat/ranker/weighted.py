@@ -48,7 +48,8 @@ class WeightedSum:
     replays : Replays or None
         Corrections to the stated errors of sums over tasks.
     factor : mapping of int to float
-        Tasks in the sum, by number, and the factor on each one's weights.
+        Tasks in the sum, by number, and the factor on the weights that each one's outcomes have in
+        the ranked score, whose own factors are 1.
     only : OutcomeState, optional
         Use only this one of the tasks' outcomes, whatever its weight.
 
@@ -328,8 +329,8 @@ class WeightedSum:
         variance = np.array([term.belief(BENCHMARK).variance[model, model] for term in self._terms])
         gain = variance * (n < self._contents.n_kept[self.tasks])
         n_pending = [
-            sum(slots.start <= item < slots.stop for item in pending)
-            for slots in (term.task.positions for term in self._terms)
+            sum(positions.start <= item < positions.stop for item in pending)
+            for positions in (term.task.positions for term in self._terms)
         ]
         return np.asarray(gain / ((n + n_pending + 1) * self._units))
 
@@ -343,14 +344,15 @@ class WeightedSum:
     ) -> list[Choice]:
         """Return the candidates for the next item of `model`, best first, among all items."""
         term = self._next_term(model, available, pending)
-        slots = term.task.positions
-        outcome = term.next_outcome(model, available[slots])
-        in_flight = pending
+        positions = term.task.positions
+        outcome = term.next_outcome(model, available[positions])
+        # A policy knows its task alone, and items by their positions in it.
+        in_flight, start = pending, positions.start
         if len(self._contents.tasks) > 1:  # hundreds of items may be in flight
-            in_flight = [item - slots.start for item in pending if slots.start <= item < slots.stop]
-        askable = available[slots] & outcome.kept_items
-        choices = outcome.policy.next(model, askable, in_flight, price[slots], k)
-        return [Choice(choice.item + slots.start, choice.probability) for choice in choices]
+            in_flight = [item - start for item in pending if start <= item < positions.stop]
+        askable = available[positions] & outcome.kept_items
+        choices = outcome.policy.next(model, askable, in_flight, price[positions], k)
+        return [Choice(choice.item + start, choice.probability) for choice in choices]
 
     def _next_term(self, model: int, available: NDArray[np.bool_], pending: Sequence[int]) -> _Term:
         """Return the task whose next item tells most about the sum; its method chooses the item."""
@@ -366,22 +368,32 @@ class WeightedSum:
 
 
 class _Term:
-    """One task of the sum: its outcomes of positive weight (or `only`), and their weights."""
+    """One task of the sum: its outcomes of positive weight, and their weights.
+
+    Parameters
+    ----------
+    task : Task
+    factor : float
+        Factor on the weights that the outcomes have in the ranked score.
+    only : OutcomeState or None
+        The only outcome, if given: of weight 1, whatever its own.
+    """
 
     def __init__(self, task: Task, factor: float, only: OutcomeState | None) -> None:
-        numbered = list(enumerate(task.states))
-        counts = [
-            (n, state)
-            for n, state in numbered
+        self.task = task
+        # Numbers of the outcomes among all of the task's.
+        self._numbers = [
+            number
+            for number, state in enumerate(task.states)
             if (state is only if only else state.outcome.weight > 0.0)
         ]
-        self.task, self._numbers = task, [n for n, _ in counts]
-        self.states = [state for _, state in counts]
+        self.states = [task.states[number] for number in self._numbers]
         self.weights = np.array(
             [1.0 if only else factor * state.outcome.weight for state in self.states]
         )
+        # By question, with the number of the task's changes that the belief is of.
         self._cached: dict[str, tuple[int, Belief]] = {}
-        # By model, with the number of its answers that they are from.
+        # By model, with the number of its scores that they are from.
         self._refusals: dict[int, tuple[int, Refusals | None]] = {}
 
     def next_outcome(self, model: int, available: NDArray[np.bool_]) -> OutcomeState:
