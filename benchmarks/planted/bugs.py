@@ -1314,8 +1314,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair of which only the failures have changed is not looked at",
         "lm_eval_ccat/ranker/looks",
-        'of_means = "failure_bias", "beyond_banks", "refusal_variance"',
-        'of_means = "beyond_banks", "refusal_variance"',
+        'of_models = "location", "score", "slope", "failure_bias", "beyond_banks"',
+        'of_models = "location", "score", "slope", "beyond_banks"',
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(
