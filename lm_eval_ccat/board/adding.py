@@ -736,27 +736,36 @@ def init(
         suite = _calibrated_suite(source, task, metric, say)
     bank_of = one_bank_each(suite, source)
     try:
-        with tempfile.TemporaryDirectory() as draft:
-            # A new board is made elsewhere and copied once it is whole, so that a failure leaves no
-            # half of one.
-            target = path if exists else Path(draft, "board")
-            if exists:
-                with Board(path).locked():
-                    _retire_banks(Board(path), bank_of)
-                    _write(target, suite, new_rules)
-            else:
-                _write(target, suite, new_rules)
-            if not has_banks:
-                added = _add_full(Board(target), source, calibrated=True)
-                for line in (*added.notes, *added.reasons):
-                    say(line)
-            if not exists:
-                # The draft's lock file is of a lock on the draft, and would lock no board.
-                without_lock = shutil.ignore_patterns(LOCK)
-                shutil.copytree(target, path, dirs_exist_ok=True, ignore=without_lock)
+        if exists:
+            with Board(path).locked():
+                _retire_banks(Board(path), bank_of)
+                _write(path, suite, new_rules)
+        else:
+            _create(path, suite, new_rules, None if has_banks else source, say)
     except OSError as error:
         raise RunError(f"{path}: cannot write the board ({error.strerror or error})") from error
     return Board(path)
+
+
+def _create(
+    path: Path,
+    suite: SuiteBank,
+    rules: Rules,
+    full_results: Path | None,
+    say: Callable[[str], object],
+) -> None:
+    """Create a board with rows of the full results that its banks are calibrated on, if any."""
+    # It is made elsewhere and copied once it is whole, so that a failure leaves no half of a board.
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder, "board")
+        _write(draft, suite, rules)
+        if full_results is not None:
+            added = _add_full(Board(draft), full_results, calibrated=True)
+            for line in (*added.notes, *added.reasons):
+                say(line)
+        # The draft's lock file is of a lock on the draft, and would lock no board.
+        without_lock = shutil.ignore_patterns(LOCK)
+        shutil.copytree(draft, path, dirs_exist_ok=True, ignore=without_lock)
 
 
 def _write(folder: Path, suite: SuiteBank, rules: Rules) -> None:

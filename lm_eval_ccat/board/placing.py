@@ -161,7 +161,6 @@ def _ask(
     board: Board, config: Mapping[str, Any] | str | Path, name: str | None, observer: Any
 ) -> Added:
     """Ask the models in a run directory of the board and add the results."""
-    from ..live.ranking_run import rank
     from ..live.result import Observer
     from ..live.spec import Spec
 
@@ -169,8 +168,6 @@ def _ask(
     _require_newcomers(board, spec, name)
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
     run_dir = board.path / RUNS / stem
-    # Beside the run and not in it, whose folder `rank` must find new or as it left it.
-    known_file = run_dir.with_name(f"{stem}.known.parquet")
     max_share = _MAX_UNANSWERED if spec.fail_on_empty is None else spec.fail_on_empty
     resume = (run_dir / JOURNAL).is_file()
     # A run in which all models answered next to nothing is begun anew: whoever comes again has
@@ -181,8 +178,34 @@ def _ask(
     options = _options_of_board(board, spec, run_dir if resume else None)
     for text in _overruled(board, spec, options):
         (observer or Observer()).warn(text)
+    # Beside the run and not in it, whose folder `rank` must find new or as it left it.
+    known_file = run_dir.with_name(f"{stem}.known.parquet")
     if _write_known(board, known_file):
         options["known"] = str(known_file)
+    _rank(spec, run_dir, resume, observer, options)
+    added = _add_run(board, run_dir, name, max_share)
+    # The board's copy of the journal is evidence enough. Without a row there is none: answers that
+    # were paid for stay here, and the same command goes on from them.
+    if added.rows or not _tally_of(run_dir).answered:
+        shutil.rmtree(run_dir)
+    known_file.unlink(missing_ok=True)
+    return added
+
+
+def _rank(
+    spec: Spec, run_dir: Path, resume: bool, observer: Any, options: Mapping[str, Any]
+) -> None:
+    """Rank the models in a run directory of the board, and refuse in the words of a board.
+
+    Raises
+    ------
+    UsageError
+        The prompts of the run are not those of the board.
+    RunError
+        The run to resume has other settings, or was interrupted.
+    """
+    from ..live.ranking_run import rank
+
     try:
         # A model that was set aside gets another chance: without it, there may be no row at all.
         result = rank(
@@ -199,13 +222,6 @@ def _ask(
         raise RunError(
             f"interrupted; answers are kept in {run_dir}: run the same command to continue"
         )
-    added = _add_run(board, run_dir, name, max_share)
-    # The board's copy of the journal is evidence enough. Without a row there is none: answers that
-    # were paid for stay here, and the same command goes on from them.
-    if added.rows or not _tally_of(run_dir).answered:
-        shutil.rmtree(run_dir)
-    known_file.unlink(missing_ok=True)
-    return added
 
 
 def _require_newcomers(board: Board, spec: Spec, name: str | None) -> None:

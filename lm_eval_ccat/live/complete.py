@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ..errors import OtherSettingsError, RunError, UsageError
@@ -87,29 +88,10 @@ def complete(
     for name in names:
         spec.model(name)
 
-    def ended_book(run: Run) -> Book:
-        # An output folder holds answers of a ranking that is over. The journal that is made of it
-        # is a ranking that ends at once, so that no document is asked adaptively.
-        if not is_run_directory:
-            open_book(run).event(End(reason="every document is asked"))
-        try:
-            run.require_same()
-        except OtherSettingsError as error:
-            # A new run that takes over the answers, as `rank` advises, does not complete this one.
-            raise RunError(f"{error.args[0]}. Use those: `complete` asks as the run did") from None
-        book = rebuild(folder)
-        if not book.done:
-            raise RunError(f"{folder} is not finished; finish it with `rank --resume` first")
-        # Answers that came after the deciding one do not count in the ranking, but are paid: the
-        # full run scores them instead of asking again. An answer without responses is a failure.
-        for answer in book.waiting.values():
-            if answer.responses:
-                book.keep_beyond_bank(answer)
-        return book
-
     # An output folder has a journal only if an earlier completion of it was interrupted.
     resume = is_run_directory or RunDirectory(folder).journal.exists()
-    with Run(spec, folder, observer, resume=resume, asked=names, book=ended_book) as run:
+    book = partial(_ended_book, folder=folder, is_run_directory=is_run_directory)
+    with Run(spec, folder, observer, resume=resume, asked=names, book=book) as run:
         # A full run in the harness's form has one answer to each document.
         if run.plan.most_repeats > 1:
             raise UsageError(
@@ -120,6 +102,34 @@ def complete(
         return {
             model.name: _complete(run, runs, model, folder / FULL_FOLDER) for model in run.models
         }
+
+
+def _ended_book(run: Run, folder: Path, is_run_directory: bool) -> Book:
+    """Return the book of a ranking that is over, with the answers that came after its end.
+
+    Raises
+    ------
+    RunError
+        The configuration is of another run, or the run is not over.
+    """
+    # An output folder holds answers of a ranking that is over. The journal that is made of it
+    # is a ranking that ends at once, so that no document is asked adaptively.
+    if not is_run_directory:
+        open_book(run).event(End(reason="every document is asked"))
+    try:
+        run.require_same()
+    except OtherSettingsError as error:
+        # A new run that takes over the answers, as `rank` advises, does not complete this one.
+        raise RunError(f"{error.args[0]}. Use those: `complete` asks as the run did") from None
+    book = rebuild(folder)
+    if not book.done:
+        raise RunError(f"{folder} is not finished; finish it with `rank --resume` first")
+    # Answers that came after the deciding one do not count in the ranking, but are paid: the
+    # full run scores them instead of asking again. An answer without responses is a failure.
+    for answer in book.waiting.values():
+        if answer.responses:
+            book.keep_beyond_bank(answer)
+    return book
 
 
 def _configuration(
@@ -216,27 +226,13 @@ def _complete(
     UsageError
         The run took earlier answers, and none is to a prompt of this configuration.
     """
-    plan, book, name = run.plan, run.book, model.name
+    name, set_aside = model.name, run.book.tally.set_aside
     # A model that failed for good fails here as well.
-    if name in book.tally.set_aside:
+    if name in set_aside:
         raise RunError(
-            f"{name} was set aside ({book.tally.set_aside[name]}); continue it with "
-            "`rank --resume --retry`"
+            f"{name} was set aside ({set_aside[name]}); continue it with `rank --resume --retry`"
         )
-    answered = set(book.answers.of(name))
-    left = [item for item in plan.documents() if item not in answered]
-    if left:
-        model.open()
-        fitting = [item for item in left if model.has_prior_answer(item)]
-        # Logs of another configuration would cost a whole run that the user thinks is paid.
-        if run.spec.prior and not answered and not fitting:
-            raise UsageError(
-                f"none of the stored answers of {name} fits a prompt of this run; give its "
-                "configuration: --config FILE"
-            )
-        on_disk, asked = len(answered) + len(fitting), len(left) - len(fitting)
-        run.observer.note(f"{name}: {on_disk} answers are on disk; asking {asked} documents.")
-        run.ask_beyond(name, left)
+    _ask_missing(run, model)
     runs = model_runs.of(model)
     model.close()
     lacking = [task for task, task_run in runs.items() if not task_run.complete]
@@ -247,7 +243,7 @@ def _complete(
         f"{name}: writing the harness's files; standard errors of corpus metrics, such as BLEU, "
         "take minutes."
     )
-    entry = plan.spec.model(name)
+    entry = run.spec.model(name)
     for task, task_run in runs.items():
         save_model(
             folder,
@@ -260,3 +256,28 @@ def _complete(
             bootstrap_iters=BOOTSTRAP,
         )
     return runs
+
+
+def _ask_missing(run: Run, model: HarnessModel) -> None:
+    """Ask a model every document that it has not answered; nothing happens if there is none.
+
+    Raises
+    ------
+    UsageError
+        The run took earlier answers, and none is to a prompt of this configuration.
+    """
+    name, answered = model.name, set(run.book.answers.of(model.name))
+    left = [item for item in run.plan.documents() if item not in answered]
+    if not left:
+        return
+    model.open()
+    fitting = [item for item in left if model.has_prior_answer(item)]
+    # Logs of another configuration would cost a whole run that the user thinks is paid.
+    if run.spec.prior and not answered and not fitting:
+        raise UsageError(
+            f"none of the stored answers of {name} fits a prompt of this run; give its "
+            "configuration: --config FILE"
+        )
+    on_disk, asked = len(answered) + len(fitting), len(left) - len(fitting)
+    run.observer.note(f"{name}: {on_disk} answers are on disk; asking {asked} documents.")
+    run.ask_beyond(name, left)
