@@ -630,20 +630,10 @@ class TaskSession:
         task, filter = self.task, pipeline.name
         document = self._requests.document(doc_id)  # a fresh one: tasks may write into it
         filtered = [instance.filtered_resps[filter] for instance in group]
-        repeated: dict[str, object] = {}
+        by_repeat: dict[str, Any] = {}
         # From 0.5 on the harness's pipelines score, unless the task has code of its own.
         if hasattr(pipeline, "score_instances"):
-            instances = [copy.copy(instance) for instance in group]
-            for instance in instances:
-                instance.doc = document
-            documents = {doc_id: instances}
-            scored = task._try_process_results(documents, filter)
-            scored = scored or pipeline.score_instances(documents)
-            metrics = dict(pipeline.reduce(scored)[doc_id])
-            by_metric = {
-                name: scores for name, scores in scored[doc_id].scores.items() if len(scores) > 1
-            }
-            repeated = {"scores_per_repeat": by_metric} if by_metric else {}
+            metrics, by_repeat = self._scores_of_pipeline(document, group, pipeline)
         else:
             metrics = dict(task.process_results(document, filtered))
         target = internals.target(task, document)
@@ -660,9 +650,24 @@ class TaskSession:
             "prompt_hash": internals.hash_text(group[0].arguments[0]),
             "target_hash": internals.hash_text(str(target)),
             **metrics,
-            **repeated,
+            **({"scores_per_repeat": by_repeat} if by_repeat else {}),
         }
         return row, metrics
+
+    def _scores_of_pipeline(
+        self, document: Any, group: Sequence[Any], pipeline: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the metrics of a document, and the scores of its repeats by metric, if several."""
+        instances = [copy.copy(instance) for instance in group]
+        for instance in instances:
+            instance.doc = document
+        doc_id = instances[0].doc_id
+        documents = {doc_id: instances}
+        scored = self.task._try_process_results(documents, pipeline.name)
+        scored = scored or pipeline.score_instances(documents)
+        scores_by_metric = scored[doc_id].scores.items()
+        by_repeat = {metric: scores for metric, scores in scores_by_metric if len(scores) > 1}
+        return dict(pipeline.reduce(scored)[doc_id]), by_repeat
 
     def _tokens_of(
         self, groups: Sequence[list[Any]], served: Sequence[Served], cached: Sequence[bool]

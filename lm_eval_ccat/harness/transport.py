@@ -247,16 +247,33 @@ class Transport:
         # The session belongs to the loop, so that it is opened there, at the first request.
         if self._session is None:
             self._open()
-        assert self._slots is not None
-        # The connector notes in it how far the request came.
-        task, progress = asyncio.current_task(), RequestProgress()
-        _PROGRESS.set(progress)
         try:
             url, headers, timeout = self._target()
             data = json.dumps(call.payload).encode()
         except (ValueError, TypeError) as error:
             why = f"the request cannot be sent: {_reason(error)}"
             raise ServerError("request", why, sent=False) from error
+        response, body = await self._posted(url, headers, timeout, data)
+        status, received = response.status, response.headers
+        if 300 <= status < 400 and (location := received.get("Location")):
+            raise _redirected(url, location)
+        answer = _checked(status, received, body, url, headers, chat="messages" in call.payload)
+        return ServerAnswer(answer, Served.of(answer, received, call.payload))
+
+    async def _posted(
+        self, url: str, headers: Mapping[str, str], timeout: Any, data: bytes
+    ) -> tuple[Any, bytearray]:
+        """Post a request as soon as a slot is free, and return the response and its body.
+
+        Raises
+        ------
+        ServerError
+            No response came whole, or the transport was cancelled.
+        """
+        assert self._slots is not None
+        # The connector notes in it how far the request came.
+        task, progress = asyncio.current_task(), RequestProgress()
+        _PROGRESS.set(progress)
         # To follow a redirect would hand prompts and the key to an address that nobody named.
         options: dict[str, Any] = {
             "headers": headers, "proxy": self._proxy, "timeout": timeout, "allow_redirects": False
@@ -277,11 +294,7 @@ class Transport:
         # if the answer is not HTTP, and whoever looks at causes would believe it.
         if failure is not None:
             raise failure
-        status, received = response.status, response.headers
-        if 300 <= status < 400 and (location := received.get("Location")):
-            raise _redirected(url, location)
-        answer = _checked(status, received, body, url, headers, chat="messages" in call.payload)
-        return ServerAnswer(answer, Served.of(answer, received, call.payload))
+        return response, body
 
     def _failure(
         self, error: BaseException, progress: RequestProgress, url: str, seconds: float | None

@@ -397,19 +397,10 @@ class Spec:
             A value is invalid; the message names the key and what it may hold.
         """
         overriding = read_values(cls, without_aliases(overrides or {}), OptionPlace())
-        task_folder = folder or Path()  # where a task's YAML file may lie
         if isinstance(source, Spec):
             values = {field.name: getattr(source, field.name) for field in fields(cls)}
         elif isinstance(source, str | Path):
-            file = Path(source)
-            content = content_of(file)
-            task_folder = file.parent
-            # `content_of` names the file in its errors; what reads values knows of no file.
-            try:
-                content = without_aliases(content)
-                values = read_values(cls, content, OptionPlace("", file.parent))
-            except UsageError as error:
-                raise UsageError(f"{file}: {error}") from None
+            values = cls._values_of_file(Path(source))
         else:
             place = OptionPlace("", folder, recorded)
             values = read_values(cls, without_aliases(source), place)
@@ -422,21 +413,42 @@ class Spec:
             return spec
         # The tasks of a Spec were found already, when it was read.
         if "tasks" in overriding or not isinstance(source, Spec):
+            task_folder = Path(source).parent if isinstance(source, str | Path) else folder
             # A task named by a flag is looked up where the command runs.
-            task_folder = Path() if "tasks" in overriding else task_folder
+            if "tasks" in overriding or task_folder is None:
+                task_folder = Path()
             folders = spec.harness.get("include_path", ())
             tasks = (own_task(name, task_folder, folders) for name in spec.tasks)
             spec = replace(spec, tasks=tuple(tasks))
-        for key in spec.options:
-            if key in options_of(cls):
+        spec._require_meaning()
+        return spec
+
+    @classmethod
+    def _values_of_file(cls, file: Path) -> dict[str, Any]:
+        """Return the values of a YAML file; every mistake names the file and the key."""
+        content = content_of(file)
+        # `content_of` names the file in its errors; what reads values knows of no file.
+        try:
+            return read_values(cls, without_aliases(content), OptionPlace("", file.parent))
+        except UsageError as error:
+            raise UsageError(f"{file}: {error}") from None
+
+    def _require_meaning(self) -> None:
+        """Refuse options that mean nothing where they stand.
+
+        Raises
+        ------
+        UsageError
+        """
+        for key in self.options:
+            if key in options_of(type(self)):
                 raise UsageError(f"`options.{key}` is no option of a method; write `{key}:` alone")
         # Without a bank every item is drawn from all.
-        if spec.exposure > 1 and not spec.bank:
+        if self.exposure > 1 and not self.bank:
             raise UsageError(
-                f"exposure {spec.exposure} is for a run with a bank, which says what items tell; "
+                f"exposure {self.exposure} is for a run with a bank, which says what items tell; "
                 "name one (bank), or leave exposure out"
             )
-        return spec
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> Spec:
