@@ -122,15 +122,6 @@ def borrow(
         warnings=(*target_scores.warnings, *_warnings(scores_of, dropped, n_own_runs)),
     )
     bank, trust_in_words = _calibrated(table, target_scores, donors)
-    trust_in_words = (
-        f"borrowed from {', '.join(donors)}, with "
-        f"{plural(n_own_runs, 'run') if n_own_runs else 'no run'} of its own: {trust_in_words}"
-    )
-    # `families` lists the donor of each borrowed model; a later calibration from other scores lacks
-    # these models, so it is not kept as an option.
-    options = {
-        key: value for key, value in bank.provenance.get("options", {}).items() if key != "families"
-    }
     weight_of_donors, *weight_of_own = weights.tolist()  # the second only if there are own runs
     borrowed = {
         "donors": list(donors),
@@ -139,9 +130,24 @@ def borrow(
         "weight_of_donors": round(weight_of_donors, 3),
         "weight_of_own": round(weight_of_own[0], 3) if weight_of_own else 0.0,
     }
+    return table, _with_origin(bank, borrowed, trust_in_words)
+
+
+def _with_origin(bank: ItemBank, borrowed: Mapping[str, Any], trust_in_words: str) -> ItemBank:
+    """Return a bank that states what it is borrowed from, in its provenance and in words."""
+    own_runs = plural(borrowed["own_runs"], "run") if borrowed["own_runs"] else "no run"
+    borrowed_in_words = (
+        f"borrowed from {', '.join(borrowed['donors'])}, with {own_runs} of its own: "
+        f"{trust_in_words}"
+    )
+    # `families` lists the donor of each borrowed model; a later calibration from other scores lacks
+    # these models, so it is not kept as an option.
+    options = {
+        key: value for key, value in bank.provenance.get("options", {}).items() if key != "families"
+    }
     provenance = {**bank.provenance, "options": options, "borrowed": borrowed}
-    check = {**bank.self_check, "trust": trust_in_words}
-    return table, replace(bank, provenance=provenance, self_check=check)
+    check = {**bank.self_check, "trust": borrowed_in_words}
+    return replace(bank, provenance=provenance, self_check=check)
 
 
 def _joined(

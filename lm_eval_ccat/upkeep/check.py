@@ -34,7 +34,7 @@ from ..errors import BankError
 from ..methods.curves import Curves, fit_abilities, fit_intercepts
 from ..methods.method import method_of
 from ..metrics.scale import Floats
-from ..ranker.join import fault_of
+from ..ranker.join import Fault, fault_of
 from ..scores.numbering import OTHER_ORDER
 from ..scores.table import ScoreTable
 from ..shown import plural, some
@@ -204,24 +204,11 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     fault = fault_of(bank, scores)
     # Curves that belong to other documents make every further test of items meaningless.
     if fault.words:
-        several = fault.join.models > 1
-        level = "problem" if several else "warning"
-        alone = "" if several else ", or this one model is unlike those that calibrated it"
-        figures = fault.join._asdict()
-        return [*findings, Finding("unrelated", level, fault.words + alone, figures=figures)]
+        return [*findings, _unrelated(fault)]
     curves = method_of(bank).curves(bank)
     # What is wrong in part passes the test of the whole, and makes the tests of items meaningless.
     if share := share_of_others(curves, scores):
-        message = (
-            f"about {share:.0%} of the documents do not go with what the bank expects of them, "
-            "while the others do: a part of the bank or of the scores is joined to other documents "
-            "(as by a document too many, or another order of a part); compare their doc_ids, and "
-            "calibrate again if the bank's are wrong"
-        )
-        return [
-            *findings,
-            Finding("partly_unrelated", "problem", message, figures={"share": share}),
-        ]
+        return [*findings, _partly_unrelated(share)]
     abilities = fit_abilities(curves, scores)
     trend, drifted = _drifted_items(bank, curves, abilities, scores)
     findings += drifted
@@ -231,6 +218,25 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     return findings
 
 
+def _unrelated(fault: Fault) -> Finding:
+    """Return the finding of scores that, as a whole, are not of the bank's items."""
+    several = fault.join.models > 1
+    level = "problem" if several else "warning"
+    alone = "" if several else ", or this one model is unlike those that calibrated it"
+    return Finding("unrelated", level, fault.words + alone, figures=fault.join._asdict())
+
+
+def _partly_unrelated(share: float) -> Finding:
+    """Return the finding of a bank of which this share of documents has scores of others."""
+    message = (
+        f"about {share:.0%} of the documents do not go with what the bank expects of them, "
+        "while the others do: a part of the bank or of the scores is joined to other documents "
+        "(as by a document too many, or another order of a part); compare their doc_ids, and "
+        "calibrate again if the bank's are wrong"
+    )
+    return Finding("partly_unrelated", "problem", message, figures={"share": share})
+
+
 def _drifted_items(
     bank: ItemBank, curves: Curves, abilities: Floats, scores: Floats
 ) -> tuple[Curves, list[Finding]]:
@@ -238,15 +244,9 @@ def _drifted_items(
 
     All curves follow one linear trend; a finding is about the items off this trend.
     """
-    expected, present = curves.expected(abilities), np.isfinite(scores)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        squares = (scores - expected) ** 2 / (curves.noise * expected * (1.0 - expected))
-    per_item = np.nanmean(squares[:, np.isfinite(squares).any(axis=0)], axis=0)
-    # New models may vary more about the curves than those that calibrated them.
-    if len(per_item):
-        curves = replace(curves, noise=curves.noise * max(1.0, float(np.median(per_item))))
+    curves = _as_noisy_as(scores, curves, abilities)
     refit, information = fit_intercepts(curves, abilities, scores)
-    scored = present.any(axis=0)
+    scored = np.isfinite(scores).any(axis=0)
     # A trend of so few items could be the drift of one.
     if scored.sum() < 10:
         return curves, []
@@ -254,17 +254,7 @@ def _drifted_items(
     slope, offset = robust_line(old, new, information[scored])
     trend = curves.with_intercept(offset + slope * curves.intercept)
     shifts = new - trend.intercept[scored]
-    # A score test: where an item shifted far, its information at the new intercept is small, and a
-    # Wald test would see nothing. The bank's own intercept has an error, too, from its models.
-    own_error = 1.0 + len(scores) / max(len(bank.models), 1)
-    expected = trend.expected(abilities)
-    variances = curves.noise * expected * (1.0 - expected)
-    surprise = np.where(present, scores - expected, 0.0).sum(axis=0)[scored]
-    variance = np.where(present, variances, 0.0).sum(axis=0)[scored]
-    z = surprise / np.sqrt(variance * own_error)
-    # The median absolute deviation, as the standard deviation of normal figures.
-    spread = 1.4826 * float(np.median(np.abs(z - np.median(z))))
-    z = (z - np.median(z)) / max(spread, 1.0)
+    z = _z_of_shifts(bank, trend, abilities, scores)
     # With many models a shift is certain long before it matters.
     flagged = discoveries(2.0 * ndtr(-np.abs(z))) & (np.abs(shifts) > DRIFT_LOGITS)
     if not flagged.any():
@@ -279,6 +269,34 @@ def _drifted_items(
     return trend, [
         _about(bank, "drifted_items", words, positions, shift_in_logits=shifts[drifted].tolist())
     ]
+
+
+def _as_noisy_as(scores: Floats, curves: Curves, abilities: Floats) -> Curves:
+    """Return the curves with the noise of new models, which may vary more about them."""
+    expected = curves.expected(abilities)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = (scores - expected) ** 2 / (curves.noise * expected * (1.0 - expected))
+    per_item = np.nanmean(squares[:, np.isfinite(squares).any(axis=0)], axis=0)
+    if not len(per_item):
+        return curves
+    return replace(curves, noise=curves.noise * max(1.0, float(np.median(per_item))))
+
+
+def _z_of_shifts(bank: ItemBank, trend: Curves, abilities: Floats, scores: Floats) -> Floats:
+    """Return how far each item that has scores is off the trend, in robust standard errors."""
+    # A score test: where an item shifted far, its information at the new intercept is small, and a
+    # Wald test would see nothing. The bank's own intercept has an error, too, from its models.
+    own_error = 1.0 + len(scores) / max(len(bank.models), 1)
+    expected, present = trend.expected(abilities), np.isfinite(scores)
+    variances = trend.noise * expected * (1.0 - expected)
+    scored = present.any(axis=0)
+    surprise = np.where(present, scores - expected, 0.0).sum(axis=0)[scored]
+    variance = np.where(present, variances, 0.0).sum(axis=0)[scored]
+    z = surprise / np.sqrt(variance * own_error)
+    # The median absolute deviation, as the standard deviation of normal figures.
+    deviation = z - np.median(z)
+    spread = 1.4826 * float(np.median(np.abs(deviation)))
+    return np.asarray(deviation / max(spread, 1.0))
 
 
 def _about(

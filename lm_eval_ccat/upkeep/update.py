@@ -133,6 +133,12 @@ def update(
     options = bank.provenance.get("options", {})
     # A bank that kept its scores goes on to keep them.
     updated = calibrate(scores, bank.method, keep_scores=bool(bank.observations), **options)
+    warnings = (*updated.warnings, *notes, *doubts, *document_notes)
+    return replace(_with_update(bank, updated), warnings=warnings)
+
+
+def _with_update(bank: ItemBank, updated: ItemBank) -> ItemBank:
+    """Return an updated bank whose provenance names the models added and the bank before."""
     this_update = {
         "previous": bank.sha256,
         "models": [model for model in updated.models if model not in set(bank.models)],
@@ -142,11 +148,7 @@ def update(
     # The new scores have sources of their own, which the calibration knows.
     provenance = {"sources": updated.provenance["sources"], "updates": updates}
     updated = _heir_of(bank, updated)
-    return replace(
-        updated,
-        provenance={**updated.provenance, **provenance},
-        warnings=(*updated.warnings, *notes, *doubts, *document_notes),
-    )
+    return replace(updated, provenance={**updated.provenance, **provenance})
 
 
 def _heir_of(bank: ItemBank, remade: ItemBank) -> ItemBank:
