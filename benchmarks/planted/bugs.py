@@ -118,8 +118,8 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a model that was set aside is completed",
-        "lm_eval_ccat/live",
-        "if name in book.tally.set_aside:",
+        "lm_eval_ccat/live/complete",
+        "if name in set_aside:",
         "if not name:",
         ("tests/live/test_complete.py",),
     ),
@@ -1093,7 +1093,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an option of the run is handed to the method",
         "lm_eval_ccat/live/spec",
-        "for key in spec.options:",
+        "for key in self.options:",
         "for key in ():",
         ("tests/test_mistakes.py",),
     ),

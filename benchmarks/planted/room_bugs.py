@@ -1120,13 +1120,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a completion asks what was answered", "if item not in answered]", "]"),
         (
             "a ranking that goes on is completed",
-            "        if not book.done:\n            raise RunError",
-            "        if book.done and False:\n            raise RunError",
+            "    if not book.done:\n        raise RunError",
+            "    if book.done and False:\n        raise RunError",
         ),
         (
             "answers that were not told are asked again",
-            "            if answer.responses:",
-            "            if not answer.responses:",
+            "        if answer.responses:",
+            "        if not answer.responses:",
         ),
     ),
     "live/verify": (
