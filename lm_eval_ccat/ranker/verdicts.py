@@ -565,6 +565,18 @@ class Verdicts:
             By k, then by model. Where all reference models are exact, only the best ``max(tops)``
             of them are in it: the others cannot be among the best k.
         """
+        # A result and the files of its models ask for the same, and many draws take a while.
+        if (key := tuple(tops)) not in self._chances_by_tops:
+            self._chances_by_tops[key] = self._drawn_p_top(key)
+        return self._chances_by_tops[key]
+
+    @cached_property
+    def _chances_by_tops(self) -> dict[tuple[int, ...], dict[int, dict[str, float]]]:
+        """What `p_top` has returned so far."""
+        return {}
+
+    def _drawn_p_top(self, tops: tuple[int, ...]) -> dict[int, dict[str, float]]:
+        """Return what `p_top` does, drawn anew; see there."""
         references = self.belief.references
         tested = self.best_first[self.best_first < self.n_tested]
         names = [self.names[i] for i in tested]

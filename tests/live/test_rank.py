@@ -20,6 +20,7 @@ from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import Tokens
 from lm_eval_ccat.ranker.builder import RankingBuilder
+from lm_eval_ccat.ranker.verdicts import Verdicts
 from lm_eval_ccat.simulation import power
 
 FOUR = ["m01", "m05", "m07", "m11"]
@@ -336,10 +337,16 @@ def test_files_of_any_number_of_models_rest_on_the_same_two_results(bench, monke
     monkeypatch.setattr(
         RankingBuilder, "ranking", lambda self, **how: built.append(how) or genuine(self, **how)
     )
+    errors, drawn = Verdicts._drawn_errors, []
+    monkeypatch.setattr(
+        Verdicts, "_drawn_errors", lambda self, tested: drawn.append(self) or errors(self, tested)
+    )
     names = [f"m{n}" for n in range(n_models)]
     config = bench.config("", names, entry={"model": "dummy"}, bank=None, max_items=4, warmup=4)
     assert rank(config, run_dir=bench.run()).exit_code in (0, 3)
     assert len(built) == 2
+    # Of two models the chance of being best is known without draws.
+    assert len(drawn) == (n_models > 2)
     assert len([*bench.run().glob("m*/results_*.json")]) == n_models
 
 
