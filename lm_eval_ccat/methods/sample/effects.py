@@ -125,7 +125,8 @@ class Effects:
         """Add a model to the `others` that have an item, all of which it is compared with."""
         size, laplacian = float(others.sum()), self.laplacian
         share = 1.0 / (size + 1.0)
-        if size:  # an update of rank one, in place
+        # An update of rank one, in place.
+        if size:
             dger(share / size, others, others, a=laplacian.T, overwrite_a=1)
         laplacian[model] -= share * others
         laplacian[:, model] -= share * others

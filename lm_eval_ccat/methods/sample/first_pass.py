@@ -44,7 +44,8 @@ class FirstPassPolicy(Policy):
         self._n_items, self._n_kept = bank.n_items, int(bank.kept.sum())
         self.first_pass = first_pass
         self.passes = RepeatsPolicy(bank, n_models, repeats=repeats, seed=seed)
-        self.passes.sequence.fixed = self._n_kept  # the first pass has an order of its own
+        # The first pass has an order of its own, which the sequence of the passes leaves alone.
+        self.passes.sequence.fixed = self._n_kept
 
     # -- what happened ------------------------------------------------------------------------
 

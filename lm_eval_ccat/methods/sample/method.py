@@ -182,7 +182,8 @@ class SamplePolicy(Policy):
         An unknown guarantee.
     """
 
-    affords_mean = True  # a random sample must not leave out expensive items
+    # A random sample must not leave out expensive items.
+    affords_mean = True
 
     def __init__(
         self,

@@ -186,7 +186,8 @@ class SharedSequence:
         self.order: Indices = items[np.argsort(rank)]
         self.position = np.full(int(items.max()) + 1, -1, dtype=np.intp)
         self.position[self.order] = np.arange(len(items))
-        self.fixed = 0  # number of items at the beginning that some model was asked
+        # Number of items at the beginning that some model was asked.
+        self.fixed = 0
 
     def fix(self, item: int, start: int = 0) -> None:
         """Make `item` the next of the sequence, unless it is fixed or among the `start` first."""

@@ -161,7 +161,8 @@ class RepeatsPolicy(Policy):
         Seed of the passes.
     """
 
-    affords_mean = True  # a random sample must not leave out expensive items
+    # A random sample must not leave out expensive items.
+    affords_mean = True
 
     def __init__(self, bank: ItemBank, n_models: int, *, repeats: int, seed: int = 0) -> None:
         self._n_items = bank.n_items

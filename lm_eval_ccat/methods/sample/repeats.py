@@ -86,8 +86,8 @@ class RepeatSums:
         # Of differences of item means, and of single answers: sums of powers.
         self.total, self.square = np.zeros((2, n_series))
         self.single_square, self.single_fourth = np.zeros((2, n_series))
-        self.within = np.zeros(n_series)  # SS
-        self.between_at_first = np.zeros(n_series)  # s2 before the first repeat
+        # SS of the module's equations, and s2 as it was before the first repeat.
+        self.within, self.between_at_first = np.zeros((2, n_series))
 
     @classmethod
     def of_answers(cls, first: Floats, second: Floats) -> RepeatSums:
